@@ -73,6 +73,7 @@ measure: setup-test setup-oracle
 	$(PYTHON) -m benchmarks.html_report
 	$(PYTHON) -m benchmarks.remote
 	$(PYTHON) -m benchmarks.night
+	$(PYTHON) -m benchmarks.verdict_study
 	$(PYTHON) -m benchmarks.verdict_pool out/verdicts.jsonl --sessions 300
 	$(PYTHON) -m benchmarks.verdicts out/verdicts.jsonl
 	.venv-oracle/bin/python -m benchmarks.measure

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import build_directory, build_preset
 from tests.support.calls import fresh
 from tests.support.kernels import Out, TensorList, one_call

@@ -23,7 +23,7 @@ from harness.config.board import Board
 from harness.config.project import find_project
 from harness.errors import ChecksFailedError, HarnessError, UsageError
 from harness.files import absolute, write_atomic
-from harness.records.result import Failure, Result
+from harness.records.result import Failure, Result, RunIdentity
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.report.description import failure_text
@@ -399,7 +399,8 @@ class Run:
             if model is not None:
                 program = read_program(find_project().find_model(Path(model)).read_bytes())
                 executed = find_method(program, self.trace, method)
-            exported = export(self.trace, format, flavour, executed)
+            identity = RunIdentity.of(self.result)
+            exported = export(self.trace, format, flavour, executed, identity)
             write_atomic(file, exported.data)
         except OSError as error:
             raise UsageError(f"cannot export to {file}: {error.strerror}") from error

@@ -335,6 +335,7 @@ class NonMaximum(nn.Module):
     def forward(self, x: torch.Tensor) -> Tensors:
         heat = torch.sigmoid(self.heat(x))
         kept = torch.where(F.max_pool2d(heat, 3, 1, 1) == heat, heat, torch.zeros_like(heat))
+        kept = kept / F.adaptive_max_pool2d(heat, 1)
         values, places = kept.flatten(1).sort(descending=True)
         return values[:, :4], places[:, :4] // x.shape[3], places[:, :4] % x.shape[3]
 

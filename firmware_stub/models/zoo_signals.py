@@ -140,7 +140,7 @@ class GroupNormNet(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = F.silu(self.groups(self.first(x)))
-        return F.adaptive_max_pool2d(self.instance(self.second(y)), 2)
+        return F.adaptive_avg_pool2d(self.instance(self.second(y)), 2)
 
 
 class PooledPyramid(nn.Module):

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.blocks import SIGNATURE, block_names, equal_rows, in_groups, running_maximum
+from harness.analyze.statistics import WallTimes
 from harness.analyze.ticks import Timeline, event_nanoseconds, forward, nanoseconds_per_tick, unwrap
-from harness.records.clock_domain import ClockDomain
 from harness.records.signature import Signature
 from harness.records.trace import DELEGATE_CALL, NO_CLOCK, OPERATOR_CALL, Kind, Trace
 
@@ -389,6 +389,7 @@ class MergedNode(Signature, frozen=True):
         own_ticks: Self time: the part not covered by children on the same clock.
         total_ns: ``total_ticks`` in nanoseconds, None if the clock rate is unknown.
         own_ns: ``own_ticks`` in nanoseconds, likewise.
+        share: Its total time as a share of the wall time (``WallTimes``); None if unknown.
     """
 
     parent: int
@@ -401,6 +402,7 @@ class MergedNode(Signature, frozen=True):
     own_ticks: int
     total_ns: float | None
     own_ns: float | None
+    share: float | None
 
 
 def merged_tree(tree: CallTree) -> list[MergedNode]:
@@ -418,11 +420,12 @@ def merged_tree(tree: CallTree) -> list[MergedNode]:
     place = np.full(len(trace), -1, np.int64)
     place[grouped] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(grouped)))
     above = np.where(tree.parent[firsts] < 0, -1, place[tree.parent[firsts]])
-    rates = _rates(trace.clocks)
+    ticks = map(nanoseconds_per_tick, trace.clocks)
+    rates = [None if tick is None else tick.as_integer_ratio() for tick in ticks]
+    shares = WallTimes(trace).shares(grouped, starts)
     nodes = [
-        _node(tree, names[name_of[group[0]]], group, rates)
-        for group in np.split(grouped, starts[1:])
-        if len(group)
+        _node(tree, names[name_of[group[0]]], group, rates, share)
+        for group, share in zip(np.split(grouped, starts[1:]), shares, strict=False)
     ]
     return _in_depth(nodes, above.tolist())
 
@@ -442,14 +445,12 @@ def _codes(tree: CallTree, name_of: _Ints) -> tuple[_Ints, _Ints]:
     return rows, np.array(path, np.int64)[rows]
 
 
-def _rates(clocks: Sequence[ClockDomain]) -> list[tuple[int, int] | None]:
-    """Return numerator and denominator of the ns per tick of each clock; None if unknown."""
-    ticks = map(nanoseconds_per_tick, clocks)
-    return [None if tick is None else tick.as_integer_ratio() for tick in ticks]
-
-
 def _node(
-    tree: CallTree, block: str, rows: _Ints, rates: Sequence[tuple[int, int] | None]
+    tree: CallTree,
+    block: str,
+    rows: _Ints,
+    rates: Sequence[tuple[int, int] | None],
+    share: float | None,
 ) -> MergedNode:
     trace = tree.trace
     first = int(rows[0])
@@ -472,6 +473,7 @@ def _node(
         own_ticks=own,
         total_ns=_nanoseconds(total, rate),
         own_ns=_nanoseconds(own, rate),
+        share=share,
     )
 
 

@@ -1,4 +1,5 @@
-"""Per-operator statistics of durations, over all repeats of an event in all runs of its block.
+"""Per-operator statistics of durations, over all repeats of an event in all runs of its block, and
+each operator's share of the wall time.
 
 All groups are reduced at once with ``reduceat``. NumPy's percentile and SciPy's labelled statistics
 work on one group at a time or sort once per statistic; sums of large uint64 ticks would wrap there.
@@ -7,6 +8,7 @@ work on one group at a time or sort once per statistic; sums of large uint64 tic
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -21,13 +23,19 @@ from harness.analyze.blocks import (
     executions,
     in_groups,
 )
-from harness.analyze.ticks import Ticks, durations, ends_before_start, nanoseconds_per_tick
+from harness.analyze.ticks import (
+    Ticks,
+    durations,
+    ends_before_start,
+    event_nanoseconds,
+    nanoseconds_per_tick,
+)
 from harness.durations import Duration
 from harness.errors import UsageError
 from harness.formatting import printable
 from harness.records.clock_domain import ClockDomain
 from harness.records.signature import Signature
-from harness.records.trace import Kind, Trace
+from harness.records.trace import EXECUTION, LOADING, Kind, Trace
 
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
@@ -73,6 +81,8 @@ class Operator(Signature, frozen=True):
         cold: Statistics of the cold execution (first after loading), in nanoseconds, or in ticks if
             the rate is unknown; None if it has no such event.
         warm: Likewise, of all later executions.
+        share: Its share of the wall time (``WallTimes``); None if unknown.
+        loading: Its events are of loading a method, not of executions.
     """
 
     clock: ClockDomain
@@ -82,11 +92,21 @@ class Operator(Signature, frozen=True):
     ns: Summary | None
     cold: Summary | None
     warm: Summary | None
+    share: float | None
+    loading: bool
 
     @property
     def times(self) -> Summary | None:
         """Statistics in nanoseconds, or in ticks if the clock rate is unknown."""
         return self.ns or self.ticks
+
+    @property
+    def typical_total(self) -> float:
+        """Median times calls, in nanoseconds or ticks as ``times``; 0 if no duration is known.
+
+        It ranks operators: one preempted execution makes the sum long, but not this.
+        """
+        return 0.0 if self.times is None else self.times.p50 * self.times.count
 
 
 def operator_statistics(trace: Trace, block: str | None = None) -> list[Operator]:
@@ -140,9 +160,11 @@ def _operators(
         for chosen in (known, *(chosen[orders] for chosen in _cold_and_warm(trace)))
     )
     unknown = np.add.reduceat(~known, starts, dtype=np.int64).tolist()
+    wall = WallTimes(trace)
     behind = [*starts[1:].tolist(), len(rows)]
     parts = zip(
         *(starts.tolist(), behind, unknown, in_ticks, in_unit, timed.tolist(), cold, warm),
+        *(wall.shares(rows, starts), wall.loading(rows[starts]).tolist()),
         strict=True,
     )
     identities = zip(blocks, *(key.tolist() for key in keys), strict=True)
@@ -161,6 +183,8 @@ def _operators(
             as_time if has_rate else None,
             when_cold,
             when_warm,
+            share,
+            loading,
         )
         for (block, name, chain, instruction, delegate_int, delegate_str, clock), (
             start,
@@ -171,8 +195,90 @@ def _operators(
             has_rate,
             when_cold,
             when_warm,
+            share,
+            loading,
         ) in zip(identities, parts, strict=True)
     ]
+
+
+class WallTimes:
+    """Wall times of executions and of loading, to which every share of time refers.
+
+    The wall time of an execution is that of its ``Method::execute``; the wall time of loading is
+    that of ``Program::load_method``, or of ``Method::init`` without it. The share of some events is
+    their time divided by the wall time of all blocks of the same name. An event contains what is
+    within it: the events of a delegate are a part of their call and never add to it. Blocks of
+    unknown wall time and events of unknown duration count on neither side.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._orders = block_numbers(trace)
+        names, self._name_of = block_names(trace)
+        ticks = durations(trace)
+        times = event_nanoseconds(trace, ticks)
+        self._times = np.where(np.isnan(times), ticks.astype(np.float64), times)
+        self._known = ~ends_before_start(trace)
+        # Times compare on clocks of known rate, or else on the same clock.
+        rateless = [n + 1 if clock.hz is None else 0 for n, clock in enumerate(trace.clocks)]
+        self._scale = np.array([*rateless, *[-1] * (256 - len(rateless))])
+        self._executes = executions(trace)[0]
+        program, method = (self._wall(name) for name in LOADING)
+        loading = np.where(np.isnan(program), method, program)
+        self._walls = np.stack([self._wall(EXECUTION), loading])
+        number = {name: index for index, name in enumerate(names)}
+        of_block = [number[block.name] for block in trace.blocks]
+        self._totals = np.zeros((2, len(names)))
+        np.add.at(self._totals.T, of_block, np.nan_to_num(self._walls).T)
+
+    def _rows(self, *names: str) -> _Ints:
+        """Return the rows of the profile events with one of these names."""
+        numbers = [number for number, name in enumerate(self._trace.names) if name in names]
+        profile = self._trace.kind == Kind.PROFILE
+        return np.flatnonzero(profile & np.isin(self._trace.name, numbers))
+
+    def _wall(self, name: str) -> _Floats:
+        """Return the time of the events of this name in each block; NaN if unknown or absent."""
+        rows = self._rows(name)
+        orders, count = self._orders[rows], len(self._trace.blocks)
+        sums = np.bincount(orders, self._times[rows], minlength=count).astype(np.float64)
+        known = np.bincount(orders, self._known[rows], minlength=count)
+        sums[(known == 0) | (known < np.bincount(orders, minlength=count))] = np.nan
+        return sums
+
+    def loading(self, rows: _Ints) -> npt.NDArray[np.bool_]:
+        """Return True for events outside executions: of loading, or in other blocks."""
+        outside: npt.NDArray[np.bool_] = ~self._executes[self._orders[rows]]
+        return outside | np.isin(rows, self._rows(*LOADING))
+
+    def shares(self, rows: _Ints, starts: _Ints) -> list[float | None]:
+        """Return the share of each group of ``rows``, None if unknown; groups begin at ``starts``.
+
+        The events of a group have the same name and clock, in blocks of the same name.
+        """
+        if not len(starts):
+            return []
+        firsts = rows[starts]
+        phase = self.loading(firsts).astype(np.int64)
+        of_row = np.repeat(phase, np.diff(starts, append=len(rows)))
+        counted = self._known[rows] & ~np.isnan(self._walls[of_row, self._orders[rows]])
+        sums = np.add.reduceat(np.where(counted, self._times[rows], 0.0), starts)
+        wholes = self._totals[phase, self._name_of[firsts]]
+        unknown = ~np.logical_or.reduceat(counted, starts) | (wholes <= 0)
+        unknown |= self._scale[self._trace.clock[firsts]] != self._scales[phase]
+        return [
+            None if without else part / whole
+            for part, whole, without in zip(
+                sums.tolist(), wholes.tolist(), unknown.tolist(), strict=True
+            )
+        ]
+
+    @cached_property
+    def _scales(self) -> _Ints:
+        """The scale of the wall times: of executions, and of loading."""
+        scopes = self._rows(EXECUTION), self._rows(*LOADING)
+        clocks = [int(self._trace.clock[rows[0]]) if len(rows) else 255 for rows in scopes]
+        return self._scale[clocks]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ id, with the same selection; fields that it does not set keep their earlier valu
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -29,8 +29,10 @@ from harness.check.rules import (
     Rules,
     Section,
     TimeLimit,
+    TimeRule,
     Waiver,
 )
+from harness.config.board import board_names
 from harness.config.toml_file import Document, Keys, read_document
 from harness.errors import UsageError, did_you_mean
 from harness.records.check_codes import CODES
@@ -126,6 +128,7 @@ def load_budget(path: Path, board: str = "", model: str = "", unit: str = "") ->
             names file, line and key.
     """
     files = read_files(path)
+    _check_boards(files, board)
     drafts = _Drafts()
     for file in files:
         drafts.layer(file, file.document.data, ())
@@ -202,6 +205,29 @@ def _check_codes(document: Document, content: BudgetFile) -> None:
                 )
 
 
+def _check_boards(files: Sequence[BudgetSource], board: str) -> None:
+    """Raise UsageError for a section of a board that nobody knows: a typing error, most likely.
+
+    Known are the packaged boards, the one that the budget is for, and those in ``boards`` of the
+    files.
+    """
+    own = [name for file in files for name in file.content.boards]
+    known = dict.fromkeys([*board_names(), board, *own, ""])
+    for file in files:
+        for index, section in enumerate(file.content.sections):
+            listed = not isinstance(section.board, str)
+            for place, pattern in enumerate(_patterns(section.board)):
+                if any(fnmatchcase(name, pattern) for name in known):
+                    continue
+                keys: Keys = ("for", index, "board", *([place] if listed else []))
+                raise UsageError(
+                    f"{file.document.where(keys)}: {pattern!r} matches no known board",
+                    hint=f"{did_you_mean(pattern, list(known))}known boards: "
+                    f"{', '.join(filter(None, known))}; name a board of your own in "
+                    "boards = [...] at the top of the file",
+                )
+
+
 def _is_for(section: Section, board: str, model: str, unit: str) -> bool:
     asked = ((section.board, board), (section.model, model), (section.unit, unit))
     return all(
@@ -220,7 +246,7 @@ class _Draft:
 
     Attributes:
         data: The fields set so far.
-        lines: Source line of each field; "" is the table.
+        lines: ``file:line:column`` of each field; "" is the table.
         layer: Number of the last file or section that changed it.
     """
 
@@ -267,7 +293,7 @@ class _Drafts:
         drafts = self._lists[kind]
         matching = [n for n, draft in enumerate(drafts) if _is_same_rule(kind, draft, table)]
         if "id" in table and any(drafts[n].layer == self._layers for n in matching):
-            where = f"{file.document.path}:{lines[''].rpartition(':')[2]}"
+            where = file.document.path.parent / Path(lines[""]).name
             raise UsageError(
                 f"{where}: duplicate id {table['id']!r} in [[{kind}]]",
                 hint="give each rule of a file its own id",
@@ -297,9 +323,21 @@ class _Drafts:
         budget = msgspec.structs.replace(msgspec.convert(data, Budget), lines=places)
         for keys, rule in each_rule(budget):
             if problem := rule.problem():
-                where = os.path.normpath(path.parent / budget.source(*keys))
+                where = self._where(path, keys)
                 raise UsageError(f"{where}: [{keys[0]}] {problem}", hint=self._id_hint(keys))
+            if isinstance(rule, TimeRule) and (found := rule.contradiction())[0]:
+                text, field = found
+                raise UsageError(
+                    f"{self._where(path, keys, field)}: [{keys[0]}] {text}",
+                    hint="no time can keep to both: lower the first, or raise the second",
+                )
         return budget
+
+    def _where(self, path: Path, keys: Keys, field: str = "") -> str:
+        """Return ``file:line:column`` of a rule or of one of its fields."""
+        kind = str(keys[0])
+        draft = self._lists[kind][int(keys[1])] if kind in LISTS else self._singles[kind]
+        return os.path.normpath(path.parent / draft.lines.get(field, draft.lines[""]))
 
     def _id_hint(self, keys: Keys) -> str:
         """Return a hint for an incomplete rule whose id matches no earlier rule."""
@@ -333,10 +371,15 @@ def _is_same_rule(kind: str, draft: _Draft, table: _Tables) -> bool:
 
 
 def _lines(file: BudgetSource, keys: Keys, table: Mapping[str, Any]) -> dict[str, str]:
-    lines = {name: file.document.line((*keys, name)) for name in table}
-    lines[""] = file.document.line(keys)
-    return {name: f"{file.name}:{line}" for name, line in lines.items()}
+    places = {"": keys, **{name: (*keys, name) for name in table}}
+    found = {name: file.document.where(place) for name, place in places.items()}
+    return {
+        name: f"{file.name}{text[len(str(file.document.path)) :]}" for name, text in found.items()
+    }
 
 
 def _placed(keys: Keys, lines: Mapping[str, str]) -> dict[Keys, str]:
-    return {(*keys, name) if name else keys: line for name, line in lines.items()}
+    """Return ``file:line`` of a rule and its fields, as checks cite them."""
+    return {
+        (*keys, name) if name else keys: place.rpartition(":")[0] for name, place in lines.items()
+    }

@@ -7,14 +7,13 @@ each rule returns what is missing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from datetime import date
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 
-from harness.check.history.settings import HistoryLimits
+from harness.check.history.settings import BudgetTable, HistoryLimits
 from harness.records.check_codes import Severity
 
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
@@ -34,15 +33,6 @@ LOWER: Final = tuple(f"at_least_{kind}" for kind in _KINDS)
 WAIVER: Final = ("severity", "reason", "expires")
 GROUPS: Final = (UPPER, LOWER, WAIVER)
 """Fields that belong together: a table with one of them replaces all of an earlier table."""
-
-
-class BudgetTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of a budget file: unknown keys are errors, and all numbers must be finite."""
-
-    def __post_init__(self) -> None:
-        for name, value in msgspec.structs.asdict(self).items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"{name} is not a finite number")
 
 
 class Waiver(BudgetTable, frozen=True):
@@ -131,6 +121,21 @@ class TimeRule(Rule, frozen=True):
         for name in (*UPPER, *LOWER):
             if (value := getattr(self, name)) is not None:
                 yield name, float(value), name.rpartition("_")[2]
+
+    def contradiction(self) -> tuple[str, str]:
+        """Return a lower limit beyond the upper one, and the field at fault; empty without."""
+        found = {
+            name.rpartition("_")[0]: (name, value, unit) for name, value, unit in self.limits()
+        }
+        if len(found) < 2:
+            return "", ""
+        upper, limit, unit = found["limit"]
+        lower, least, own = found["at_least"]
+        if (unit in UNITS) != (own in UNITS) or (unit not in UNITS and unit != own):
+            return "", ""  # they do not compare
+        if least * UNITS.get(own, 1.0) <= limit * UNITS.get(unit, 1.0):
+            return "", ""
+        return f"{lower} = {least:g} is more than {upper} = {limit:g}", lower
 
     def problem(self) -> str:
         """Return what is missing, or ""."""
@@ -347,7 +352,7 @@ class Rules(BudgetTable, frozen=True):
     code: CodeLimit | None = None
     arena: ArenaLimit | None = None
     losses: LossLimit = LossLimit()
-    severity: dict[str, CodeSeverity] = {}
+    severity: dict[str, CodeSeverity] = msgspec.field(default_factory=dict)
     history: HistoryLimits = HistoryLimits()
 
 
@@ -371,12 +376,15 @@ class BudgetFile(Rules, frozen=True, kw_only=True):
     Attributes:
         schema: Version of this file format, 1.
         extends: Budget files, relative to this one; their rules apply before these.
+        boards: Names of your own boards. A section that names a board that is neither one of these
+            nor a packaged one is an error.
         sections: Rules for some boards and models only; they apply after these. ``for`` in the
             file.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
     extends: Patterns = ()
+    boards: tuple[str, ...] = ()
     sections: tuple[Section, ...] = msgspec.field(default=(), name="for")
 
 

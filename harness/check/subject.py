@@ -72,6 +72,7 @@ class Subject:
         chains: Instructions of the program, per chain; None if unknown.
         backends: Names of the backends that instructions call, by chain and instruction.
         day: Day on which waivers are evaluated; None for today.
+        emulated_time: Clocks count the steps of an emulator, not real time.
     """
 
     trace: Trace
@@ -94,6 +95,7 @@ class Subject:
     chains: tuple[tuple[InstructionRecord, ...], ...] | None = None
     backends: Mapping[tuple[int, int], str] = field(default_factory=dict)
     day: date | None = None
+    emulated_time: bool = False
 
     @cached_property
     def operators(self) -> list[Operator]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import glob
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
 from typing import Any, Final
 
 import msgspec
 
 from harness.analyze.statistics import Operator
 from harness.check.limits.durations import Durations
-from harness.check.limits.times import matching
+from harness.check.limits.times import LimitTarget, matching
 from harness.check.rules import BlockLimit, Statistic, TimeLimit, TimeRule
 from harness.check.subject import Subject
+from harness.config.board import board_names
 from harness.records.trace import EXECUTION, OPERATOR_CALL
 
 _TIMES: Final = (("ms", 1e6), ("us", 1e3), ("ns", 1.0))
@@ -23,6 +26,12 @@ _ROUNDING: Final = 1 / 20
 """Share of the margin that rounding up may add."""
 
 _WIDTH: Final = 100
+
+_QUIET: Final = 1 / 4
+"""Spread of the runs, as a part of the margin, up to which the margin alone covers it."""
+
+_SLOW_PHASE: Final = 1.25
+"""Room for a phase in which a busy host is slower than in any of the runs (docs/budgets.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,8 @@ class Wishes:
         margin: Relative margin of the limits above the measured values. With 0, limits are exact,
             and time limits are in ticks if there is one clock.
         share: Smallest share of the execution time for which an operator gets its own limit.
-        statistic: The limited statistic.
+        statistic: The limited statistic. Where the runs differ by more than the margin covers, it
+            is ``min`` instead, which other programs of a busy host disturb least.
     """
 
     margin: float = 0.2
@@ -57,13 +67,17 @@ def suggest(subjects: Sequence[Subject], wishes: Wishes) -> str:
         "# docs/budgets.md describes all rules.",
         "schema = 1",
     ]
+    own = sorted({board for board, _ in groups} - {"", *board_names()})
+    lines += [f"boards = {_toml(tuple(own))}"] if own else []
     for (board, model), group in sorted(groups.items()):
         prefix = ""
         lines += ["", _comment(group)]
         if len(groups) > 1 or board or model:
             prefix = "for."
             lines += ["[[for]]", f"board = {_pattern(board)}", f"model = {_pattern(model)}"]
-        for table in _Group(group, wishes).tables():
+        found = _Group(group, wishes)
+        lines += [f"# {line}" for line in found.about_noise()]
+        for table in found.tables():
             lines += ["", *table.lines(prefix)]
     return "\n".join(lines) + "\n"
 
@@ -92,6 +106,34 @@ class _Group:
     def __init__(self, subjects: Sequence[Subject], wishes: Wishes) -> None:
         self._subjects, self._wishes = subjects, wishes
         self._times = [Durations(subject) for subject in subjects]
+
+    @cached_property
+    def _spread(self) -> float:
+        """How much slower the slowest median is than the fastest execution; median of operators.
+
+        Pooled, because operators share the host: what slows one of them slows the others next time.
+        """
+        medians: dict[tuple[Any, ...], float] = {}
+        fastest: dict[tuple[Any, ...], float] = {}
+        for subject in self._subjects:
+            for op in filter(_is_work, subject.operators):
+                if (times := op.times) is not None and times.min > 0:
+                    medians[_key(op)] = max(times.p50, medians.get(_key(op), 0.0))
+                    fastest[_key(op)] = min(times.min, fastest.get(_key(op), times.min))
+        ratios = [medians[key] / fastest[key] - 1 for key in medians]
+        return median(ratios) if ratios else 0.0
+
+    @property
+    def _noisy(self) -> bool:
+        """Whether the spread is too large for limits on the measured statistic."""
+        return self._wishes.margin > 0 and self._spread > _QUIET * self._wishes.margin
+
+    def about_noise(self) -> Iterator[str]:
+        """Yield lines on the spread, if it changes the limits."""
+        if self._noisy:
+            yield f"Executions differ by {_percent(round(self._spread, 2))}, as on a busy host:"
+            yield "time limits apply to the fastest execution of a run (min), and leave room for a"
+            yield "slower phase of the host."
 
     def tables(self) -> Iterator[_SuggestedTable]:
         """Yield the suggested tables, times first."""
@@ -145,18 +187,16 @@ class _Group:
         """Return operators that reach the share of the execution time in any run."""
         shares: dict[tuple[Any, ...], float] = {}
         for subject in self._subjects:
-            here = [op for op in subject.operators if op.block == block]
-            for of_clock in _by_clock(here):
-                whole = max(_total(op) for op in of_clock)
-                for op in of_clock:
-                    share = _total(op) / whole if whole else 0.0
-                    shares[_key(op)] = max(share, shares.get(_key(op), 0.0))
-        large = [op for op in operators if shares[_key(op)] >= self._wishes.share]
-        return sorted(large, key=lambda op: -shares[_key(op)])
+            for op in subject.operators:
+                if op.block == block and op.share is not None:
+                    shares[_key(op)] = max(op.share, shares.get(_key(op), 0.0))
+        large = [op for op in operators if shares.get(_key(op), 0.0) >= self._wishes.share]
+        return sorted(large, key=lambda op: -shares.get(_key(op), 0.0))
 
     def _rule(self, kind: str, rule: TimeRule, about: str) -> Iterator[_SuggestedTable]:
         """Yield the rule with a limit that all runs meet, if the times are known."""
-        rule = msgspec.structs.replace(rule, statistic=self._wishes.statistic)
+        statistic: Statistic = "min" if self._noisy else self._wishes.statistic
+        rule = msgspec.structs.replace(rule, statistic=statistic)
         found = [matching(rule, times)[0] for times in self._times]
         targets = [target for targets in found for target in targets]
         for unit in ("ticks", "ns") if self._wishes.margin == 0 else ("ns", "ticks"):
@@ -164,12 +204,14 @@ class _Group:
             known = [value for value in values if value is not None]
             if not values or len(known) < len(values):
                 continue
-            field, limit = self._limit(max(known), unit)
+            measured, slow = max(known), _slow(found, unit) if self._noisy else 0.0
+            field, limit = self._limit(max(measured, slow), unit)
             fields = _fields(rule) | {field: limit}
             if not all(found):
                 fields["optional"] = True
-            measured = f"measured {_time(max(known), unit)}"
-            yield _SuggestedTable(kind, fields, True, f"{about}: {measured}" if about else measured)
+            comment = f"measured {_time(measured, unit)}"
+            comment += f", slow executions {_time(slow / _SLOW_PHASE, unit)}" if slow else ""
+            yield _SuggestedTable(kind, fields, True, f"{about}: {comment}" if about else comment)
             return
 
     def _limit(self, measured: float, unit: str) -> tuple[str, float]:
@@ -263,6 +305,22 @@ def _key(op: Operator) -> tuple[Any, ...]:
     return op.signature
 
 
+def _slow(runs: Sequence[Sequence[LimitTarget]], unit: str) -> float:
+    """Return what a slow execution takes, with room for a slower phase of the host.
+
+    It is the slowest median of a run, or the 90th percentile of a typical run if that is longer.
+    The 90th percentile of a single run may be one preemption, so the median of the runs counts.
+    """
+
+    def slowest(statistic: str, targets: Sequence[LimitTarget]) -> float:
+        return max((target.measure(statistic, unit) or 0.0 for target in targets), default=0.0)
+
+    measured = [targets for targets in runs if targets]
+    medians = [slowest("p50", targets) for targets in measured]
+    tails = [slowest("p90", targets) for targets in measured]
+    return _SLOW_PHASE * max(max(medians), median(tails))
+
+
 def _is_work(op: Operator) -> bool:
     """Return whether an operator is an instruction's event, not a scope that repeats its time."""
     return op.chain != -1 and op.name not in (OPERATOR_CALL, EXECUTION)
@@ -272,18 +330,6 @@ def _delegate(op: Operator) -> str | None:
     if op.delegate_str is not None:
         return _escaped(op.delegate_str)
     return None if op.delegate_int == -1 else str(op.delegate_int)
-
-
-def _total(op: Operator) -> float:
-    return 0.0 if op.times is None else op.times.total
-
-
-def _by_clock(operators: Iterable[Operator]) -> Iterator[list[Operator]]:
-    """Yield operators with comparable totals: all with known rate, then each other clock."""
-    groups: dict[Any, list[Operator]] = {}
-    for op in operators:
-        groups.setdefault(None if op.ns is not None else op.clock.name, []).append(op)
-    yield from groups.values()
 
 
 def readable(value: float, more: float) -> float:

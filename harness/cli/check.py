@@ -157,7 +157,7 @@ def command(
         if found.changes is not None and output.verbosity >= 0:
             print_changes(console, found.changes, detailed=output.verbosity > 0)
         print_verdict(console, found.verdict, verbosity=output.verbosity)
-    return 0 if run.passed else 1
+    return run.exit_code
 
 
 def _suggest(

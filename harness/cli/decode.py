@@ -214,6 +214,7 @@ def command(
         document = trace_document(
             source.trace,
             source.result.clock_quality if source.result is not None else (),
+            emulated=source.result is not None and source.result.emulated_time,
             tree=tree,
             memory=_memory(source.trace, pools) if with_memory else None,
             pools=pools,
@@ -270,8 +271,14 @@ def _print_operators(
     from harness.report.symbols import known_columns
     from harness.runs.evaluation import EvaluatedRun
 
-    qualities = source.result.clock_quality if source.result is not None else ()
-    subject = Subject(source.trace, qualities=qualities)
+    subject = Subject(source.trace)
+    if (result := source.result) is not None:
+        subject = Subject(
+            source.trace,
+            qualities=result.clock_quality,
+            runs_requested=result.runs_requested,
+            emulated_time=result.emulated_time,
+        )
     print_trace(
         console,
         describe(EvaluatedRun("", subject, Verdict(())), unit=unit),

@@ -25,6 +25,7 @@ from harness.decode.pte import read_program
 from harness.errors import UsageError
 from harness.export.formats import FORMATS, export, find_format, format_names
 from harness.files import write_atomic
+from harness.records.result import RunIdentity
 from harness.records.trace import Trace
 from harness.runs.source import Source
 
@@ -110,7 +111,7 @@ def command(
     source = reading.load(path)
     trace, notes = _chosen(source, dump)
     executed = find_method(read_program(model.read_bytes()), trace, method) if model else None
-    exported = export(trace, name, flavour, executed)
+    exported = export(trace, name, flavour, executed, RunIdentity.of(source.result))
     write_atomic(file, exported.data)
     exported = replace(exported, notes=notes + exported.notes)
     if output.json:

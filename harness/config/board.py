@@ -194,6 +194,11 @@ class Board(Strict, frozen=True, dict=True):
         return found
 
     @property
+    def emulated_time(self) -> bool:
+        """Whether its clocks count an emulator's instructions instead of real time."""
+        return isinstance(self.target, QemuTarget) and "-icount" in self.target.arguments
+
+    @property
     def untested(self) -> bool:
         """Whether the file was tested neither on a board nor on a simulator."""
         return self.tested == "no"

@@ -24,6 +24,12 @@ _T = TypeVar("_T")
 Keys = tuple[str | int, ...]
 """Path of a value in a document: keys of tables and indices of arrays, outermost first."""
 
+_BYTE_ORDER_MARKS: Final = {
+    b"\xef\xbb\xbf": "UTF-8",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+
 _SPACE: Final = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _STRING: Final = re.compile(
     r'"""(?:\\.|[^\\])*?"""(?:"{0,2})'
@@ -108,6 +114,10 @@ class Document:
         if named := unknown or wrong:
             hint = did_you_mean(named[1], known)
             hint += f"known here: {', '.join(sorted(known))}" if known else ""
+        else:
+            hint = _range_hint(text, data, keys)
+            if infinite := re.match(r"(\w+) is not a finite number", text):
+                keys = (*keys, infinite[1])
         return UsageError(f"{self.where((*table, *keys))}: {text}", hint=hint)
 
 
@@ -118,18 +128,42 @@ def read_document(path: Path) -> Document:
         UsageError: It is missing or not valid TOML; the message names file, line and column.
     """
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = _decoded(path, path.read_bytes())
         return Document(path, text, tomllib.loads(text))
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, RecursionError) as error:
+    except RecursionError as error:
         raise UsageError(f"{path}: not valid TOML: {error}") from error
     except tomllib.TOMLDecodeError as error:
         at = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error), re.DOTALL)
         where, why = (f"{path}:{at[2]}:{at[3]}", at[1]) if at else (str(path), str(error))
         raise UsageError(f"{where}: not valid TOML: {why}") from error
+
+
+def _decoded(path: Path, data: bytes) -> str:
+    """Return the text of a file.
+
+    Raises:
+        UsageError: It begins with a byte order mark, which TOML does not allow, or is not UTF-8.
+    """
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
+        if data.startswith(mark):
+            raise UsageError(
+                f"{path}:1:1: the file begins with a byte order mark ({encoding})",
+                hint="save it as UTF-8 without a byte order mark (BOM)",
+            )
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        column = error.start - (before.rfind(b"\n") + 1) + 1
+        raise UsageError(
+            f"{path}:{before.count(10) + 1}:{column}: not valid TOML: byte "
+            f"0x{data[error.start]:02x} is not UTF-8",
+            hint="save the file as UTF-8",
+        ) from error
 
 
 def read_toml(path: Path, type_: type[_T]) -> _T:
@@ -238,6 +272,20 @@ class _Scanner:
             if self._next() == ",":
                 self._at += 1
         self._at += 1
+
+
+def _range_hint(message: str, data: Any, keys: Keys) -> str:
+    """Return what to write instead of a number out of its range; "" for other errors."""
+    found = re.match(r"Expected `(?:float|int)` (<=|<|>=|>) (\S+)", message)
+    if found is None:
+        return ""
+    for key in keys:
+        data = data[key]
+    relation, limit = found[1], float(found[2])
+    if limit == 1 and relation in ("<", "<=") and 1 < data <= 100:
+        return f"write it as a share: {data / 100:g} for {data:g} %"
+    words = {"<": "less than", "<=": "at most", ">": "more than", ">=": "at least"}
+    return f"it is {data:g}; use a number that is {words[relation]} {limit:g}"
 
 
 def _keys_of(message: str, data: Mapping[str, Any], type_: type[Any]) -> Keys:

@@ -92,6 +92,7 @@ def _trace(log: TracerLog, data: bytes, domains: Sequence[ClockDomain]) -> Trace
         losses=log.losses,
         filtered_events=log.filtered_events,
         stacks=[log.stack] if log.stack else [],
+        full=[log.tracer] if log.full else [],
     )
     trace.tracer[:] = log.tracer
     trace.record[:] = log.numbers[events]

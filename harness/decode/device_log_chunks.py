@@ -38,6 +38,7 @@ class LogHeader:
     debug_size: int
     stack_used: int
     stack_size: int
+    full: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class TracerLog:
         losses: Missing parts.
         filtered_events: Events not logged because of run options.
         stack: Stack use; None if unknown.
+        full: The log filled up after its last record; everything lost is behind that.
     """
 
     tracer: int
@@ -92,6 +94,7 @@ class TracerLog:
     losses: Losses
     filtered_events: int
     stack: Stack | None
+    full: bool
 
 
 def read_tracer_logs(data: bytes) -> list[TracerLog]:
@@ -247,7 +250,7 @@ def read_header(data: bytes, place: int) -> LogHeader:
             raise FormatError(
                 f"{value:#x}, expected {wanted:#x}", offset=place + offset, field=field
             )
-    return LogHeader(*counts)
+    return LogHeader(*(*counts, bool(flags & fmt.FLAG_FULL)))
 
 
 def _read_names(data: bytes, position: int, end: int, count: int) -> tuple[str, ...]:
@@ -318,7 +321,20 @@ def _join(chunks: Sequence[Chunk], damage: list[Damage] | None) -> TracerLog:
         ),
         filtered_events=last.filtered_events,
         stack=Stack(last.tracer, last.stack_used, last.stack_size) if last.stack_used else None,
+        full=_filled_up(chunks),
     )
+
+
+def _filled_up(chunks: Sequence[Chunk]) -> bool:
+    """Whether a log filled up once, after its last record.
+
+    A log that is read while it is written, or that gives up its oldest runs, goes on after it was
+    full; then losses lie between records.
+    """
+    *earlier, last = (chunk.header for chunk in chunks)
+    before = any(header.dropped_events or header.dropped_blocks for header in earlier)
+    dropped = last.dropped_events or last.dropped_blocks
+    return last.full and bool(dropped) and not before and not last.dropped_runs
 
 
 def _common_names(chunk: Chunk, names: tuple[str, ...]) -> tuple[str, ...]:

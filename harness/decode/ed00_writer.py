@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import flatbuffers
@@ -34,8 +34,10 @@ class LeftOut:
         allocation_details: Allocation events written without their time or offset.
         foreign_clocks: Events written with ticks of a clock domain other than 0; ETDump does not
             name clocks.
-        dropped_on_target: Events, blocks, values and runs dropped by the target, and records that
-            are missing or damaged (``Trace.losses``); ETDump has no field for the count.
+        dropped_on_target: Events dropped by the target; ETDump has no field for any of these.
+        dropped_declarations: Blocks and allocators not declared in the log.
+        other_losses: Values and runs dropped by the target, and records that are missing or damaged
+            (``Trace.losses``).
         filtered_on_target: Events not logged because of run options; ETDump has no field for them.
     """
 
@@ -46,6 +48,8 @@ class LeftOut:
     allocation_details: int = 0
     foreign_clocks: int = 0
     dropped_on_target: int = 0
+    dropped_declarations: int = 0
+    other_losses: int = 0
     filtered_on_target: int = 0
 
 
@@ -56,6 +60,7 @@ def left_out(trace: Trace, *, allocation_events: bool = True) -> LeftOut:
     written = _written(trace, allocation_events)
     detailed = (trace.clock != NO_CLOCK) | (trace.offset >= 0)
     foreign = (trace.clock != NO_CLOCK) & (trace.clock != 0)
+    lost = trace.losses
     return LeftOut(
         allocations=int(np.count_nonzero(~written & allocation)),
         failed_allocations=int(np.count_nonzero(allocation & trace.failed)),
@@ -63,12 +68,14 @@ def left_out(trace: Trace, *, allocation_events: bool = True) -> LeftOut:
         value_times=int(np.count_nonzero(written & debug & (trace.clock != NO_CLOCK))),
         allocation_details=int(np.count_nonzero(allocation & written & detailed)),
         foreign_clocks=int(np.count_nonzero(~allocation & foreign)),
-        dropped_on_target=sum(astuple(trace.losses)) - trace.losses.chunks,
+        dropped_on_target=lost.events,
+        dropped_declarations=lost.blocks,
+        other_losses=lost.values + lost.runs + lost.records + lost.damaged,
         filtered_on_target=trace.filtered_events,
     )
 
 
-def write_ed00(trace: Trace, *, allocation_events: bool = True) -> bytes:
+def write_ed00(trace: Trace, *, allocation_events: bool = True, comment: str = "") -> bytes:
     """Write ``trace`` as a size-prefixed ED00 file.
 
     Reading it again gives an equal trace, except for the parts counted by ``left_out``. Freed bytes
@@ -78,12 +85,14 @@ def write_ed00(trace: Trace, *, allocation_events: bool = True) -> bytes:
         trace: Any trace; failed allocations and values with lost bytes are never written.
         allocation_events: Write allocation events. ExecuTorch's Inspector (1.5.1) refuses a file
             with any, so a file meant for it needs False.
+        comment: Text to put into the file beside the dump. No field of the format refers to it, so
+            readers skip it.
 
     Raises:
         UsageError: A value does not fit its field in the format.
     """
     _check_ranges(trace)
-    return _DumpWriter(trace).file(_written(trace, allocation_events))
+    return _DumpWriter(trace).file(_written(trace, allocation_events), comment)
 
 
 def _written(trace: Trace, allocation_events: bool) -> npt.NDArray[np.bool_]:
@@ -151,9 +160,11 @@ class _DumpWriter:
         # Python numbers, once: the builder wants those, and item access on arrays is slow.
         self.column = {name: getattr(trace, name).tolist() for name in _COLUMNS}
 
-    def file(self, written: npt.NDArray[np.bool_]) -> bytes:
+    def file(self, written: npt.NDArray[np.bool_], comment: str) -> bytes:
         runs = [self.run(block, written) for block in self.trace.blocks]
         vector = self.offsets(runs)
+        if comment:
+            self.builder.CreateString(comment)
         self.builder.StartObject(2)
         self.builder.PrependUint32Slot(ed.DumpTable.VERSION, self.trace.version, 0)
         self.builder.PrependUOffsetTRelativeSlot(ed.DumpTable.RUN_DATA, vector, 0)

@@ -15,6 +15,7 @@ from harness.export.extra import require
 from harness.export.protobuf import messages
 from harness.export.tensors import Operands
 from harness.export.timeline import draw
+from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
 MESSAGES: Final = {
@@ -45,12 +46,15 @@ _VERSION: Final = "0.0.4"
 _METADATA, _COMPUTE = 1, 4  # types of a node
 
 
-def write_chakra(trace: Trace, method: Method | None) -> tuple[bytes, tuple[str, ...]]:
+def write_chakra(
+    trace: Trace, method: Method | None, identity: RunIdentity = NO_RUN
+) -> tuple[bytes, tuple[str, ...]]:
     """Return the file, and notes on data of the trace that it lacks.
 
     Args:
         trace: The trace.
         method: The method that was executed; without it nothing is known of operands.
+        identity: The run of the trace.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
@@ -62,6 +66,7 @@ def write_chakra(trace: Trace, method: Method | None) -> tuple[bytes, tuple[str,
     nodes = graph(drawing, method)
     metadata = types["GlobalMetadata"](version=_VERSION)
     _attributes(metadata, {"schema": "etdump-harness", "finish_ns": nodes[0].duration})
+    _attributes(metadata, {name: text for name, text in identity.texts().items() if text})
     out = io.BytesIO()
     # The process node is left out; threads are the roots of all other nodes.
     for message in [metadata, *(_message(types["Node"], node) for node in nodes[1:])]:

@@ -6,26 +6,36 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from harness.export.table import columns
 from harness.export.values import ValueDocument
+from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
 
-def write_delimited(trace: Trace, delimiter: str) -> bytes:
+def write_delimited(trace: Trace, delimiter: str, identity: RunIdentity = NO_RUN) -> bytes:
     """Write the header line and one line per event, UTF-8, fields quoted where they need it.
 
     An absent value is an empty field, a truth value ``true`` or ``false``, a debug event's value
-    its JSON.
+    its JSON. Metadata begins with ``hex:``, because readers such as pandas take plain digits for a
+    number. The last columns name the run, the same in every line.
     """
-    return delimited(columns(trace), delimiter)
+    table = columns(trace)
+    digits = table["metadata"]
+    table["metadata"] = [None if text is None else f"hex:{text}" for text in digits]
+    about = {name: [text] * len(trace) for name, text in identity.texts().items()}
+    return delimited({**table, **about}, delimiter)
 
 
 def delimited(table: Mapping[str, Sequence[Any]], delimiter: str, *, header: bool = True) -> bytes:
-    """Write any columns in the format of ``write_delimited``, with or without a header line."""
+    """Write any columns in the format of ``write_delimited``, with or without a header line.
+
+    A text that a spreadsheet would execute as a formula, or that begins with an apostrophe, gets an
+    apostrophe before it, which spreadsheets take as the sign of a text.
+    """
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     if header:
@@ -35,9 +45,15 @@ def delimited(table: Mapping[str, Sequence[Any]], delimiter: str, *, header: boo
     return out.getvalue().encode()
 
 
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
+"""Beginnings of a text that gets an apostrophe; the last but one are East Asian wide signs."""
+
+
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
     if isinstance(value, ValueDocument):
         return msgspec.json.encode(value).decode()
     return value

@@ -8,6 +8,7 @@ import msgspec
 
 from harness.errors import FormatError
 from harness.export.table import COLUMNS, EventRow, TableHeader, columns, header, trace_of
+from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
 
@@ -23,11 +24,11 @@ def json_schema() -> dict[str, Any]:
     return msgspec.json.schema(EventsDocument)
 
 
-def write_json(trace: Trace) -> bytes:
+def write_json(trace: Trace, identity: RunIdentity = NO_RUN) -> bytes:
     """Write the complete ``trace``, one event per line."""
     table = columns(trace)
     rows = [EventRow(*row) for row in zip(*table.values(), strict=True)]
-    beside = msgspec.json.encode(header(trace))
+    beside = msgspec.json.encode(header(trace, identity))
     events = b",\n".join(map(msgspec.json.encode, rows))
     return b'{"header":' + beside + b',"events":[\n' + events + b"\n]}\n"
 

@@ -17,6 +17,7 @@ from harness.analyze.operands import Argument, Arguments
 from harness.decode.program import Method
 from harness.export.tensors import Operands, TensorNumbers
 from harness.export.timeline import Drawing, draw
+from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
 PROCESS: Final = "[pytorch|profiler|execution_trace|process]"
@@ -165,12 +166,15 @@ NO_MODEL: Final = "operands and data dependencies are unknown without --model"
 """Note of a graph without them."""
 
 
-def write_execution_trace(trace: Trace, method: Method | None) -> tuple[bytes, tuple[str, ...]]:
+def write_execution_trace(
+    trace: Trace, method: Method | None, identity: RunIdentity = NO_RUN
+) -> tuple[bytes, tuple[str, ...]]:
     """Return the file, and notes on data of the trace that it lacks.
 
     Args:
         trace: The trace.
         method: The executed method; without it operands are unknown.
+        identity: The run of the trace.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
@@ -184,6 +188,8 @@ def write_execution_trace(trace: Trace, method: Method | None) -> tuple[bytes, t
         "time": "",
         "start_ts": 0,
         "finish_ts": nodes[0].duration // 1000,
+        **{name: text for name, text in identity.texts().items() if text and name != "time"},
+        "emulated_time": identity.emulated_time,
     }
     lines = ",\n".join(json.dumps(_node(node)) for node in nodes)
     text = json.dumps(head)[:-1] + ', "nodes": [\n' + lines + "\n]}\n"

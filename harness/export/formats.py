@@ -9,6 +9,7 @@ from typing import Final
 from harness.decode.program import Method
 from harness.errors import UsageError, did_you_mean
 from harness.plugins import EXPORTERS, load_plugin, plugin_names, unfit_plugin
+from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
 
@@ -32,10 +33,12 @@ class Request:
     Attributes:
         flavour: Variant of the format, "" if it has no variants.
         method: The executed method of the model, if known.
+        identity: The run of the trace; each format names it.
     """
 
     flavour: str = ""
     method: Method | None = None
+    identity: RunIdentity = NO_RUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,11 @@ class ExportFormat:
 
 
 def export(
-    trace: Trace, name: str, flavour: str | None = None, method: Method | None = None
+    trace: Trace,
+    name: str,
+    flavour: str | None = None,
+    method: Method | None = None,
+    identity: RunIdentity = NO_RUN,
 ) -> Exported:
     """Write ``trace`` in the format ``name``.
 
@@ -63,6 +70,7 @@ def export(
         name: One of FORMATS, or of a plugin.
         flavour: Variant of the format, its first by default.
         method: The executed method of the model; some formats include its data.
+        identity: The run of the trace.
 
     Raises:
         UsageError: The format or its flavour is unknown, cannot hold this trace, or needs a package
@@ -76,7 +84,8 @@ def export(
             f"unknown flavour {flavour!r} of format {name}",
             hint=f"flavours are {known}" if known else "the format has no flavours",
         )
-    return chosen.write(trace, Request(flavour or next(iter(chosen.flavours), ""), method))
+    flavour = flavour or next(iter(chosen.flavours), "")
+    return chosen.write(trace, Request(flavour, method, identity))
 
 
 def find_format(name: str) -> ExportFormat:
@@ -104,28 +113,28 @@ def format_names() -> list[str]:
     return [*FORMATS, *(name for name in plugin_names(EXPORTERS) if name not in FORMATS)]
 
 
-def _csv(trace: Trace, _request: Request) -> Exported:
+def _csv(trace: Trace, request: Request) -> Exported:
     from harness.export.delimited import unsaid, write_delimited
 
-    return Exported(write_delimited(trace, ","), unsaid(trace))
+    return Exported(write_delimited(trace, ",", request.identity), unsaid(trace))
 
 
-def _tsv(trace: Trace, _request: Request) -> Exported:
+def _tsv(trace: Trace, request: Request) -> Exported:
     from harness.export.delimited import unsaid, write_delimited
 
-    return Exported(write_delimited(trace, "\t"), unsaid(trace))
+    return Exported(write_delimited(trace, "\t", request.identity), unsaid(trace))
 
 
-def _json(trace: Trace, _request: Request) -> Exported:
+def _json(trace: Trace, request: Request) -> Exported:
     from harness.export.document import write_json
 
-    return Exported(write_json(trace))
+    return Exported(write_json(trace, request.identity))
 
 
-def _parquet(trace: Trace, _request: Request) -> Exported:
+def _parquet(trace: Trace, request: Request) -> Exported:
     from harness.export.parquet import write_parquet
 
-    return Exported(write_parquet(trace))
+    return Exported(write_parquet(trace, request.identity))
 
 
 def _ed00(trace: Trace, request: Request) -> Exported:
@@ -137,33 +146,39 @@ def _ed00(trace: Trace, request: Request) -> Exported:
         trace = without_wraps(trace)
     counts = asdict(left_out(trace, allocation_events=not inspector))
     return Exported(
-        write_ed00(trace, allocation_events=not inspector),
+        write_ed00(trace, allocation_events=not inspector, comment=_comment(request.identity)),
         tuple(f"{count} {what.replace('_', ' ')}" for what, count in counts.items() if count),
     )
+
+
+def _comment(identity: RunIdentity) -> str:
+    """Return the identity as text for a format without a field for it; "" if it is unknown."""
+    known = [f"{name}={text}" for name, text in identity.texts().items() if text]
+    return f"etdump-harness: {'; '.join(known)}" if known else ""
 
 
 def _kineto(trace: Trace, request: Request) -> Exported:
     from harness.export.kineto import write_kineto
 
-    return Exported(*write_kineto(trace, request.flavour, request.method))
+    return Exported(*write_kineto(trace, request.flavour, request.method, request.identity))
 
 
 def _perfetto(trace: Trace, request: Request) -> Exported:
     from harness.export.perfetto import write_perfetto
 
-    return Exported(*write_perfetto(trace, request.method))
+    return Exported(*write_perfetto(trace, request.method, request.identity))
 
 
 def _chakra(trace: Trace, request: Request) -> Exported:
     from harness.export.chakra import write_chakra
 
-    return Exported(*write_chakra(trace, request.method))
+    return Exported(*write_chakra(trace, request.method, request.identity))
 
 
 def _execution_trace(trace: Trace, request: Request) -> Exported:
     from harness.export.execution_trace import write_execution_trace
 
-    return Exported(*write_execution_trace(trace, request.method))
+    return Exported(*write_execution_trace(trace, request.method, request.identity))
 
 
 FORMATS: Final = {

@@ -21,7 +21,8 @@ import numpy as np
 
 from harness.decode.program import Method
 from harness.export.tensors import TensorNumbers, profiler_inputs
-from harness.export.timeline import Drawing, Track, draw
+from harness.export.timeline import Drawing, Track, draw, process_labels, process_name
+from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Kind, Trace
 
 PID: Final = 1
@@ -30,10 +31,11 @@ PID: Final = 1
 Event = dict[str, Any]
 
 
-def threads(tracks: tuple[Track, ...]) -> Iterator[Event]:
+def threads(tracks: tuple[Track, ...], identity: RunIdentity = NO_RUN) -> Iterator[Event]:
     """Yield the names of the process and its threads, one per track; thread ids start at 1."""
-    yield _named("process_name", 0, name="target")
-    yield _named("process_labels", 0, labels="ExecuTorch")
+    yield _named("process_name", 0, name=process_name(identity))
+    labels = ["ExecuTorch", *process_labels(identity)]
+    yield _named("process_labels", 0, labels=", ".join(labels))
     for tid, track in enumerate(tracks, start=1):
         yield _named("thread_name", tid, name=track.name)
         yield _named("thread_sort_index", tid, sort_index=tid)
@@ -95,14 +97,16 @@ _FIRST_STREAM = 7
 """Number of CUDA's default stream."""
 
 
-def events_for_hta(drawing: Drawing) -> tuple[list[Event], tuple[str, ...]]:
+def events_for_hta(
+    drawing: Drawing, identity: RunIdentity = NO_RUN
+) -> tuple[list[Event], tuple[str, ...]]:
     """Return all events of the file, and a line for each assumption."""
     launches = drawing.flows
     notes: tuple[str, ...] = ()
     if not launches:
         launches = tuple(_instructions(drawing))
         notes = (f"{len(launches)} operators of the CPU stand in as kernels of an accelerator",)
-    events = [*threads(drawing.tracks), *_steps(drawing)]
+    events = [*threads(drawing.tracks, identity), *_steps(drawing)]
     kernels = {kernel for _, kernel in launches}
     events += (
         slice_event(drawing, number, "cpu_op")
@@ -148,7 +152,10 @@ def _launched(drawing: Drawing, call: int, kernel: int, correlation: int) -> Ite
 
 
 def write_kineto(
-    trace: Trace, flavour: str = "torch", method: Method | None = None
+    trace: Trace,
+    flavour: str = "torch",
+    method: Method | None = None,
+    identity: RunIdentity = NO_RUN,
 ) -> tuple[bytes, tuple[str, ...]]:
     """Return the file, and notes on data of the trace that it lacks.
 
@@ -156,29 +163,31 @@ def write_kineto(
         trace: The trace.
         flavour: ``torch``, like the PyTorch profiler's CPU traces, or ``hta``.
         method: The executed method, for names of delegates.
+        identity: The run of the trace; it names the process.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
     drawing = draw(trace, method)
     if flavour == "hta":
-        events, notes = events_for_hta(drawing)
+        events, notes = events_for_hta(drawing, identity)
     else:
-        events, notes = list(_events(drawing)), ()
+        events, notes = list(_events(drawing, identity)), ()
     head = {
         "schemaVersion": 1,
         "deviceProperties": [],
         "displayTimeUnit": "ns",
         "baseTimeNanoseconds": 0,
         "traceName": "etdump-harness",
+        "otherData": {name: text for name, text in identity.texts().items() if text},
     }
     lines = ",\n".join(map(_line, events))
     text = json.dumps(head)[:-1] + ', "traceEvents": [\n' + lines + "\n]}\n"
     return text.encode(), drawing.notes + notes
 
 
-def _events(drawing: Drawing) -> Iterator[Event]:
-    yield from threads(drawing.tracks)
+def _events(drawing: Drawing, identity: RunIdentity) -> Iterator[Event]:
+    yield from threads(drawing.tracks, identity)
     for number in range(len(drawing)):
         yield slice_event(drawing, number, _category(drawing, number))
     yield from flow_events(drawing)

@@ -11,6 +11,7 @@ from harness.errors import FormatError
 from harness.export.extra import require
 from harness.export.table import COLUMNS, TableHeader, columns, header, trace_of
 from harness.export.values import ValueDocument
+from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 _HEADER: Final = b"etdump_harness.header"
 """Key of the header's JSON in the file's metadata."""
+
+_PANDAS: Final = b"PANDAS_ATTRS"
+"""Key from which pandas reads ``DataFrame.attrs``."""
 
 _TYPES: Final = {
     "tracer": "uint16",
@@ -33,8 +37,10 @@ _TYPES: Final = {
 _TEXTS: Final = ("block_name", "kind", "name", "delegate_str", "clock_name", "allocator_name")
 
 
-def write_parquet(trace: Trace) -> bytes:
+def write_parquet(trace: Trace, identity: RunIdentity = NO_RUN) -> bytes:
     """Write the complete ``trace``. Repeated texts are dictionary-encoded; values are JSON.
+
+    The identity of its run is in the header, and in ``DataFrame.attrs`` of pandas.
 
     Raises:
         UsageError: pyarrow is not installed.
@@ -46,7 +52,10 @@ def write_parquet(trace: Trace) -> bytes:
     ]
     table = pa.table(
         {name: pa.array(cells[name], _type(pa, name)) for name in COLUMNS},
-        metadata={_HEADER: msgspec.json.encode(header(trace))},
+        metadata={
+            _HEADER: msgspec.json.encode(header(trace, identity)),
+            _PANDAS: msgspec.json.encode(identity.texts()),
+        },
     )
     out = io.BytesIO()
     parquet.write_table(table, out, compression="zstd")

@@ -13,7 +13,8 @@ import numpy as np
 
 from harness.decode.program import Method
 from harness.export.protobuf import messages
-from harness.export.timeline import Drawing, draw
+from harness.export.timeline import Drawing, draw, process_labels, process_name
+from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
 MESSAGES: Final = {
@@ -37,7 +38,11 @@ MESSAGES: Final = {
         "parent_uuid": (5, "uint64"),
         "counter": (8, "CounterDescriptor"),
     },
-    "ProcessDescriptor": {"pid": (1, "int32"), "process_name": (6, "string")},
+    "ProcessDescriptor": {
+        "pid": (1, "int32"),
+        "process_name": (6, "string"),
+        "process_labels": (8, "*string"),
+    },
     "ThreadDescriptor": {"pid": (1, "int32"), "tid": (2, "int64"), "thread_name": (5, "string")},
     "CounterDescriptor": {"unit": (3, "int32")},
     "TrackEvent": {
@@ -70,19 +75,22 @@ _PID: Final = 1
 _PROCESS: Final = 1  # uuid of the process's track; those of the others follow
 
 
-def write_perfetto(trace: Trace, method: Method | None = None) -> tuple[bytes, tuple[str, ...]]:
+def write_perfetto(
+    trace: Trace, method: Method | None = None, identity: RunIdentity = NO_RUN
+) -> tuple[bytes, tuple[str, ...]]:
     """Return the file, and notes on data of the trace that it lacks.
 
     Args:
         trace: The trace.
         method: The method that was executed, which says what its delegates are called.
+        identity: The run of the trace; it names the process.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
     """
     drawing = draw(trace, method)
     writer = _PacketWriter(drawing)
-    writer.descriptors()
+    writer.descriptors(identity)
     writer.slices()
     writer.counters()
     return b"".join(writer.chunks), drawing.notes
@@ -129,9 +137,10 @@ class _PacketWriter:
     def event_name(self, name: str) -> int:
         return self.interned(self.event_names, "event_names", name)
 
-    def descriptors(self) -> None:
+    def descriptors(self, identity: RunIdentity) -> None:
         """Write the tracks' names and the snapshots of the target's clocks."""
-        process = {"pid": _PID, "process_name": "target"}
+        process: dict[str, Any] = {"pid": _PID, "process_name": process_name(identity)}
+        process["process_labels"] = process_labels(identity)
         self.packet(track_descriptor={"uuid": _PROCESS, "process": process})
         threads = {}
         for uuid, track in enumerate(self.drawing.tracks, start=_PROCESS + 1):

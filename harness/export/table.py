@@ -18,6 +18,7 @@ from harness.analyze.ticks import durations, ends_before_start, to_nanoseconds
 from harness.errors import FormatError
 from harness.export.values import ValueDocument, debug_value, escaped, unescaped, value_document
 from harness.records.clock_domain import ClockDomain
+from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import NO_CLOCK, NO_NAME, Block, Kind, Losses, Stack, Trace
 
 _PLAIN: Final = (
@@ -58,7 +59,7 @@ class ClockDocument(msgspec.Struct, frozen=True):
 
 
 class TableHeader(msgspec.Struct, frozen=True):
-    """The data of a trace except its events. Names are escaped."""
+    """The data of a trace except its events, and its run. Names are escaped."""
 
     etdump_version: int
     blocks: tuple[BlockDocument, ...]
@@ -66,6 +67,8 @@ class TableHeader(msgspec.Struct, frozen=True):
     losses: Losses
     filtered_events: int
     stacks: tuple[Stack, ...]
+    full: tuple[int, ...] = ()
+    run: RunIdentity = NO_RUN
 
 
 class EventRow(msgspec.Struct, frozen=True, gc=False):
@@ -129,8 +132,8 @@ COLUMNS: Final = EventRow.__struct_fields__
 """Names of all columns, in order."""
 
 
-def header(trace: Trace) -> TableHeader:
-    """Return the data of ``trace`` except its events."""
+def header(trace: Trace, identity: RunIdentity = NO_RUN) -> TableHeader:
+    """Return the data of ``trace`` except its events, and the run that it is of."""
     return TableHeader(
         etdump_version=trace.version,
         blocks=tuple(
@@ -156,6 +159,8 @@ def header(trace: Trace) -> TableHeader:
         losses=trace.losses,
         filtered_events=trace.filtered_events,
         stacks=trace.stacks,
+        full=trace.full,
+        run=identity,
     )
 
 
@@ -215,6 +220,7 @@ def trace_of(beside: TableHeader, table: Mapping[str, Sequence[Any]]) -> Trace:
         losses=beside.losses,
         filtered_events=beside.filtered_events,
         stacks=beside.stacks,
+        full=beside.full,
     )
     try:
         for column in _PLAIN:

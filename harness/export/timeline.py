@@ -21,6 +21,7 @@ from harness.analyze.operands import event_arguments as operands_of
 from harness.decode.program import Method
 from harness.export.event_times import Ints, Placed, floor_nanoseconds
 from harness.export.values import escaped
+from harness.records.result import RunIdentity
 from harness.records.trace import NO_NAME, Kind, Trace
 
 _Ints = npt.NDArray[np.int64]
@@ -271,6 +272,18 @@ def draw(trace: Trace, method: Method | None = None) -> Drawing:
     )
 
 
+def process_name(identity: RunIdentity) -> str:
+    """Return the name of the process that a run is drawn as."""
+    if not identity.board:
+        return "target"
+    return escaped(f"{identity.model} on {identity.board}" if identity.model else identity.board)
+
+
+def process_labels(identity: RunIdentity) -> list[str]:
+    """Return the identity of a run, a text for each part that is known."""
+    return [escaped(f"{name}: {text}") for name, text in identity.texts().items() if text]
+
+
 def label(trace: Trace, row: int) -> str:
     """Return the display name of an event: its name, else its delegate id, else its kind."""
     text = trace.text(int(trace.name[row])) or trace.text(int(trace.delegate_str[row]))
@@ -352,23 +365,38 @@ def _counters(trace: Trace, placed: Placed) -> Iterator[Counter]:
             yield Counter(escaped(allocator.label), tracer, placed.start[own], live)
 
 
-_LOST: Final = {"damaged": "damaged events or places"}
+_LOST: Final = {"blocks": "declarations", "damaged": "damaged events or places"}
 """Display names of losses, where the field name is not clear."""
+
+_GAP_SHARE: Final = 20
+"""A gap at the end is drawn as this part of the drawn time, as its true length is unknown."""
 
 
 def _gaps(trace: Trace, placed: Placed) -> Iterator[Gap]:
-    """Yield the losses: dropped runs are missing after the first block, others anywhere."""
+    """Yield the losses where they happened, as far as that is known.
+
+    Dropped runs are missing after the first block. What did not fit into a full log is missing
+    after the last event of its tracer. Other losses may be anywhere.
+    """
     rows = np.flatnonzero(placed.drawn)
     if not len(rows):
         return
     first, last = int(placed.start[rows].min()), int(placed.end[rows].max())
-    losses = trace.losses
-    if losses.runs:
+    losses = {what: count for what, count in asdict(trace.losses).items() if count}
+    if runs := losses.pop("runs", 0):
         second = trace.blocks[1].first if len(trace.blocks) > 1 else len(trace)
         before, behind = rows[rows < second], rows[rows >= second]
         start = int(placed.end[before].max(initial=first))
         end = int(placed.start[behind].min()) if len(behind) else last
-        yield Gap(f"{losses.runs} runs lost", start, max(start, end))
-    for what, count in asdict(losses).items():
-        if count and what != "runs":
-            yield Gap(f"{count} {_LOST.get(what, what)} lost, somewhere here", first, last)
+        yield Gap(f"{runs} runs lost", start, max(start, end))
+    if set(trace.full) >= set(trace.tracer.tolist()):  # every tracer, so all of these are at ends
+        full = {what: losses.pop(what) for what in ("events", "blocks") if what in losses}
+        lost = ", ".join(f"{count} {_LOST.get(what, what)}" for what, count in full.items())
+        length = max((last - first) // _GAP_SHARE, 1)
+        text = f"log full: {lost} lost from here on, until an unknown time"
+        for tracer in trace.full if lost else ():
+            own = rows[trace.tracer[rows] == tracer]
+            at = int(placed.end[own].max(initial=first))
+            yield Gap(text, at, at + length)
+    for what, count in losses.items():
+        yield Gap(f"{count} {_LOST.get(what, what)} lost, somewhere here", first, last)

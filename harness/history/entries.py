@@ -12,8 +12,10 @@ from harness.check.history.measure import HistoryNumbers, history_numbers
 from harness.check.history.samples import Provenance
 from harness.check.history.stored import LinkFigures, StoredResult
 from harness.check.subject import Subject, model_name
+from harness.errors import NotComparableError
 from harness.records.result import Result, VerdictRecord, bytes_carried, corrupt_frames
 from harness.records.trace import NOTHING_LOST, Losses
+from harness.records.verdict import exit_code_of
 
 _INVARIANT: Final = "I"
 """First letter of the codes of invariants."""
@@ -92,7 +94,7 @@ def entry_of(
         losses=losses,
         indistinct=kept.indistinct,
         complete=complete,
-        sound=complete and (verdict.passed if verdict is not None else result.exit_code == 0),
+        sound=complete and (_passed(verdict) if verdict is not None else result.exit_code == 0),
     )
     return entry, kept
 
@@ -127,7 +129,7 @@ def with_verdict(entry: StoredResult, verdict: VerdictRecord) -> StoredResult:
         failed=failed,
         warned=warned,
         complete=complete,
-        sound=complete and verdict.passed,
+        sound=complete and _passed(verdict),
     )
 
 
@@ -152,6 +154,12 @@ def _complete(result: Result, losses: Losses) -> bool:
     lost = losses.events or losses.blocks or losses.chunks or losses.records or losses.damaged
     ended = result.failure is None and result.runs_completed >= max(result.runs_requested, 1)
     return ended and not lost
+
+
+def _passed(verdict: VerdictRecord) -> bool:
+    """Whether nothing failed but that the history says too little: more results are the cure."""
+    too_little = exit_code_of(verdict.checks) == NotComparableError.exit_code
+    return verdict.passed or too_little
 
 
 def _losses(result: Result) -> Losses:

@@ -18,7 +18,7 @@ from harness.check.budget import load_budget
 from harness.check.history.checks import history_checks
 from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history
 from harness.check.history.comparison import Compared, HistoryComparison
-from harness.check.history.measure import numbers_of
+from harness.check.history.measure import numbers_of, ticks_of
 from harness.check.history.samples import History, Measured, Metric, Sample, Series
 from harness.check.history.settings import HistoryLimits
 from harness.check.subject import model_name
@@ -104,7 +104,8 @@ def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResul
         if subject is None or damage or result.failure is not None or _lossy(subject.trace.losses):
             continue
         limits = limits or _limits(result)
-        measured.append(Measured(provenance_of(result), numbers_of(subject, limits)))
+        numbers = numbers_of(subject, limits)
+        measured.append(Measured(provenance_of(result), numbers, ticks_of(subject)))
         if result.verdict is not None:
             verdicts[run.path] = (result.id, result.verdict)
     measured.sort(key=lambda item: item.provenance.started_utc)

@@ -69,6 +69,10 @@ CODES: Final[dict[str, Code]] = {
         Code("H06", "the baseline has enough data", "note"),
         Code("H07", "operators and sizes are those of the baseline", "note"),
         Code("H08", "times have one mode, not two", "note"),
+        Code("H09", "the operators have not changed together", "error"),
     )
 }
 """All codes by name, in the order of the documentation."""
+
+NOT_COMPARABLE: Final = "H06"
+"""Code of the check that says that a comparison with history rests on too little."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import PurePath
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -277,8 +278,9 @@ class Result(_ResultRecord, frozen=True):
     identifies the result. ``unit`` is the physical board, ``commit`` the tested commit, ``session``
     a label for results recorded together. ``settings`` are how it was measured, null in results of
     older versions and of ``etharness pull``. ``image`` is the firmware size, known only for runs
-    that built the firmware. ``console_left_out`` is the number of bytes omitted from console.log,
-    which has head and tail of the board's console text.
+    that built the firmware. ``emulated_time``: the device's clocks count an emulator's steps, not
+    real time. ``console_left_out`` is the number of bytes omitted from console.log, which has head
+    and tail of the board's console text.
     ``files`` are the files of the run directory by name, null until the run has ended and in
     results of older versions. ``digest`` is the SHA-256 of this document without it
     (``digest_of``), "" if ``files`` is null.
@@ -308,6 +310,7 @@ class Result(_ResultRecord, frozen=True):
     pings: tuple[Ping, ...] = ()
     restart: Ping | None = None
     clock_quality: tuple[ClockQuality, ...] = ()
+    emulated_time: bool = False
     time_scales: dict[str, str] = {}
     reference: ReferenceRecord | None = None
     verdict: VerdictRecord | None = None
@@ -320,6 +323,49 @@ class Result(_ResultRecord, frozen=True):
     def unfinished(self) -> bool:
         """Whether its run had not ended: it is still going on, or was interrupted."""
         return self.failure is not None and self.failure.kind == UNFINISHED
+
+
+class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What every export says about the run of a trace; texts are empty if unknown.
+
+    Attributes:
+        board: Board type.
+        model: File name of the model.
+        firmware: Build id of the firmware.
+        commit: The tested commit.
+        run: Id of the result.
+        emulated_time: Times are of an emulator's clock, not of real time.
+    """
+
+    board: str = ""
+    model: str = ""
+    firmware: str = ""
+    commit: str = ""
+    run: str = ""
+    emulated_time: bool = False
+
+    @classmethod
+    def of(cls, result: Result | None) -> RunIdentity:
+        """Return the identity of the run of a result."""
+        if result is None:
+            return cls()
+        return cls(
+            board=result.board,
+            model=PurePath(result.model.file).name if result.model else "",
+            firmware=result.target.build_id if result.target else "",
+            commit=result.commit,
+            run=result.id,
+            emulated_time=result.emulated_time,
+        )
+
+    def texts(self) -> dict[str, str]:
+        """Return all fields as text by name, in order; ``time`` is ``emulated`` or empty."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__[:-1]}
+        return {**fields, "time": "emulated" if self.emulated_time else ""}
+
+
+NO_RUN: Final = RunIdentity()
+"""The identity of a trace whose run is unknown."""
 
 
 def corrupt_frames(link: Mapping[str, int]) -> int:

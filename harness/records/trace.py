@@ -267,6 +267,7 @@ class Trace:
         losses: Missing parts.
         filtered_events: Events not logged because of the run options.
         stacks: Stack use, for tracers that report it.
+        full: Numbers of the tracers whose log filled up; what they lost was after their last event.
 
     Example:
         >>> import harness
@@ -303,6 +304,7 @@ class Trace:
     losses: Losses = NOTHING_LOST
     filtered_events: int = 0
     stacks: tuple[Stack, ...] = ()
+    full: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         """Number of events."""
@@ -327,6 +329,7 @@ class Trace:
         losses: Losses = NOTHING_LOST,
         filtered_events: int = 0,
         stacks: Sequence[Stack] = (),
+        full: Sequence[int] = (),
     ) -> Trace:
         """Return a trace of ``count`` profile events with default values, for readers to fill.
 
@@ -359,6 +362,7 @@ class Trace:
             losses=losses,
             filtered_events=filtered_events,
             stacks=tuple(stacks),
+            full=tuple(full),
         )
 
     def sealed(self) -> Trace:
@@ -381,7 +385,7 @@ class Trace:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):
             return NotImplemented
-        header = ("blocks", "clocks", "version", "losses", "filtered_events", "stacks")
+        header = ("blocks", "clocks", "version", "losses", "filtered_events", "stacks", "full")
         columns = [
             "tracer",
             "record",
@@ -456,6 +460,7 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
         losses=sum((trace.losses for trace in traces), NOTHING_LOST),
         filtered_events=sum(trace.filtered_events for trace in traces),
         stacks=tuple(stack for trace in traces for stack in trace.stacks),
+        full=tuple(number for trace in traces for number in trace.full),
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
 
-from harness.records.check_codes import CODES, Severity
+from harness.records.check_codes import CODES, NOT_COMPARABLE, Severity
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +102,11 @@ class Verdict:
         return not self.failures
 
     @property
+    def exit_code(self) -> int:
+        """0 if it passed; 3 if the history says too little, and nothing else failed; else 1."""
+        return exit_code_of(self.checks)
+
+    @property
     def failures(self) -> tuple[Check, ...]:
         """The failed checks with severity error."""
         return tuple(check for check in self.checks if check.failed)
@@ -114,6 +120,12 @@ class Verdict:
     def warnings(self) -> tuple[Check, ...]:
         """The failed checks with severity warning or note."""
         return tuple(check for check in self.checks if not check.passed and not check.failed)
+
+
+def exit_code_of(checks: Iterable[Check]) -> int:
+    """Return the exit code of a verdict with these checks, as of ``Verdict.exit_code``."""
+    failed = {check.code for check in checks if check.failed}
+    return 0 if not failed else 3 if failed == {NOT_COMPARABLE} else 1
 
 
 def check(code: str, *, severity: Severity | None = None, **facts: object) -> Check:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from harness.check.history.checks import detectable_text, percentage
 from harness.check.history.comparison import Compared, HistoryComparison, Interval
 from harness.check.history.samples import Metric
 from harness.formatting import DisplayUnit, metric_unit, printable
@@ -32,6 +33,7 @@ class ChangeRow:
         relative: Likewise, of the baseline.
         limit: The smallest change that counts as one.
         noise: Standard deviation between sessions, of the level.
+        detectable: The smallest change that would have been found.
         chance: Probability of this change by chance, adjusted for the number of comparisons.
         sessions: Sessions in the baseline, and now.
         reason: Reason of the evaluation.
@@ -47,6 +49,7 @@ class ChangeRow:
     relative: str
     limit: str
     noise: str
+    detectable: str
     chance: str
     sessions: str
     reason: str
@@ -62,6 +65,7 @@ class ChangeTable:
         others: Numbers that are the same, or of which too little is known.
         several_units: The numbers are of several boards.
         counts: How many numbers there are of each judgement.
+        detectable: Which change would have been noticed; empty if no operator was compared.
         notes: What was left out of the comparison, and why.
     """
 
@@ -70,6 +74,7 @@ class ChangeTable:
     others: tuple[ChangeRow, ...]
     several_units: bool
     counts: tuple[tuple[str, int], ...]
+    detectable: str
     notes: tuple[str, ...]
 
 
@@ -82,8 +87,14 @@ def describe_changes(comparison: HistoryComparison) -> ChangeTable:
         others=tuple(row for row in rows if row.judgement in _UNCHANGED),
         several_units=len({row.number.board_unit for row in rows}) > 1,
         counts=tuple(Counter(row.judgement for row in rows).items()),
+        detectable=_detectable(comparison),
         notes=tuple(map(printable, comparison.notes)),
     )
+
+
+def _detectable(comparison: HistoryComparison) -> str:
+    compared = any(n.metric.kind == "operator" and n.change for n in comparison.numbers)
+    return detectable_text(comparison) if compared else ""
 
 
 def metric_name(metric: Metric) -> str:
@@ -121,6 +132,7 @@ def _row(number: Compared) -> ChangeRow:
         relative="-" if number.relative is None else f"{100 * number.relative:+.2f} %",
         limit=f"{percent(number.relative_limit)} and {limit}",
         noise=percent(number.noise, 2),
+        detectable="-" if number.detectable is None else percentage(number.detectable),
         chance="-" if number.q is None else f"{number.q:.2g}",
         sessions=f"{number.baseline_sessions:,}, {number.current_sessions:,}",
         reason=printable(number.reason),

@@ -246,14 +246,16 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
     board = (subject.board if subject is not None else "") or (result.board if result else "")
     untold = _untold(subject)
     trace = None if subject is None else subject.trace
-    losses = tuple(run_losses(trace, result))
+    emulated = subject is not None and subject.emulated_time
+    requested = subject.runs_requested if subject is not None else None
+    losses = tuple(run_losses(trace, result, requested))
     delegates = delegate_facts(result)
     table = describe_operators(subject, unit) if subject is not None else None
     return RunDescription(
         run=run,
         verdict=verdict,
         failure=run.failure and _printable_failure(run.failure),
-        exit_code=_exit_code(run),
+        exit_code=run.exit_code,
         title=printable(run.title),
         board=printable(board),
         unit=printable(result.unit) if result is not None else "",
@@ -265,8 +267,10 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         untold=untold,
         changes=describe_changes(run.comparison) if run.comparison is not None else None,
         losses=losses,
-        clock_lines=tuple(clock_lines(subject.trace, subject.qualities)) if subject else (),
-        clocks=tuple(clock_facts(subject)),
+        clock_lines=tuple(clock_lines(subject.trace, subject.qualities, emulated=emulated))
+        if subject
+        else (),
+        clocks=tuple(clock_facts(subject, emulated=emulated)),
         link=tuple(link_facts(result)),
         delegates=tuple(delegates),
         outputs=tuple(output_facts(subject, result)),
@@ -324,12 +328,6 @@ def _printable_failure(failure: Failure) -> Failure:
     return Failure(kind, message, hint, failure.owner)
 
 
-def _exit_code(run: EvaluatedRun) -> int:
-    if run.result is not None and run.failure is not None:
-        return run.result.exit_code
-    return 0 if run.passed else 1
-
-
 def _untold(subject: Subject | None) -> str:
     """Why there is no call tree, which memory over time needs."""
     try:
@@ -360,8 +358,9 @@ def _figures(run: EvaluatedRun, losses: Sequence[Loss], *, with_memory: bool) ->
     if run.result is not None:
         done = f"{run.result.runs_completed:,} of {run.result.runs_requested:,}"
         found.append(Fact("executions", done))
-    lost = sum(item.count for item in losses if item.kind == "lost")
-    found.append(Fact("losses", f"{lost:,}"))
+    # What is counted differs, so the numbers are not added.
+    lost = [f"{item.count:,} {item.unit}" for item in losses if item.count and item.kind == "lost"]
+    found.append(Fact("losses", ", ".join(lost) or "none"))
     return found
 
 

@@ -164,6 +164,7 @@ def trace_document(
     trace: Trace,
     qualities: Sequence[ClockQuality] = (),
     *,
+    emulated: bool = False,
     tree: bool = False,
     memory: Memory | None = None,
     pools: Sequence[PlannedPool] = (),
@@ -179,6 +180,7 @@ def trace_document(
     Args:
         trace: All that was read.
         qualities: What is known of its clocks.
+        emulated: These count the steps of an emulator.
         tree: With its call tree.
         memory: Its memory over time, if that is wanted.
         pools: What the model plans, beside it.
@@ -211,7 +213,7 @@ def trace_document(
             dumps=1 + len(later_dumps),
             losses=trace.losses,
             damage=list(damage),
-            clocks=clock_documents(trace, qualities, later_dumps),
+            clocks=clock_documents(trace, qualities, later_dumps, emulated=emulated),
             operators=operators,
             allocators=allocator_totals(trace),
             tree=[with_printable_names(node) for node in merged_tree(call_tree(trace))]

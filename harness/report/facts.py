@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
 from harness.analyze.ticks import Timeline, default_jitter, suspected_widths, unwrap
+from harness.check.limits import FULL_LOG_HINT, full_log
 from harness.check.subject import Subject
 from harness.errors import FormatError
 from harness.formatting import printable, stack_use, time_unit
@@ -25,7 +26,7 @@ from harness.records.result import (
 )
 from harness.records.scalar_types import type_name
 from harness.records.trace import Trace
-from harness.report.text import number, one_time
+from harness.report.text import counted, number, one_time
 from harness.runs.evaluation import EvaluatedRun
 
 
@@ -37,7 +38,8 @@ class ClockQualityDocument(msgspec.Struct, frozen=True):
     began: up to ``jitter`` ticks that is read so and not as nearly a whole wrap. Where readings
     look like those of a narrower counter, ``suspected_bits`` is its width and ``suspicion`` says
     why; else both are null. ``quality`` says how well it is known when its events were, null
-    without readings of it.
+    without readings of it. ``emulated``: it counts the steps of an emulator, so its rate against
+    real time means nothing.
     """
 
     name: str
@@ -50,13 +52,18 @@ class ClockQualityDocument(msgspec.Struct, frozen=True):
     suspected_bits: int | None
     suspicion: str | None
     quality: ClockQuality | None
+    emulated: bool
 
 
 def clock_documents(
-    trace: Trace, qualities: Sequence[ClockQuality] = (), later_dumps: Sequence[int] = ()
+    trace: Trace,
+    qualities: Sequence[ClockQuality] = (),
+    later_dumps: Sequence[int] = (),
+    *,
+    emulated: bool = False,
 ) -> list[ClockQualityDocument]:
     """Describe every clock of a trace, in which further dumps begin at rows ``later_dumps``."""
-    return _documents(trace, qualities, _timeline(trace), later_dumps)
+    return _documents(trace, qualities, _timeline(trace), later_dumps, emulated=emulated)
 
 
 def _documents(
@@ -64,6 +71,8 @@ def _documents(
     qualities: Sequence[ClockQuality],
     timeline: Timeline | None,
     later_dumps: Sequence[int] = (),
+    *,
+    emulated: bool = False,
 ) -> list[ClockQualityDocument]:
     known = {quality.clock: quality for quality in qualities}
     suspected = {found.number: found for found in suspected_widths(trace, later_dumps)}
@@ -79,12 +88,15 @@ def _documents(
             suspected_bits=suspected[number].bits if number in suspected else None,
             suspicion=printable(suspected[number].advice) if number in suspected else None,
             quality=known.get(domain.name),
+            emulated=emulated,
         )
         for number, domain in enumerate(trace.clocks)
     ]
 
 
-def clock_lines(trace: Trace, qualities: Sequence[ClockQuality] = ()) -> Iterator[str]:
+def clock_lines(
+    trace: Trace, qualities: Sequence[ClockQuality] = (), *, emulated: bool = False
+) -> Iterator[str]:
     """Return a line for each clock that needs attention."""
     timeline = _timeline(trace)
     if timeline is None:
@@ -98,7 +110,7 @@ def clock_lines(trace: Trace, qualities: Sequence[ClockQuality] = ()) -> Iterato
             small = clock.jitter < 1 << (clock.bits - 1)
             yield f"{line}, each by at most {clock.jitter:,} ticks" if small else line
         if clock.quality is not None:
-            yield f"clock {clock.name}: {_on_host(clock.quality)}"
+            yield f"clock {clock.name}: {_on_host(clock.quality, emulated=emulated)}"
 
 
 def _timeline(trace: Trace) -> Timeline | None:
@@ -108,13 +120,19 @@ def _timeline(trace: Trace) -> Timeline | None:
         return None
 
 
-def _on_host(quality: ClockQuality) -> str:
+EMULATED: Final = "emulated time: it counts the emulator's instructions, not real time"
+"""What reports say of the clocks of an emulator."""
+
+
+def _on_host(quality: ClockQuality, *, emulated: bool) -> str:
+    before = f"{EMULATED}; " if emulated else ""
     if quality.half_width_ns is None:
-        return f"not placed on the host's clock: {quality.unknown}"
+        return f"{before}not placed on the host's clock: {quality.unknown}"
     unit = time_unit([quality.half_width_ns])
     width = f"{unit.text(quality.half_width_ns)} {unit.name}"
-    text = f"on the host's clock within +-{width}, from {quality.readings} readings"
-    if quality.rate_ppm is not None and any(quality.rate_ppm):  # not for the host's own clock
+    text = f"{before}on the host's clock within +-{width}, from {quality.readings} readings"
+    # Not for the host's own clock; the rate of emulated time is the emulator's speed.
+    if quality.rate_ppm is not None and any(quality.rate_ppm) and not emulated:
         low, high = quality.rate_ppm
         text += f"; its rate is {low:+,.1f} to {high:+,.1f} ppm off the declared one"
     if quality.bounded < quality.events:
@@ -147,11 +165,26 @@ LossKind = Literal["lost", "by request", "harmless"]
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A number of things that a trace or its copies may lack."""
+    """A number of things that a trace or its copies may lack.
+
+    Attributes:
+        what: What is missing, and why.
+        count: How many.
+        unit: What is counted.
+        kind: What it means for the numbers of a report.
+        note: Where it is missing, and what to try, if that is known.
+    """
 
     what: str
     count: int
+    unit: str
     kind: LossKind = "lost"
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """The loss in a sentence."""
+        return self.note or f"{self.count:,} {self.what}"
 
 
 class ClockFacts(NamedTuple):
@@ -188,39 +221,51 @@ class OutputFacts:
     off: str
 
 
-def trace_losses(trace: Trace) -> list[Loss]:
-    """Everything that may be missing from a trace, also what is not."""
-    lost = trace.losses
+def trace_losses(trace: Trace, requested: int | None = None) -> list[Loss]:
+    """Everything that may be missing from a trace, also what is not.
+
+    Args:
+        trace: The trace.
+        requested: Number of executions that the run asked for, if known.
+    """
+    lost, note = trace.losses, ""
+    if lost.events and (full := full_log(trace, requested)):
+        are = "is" if lost.events == 1 else "are"
+        note = f"log {full}; {counted(lost.events, 'event')} after it {are} lost; {FULL_LOG_HINT}"
+    filtered = "events filtered out by the target, as requested"
     return [
-        Loss("events dropped by the target", lost.events),
-        Loss("block and allocator declarations dropped", lost.blocks),
-        Loss("values dropped, or recorded without their bytes", lost.values),
-        Loss("runs overwritten by newer ones, as requested", lost.runs, "by request"),
-        Loss("chunks of the log that did not arrive", lost.chunks),
-        Loss("records in these chunks", lost.records),
-        Loss("events lost to damage of the file, at least", lost.damaged),
-        Loss(
-            "events filtered out by the target, as requested", trace.filtered_events, "by request"
-        ),
+        Loss("events dropped by the target", lost.events, "events", note=note),
+        Loss("block and allocator declarations dropped", lost.blocks, "declarations"),
+        Loss("values dropped, or recorded without their bytes", lost.values, "values"),
+        Loss("runs overwritten by newer ones, as requested", lost.runs, "runs", "by request"),
+        Loss("chunks of the log that did not arrive", lost.chunks, "chunks"),
+        Loss("records in these chunks", lost.records, "records"),
+        Loss("events lost to damage of the file, at least", lost.damaged, "damaged events"),
+        Loss(filtered, trace.filtered_events, "events", "by request"),
     ]
 
 
-def run_losses(trace: Trace | None, result: Result | None) -> Iterator[Loss]:
-    """Everything that may be missing from a run, also what is not."""
-    yield from trace_losses(Trace.unset(0) if trace is None else trace)
+def run_losses(
+    trace: Trace | None, result: Result | None, requested: int | None = None
+) -> Iterator[Loss]:
+    """Everything that may be missing from a run, also what is not; arguments as above."""
+    requested = requested if result is None else result.runs_requested
+    yield from trace_losses(Trace.unset(0) if trace is None else trace, requested)
     if result is None:
         return
     missing = max(result.runs_requested - result.runs_completed, 0)
-    yield Loss("executions requested and not completed", missing)
+    yield Loss("executions requested and not completed", missing, "executions")
     corrupt, retries = corrupt_frames(result.link), result.link.get("retries", 0)
-    yield Loss("frames damaged on the line, and sent again", corrupt, "harmless")
-    yield Loss("requests repeated", retries, "harmless")
+    yield Loss("frames damaged on the line, and sent again", corrupt, "frames", "harmless")
+    yield Loss("requests repeated", retries, "requests", "harmless")
     left_out = result.console_left_out
-    yield Loss("bytes of console output left out of console.log", left_out, "harmless")
+    console = "bytes of console output left out of console.log"
+    yield Loss(console, left_out, "bytes", "harmless")
     if summary := result.trace:
         allocations, values = summary.etdp_left_out_allocations, summary.etdp_left_out_values
-        yield Loss("allocations left out of the ED00 copy", allocations, "harmless")
-        yield Loss("values left out of the ED00 copy", values, "harmless")
+        copy = "left out of the ED00 copy"
+        yield Loss(f"allocations {copy}", allocations, "allocations", "harmless")
+        yield Loss(f"values {copy}", values, "values", "harmless")
 
 
 def link_facts(result: Result | None) -> Iterator[Fact]:
@@ -238,16 +283,18 @@ def link_facts(result: Result | None) -> Iterator[Fact]:
         yield Fact("clock epochs", f"{len({ping.epoch for ping in pings}):,}")
 
 
-def clock_facts(subject: Subject | None) -> list[ClockFacts]:
+def clock_facts(subject: Subject | None, *, emulated: bool = False) -> list[ClockFacts]:
     """What is known of each clock of the trace."""
     if subject is None:
         return []
-    found = clock_documents(subject.trace, subject.qualities)
+    found = clock_documents(subject.trace, subject.qualities, emulated=emulated)
     return [ClockFacts(printable(clock.name), tuple(_clock(clock))) for clock in found]
 
 
 def _clock(clock: ClockQualityDocument) -> Iterator[Fact]:
     yield Fact("rate", "unknown" if clock.hz is None else f"{number(clock.hz)} Hz")
+    if clock.emulated:
+        yield Fact("time", EMULATED)
     yield Fact("counter", f"{clock.bits} bits, counts {'down' if clock.down else 'up'}")
     jitter = f"{clock.backward_steps:,}, each by at most {clock.jitter:,} ticks"
     yield Fact("steps back", jitter)
@@ -268,7 +315,7 @@ def _clock(clock: ClockQualityDocument) -> Iterator[Fact]:
     yield Fact("events between two known instants", bounded)
     wraps = f"{quality.silent_wraps:,}, among {quality.unsettled:,} events"
     yield Fact("wraps that cannot be placed", wraps)
-    if quality.rate_ppm is not None:
+    if quality.rate_ppm is not None and not clock.emulated:
         low, high = quality.rate_ppm
         yield Fact("rate against the declared one", f"{low:+,.1f} to {high:+,.1f} ppm")
     yield Fact("epochs", "; ".join(map(printable, quality.epochs)) or "none")
@@ -303,6 +350,7 @@ def _hardware(result: Result) -> Iterator[Fact]:
         name = f"{printable(target.board)} ({printable(target.cpu)})"
         yield Fact("board", f"{name}, firmware {printable(target.build_id)}", essential=True)
         clocks = [_clock_text(clock) for clock in target.clocks[:1]]
+        clocks += ["emulated time"] if result.emulated_time else []
         if target.probe_pairs:
             cost = target.probe_ticks / target.probe_pairs
             clocks.append(f"an empty event costs {cost:,.1f} ticks")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC
 from xml.etree import ElementTree as ET
 
-from harness.errors import Owner
+from harness.errors import FormatError, Owner
 from harness.formatting import printable
 from harness.records.nightly import NightDocument, StepOutcome
+from harness.records.result import moment
 from harness.report.description import CheckRow, RunDescription, describe
 from harness.report.text import LONGEST_SENTENCE, brief, left_out
 from harness.runs.evaluation import EvaluatedRun
@@ -18,6 +20,9 @@ RUN_CASE = "run"
 
 _UNKNOWN = "1970-01-01T00:00:00"
 """Timestamp of a trace without a result; readers want one without a time zone."""
+
+_SHOWN = ("warning", "note")
+"""Outcomes of checks that the output of a suite lists; failures have an element of their own."""
 
 _MOST_OPERATORS = 100
 """Operators among the properties of a suite."""
@@ -29,18 +34,16 @@ def junit_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = Non
     A nightly run is a suite in front of theirs, with a test case for each step. Steps that were not
     run are skipped, and their unit is an error of its own.
 
-    Elements are in the order that Ant's and Jenkins' schemas require. A failed check is a
-    ``failure``. A warning or note is a test that passed, with its severity in the output. A run
-    that failed before its end is an ``error``.
+    The document is valid by Ant's schema, the strictest in use, and by that of Jenkins: a test case
+    holds a result and nothing else. So what else is known of it is in the output of the suite. A
+    failed check is a ``failure``. A warning or note is a test that passed. A run that failed before
+    its end is an ``error``.
     """
-    root = ET.Element("testsuites", name="etharness")
+    root = ET.Element("testsuites")
     if night is not None:
         root.append(night_suite(night))
     for number, run in enumerate(runs, start=len(root)):
         root.append(_suite(number, describe(run)))
-    for count in ("tests", "failures", "errors"):
-        root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
-    root.set("time", f"{sum(float(suite.get('time', '0')) for suite in root):.3f}")
     ET.indent(root)
     document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return document + b"\n"
@@ -50,23 +53,25 @@ def _suite(number: int, run: RunDescription) -> ET.Element:
     result, checks = run.run.result, run.verdict.checks
     suite = ET.Element(
         "testsuite",
-        name=brief(run.title),
+        name=_token(run.title),
         id=str(number),
         package="etharness",
-        timestamp=(result.started_utc if result else _UNKNOWN)[: len(_UNKNOWN)],
-        hostname=brief(result.unit) if result else "none",
+        timestamp=_timestamp(result.started_utc if result else ""),
+        hostname=_token(result.unit if result else ""),
         tests=str(len(checks) + 1),
         failures=str(len(run.verdict.failed)),
         errors=str(int(run.failure is not None)),
         skipped="0",
-        time=f"{result.duration_s:.3f}" if result else "0.000",
+        time=_seconds(result.duration_s if result else 0.0),
     )
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(run):
-        ET.SubElement(properties, "property", name=name, value=value)
+        ET.SubElement(properties, "property", name=_token(name), value=value)
     suite.append(_ended(run))
     suite.extend(_cases(checks))
-    ET.SubElement(suite, "system-out").text = "\n".join(run.console)
+    warned = [f"{row.outcome}: {row.code} {row.subject}: {_output(row)}" for row in checks]
+    shown = [text for text, row in zip(warned, checks, strict=True) if row.outcome in _SHOWN]
+    ET.SubElement(suite, "system-out").text = "\n".join([*shown, *run.console])
     crash = "" if run.postmortem is None else run.postmortem.message
     ET.SubElement(suite, "system-err").text = _lines(crash)
     return suite
@@ -92,7 +97,7 @@ def _properties(run: RunDescription) -> Iterator[tuple[str, str]]:
 def _ended(run: RunDescription) -> ET.Element:
     """The test case that is an error if the run failed before its end."""
     took = run.run.result.duration_s if run.run.result else 0.0
-    case = ET.Element("testcase", classname=RUN_CASE, name="the run ends", time=f"{took:.3f}")
+    case = _case(RUN_CASE, "the run ends", took)
     if run.failure is not None:
         failure = run.failure
         text = f"{failure.message}\n{failure.hint}\nexit code {run.exit_code}"
@@ -108,13 +113,10 @@ def _cases(checks: Iterable[CheckRow]) -> Iterator[ET.Element]:
         seen[row.code, name] += 1
         if (times := seen[row.code, name]) > 1:
             name = f"{name} ({times})"
-        case = ET.Element("testcase", classname=row.code, name=name, time="0.000")
+        case = ET.Element("testcase", classname=row.code, name=name, time=_seconds(0.0))
         if row.outcome == "fail":
             message = brief(row.reason, LONGEST_SENTENCE)
             ET.SubElement(case, "failure", message=message, type=row.code).text = _output(row)
-        else:
-            severity = "" if row.outcome == "pass" else f"{row.outcome}: "
-            ET.SubElement(case, "system-out").text = severity + _output(row)
         yield case
 
 
@@ -139,25 +141,27 @@ def night_suite(night: NightDocument) -> ET.Element:
     steps that were not run are ``skipped``.
     """
     cases = [*map(_step, night.outcomes), *_besides(night)]
+    output = [line for outcome in night.outcomes for line in _attempts(outcome)]
+    output += [printable(arm.summary) for arm in night.arms if arm.passed]
     attempts = [attempt for outcome in night.outcomes for attempt in outcome.attempts]
     suite = ET.Element(
         "testsuite",
-        name=brief(night.night),
+        name=_token(night.night),
         id="0",
         package="etharness.nightly",
-        timestamp=night.started_utc[:19],
-        hostname="none",
+        timestamp=_timestamp(night.started_utc),
+        hostname=_token(""),
         tests=str(len(cases)),
         failures=str(sum(case.find("failure") is not None for case in cases)),
         errors=str(sum(case.find("error") is not None for case in cases)),
         skipped=str(sum(case.find("skipped") is not None for case in cases)),
-        time=f"{sum(attempt.duration_s for attempt in attempts):.3f}",
+        time=_seconds(sum(attempt.duration_s for attempt in attempts)),
     )
     properties = ET.SubElement(suite, "properties")
     for name, value in night.counts.items():
-        ET.SubElement(properties, "property", name=name, value=str(value))
+        ET.SubElement(properties, "property", name=_token(name), value=str(value))
     suite.extend(cases)
-    ET.SubElement(suite, "system-out").text = "\n".join(map(printable, night.notes))
+    ET.SubElement(suite, "system-out").text = "\n".join([*map(printable, night.notes), *output])
     ET.SubElement(suite, "system-err").text = ""
     return suite
 
@@ -166,42 +170,56 @@ def _step(outcome: StepOutcome) -> ET.Element:
     step = outcome.step
     took = sum(attempt.duration_s for attempt in outcome.attempts)
     place = f"{step.board}.{step.model}"
-    case = _case(place, str(step), f"{took:.3f}")
+    case = _case(place, str(step), took)
     if outcome.outcome == "not run":
         ET.SubElement(case, "skipped", message=brief(f"not run: {outcome.why}", LONGEST_SENTENCE))
     elif outcome.quarantine:
         why = f"{outcome.owner}: {outcome.why} (known as {outcome.quarantine})"
         ET.SubElement(case, "skipped", message=brief(why, LONGEST_SENTENCE))
     elif outcome.outcome == "fail":
-        _failed(case, outcome.owner, outcome.why, _attempts(outcome))
-        return case
-    ET.SubElement(case, "system-out").text = _attempts(outcome)
+        _failed(case, outcome.owner, outcome.why, "\n".join(_attempts(outcome)))
     return case
 
 
 def _besides(night: NightDocument) -> Iterator[ET.Element]:
     for unit in night.units:
         if unit.not_run:
-            case = _case("night.units", unit.unit, "0.000")
+            case = _case("night.units", unit.unit)
             why = f"{unit.state}: {unit.why}; {unit.not_run} steps were not run"
             _failed(case, unit.owner or Owner.HOST, why, why)
             yield case
     for arm in night.arms:
         name = f"{arm.after} against {arm.before}, {arm.model} on {arm.board}"
-        case = _case("night.comparison", name, "0.000")
-        if arm.passed:
-            ET.SubElement(case, "system-out").text = printable(arm.summary)
-        else:
+        case = _case("night.comparison", name)
+        if not arm.passed:
             _failed(case, Owner.PRODUCT, arm.summary, arm.summary)
         yield case
     for trouble in night.troubles:
-        case = _case("night", trouble.message, "0.000")
+        case = _case("night", trouble.message)
         _failed(case, trouble.owner, trouble.message, trouble.hint)
         yield case
 
 
-def _case(place: str, name: str, seconds: str) -> ET.Element:
-    return ET.Element("testcase", classname=brief(place), name=brief(name), time=seconds)
+def _case(place: str, name: str, seconds: float = 0.0) -> ET.Element:
+    return ET.Element("testcase", classname=brief(place), name=brief(name), time=_seconds(seconds))
+
+
+def _token(text: str) -> str:
+    """Return text for an attribute that must not be blank."""
+    return brief(text) if text.strip() else "none"
+
+
+def _seconds(duration: float) -> str:
+    """Return a duration as both schemas accept it: not negative, without an exponent."""
+    return f"{max(duration, 0.0):.3f}"
+
+
+def _timestamp(when: str) -> str:
+    """Return a time in UTC without a zone; ``_UNKNOWN`` for text that is none."""
+    try:
+        return moment(when).astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat()
+    except (FormatError, OverflowError):
+        return _UNKNOWN
 
 
 def _failed(case: ET.Element, owner: Owner | None, why: str, text: str) -> None:
@@ -212,11 +230,11 @@ def _failed(case: ET.Element, owner: Owner | None, why: str, text: str) -> None:
     )
 
 
-def _attempts(outcome: StepOutcome) -> str:
+def _attempts(outcome: StepOutcome) -> list[str]:
     """The outcome of the step, then a line for each attempt."""
     lines = [
         f"attempt {attempt.number}: {attempt.outcome} {attempt.owner or ''} {attempt.message} "
         f"[{attempt.directory}]"
         for attempt in outcome.attempts
     ]
-    return "\n".join(map(printable, [outcome.told, *lines]))
+    return [*map(printable, [outcome.told, *lines])]

@@ -81,7 +81,7 @@ def _section(run: RunDescription, *, alone: bool) -> Iterator[str]:
     yield from _checks("Warnings and notes", run.verdict.warned)
     yield from _changes(run)
     yield from _operators(run)
-    lost = [[item.what, f"{item.count:,}"] for item in run.losses if item.count]
+    lost = [[item.note or item.what, f"{item.count:,}"] for item in run.losses if item.count]
     if lost:
         yield f"**Losses**\n\n{_table(['what', 'count'], lost, numbers=[1])}\n"
     table = _table(["", ""], [[fact.label, fact.text] for fact in run.facts])

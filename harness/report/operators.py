@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
@@ -16,9 +16,7 @@ from harness.analyze.statistics import Operator, Summary
 from harness.check.subject import Subject
 from harness.errors import FormatError
 from harness.formatting import TICKS, DisplayUnit, printable, time_unit
-from harness.records.clock_domain import ClockDomain
-from harness.records.signature import by_block
-from harness.records.trace import EXECUTION, LOADING, OPERATOR_CALL, Kind
+from harness.records.trace import DELEGATE_CALL, EXECUTION, LOADING, OPERATOR_CALL, Kind
 from harness.report.text import with_delegate
 
 UNKNOWN: Final = "?"
@@ -58,9 +56,9 @@ class OperatorRow(msgspec.Struct, frozen=True):
         block: Name of its blocks.
         instruction: Its instruction; empty when unset.
         texts: Its times.
-        share: Its total time as a share of the longest scope of its block on comparable clocks;
-            None where nothing there took any time, or its time is unknown.
-        share_text: The share in percent; ``UNKNOWN`` or empty where it is None.
+        share: Its share of the wall time of executions, or of loading for events of loading
+            (``harness.analyze.statistics.WallTimes``); None if unknown.
+        share_text: The share in percent, ``UNKNOWN`` where it is None.
     """
 
     operator: Operator
@@ -82,9 +80,10 @@ class OperatorListing:
     """The operators of a trace.
 
     Attributes:
-        operators: Operators, the longest total time first.
-        scopes: Scopes around operators, such as ``Method::execute``, likewise. ``OPERATOR_CALL``
-            is left out: it repeats the time of its kernel.
+        operators: Operators of executions, the largest median times calls first.
+        scopes: Scopes around these operators, such as ``Method::execute``, likewise.
+            ``OPERATOR_CALL`` is left out: it repeats the time of its kernel.
+        loading: Everything outside executions, likewise.
         logged: All of these and ``OPERATOR_CALL``, in the order of the log.
         unit: Unit of all times but those that name ticks.
         cold: Some operator ran in a cold execution and in a warm one.
@@ -93,6 +92,7 @@ class OperatorListing:
 
     operators: tuple[OperatorRow, ...]
     scopes: tuple[OperatorRow, ...]
+    loading: tuple[OperatorRow, ...]
     logged: tuple[OperatorRow, ...]
     unit: DisplayUnit
     cold: bool
@@ -104,32 +104,32 @@ def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> Ope
 
     An event is a scope, not an operator, if other profile events were logged within most of its
     repeats, or if the runtime logs it around all instructions or around loading. Most, because a
-    counter that wraps unnoticed can place a stranger within one repeat. Without ``unit``, the
-    largest time selects it.
+    counter that wraps unnoticed can place a stranger within one repeat. A delegate's call is a
+    scope if the delegate logged anything, so that no time is listed twice as an operator's.
+    Without ``unit``, the largest time selects it.
     """
     found = subject.operators
     known = [op.ns.max for op in found if op.ns is not None]
     unit = unit or (time_unit(known) if known else TICKS)
-    longest = {
-        (block, clock): total
-        for block, items in by_block(found).items()
-        for clock, total in _longest_totals(items).items()
-    }
-    rows = [_row(op, unit, longest[op.block, id(op.clock)]) for op in found]
+    rows = [_row(op, unit) for op in found]
     around = _around_others(subject)
+    delegated = {_place(op) for op in found if _of_delegate(op)}
     operators: list[OperatorRow] = []
     scopes: list[OperatorRow] = []
+    loading: list[OperatorRow] = []
     for row in rows:
         op = row.operator
         if op.name == OPERATOR_CALL:
             continue
         scope = op.name in _SCOPES or bool(around[op.rows].mean() > 0.5)
-        (scopes if scope else operators).append(row)
-    for items in (operators, scopes):
-        items.sort(key=lambda row: total_time(row.operator), reverse=True)
+        scope |= op.name == DELEGATE_CALL and _place(op) in delegated
+        (loading if op.loading else scopes if scope else operators).append(row)
+    for items in (operators, scopes, loading):
+        items.sort(key=lambda row: row.operator.typical_total, reverse=True)
     return OperatorListing(
         operators=tuple(operators),
         scopes=tuple(scopes),
+        loading=tuple(loading),
         logged=tuple(rows),
         unit=unit,
         cold=any(op.cold and op.warm for op in found),
@@ -142,9 +142,12 @@ def several_blocks(rows: Iterable[OperatorRow]) -> bool:
     return len({row.operator.block for row in rows}) > 1
 
 
-def total_time(op: Operator) -> float:
-    """Total time in nanoseconds, or in ticks if the rate is unknown; 0 if no duration is known."""
-    return 0.0 if op.times is None else op.times.total
+def _place(op: Operator) -> tuple[str, int, int]:
+    return op.block, op.chain, op.instruction
+
+
+def _of_delegate(op: Operator) -> bool:
+    return op.delegate_int != -1 or op.delegate_str is not None
 
 
 def _around_others(subject: Subject) -> npt.NDArray[np.bool_]:
@@ -157,34 +160,22 @@ def _around_others(subject: Subject) -> npt.NDArray[np.bool_]:
     return around
 
 
-def _longest_totals(operators: Sequence[Operator]) -> dict[int, float]:
-    """The longest total that totals on a clock compare with, by the clock's identity."""
-    # By identity: a clock's rate is a Fraction, which takes long to hash and to compare.
-    clocks: dict[int, ClockDomain] = {}
-    own: dict[int, float] = {}
-    for op in operators:
-        key = id(op.clock)
-        clocks[key] = op.clock
-        own[key] = max(own.get(key, 0.0), total_time(op))
-    return {
-        key: max(own[k] for k, c in clocks.items() if c == clock or (c.hz and clock.hz))
-        for key, clock in clocks.items()
-    }
-
-
-def _row(op: Operator, unit: DisplayUnit, longest: float) -> OperatorRow:
+def _row(op: Operator, unit: DisplayUnit) -> OperatorRow:
     times = op.times
-    share = times.total / longest if times is not None and longest else None
-    text = "" if share is None else f"{100 * share:.1f}"
     return OperatorRow(
         op,
         printable(with_delegate(op)),
         printable(op.block),
         "" if op.chain == -1 else str(op.instruction),
         _NO_TIMES if times is None else _texts(op, times, unit),
-        share,
-        UNKNOWN if times is None else text,
+        op.share,
+        share_text(op.share),
     )
+
+
+def share_text(share: float | None) -> str:
+    """A share of the wall time in percent, without the sign; ``UNKNOWN`` without one."""
+    return UNKNOWN if share is None else f"{100 * share:.1f}"
 
 
 def _texts(op: Operator, times: Summary, unit: DisplayUnit) -> TimeTexts:

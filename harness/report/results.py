@@ -27,8 +27,8 @@ class ReportedOperator(Signature, frozen=True):
 
     Times are in ``unit``: ``ns``, or ``ticks`` if the rate of ``clock`` is unknown. They are null
     if all durations are unknown, which ``unknown`` counts. ``cold`` is the average in the first
-    execution after loading. ``share`` is the total time as a share of the longest scope of the
-    block.
+    execution after loading. ``share`` is the total time as a share of the wall time of executions,
+    or of loading, null if that is unknown (docs/reports.md).
     """
 
     clock: str
@@ -49,12 +49,14 @@ class ReportedLoss(msgspec.Struct, frozen=True):
     """A number of things that are missing.
 
     ``lost`` makes totals lower bounds. ``by request`` was left out on purpose. ``harmless`` was
-    sent again, or is missing from a copy only.
+    sent again, or is missing from a copy only. ``note`` says where it is missing and what to try,
+    "" if that is unknown.
     """
 
     what: str
     count: int
     kind: LossKind
+    note: str
 
 
 class ReportedDocument(msgspec.Struct, frozen=True):
@@ -64,7 +66,8 @@ class ReportedDocument(msgspec.Struct, frozen=True):
     trace alone. ``headline`` is the verdict in a sentence. ``events`` is null for a run that left
     no trace. ``checks`` are all that were made now, failed ones first; those of the result were
     made when it ran. ``comparison`` is null without a comparison with history. ``operators`` and
-    ``scopes`` have the longest total time first.
+    ``scopes`` are of executions, ``loading`` is everything outside them; each has the largest
+    median times calls first.
     """
 
     title: str
@@ -74,6 +77,7 @@ class ReportedDocument(msgspec.Struct, frozen=True):
     checks: tuple[Check, ...]
     operators: tuple[ReportedOperator, ...]
     scopes: tuple[ReportedOperator, ...]
+    loading: tuple[ReportedOperator, ...]
     losses: tuple[ReportedLoss, ...]
     comparison: HistoryComparison | None
     result: Result | None
@@ -107,7 +111,10 @@ def _reported(run: RunDescription) -> ReportedDocument:
         checks=tuple(with_printable_text(row.check) for row in run.verdict.checks),
         operators=tuple(map(_operator, table.operators)) if table is not None else (),
         scopes=tuple(map(_operator, table.scopes)) if table is not None else (),
-        losses=tuple(ReportedLoss(item.what, item.count, item.kind) for item in run.losses),
+        loading=tuple(map(_operator, table.loading)) if table is not None else (),
+        losses=tuple(
+            ReportedLoss(item.what, item.count, item.kind, item.note) for item in run.losses
+        ),
         comparison=comparison and _printable_comparison(comparison),
         result=run.run.result,
     )

@@ -117,14 +117,18 @@ def print_operators(
 ) -> None:
     """Print operators and scopes, or everything in the order of the log if ``detailed``.
 
-    The share is of the longest scope of the block, normally ``Method::execute``; scopes nest, so
-    shares do not add up to 100 %. If there are cold runs and warm ones, a column has the average
-    of the cold one. If durations are unknown, a column counts them; no other number includes them.
+    The share is of the wall time of executions, or of loading (``WallTimes``); scopes nest, so
+    their shares do not add up to 100 %. If there are cold runs and warm ones, a column has the
+    average of the cold one. If durations are unknown, a column counts them; no other number
+    includes them.
     """
+    parts: list[tuple[str, str, Sequence[OperatorRow]]]
     if detailed:
-        parts = [("event", "Events", table.logged)]
+        inside = [row for row in table.logged if not row.operator.loading]
+        parts = [("event", "Events", inside)]
     else:
         parts = [("operator", "Operators", table.operators), ("scope", "Scopes", table.scopes)]
+    parts.append(("event", "Loading and setup", table.loading))
     for what, title, rows in parts:
         if rows:
             _print_rows(console, table, what, title, rows, columns)
@@ -191,7 +195,7 @@ def print_allocators(console: Console, allocators: Sequence[AllocatorRow]) -> No
 def print_losses(console: Console, losses: Sequence[Loss]) -> None:
     """Print what is missing from the log; always prints a line."""
     texts = {
-        kind: "; ".join(f"{i.count:,} {i.what}" for i in losses if i.count and i.kind == kind)
+        kind: "; ".join(item.text for item in losses if item.count and item.kind == kind)
         for kind in ("by request", "lost")
     }
     if texts["by request"]:
@@ -212,6 +216,8 @@ def print_changes(console: Console, changes: ChangeTable, *, detailed: bool = Fa
         total = len(changes.changed) + len(changes.others)
         if judgement == "same":
             show_line(console, f"same as {changes.description}: {count:,} of {total:,} numbers")
+    if changes.detectable:
+        show_line(console, changes.detectable)
     for note in changes.notes:
         show_line(console, f"note: {note}")
 
@@ -219,14 +225,15 @@ def print_changes(console: Console, changes: ChangeTable, *, detailed: bool = Fa
 def _print_numbers(console: Console, changes: ChangeTable, shown: Sequence[ChangeRow]) -> None:
     headers = ["", "number", *["unit"] * changes.several_units]
     first = len(headers)
-    headers += ["baseline", "now", "change", "relative", "by chance", "noise", "sessions"]
+    headers += ["baseline", "now", "change", "relative", "by chance", "noise"]
+    headers += ["detectable", "sessions"]
     rows = [
         [
             row.judgement,
             row.name,
             *[row.unit] * changes.several_units,
             *(row.baseline, row.now, row.change, row.relative),
-            *(row.chance, row.noise, row.sessions),
+            *(row.chance, row.noise, row.detectable, row.sessions),
         ]
         for row in shown
     ]

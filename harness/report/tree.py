@@ -9,6 +9,7 @@ from harness.formatting import TICKS, DisplayUnit, time_text, time_unit
 from harness.records.signature import by_block
 from harness.records.trace import NO_CLOCK, Kind, Trace
 from harness.report.facts import trace_losses
+from harness.report.operators import UNKNOWN, share_text
 from harness.report.run import print_losses
 from harness.report.terminal import show_line, show_table
 from harness.report.text import with_delegate
@@ -23,9 +24,8 @@ _DEEPEST = 20
 def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> None:
     """Print the call tree of ``trace``, one table per name of blocks, then what is missing.
 
-    Nodes are in log order. The share is what its self time is of the self
-    times of all nodes on clocks of known rate, or on its own clock if that rate is unknown. So
-    shares of one table add up to 100 %, where there is one clock.
+    Nodes are in log order. The share is that of all reports (``WallTimes``): the total time of the
+    node, and of what is within it, as a part of the wall time.
 
     Args:
         console: Where to.
@@ -47,21 +47,16 @@ def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> Non
 def _print_nodes(console: Console, block: str, nodes: list[MergedNode]) -> None:
     times = [node.total_ns for node in nodes if node.total_ns is not None]
     unit = time_unit(times) if times else TICKS
-    all_of: dict[str, float] = {}
-    for node in nodes:
-        all_of[_scale(node)] = all_of.get(_scale(node), 0.0) + _own(node)
-    rows = []
-    for node in nodes:
-        whole = all_of[_scale(node)]
-        rows.append(
-            [
-                _indent(node.depth) + with_delegate(node),
-                str(node.instruction),
-                str(node.count),
-                *_times(node, unit),
-                f"{100 * _own(node) / whole:.1f}" if whole else "",
-            ]
-        )
+    rows = [
+        [
+            _indent(node.depth) + with_delegate(node),
+            str(node.instruction),
+            str(node.count),
+            *_times(node, unit),
+            share_text(node.share),
+        ]
+        for node in nodes
+    ]
     headers = ["event", "instruction", "count", f"total [{unit.name}]", f"self [{unit.name}]"]
     headers.append("share [%]")
     show_table(console, headers, rows, title=f"Call tree of {block}", numbers=range(1, 6))
@@ -70,7 +65,7 @@ def _print_nodes(console: Console, block: str, nodes: list[MergedNode]) -> None:
 def _times(node: MergedNode, unit: DisplayUnit) -> list[str]:
     """Return total and self time of a node, as far as known."""
     if node.backward == node.count:
-        return ["?", "?"]
+        return [UNKNOWN, UNKNOWN]
     both = ((node.total_ns, node.total_ticks), (node.own_ns, node.own_ticks))
     return [time_text(nanoseconds, ticks, unit) for nanoseconds, ticks in both]
 
@@ -78,15 +73,6 @@ def _times(node: MergedNode, unit: DisplayUnit) -> list[str]:
 def _indent(depth: int) -> str:
     """Return two spaces per level; beyond a limit the depth as a number, which bounds the line."""
     return "  " * min(depth, _DEEPEST) + (f"({depth}) " if depth > _DEEPEST else "")
-
-
-def _scale(node: MergedNode) -> str:
-    """Return the key of comparable times: the same clock, or all clocks of known rate."""
-    return node.clock if node.own_ns is None else ""
-
-
-def _own(node: MergedNode) -> float:
-    return node.own_ticks if node.own_ns is None else node.own_ns
 
 
 def _print_ambiguous(console: Console, tree: CallTree, *, detailed: bool) -> None:

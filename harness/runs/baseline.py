@@ -32,10 +32,12 @@ class HistoryRef:
     Attributes:
         url: URL or path of the history, as for ``open_store``.
         baseline: The results to compare with.
+        required: The baseline was asked for, and is no default.
     """
 
     url: str
     baseline: BaselineRef = DEFAULT_BASELINE
+    required: bool = False
 
     def fetch(
         self, tested: Provenance, limits: HistoryLimits, also: Collection[str] = ()
@@ -71,13 +73,14 @@ class HistoryRef:
             except NotComparableError as error:
                 others = self._with_other_settings(store, tested, also)
                 if baseline.how == "last":
-                    return _empty_history(baseline, others, tested)
+                    empty = _empty_history(baseline, others, tested)
+                    return msgspec.structs.replace(empty, required=self.required)
                 if others:
                     raise _not_comparable(baseline, others, tested) from error
                 raise
         # An operator-call scope repeats the time of the operator inside it.
         series = tuple(one for one in found.series if one.metric.name != OPERATOR_CALL)
-        history = msgspec.structs.replace(found, series=series)
+        history = msgspec.structs.replace(found, series=series, required=self.required)
         return _without_own(history, tested) if baseline.how == "last" else history
 
     def _with_other_settings(
@@ -139,7 +142,9 @@ def history_of(url: str | None, baseline: BaselineRef | str | None) -> HistoryRe
         return None
     if isinstance(baseline, str):
         baseline = parse_baseline(baseline) if baseline else None
-    return HistoryRef(url or default_history(), baseline or DEFAULT_BASELINE)
+    return HistoryRef(
+        url or default_history(), baseline or DEFAULT_BASELINE, required=baseline is not None
+    )
 
 
 def _empty_history(

@@ -272,11 +272,8 @@ def bundle_verdict(run: EvaluatedRun, budget: str) -> BundleVerdict:
     verdict = None
     if run.subject is not None:
         verdict = msgspec.structs.replace(verdict_record(run), budget=budget)
-    code = 0 if run.passed else 1
-    if run.result is not None and run.failure is not None:
-        code = run.result.exit_code
     kind = run.failure.kind if run.failure is not None else ""
-    return BundleVerdict(code, kind, verdict, _postmortem(run))
+    return BundleVerdict(run.exit_code, kind, verdict, _postmortem(run))
 
 
 def _postmortem(run: EvaluatedRun) -> Any:

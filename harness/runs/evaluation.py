@@ -20,7 +20,7 @@ from harness.check.budget import Budget, load_budget
 from harness.check.evaluate import DEFAULT_BUDGET, evaluate
 from harness.check.history.compare import compare_with_history
 from harness.check.history.comparison import HistoryComparison
-from harness.check.history.measure import durations_of, numbers_of
+from harness.check.history.measure import durations_of, numbers_of, ticks_of
 from harness.check.history.samples import History, Measured
 from harness.check.subject import Subject, model_name
 from harness.check.suggest import Wishes, suggest
@@ -116,6 +116,13 @@ class EvaluatedRun:
     def passed(self) -> bool:
         """Whether the run completed and no check of severity error failed."""
         return self.failure is None and self.verdict.passed
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the run if it failed, else of its verdict."""
+        if self.result is not None and self.failure is not None:
+            return self.result.exit_code
+        return self.verdict.exit_code
 
 
 def all_passed(runs: Sequence[EvaluatedRun]) -> bool:
@@ -238,7 +245,7 @@ def compare_with(
         UsageError: SciPy or ruptures is not installed.
     """
     limits = (budget or DEFAULT_BUDGET).history
-    measured = Measured(provenance_of(result), numbers_of(subject, limits))
+    measured = Measured(provenance_of(result), numbers_of(subject, limits), ticks_of(subject))
     return compare_with_history(history, [measured], limits, durations_of(subject))
 
 
@@ -409,6 +416,7 @@ def subject_of(
         arena_used=model.planned_bytes + model.method_bytes if model else None,
         probe=probe,
         qualities=result.clock_quality,
+        emulated_time=result.emulated_time,
         planned=model.planned if model else {},
         image={"text": image.text, "data": image.data, "bss": image.bss} if image else {},
         outputs=compared_outputs(result, directory),

@@ -97,6 +97,7 @@ def pull(
         trace=summary,
         link=session.statistics.as_dict(),
         pings=pings,
+        emulated_time=board.emulated_time,
         time_scales=dict(board.time_scales),
         clock_quality=quality_of_run(trace, pings, steadiness=steadiness_of(board)),
     )

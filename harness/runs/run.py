@@ -212,6 +212,7 @@ class _Run:
             runs_requested=request.runs,
             runs_completed=0,
             seed=request.seed,
+            emulated_time=board.emulated_time,
             time_scales=time_scales,
             settings=with_firmware(request.settings, board),
             exit_code=InfrastructureError.exit_code,
@@ -463,7 +464,7 @@ class _Run:
             history=self.request.against,
         )
         verdict = verdict_record(self._evaluated)
-        self._update(verdict=verdict, exit_code=0 if verdict.passed else 1)
+        self._update(verdict=verdict, exit_code=self._evaluated.verdict.exit_code)
 
     @property
     def evaluated_run(self) -> EvaluatedRun:

@@ -170,7 +170,7 @@ def test_index_tensors(
     expected = torch.ops.aten.index.Tensor(torch.from_numpy(x), tensors)
     assume(expected.dim() <= 8)
     check(etstub, "aten::index.Tensor_out", [x, TensorList(indices)], expected.contiguous(), data)
-    values = np.float32(data.draw(st.integers(-3, 3))) * np.ones(expected.shape[-1:], np.float32)
+    values = np.full(expected.shape[-1:], data.draw(st.integers(-3, 3)), np.float32)
     expected = torch.ops.aten.index_put(
         torch.from_numpy(x), tensors, torch.from_numpy(values), accumulate
     )

@@ -142,6 +142,63 @@ def test_an_operator_slowed_by_more_than_the_margin_fails(
     assert any(f"instruction {row}" in check.subject for check in failed)
 
 
+def reruns(seed: int, count: int) -> list[Subject]:
+    """Runs of one model on a busy host, made up from a seed.
+
+    The host has slow phases in which everything takes 1.4 times as long, and other processes take
+    the core away for some milliseconds at any time.
+    """
+    random = np.random.default_rng(seed)
+    work = np.array([400, 300, 140, 20, 9]) * 1_000
+    found, slow = [], False
+    for _ in range(count):
+        slow ^= bool(random.random() < 0.1)
+        runs, now = [], 0
+        for _execution in range(6):
+            events, began = [], now
+            for instruction, typical in enumerate(work.tolist()):
+                took = typical * (1.4 if slow else 1.0) * random.lognormal(0, 0.05)
+                took += (random.random() < 0.1) * random.uniform(1e6, 1e7)
+                events.append(EventSpec("op", now, now + int(took), 0, instruction))
+                now += int(took)
+            events.append(EventSpec(EXECUTION, began, now, chain=-1))
+            runs.append(RunSpec(events))
+        clock = ClockDomain("host", Fraction(10**9), 64)
+        found.append(Subject(trace_of(*runs, clock=clock), board="native"))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_reruns_on_a_busy_host_keep_to_the_suggestion_of_five_runs(
+    seed: int, tmp_path: Path
+) -> None:
+    runs = reruns(seed, 105)
+    path = tmp_path / "budget.toml"
+    path.write_text(suggest(runs[:5], Wishes()))
+    assert sum(bool(held(run, path)) for run in runs[5:]) <= 1
+    assert all(held(slowed(run, 3), path) for run in runs[5:10]), "it still limits something"
+
+
+def slowed(run: Subject, factor: int) -> Subject:
+    """The same with everything taking several times as long."""
+    trace = run.trace
+    return replace(run, trace=replace(trace, start=trace.start * factor, end=trace.end * factor))
+
+
+def test_a_quiet_board_keeps_tight_limits_on_the_median(tmp_path: Path) -> None:
+    spread = [1_000_000, 1_010_000, 1_005_000]
+    runs = [
+        Subject(trace_of(RunSpec([EventSpec("op", 0, took), EventSpec(EXECUTION, 0, took, -1)])))
+        for took in spread
+    ]
+    text = suggest(runs, Wishes())
+    assert "busy host" not in text
+    assert '"min"' not in text
+    path = tmp_path / "budget.toml"
+    path.write_text(text)
+    assert held(slowed(runs[0], 2), path)
+
+
 @given(st.floats(1e-6, 1e12), st.floats(1e-6, 1.0))
 def test_readable_numbers_are_a_little_larger(value: float, more: float) -> None:
     found = readable(value, more)

@@ -69,6 +69,7 @@ def test_a_device_log_survives_an_ed00_file_but_for_what_is_counted(log: Compact
     again = read_ed00(write_ed00(trace), trace.clocks[0])
     lost = left_out(trace)
     assert lost.dropped_on_target == log.dropped_events
+    assert lost.dropped_declarations == log.dropped_blocks
     assert len(again) == len(trace) - lost.allocations
 
     kept = np.flatnonzero((trace.kind != Kind.ALLOCATION) | ~trace.failed)

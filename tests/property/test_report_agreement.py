@@ -224,7 +224,8 @@ def in_junit(run: EvaluatedRun) -> Shown:
 
 def in_json(run: EvaluatedRun) -> Shown:
     [found] = json.loads(report_document([run]))["runs"]
-    ns = [op["max"] for op in found["operators"] + found["scopes"] if op["unit"] == "ns"]
+    listed = found["operators"] + found["scopes"] + found["loading"]
+    ns = [op["max"] for op in listed if op["unit"] == "ns"]
     unit = time_unit([value for value in ns if value is not None])
 
     def cells(op: dict[str, Any]) -> tuple[str, ...]:
@@ -233,7 +234,7 @@ def in_json(run: EvaluatedRun) -> Shown:
         name = op["name"] if delegate == -1 else f"{op['name']} [{delegate}]"
         own, suffix = (unit, "") if op["unit"] == "ns" else (TICKS, " ticks")
         times = [own.text(op[name]) + suffix for name in ("p50", "avg")]
-        share = f"{100 * op['share']:.1f}" if op["share"] is not None else ""
+        share = f"{100 * op['share']:.1f}" if op["share"] is not None else "?"
         return (name, str(op["instruction"]), f"{op['count']:,}", *times, share)
 
     return Shown(

@@ -146,7 +146,7 @@ def test_files_of_this_project_have_places_for_all_their_keys(folder: str) -> No
     ("data", "said"),
     [
         (b"a = 1\nb = = 2\n", "x.toml:2:5: not valid TOML: Invalid value"),
-        (b"a = '\xff'", "x.toml: not valid TOML"),
+        (b"a = '\xff'", "x.toml:1:6: not valid TOML"),
     ],
 )
 def test_what_is_no_toml_is_refused_by_place(data: bytes, said: str, tmp_path: Path) -> None:

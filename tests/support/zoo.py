@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from harness.link.wire import Region
+from harness.runs.device_data import from_bytes, to_bytes
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
-from harness.runs.tensors import from_bytes, to_bytes
 from tests.conftest import MODELS
 from tests.support.boards import Bench
 from tests.support.kernels import Array

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.check.budget import Budget, load_budget
+from harness.check.evaluate import evaluate
+from harness.check.subject import Subject
 from harness.errors import UsageError
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 BASE = """\
 schema = 1
@@ -77,7 +80,7 @@ def test_sections_count_for_the_boards_and_models_that_match(files: Files) -> No
         for limit, selects in enumerate(
             [
                 "board = 'qemu-*'",
-                "board = ['native', 'other']\nmodel = 'kws_*.pte'",
+                "board = ['native', 'microbit-v1']\nmodel = 'kws_*.pte'",
                 "unit = 'desk-?'",
             ],
             1,
@@ -90,7 +93,7 @@ def test_sections_count_for_the_boards_and_models_that_match(files: Files) -> No
 
     assert limit() == limit("native") == limit("native", "ic_int8.pte") == 1000
     assert limit("qemu-mps2-an385", "any.pte") == 1
-    assert limit("native", "kws_int8.pte") == limit("other", "kws_f32.pte") == 2
+    assert limit("native", "kws_int8.pte") == limit("microbit-v1", "kws_f32.pte") == 2
     assert limit("native", "kws_int8.pte", "desk-1") == limit("qemu-x", "", "desk-2") == 3
 
 
@@ -98,14 +101,15 @@ def test_what_comes_later_wins_and_a_files_own_rules_come_before_its_sections(
     files: Files,
 ) -> None:
     rule = "time]]\nevent = 'a'\nlimit_us = "
-    files.write("one.toml", f"[[{rule}1\n[[for]]\nboard='b'\n[[for.{rule}2\n")
+    files.write("one.toml", f"[[{rule}1\n[[for]]\nboard='native'\n[[for.{rule}2\n")
     files.write("two.toml", f"[[{rule}3\n")
     both = files.write("both.toml", "extends = ['one.toml', 'two.toml']\n")
-    assert times(load_budget(both, "b")) == [("a", "p50", 3, "two.toml:4")]
-    text = f"extends = ['two.toml', 'one.toml']\n[[for]]\nboard = 'c'\n[[for.{rule}5\n[[{rule}4\n"
+    assert times(load_budget(both, "native")) == [("a", "p50", 3, "two.toml:4")]
+    text = "extends = ['two.toml', 'one.toml']\n[[for]]\nboard = 'microbit-v1'\n"
+    text += f"[[for.{rule}5\n[[{rule}4\n"
     own = files.write("own.toml", text)
-    assert times(load_budget(own, "b"))[0][2:] == (4, "own.toml:10")
-    assert times(load_budget(own, "c"))[0][2:] == (5, "own.toml:7")
+    assert times(load_budget(own, "native"))[0][2:] == (4, "own.toml:10")
+    assert times(load_budget(own, "microbit-v1"))[0][2:] == (5, "own.toml:7")
 
 
 def test_a_file_that_two_extend_is_read_once(files: Files) -> None:
@@ -156,9 +160,25 @@ def test_rules_alike_in_one_file_stand_beside_each_other(files: Files) -> None:
         ("[severity]\nB01 = 'of'", "own.toml:3:1: Invalid enum value 'of'"),
         ("[severity.B01]\nreason = 'x'", "own.toml:2:1: severity missing for B01"),
         ("[[for]]\nboard='a'\n[for.severity]\nB77='off'", "own.toml:5:1: unknown check code"),
+        ("[history]\nfdr = 1.5", "own.toml:3:1: Expected `float` < 1.0"),
+        ("[history]\nrelative = -0.1", "own.toml:3:1: Expected `float` >= 0.0"),
+        ("[history]\nrelative = inf", "own.toml:3:1: Expected `float` <= 1.0"),
+        ("[history]\nabsolute_us = inf", "own.toml:3:1: absolute_us is not a finite number"),
+        ("[[history.override]]\nevent = 'a'\nrelative = nan", "own.toml:4:1: Expected `float`"),
+        ("[[for]]\nboard='native'\n[for.history]\nfdr = 0", "own.toml:5:1: Expected `float` > 0"),
+        ("[[for]]\nboard = 'natve'", "own.toml:3:1: 'natve' matches no known board"),
+        ("[[for]]\nboard = ['native', 'qem-*']", "own.toml:3:20: 'qem-*' matches no known board"),
+        (
+            "[[time]]\nevent = 'a'\nlimit_us = 1\nat_least_ms = 1",
+            "own.toml:5:1: [time] at_least_ms = 1 is more than limit_us = 1",
+        ),
+        (
+            "[[block]]\nat_least_percent = 60\nlimit_percent = 50",
+            "own.toml:3:1: [block] at_least_percent = 60 is more than limit_percent = 50",
+        ),
         ("[[for]]\n[[for.time]]\nevnt = 'a'", "own.toml:4:1: Object contains unknown field `evnt`"),
-        ("[[time]]\nid = 'exec'\nlimit_us = 1", "own.toml:2: [time] the key 'event' is missing"),
-        ("[[time]]\nevent = 'a'\nlimit_us = inf", "own.toml:2:1: limit_us is not a finite number"),
+        ("[[time]]\nid = 'exec'\nlimit_us = 1", "own.toml:2:1: [time] the key 'event' is missing"),
+        ("[[time]]\nevent = 'a'\nlimit_us = inf", "own.toml:4:1: limit_us is not a finite number"),
         ("[[time]]\nevent = 'a'\nlimit_us = 1\nof = 'b'", "of requires limit_percent"),
         ("[[time]]\nevent = 'a'\nlimit_us = 1\nreason = 'b'", "need a severity"),
         ("[[module]]\nlimit_us = 1", "[module] the key 'module' is missing"),
@@ -170,7 +190,7 @@ def test_rules_alike_in_one_file_stand_beside_each_other(files: Files) -> None:
         ("[losses]\nreason = 'x'", "[losses] reason and expires need a severity"),
         (
             "[[time]]\nid='a'\nevent='b'\nlimit_us=1\n[[time]]\nid='a'\nevent='c'\nlimit_us=1",
-            "own.toml:6: duplicate id 'a' in [[time]]",
+            "own.toml:6:1: duplicate id 'a' in [[time]]",
         ),
     ],
 )
@@ -194,6 +214,11 @@ def test_a_wrong_budget_is_refused_by_file_and_line(text: str, said: str, files:
         ("[[tyme]]", "did you mean 'time'?"),
         ("[[time]]\nlimit_uss = 1", "did you mean 'limit_us'?"),
         ("[[for]]\nbord = 'a'", "did you mean 'board'?"),
+        ("[[for]]\nboard = 'natve'", "did you mean 'native'? known boards: "),
+        ("[history]\nconfidence = 95", "write it as a share: 0.95 for 95 %"),
+        ("[history]\nrelative = 5", "write it as a share: 0.05 for 5 %"),
+        ("[history]\nmin_results = 2", "use a number that is at least 3"),
+        ("[[time]]\nevent = 'a'\nlimit_us = 1\nat_least_ms = 1", "lower the first"),
         ("[severity]\nB1 = 'off'", "did you mean 'B1"),
         ("[severity]\nB01 = { severty = 'off' }", "did you mean 'severity'?"),
         ("[[time]]\nstatistic = 'p9'", "did you mean 'p90'? known here: avg, count, max, min"),
@@ -214,3 +239,59 @@ def test_a_table_of_history_is_inherited_too(files: Files) -> None:
     own = files.write("own.toml", "extends = 'base.toml'\n[history]\nfdr = 0.3\n")
     history = load_budget(own).history
     assert (history.relative, history.fdr) == (0.1, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("data", "said", "hint"),
+    [
+        (b"\xef\xbb\xbfschema = 1\n", ":1:1: the file begins with a byte order mark", "without"),
+        ("schema = 1\n".encode("utf-16"), ":1:1: the file begins with a byte order mark", "UTF-8"),
+        (b"schema = 1\n# caf\xe9\n", ":2:6: not valid TOML: byte 0xe9 is not UTF-8", "UTF-8"),
+    ],
+)
+def test_a_file_in_another_encoding_is_an_error_with_its_place(
+    tmp_path: Path, data: bytes, said: str, hint: str
+) -> None:
+    path = tmp_path / "own.toml"
+    path.write_bytes(data)
+    with pytest.raises(UsageError) as raised:
+        load_budget(path)
+    assert f"{path}{said}" in raised.value.message
+    assert hint in raised.value.hint
+
+
+def test_a_board_of_ones_own_is_named_at_the_top_or_is_the_one_in_use(files: Files) -> None:
+    section = "[[for]]\nboard = 'my-*'\n[for.losses]\nevents = 7\n"
+    path = files.write("own.toml", section)
+    assert load_budget(path, "my-board").losses.events == 7
+    with pytest.raises(UsageError, match="matches no known board"):
+        load_budget(path, "native")
+    path = files.write("own.toml", f"boards = ['my-board']\n{section}")
+    assert load_budget(path, "native").losses.events == 0
+    base = files.write("base.toml", section)
+    extending = files.write("last.toml", f"extends = '{base.name}'\nboards = ['my-board']\n")
+    assert load_budget(extending, "native").losses.events == 0
+
+
+def test_limits_that_do_not_compare_are_no_contradiction(files: Files) -> None:
+    rule = "[[time]]\nevent = 'a'\nlimit_us = 1\nat_least_percent = 50\n"
+    assert load_budget(files.write("own.toml", rule)).time[0].at_least_percent == 50
+
+
+def test_a_contradiction_of_two_files_names_the_place_of_the_lower_limit(files: Files) -> None:
+    files.write("base.toml", "[[time]]\nid = 'x'\nevent = 'a'\nlimit_us = 3\n")
+    own = files.write("own.toml", "extends = 'base.toml'\n[[time]]\nid = 'x'\nat_least_us = 4\n")
+    with pytest.raises(UsageError, match=r"own\.toml:5:1: \[time\] at_least_us = 4 is more than"):
+        load_budget(own)
+
+
+def test_an_override_of_the_history_that_matches_nothing_fails(files: Files) -> None:
+    subject = Subject(trace_of(RunSpec([EventSpec("relu", 0, 5)])))
+    rule = "[[history.override]]\nevent = '{}'\nrelative = 0.1\n"
+    found = evaluate(subject, load_budget(files.write("a.toml", rule.format("conv*")))).failures
+    assert [(check.code, check.subject, check.source) for check in found] == [
+        ("B01", "conv*", "a.toml:2")
+    ]
+    assert "no operator matches 'conv*'" in found[0].reason
+    for text in (rule.format("re*"), rule.format("conv*") + "optional = true\n"):
+        assert not evaluate(subject, load_budget(files.write("b.toml", text))).failures

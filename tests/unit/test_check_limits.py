@@ -108,7 +108,7 @@ def test_what_is_too_quick_fails(tmp_path: Path) -> None:
     above, below = checks(tmp_path, f"{text}5")
     assert (above.code, above.passed, above.source) == ("B01", True, "budget.toml:4")
     assert (below.code, below.passed, below.source) == ("B06", True, "budget.toml:5")
-    _, below = checks(tmp_path, f"{text}5.5")
+    _, below = checks(tmp_path, f"{text}5.5".replace("limit_us = 5", "limit_us = 6"))
     assert below.reason == "5 us is below the lower limit of 5.5 us"
     assert not below.passed
 

@@ -8,12 +8,14 @@ from msgspec.structs import replace
 from harness.analyze.compare import EXECUTIONS
 from harness.check.history.baseline import parse_baseline
 from harness.check.history.measure import TIME_STATISTICS, measure
+from harness.check.history.settings import HistoryLimits
 from harness.errors import NotComparableError, UsageError
 from harness.history import open_store
-from harness.history.entries import Selection, entry_of
+from harness.history.entries import Selection, entry_of, provenance_of
 from harness.records.clock_domain import ClockDomain
 from harness.records.result import UNFINISHED, ClockQuality, Failure
 from harness.records.trace import Losses
+from harness.runs.baseline import HistoryRef
 from tests.support.results import Made, made, trace_with, unmet
 
 KWS = ("native", "kws.pte", "forward")
@@ -109,6 +111,76 @@ def test_the_last_results_are_the_baseline_and_the_window_tells_more(store_url: 
     assert (first.metric.name, first.metric.statistic) == ("a", "p50")
     assert [sample.value for sample in first.samples] == [16.5, 17, 17.5, 18, 19]
     assert first.results == (0, 1, 2, 3, 4)
+
+
+def test_nights_that_failed_a_limit_stay_in_the_series(store_url: str) -> None:
+    with open_store(store_url) as store:
+        for item in (
+            made("good"),
+            made("slower", checks=(unmet("H01"),)),
+            made("large", checks=(unmet("B12"), unmet("H02"))),
+            made("unsound", checks=(unmet("I03"), unmet("H01"))),
+            made("lossy", trace_with({"a": [1]}, dropped=1), checks=(unmet("B05"),)),
+            made("cut", runs_completed=1, checks=(unmet("B01"),)),
+            made("crashed", failure=Failure("TargetError", "", ""), exit_code=4),
+        ):
+            store.add(item.result, item.subject)
+        found = store.history(*KWS)
+    assert {origin.id for origin in found.results} == {"good", "slower", "large"}
+    assert [found.results[place].id for place in found.baseline] == ["good"]
+
+
+def test_a_result_that_history_says_too_little_about_is_sound(store_url: str) -> None:
+    """Else a history that is required could never begin."""
+    with open_store(store_url) as store:
+        little = made("little", checks=(unmet("H06", severity="error"),), exit_code=3)
+        both = made("both", checks=(unmet("H06", severity="error"), unmet("H01")))
+        for item in (little, both):
+            store.add(item.result, item.subject)
+        found = store.history(*KWS)
+    assert [found.results[place].id for place in found.baseline] == ["little"]
+
+
+def test_what_was_known_then_is_known_later(store_url: str) -> None:
+    """A result that is judged again sees the results before it, unless others are named."""
+    ref = HistoryRef(store_url)
+    limits = HistoryLimits(statistics=("p50",))
+    with open_store(store_url) as store:
+        results = numbered(8)
+        for item in results[:5]:
+            store.add(item.result, item.subject)
+        judged = provenance_of(results[4].result)
+        then = ref.fetch(judged, limits)
+        for item in results[5:]:
+            store.add(item.result, item.subject)
+        store.set_baseline("v2", ["r06", "r07"])
+    assert [origin.id for origin in then.results] == ["r00", "r01", "r02", "r03"]
+    assert ref.fetch(judged, limits) == then
+    named = HistoryRef(store_url, parse_baseline("name:v2"), required=True)
+    later = named.fetch(judged, limits)
+    assert [later.results[place].id for place in later.baseline] == ["r06", "r07"]
+    assert later.required
+
+
+def test_results_of_one_occasion_are_known_to_each_other(store_url: str) -> None:
+    with open_store(store_url) as store:
+        results = [
+            made(
+                f"{commit}{place}",
+                trace_with({"a": [10, 20]}),
+                commit=commit * 6,
+                session=f"night 1/{place}",
+                started_utc=f"2026-11-21T0{place}:00:00+00:00",
+            )
+            for place in range(3)
+            for commit in "ab"
+        ]
+        results.append(made("next", started_utc="2026-11-22T00:00:00+00:00", session="night 2"))
+        for item in results:
+            store.add(item.result, item.subject)
+    ref = HistoryRef(store_url, parse_baseline("commit:aaaaaa"))
+    found = ref.fetch(provenance_of(results[1].result), HistoryLimits(statistics=("p50",)))
+    assert {origin.id for origin in found.results} == {"a0", "a1", "a2", "b1", "b2"}
 
 
 def test_what_failed_or_lost_something_is_kept_but_no_baseline(store_url: str) -> None:

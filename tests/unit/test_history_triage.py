@@ -77,7 +77,8 @@ def test_nights_that_nobody_checked_do_not_hide_a_step(nights: Nights) -> None:
     assert checked.code == 1
     [step] = [line for line in checked.out.splitlines() if "H03 conv" in line]
     assert "nobody accepted it" in step
-    nights.history("accept", "conv", "--reason", "needed")
+    assert "(c0600, c0700]" in step
+    nights.history("accept", "conv", "--commit", "c0700", "--reason", "needed")
     assert nights.check(nights.run(SLOW)).code == 0
 
 

@@ -32,6 +32,9 @@ class FakeStore:
     def __exit__(self, *_: object) -> None:
         pass
 
+    def results(self, _: object) -> list[object]:
+        return []
+
     def history(
         self, *_: str, statistics: tuple[str, ...] = (), baseline: BaselineRef, **__: object
     ) -> History:

@@ -40,7 +40,8 @@ def test_the_worst_comes_first_with_its_interval() -> None:
     change, low, high, relative = map(float, found.groups())
     assert low < change < high
     assert 19 < relative < 21
-    assert lines[-1] == "same as the baseline: 6 of 8 numbers"
+    assert lines[-2] == "same as the baseline: 6 of 8 numbers"
+    assert lines[-1].startswith("would have noticed ")
 
 
 def test_everything_is_shown_when_asked_for() -> None:

@@ -9,12 +9,16 @@ import msgspec
 
 from harness.analyze.alignment import Steadiness
 from harness.analyze.placement import quality_of_run
+from harness.check.subject import Subject
 from harness.config.board import load_board
 from harness.records.clock_domain import ClockDomain, Ping
 from harness.records.result import ClockQuality
 from harness.records.trace import Trace
+from harness.records.verdict import Verdict
 from harness.report.facts import clock_documents, clock_lines
+from harness.report.html import html_report
 from harness.runs.device_data import steadiness_of
+from harness.runs.evaluation import EvaluatedRun
 from tests.support.logs import profile_trace
 
 CLOCK = ClockDomain("systick", Fraction(10**6), 32)
@@ -122,3 +126,20 @@ def test_a_board_file_says_how_steady_its_clock_is() -> None:
 def test_the_rate_of_the_hosts_own_clock_is_not_mentioned() -> None:
     [text] = lines(profile_trace([1], [2], CLOCK), replace(FINE, rate_ppm=(0.0, 0.0)))
     assert text == "clock systick: on the host's clock within +-12.345 us, from 6 readings"
+
+
+def test_emulated_time_is_called_that() -> None:
+    emulated = replace(FINE, rate_ppm=(-761_579.0, -761_570.0))
+    trace = profile_trace([1], [2], CLOCK)
+    [line] = clock_lines(trace, [emulated], emulated=True)
+    assert line.startswith("clock systick: emulated time: ")
+    assert "on the host's clock within" in line
+    assert "ppm" not in line
+    subject = Subject(trace, qualities=(emulated,), emulated_time=True)
+    page = html_report([EvaluatedRun("run", subject, Verdict(()))]).decode()
+    assert "emulated time" in page
+    assert "ppm" not in page
+    [document] = clock_documents(trace, [emulated], emulated=True)
+    assert document.emulated
+    assert load_board("qemu-mps2-an385")[0].emulated_time
+    assert not load_board("native")[0].emulated_time

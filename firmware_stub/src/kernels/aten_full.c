@@ -58,8 +58,9 @@ static const char *full_like(const etd_call *call) {
 static const char *fill_scalar(const etd_call *call) {
     const etd_tensor *self = etd_arg_tensor(call, 0);
     etd_tensor *out = etd_arg_out(call, 2);
-    return self != NULL && etd_is_type(out, self->dtype) && etd_resize_like(out, self) ? fill(call, 1, out)
-                                                                     : "invalid output size";
+    return self != NULL && etd_is_type(out, self->dtype) && etd_resize_like(out, self)
+               ? fill(call, 1, out)
+               : "invalid output size";
 }
 
 /* zeros(size, *, out) */

@@ -2,36 +2,39 @@
 #include "kernels.h"
 #include "slice.h"
 
-typedef const char *(*etd_read_slice)(const etd_call *call, uint32_t i, const etd_tensor *tensor,
-                                      etd_slice *slice);
+/* Reads a slice from argument `i`: one element if `single`, otherwise a range. */
+static const char *read_slice(const etd_call *call, uint32_t i, const etd_tensor *tensor, bool single,
+                              etd_slice *slice) {
+    return single ? etd_arg_select(call, i, tensor, slice) : etd_arg_slice(call, i, tensor, slice);
+}
 
 /* Copies a slice, read from argument 1 on. */
-static const char *copy_from(const etd_call *call, uint32_t out_at, etd_read_slice read, bool drop) {
+static const char *copy_from(const etd_call *call, uint32_t out_at, bool single) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
     etd_tensor *out = etd_arg_out(call, out_at);
     etd_slice slice;
     if (input == NULL || !etd_is_type(out, input->dtype)) {
         return "input and output differ in type";
     }
-    const char *refusal = read(call, 1, input, &slice);
+    const char *refusal = read_slice(call, 1, input, single, &slice);
     if (refusal != NULL) {
         return refusal;
     }
-    return etd_copy_slice(input, &slice, drop, out) ? NULL : "invalid output size";
+    return etd_copy_slice(input, &slice, single, out) ? NULL : "invalid output size";
 }
 
 /* slice_copy(input, dim, start?, end?, step, *, out) */
 static const char *slice_copy(const etd_call *call) {
-    return copy_from(call, 5, etd_arg_slice, false);
+    return copy_from(call, 5, false);
 }
 
 /* select_copy(input, dim, index, *, out) */
 static const char *select_copy(const etd_call *call) {
-    return copy_from(call, 3, etd_arg_select, true);
+    return copy_from(call, 3, true);
 }
 
 /* Copies the input and replaces a slice, read from argument 2 on, by src. */
-static const char *scatter_to(const etd_call *call, uint32_t out_at, etd_read_slice read, bool drop) {
+static const char *scatter_to(const etd_call *call, uint32_t out_at, bool single) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
     const etd_tensor *source = etd_arg_tensor(call, 1);
     etd_tensor *out = etd_arg_out(call, out_at);
@@ -40,11 +43,11 @@ static const char *scatter_to(const etd_call *call, uint32_t out_at, etd_read_sl
     if (input == NULL || !etd_is_type(source, input->dtype) || !etd_is_type(out, input->dtype)) {
         return "input, src and output differ in type";
     }
-    const char *refusal = read(call, 2, input, &slice);
+    const char *refusal = read_slice(call, 2, input, single, &slice);
     if (refusal != NULL) {
         return refusal;
     }
-    expected.ndim = (uint8_t)etd_slice_sizes(input, &slice, drop, expected.sizes);
+    expected.ndim = (uint8_t)etd_slice_sizes(input, &slice, single, expected.sizes);
     if (!etd_same_shape(source, &expected)) {
         return "src and slice differ in size";
     }
@@ -61,12 +64,12 @@ static const char *scatter_to(const etd_call *call, uint32_t out_at, etd_read_sl
 
 /* slice_scatter(input, src, dim, start?, end?, step, *, out) */
 static const char *slice_scatter(const etd_call *call) {
-    return scatter_to(call, 6, etd_arg_slice, false);
+    return scatter_to(call, 6, false);
 }
 
 /* select_scatter(input, src, dim, index, *, out) */
 static const char *select_scatter(const etd_call *call) {
-    return scatter_to(call, 4, etd_arg_select, true);
+    return scatter_to(call, 4, true);
 }
 
 const etd_kernel etd_aten_slice_copy = {"aten::slice_copy", "Tensor_out", "native_call_slice_copy.Tensor_out",

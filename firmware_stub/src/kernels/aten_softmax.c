@@ -31,8 +31,8 @@ static void softmax_line(const float *x, float *y, uint32_t length, uint32_t ste
 /* The logarithm of the softmax, which itself could underflow. */
 static void log_softmax_line(const float *x, float *y, uint32_t length, uint32_t step) {
     const float max = largest(x, length, step);
-    float sum = 0.0f;
-    for (uint32_t i = 0; i < length; i++) {
+    float sum = expf(x[0] - max);
+    for (uint32_t i = 1; i < length; i++) {
         sum += expf(x[i * step] - max);
     }
     const float log_sum = logf(sum);

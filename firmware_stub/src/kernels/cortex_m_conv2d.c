@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "arguments.h"
+#include "column_conv.h"
 #include "dot.h"
 #include "kernels.h"
 #include "requantize.h"
@@ -81,7 +82,10 @@ static const char *run(const etd_call *call, etd_layout layout) {
     if (refusal != NULL) {
         return refusal;
     }
-    etd_slide(&conv.window, convolve_position, &conv);
+    if (!etd_convolve_columns(&conv.window, conv.weight, conv.input_offset, &conv.stage,
+                              etd_arg_out(call, 12))) {
+        etd_slide(&conv.window, convolve_position, &conv);
+    }
     return NULL;
 }
 

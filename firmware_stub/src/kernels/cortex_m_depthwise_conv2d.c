@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "arguments.h"
 #include "dot.h"
+#include "int8_taps.h"
 #include "kernels.h"
 #include "requantize.h"
 #include "window.h"
@@ -11,6 +12,7 @@ typedef struct {
     int32_t multiplier;       /* output channels per input channel */
     int32_t input_offset;
     etd_output_stage stage;
+    bool is_fast; /* the loops over four channels support it */
 } etd_depthwise;
 
 /* quantized_depthwise_conv2d(input, weight, bias?, stride, padding, dilation, depth_multiplier, input_offset,
@@ -51,6 +53,11 @@ static void convolve_position(const void *context, const etd_patch *patch, int32
         .w_row = w_strides[1],
         .w_column = w_strides[2],
     };
+    if (conv->is_fast) {
+        etd_convolve_taps(x, w, &taps, conv->window.input->sizes[1] == 1, conv->input_offset, &conv->stage,
+                          conv->weight->sizes[3], y);
+        return;
+    }
     int32_t channel = 0;
     for (int32_t c = 0; c < conv->window.input->sizes[1]; c++) {
         for (int32_t i = 0; i < conv->multiplier; i++, channel++) {
@@ -62,12 +69,24 @@ static void convolve_position(const void *context, const etd_patch *patch, int32
     }
 }
 
+/* Returns true if channels are adjacent in memory and sums in range. Inputs have one channel or as many as
+ * the output. */
+static bool is_fast(const etd_depthwise *conv) {
+    const etd_tensor *x = conv->window.input;
+    const etd_tensor *y = conv->window.out;
+    const int32_t *weight = conv->weight->sizes;
+    const bool is_input_dense = x->sizes[1] == 1 || (conv->multiplier == 1 && x->strides[1] == 1);
+    return is_input_dense && (weight[3] == 1 || (conv->weight->strides[3] == 1 && y->strides[1] == 1)) &&
+           etd_is_fast_stage(&conv->stage, weight[3], (uint32_t)weight[1] * (uint32_t)weight[2]);
+}
+
 static const char *run(const etd_call *call, etd_layout layout) {
     etd_depthwise conv;
     const char *refusal = read_arguments(call, layout, &conv);
     if (refusal != NULL) {
         return refusal;
     }
+    conv.is_fast = is_fast(&conv);
     etd_slide(&conv.window, convolve_position, &conv);
     return NULL;
 }

@@ -3,6 +3,7 @@
 
 #include "arguments.h"
 #include "dot.h"
+#include "int8_rows.h"
 #include "kernels.h"
 #include "requantize.h"
 #include "walk.h"
@@ -86,19 +87,54 @@ static void multiply_row(const etd_linear *linear, const int8_t *x, int8_t *y) {
     }
 }
 
+/* Returns true if rows are adjacent in memory and sums in range. */
+static bool is_fast(const etd_linear *linear) {
+    const int32_t length = linear->weight->sizes[1];
+    const int32_t outputs = linear->weight->sizes[0];
+    const uint32_t last = linear->input->ndim - 1u;
+    return linear->filter_offset == 0 && etd_is_contiguous(linear->weight) && length <= ETD_FAST_LENGTH_MAX &&
+           (length == 1 || linear->input->strides[last] == 1) && etd_is_fast_shift(linear->shift) &&
+           etd_are_fast_biases(linear->bias, outputs);
+}
+
+/* As multiply_row, four outputs at a time. */
+static void multiply_row_fast(const etd_linear *linear, const int8_t *x, int8_t *y) {
+    const int32_t length = linear->weight->sizes[1];
+    const int32_t outputs = linear->weight->sizes[0];
+    const int32_t y_step = linear->out->strides[linear->out->ndim - 1];
+    for (int32_t first = 0; first < outputs; first += 4) {
+        const int32_t count = outputs - first < 4 ? outputs - first : 4;
+        const int8_t *w[4];
+        int32_t sums[4];
+        for (int32_t i = 0; i < 4; i++) {
+            const int32_t output = first + (i < count ? i : 0); /* rows that are missing repeat the first */
+            w[i] = etd_int8s(linear->weight) + output * length;
+            sums[i] = linear->bias != NULL ? linear->bias[output] : 0;
+        }
+        etd_add_four_rows(w, x, length, linear->input_offset, sums);
+        for (int32_t i = 0; i < count; i++) {
+            *y = etd_scale_fast(sums[i], linear->multiplier, linear->shift, linear->output_offset,
+                                linear->min, linear->max);
+            y += y_step;
+        }
+    }
+}
+
 static const char *quantized_linear(const etd_call *call) {
     etd_linear linear;
     const char *refusal = read_arguments(call, &linear);
     if (refusal != NULL) {
         return refusal;
     }
+    void (*const multiply)(const etd_linear *, const int8_t *, int8_t *) =
+        is_fast(&linear) ? multiply_row_fast : multiply_row;
     etd_walk from = {0};
     etd_walk to = {0};
     etd_walk_add_dims(&from, linear.input, linear.input->ndim - 1u);
     etd_walk_add_dims(&to, linear.out, linear.out->ndim - 1u);
     const uint32_t rows = etd_numel(linear.input) / (uint32_t)linear.weight->sizes[1];
     for (uint32_t row = 0; row < rows; row++) {
-        multiply_row(&linear, etd_int8s(linear.input) + from.offset, etd_out_int8s(linear.out) + to.offset);
+        multiply(&linear, etd_int8s(linear.input) + from.offset, etd_out_int8s(linear.out) + to.offset);
         etd_walk_next(&from);
         etd_walk_next(&to);
     }

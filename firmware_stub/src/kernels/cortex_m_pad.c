@@ -61,8 +61,12 @@ static const char *pad(const etd_call *call) {
             to.offset += (uint32_t)before[d] * (uint32_t)out->strides[d];
         }
         inside.nbytes = input->nbytes;
-        etd_walk_add_dims(&from, input, input->ndim);
-        etd_walk_add_dims(&to, &inside, inside.ndim);
+        for (uint32_t i = 0; i < input->ndim;
+             i++) { /* in the order of memory, so that rows are copied at once */
+            const uint32_t d = input->dim_order[i];
+            etd_walk_add(&from, input->sizes[d], input->strides[d]);
+            etd_walk_add(&to, input->sizes[d], inside.strides[d]);
+        }
         etd_copy_along(input, &from, &inside, &to);
     }
     return NULL;

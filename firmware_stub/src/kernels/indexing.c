@@ -19,9 +19,9 @@ static void put(const etd_tensor *out, uint32_t place, etd_number number, bool a
 
 /* Returns a walk over a tensor in step with one over `shape`. It stays in place along `dim`, where the
  * indexes give the position. */
-static etd_walk walk_beside(const etd_tensor *tensor, const etd_tensor *shape, uint32_t dim) {
+static etd_walk walk_beside(const etd_tensor *tensor, const etd_tensor *shape, uint8_t dim) {
     etd_walk walk = {0};
-    for (uint32_t d = 0; d < shape->ndim; d++) {
+    for (uint8_t d = 0; d < shape->ndim; d++) {
         etd_walk_add(&walk, shape->sizes[d], d == dim ? 0 : tensor->strides[d]);
     }
     return walk;
@@ -106,7 +106,9 @@ static const char *scatter_to(const etd_call *call, const etd_tensor *source, co
     etd_walk to = walk_beside(out, indices, dim);
     etd_walk_add_dims(&at, indices, indices->ndim);
     if (source != NULL) {
-        from = walk_beside(source, indices, ETD_MAX_DIMS);
+        for (uint32_t d = 0; d < indices->ndim; d++) {
+            etd_walk_add(&from, indices->sizes[d], source->strides[d]);
+        }
     }
     etd_copy_in_order(self, out);
     for (uint32_t left = etd_numel(indices); left > 0; left--) {

@@ -39,8 +39,12 @@ static void map_broadcast(const etd_int8_pairs *pairs, etd_pair_fn compute, cons
     }
 }
 
+bool etd_have_one_layout(const etd_int8_pairs *pairs) {
+    return etd_same_layout(pairs->a, pairs->out) && etd_same_layout(pairs->b, pairs->out);
+}
+
 void etd_map_int8_pairs(const etd_int8_pairs *pairs, etd_pair_fn compute, const void *context) {
-    if (!etd_same_layout(pairs->a, pairs->out) || !etd_same_layout(pairs->b, pairs->out)) {
+    if (!etd_have_one_layout(pairs)) {
         map_broadcast(pairs, compute, context);
         return;
     }

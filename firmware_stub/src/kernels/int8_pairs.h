@@ -17,6 +17,10 @@ typedef struct {
 const char *etd_read_int8_pairs(const etd_call *call, uint32_t a, uint32_t b, uint32_t out,
                                 etd_int8_pairs *pairs);
 
+/* Returns true if no input is broadcast and elements with the same indexes have the same offset in all three.
+ */
+bool etd_have_one_layout(const etd_int8_pairs *pairs);
+
 /* Computes one element. */
 typedef int8_t (*etd_pair_fn)(const void *context, int8_t a, int8_t b);
 

@@ -49,6 +49,24 @@ bool etd_read_output_stage(const etd_call *call, uint32_t first, int32_t channel
            etd_arg_int(call, first + 4, INT8_MIN, INT8_MAX, &stage->max);
 }
 
+bool etd_are_fast_biases(const int32_t *bias, int32_t count) {
+    for (int32_t i = 0; bias != NULL && i < count; i++) {
+        if (bias[i] < -ETD_FAST_BIAS_MAX || bias[i] > ETD_FAST_BIAS_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool etd_is_fast_stage(const etd_output_stage *stage, int32_t channels, uint32_t length) {
+    for (int32_t i = 0; i < channels; i++) {
+        if (!etd_is_fast_shift(stage->shifts[i])) {
+            return false;
+        }
+    }
+    return length <= ETD_FAST_LENGTH_MAX && etd_are_fast_biases(stage->bias, channels);
+}
+
 int8_t etd_finish(const etd_output_stage *stage, int32_t channel, uint32_t sum) {
     if (stage->bias != NULL) {
         sum += (uint32_t)stage->bias[channel];

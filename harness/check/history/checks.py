@@ -1,11 +1,13 @@
-"""Turns a history comparison into checks (H01 to H08)."""
+"""Turns a history comparison into checks (H01 to H09)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from harness.check.history.common_shift import correction
 from harness.check.history.comparison import (
+    CommonChange,
     Compared,
     HistoryComparison,
     Interval,
@@ -34,6 +36,8 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
     """
     numbers = comparison.numbers
     several = len(comparison.units) > 1
+    for common in comparison.common:
+        yield from _common_check(common, comparison, several)
     changes = (_change_check(number, comparison, several) for number in numbers)
     yield from (item for item in changes if item is not None)
     rule = f"no regression from {comparison.description}"
@@ -42,12 +46,13 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
         compared = [n for n in of_kind if n.change is not None]
         if compared and not any(n.judgement == "regression" for n in compared):
             bounds = "limits and noise" if kind == "operator" else "the limits"
+            noticed = f"; {detectable_text(comparison)}" if kind == "operator" else ""
             yield check(
                 code,
                 rule=rule,
                 subject=f"{len(compared)} {kind}s",
                 passed=True,
-                reason=f"0 regressions beyond {bounds}",
+                reason=f"0 regressions beyond {bounds}{noticed}",
             )
     for number in numbers:
         yield from _ignored_check(number, several)
@@ -56,10 +61,76 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
     yield from _modes_within_check(numbers)
     yield from _summary_check(numbers, "H07", "vanished", "in the baseline, but not in the result")
     yield from _summary_check(numbers, "H07", "appeared", "in the result, but not in the baseline")
+    yield from _detectable_check(comparison)
     little = [number for number in numbers if number.judgement == "too little"]
     yield from _summary_check(little, "H06", "too little", little[0].reason if little else "")
     for note in comparison.notes:
         yield check("H06", rule=_ENOUGH_DATA, subject="history", passed=False, reason=note)
+
+
+def detectable_text(comparison: HistoryComparison) -> str:
+    """Return which change the comparison would have noticed, in the median and at worst."""
+    median, worst = comparison.detectable_median, comparison.detectable_worst
+    if median is None:
+        return "would not have noticed a change of any size in most operators"
+    most = "unlimited" if worst is None else percentage(worst)
+    return f"would have noticed {percentage(median)} (median operator; worst {most})"
+
+
+def percentage(share: float) -> str:
+    """Return a share as text: ``3.1 %``, ``240 %``."""
+    percent = 100 * share
+    return f"{percent:,.0f} %" if percent >= 10 else f"{percent:.2g} %"
+
+
+def _detectable_check(comparison: HistoryComparison) -> Iterator[Check]:
+    """Yield a check that fails if the comparison could not have seen a change of a usual size."""
+    compared = [n for n in comparison.numbers if n.metric.kind == "operator" and n.change]
+    median, limit = comparison.detectable_median, comparison.limits.detectable
+    if not compared or (median is not None and median <= limit):
+        return
+    yield check(
+        "H06",
+        severity="error" if comparison.required else "warning",
+        rule=f"changes of {percentage(limit)} are detectable",
+        subject=f"{len(compared)} operators",
+        passed=False,
+        reason=f"{detectable_text(comparison)}; more sessions, paired ones (--session) or more "
+        "executions see more",
+    )
+
+
+def _common_check(
+    common: CommonChange, comparison: HistoryComparison, several: bool
+) -> Iterator[Check]:
+    """Yield one check for a change that most operators share, instead of one for each."""
+    if common.judgement in ("same", "too little"):
+        return
+    subject = f"{common.operators} operators, {common.statistic}"
+    if common.clock and len({item.clock for item in comparison.common}) > 1:
+        subject += f", clock {common.clock}"
+    if several:
+        subject += f", unit {common.board_unit}"
+    if common.judgement == "scattered":
+        reason = (
+            f"most operators changed, by {percentage(common.typical)} in the median and "
+            f"{common.scatter:,.3g} times as much as their noise, up or down: the run was "
+            f"disturbed, or all code was changed; adjusted p-value {common.scatter_q:.2g}"
+        )
+    else:
+        size = _size(common.change, 1.0, 1.0, "", comparison.limits.confidence)
+        reason = (
+            f"all operators {size}, {common.moved} of {common.operators} with it: the machine, the "
+            f"clock or the build; adjusted p-value {common.q or 0.0:.2g}"
+        )
+    yield check(
+        "H09",
+        severity="note" if common.judgement == "improvement" else None,
+        rule=f"no common change from {comparison.description}",
+        subject=subject,
+        passed=False,
+        reason=reason,
+    )
 
 
 def _change_check(number: Compared, comparison: HistoryComparison, several: bool) -> Check | None:
@@ -96,6 +167,8 @@ def _reason(number: Compared, comparison: HistoryComparison) -> str:
     parts.append(_size(number.change, level, scale, unit, comparison.limits.confidence))
     if number.q is not None:
         parts.append(f"adjusted p-value {number.q:.2g}")
+    if corrected := correction(number.common):
+        parts.append(corrected)
     if number.reason:
         parts.append(number.reason)
     if number.decision is not None:

@@ -14,8 +14,19 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
-from harness.check.history.compare_metric import compare_metric, exceeds_limits
-from harness.check.history.comparison import Compared, Confirmation, HistoryComparison, Judgement
+from harness.check.history.compare_unit import (
+    Evaluated,
+    EvaluatedCommon,
+    compare_unit,
+    exceeds_limits,
+)
+from harness.check.history.comparison import (
+    CommonChange,
+    Compared,
+    Confirmation,
+    HistoryComparison,
+    Judgement,
+)
 from harness.check.history.decisions import with_decisions
 from harness.check.history.group_sessions import MetricHistory, UnitHistory, group_by_unit
 from harness.check.history.modes import find_modes
@@ -62,29 +73,45 @@ def compare_with_history(
     """
     units, witnesses = group_by_unit(history, candidates)
     notes: list[str] = []
-    numbers = [number for unit in units for number in _compare_unit(unit, limits, notes)]
-    numbers = _most_significant(_with_judgements(numbers, limits))
-    numbers = with_confirmations(numbers, [*units, *witnesses], limits)
+    compared = [_compare_unit(unit, limits, notes) for unit in units]
+    evaluated = [item for numbers, _ in compared for item in numbers]
+    numbers, commons = _with_judgements(
+        evaluated, [item for _, items in compared for item in items], limits
+    )
+    numbers = _most_significant(numbers)
+    numbers = _with_confirmations(numbers, [*units, *witnesses], limits)
     if durations:
         numbers = [_with_modes_within(number, durations) for number in numbers]
+    seen = [n.detectable for n in numbers if n.metric.kind == "operator" and n.change is not None]
+    known = [np.inf if share is None else share for share in seen]
     found = HistoryComparison(
         description=history.description,
         limits=limits,
         commit=candidates[0].provenance.commit if candidates else "",
         units=tuple(unit.unit for unit in units),
         numbers=tuple(sorted(numbers, key=_sort_key)),
+        common=tuple(_worst_of_each(commons)),
+        detectable_median=_finite(float(np.median(known))) if known else None,
+        detectable_worst=_finite(max(known)) if known else None,
+        required=history.required,
         notes=(*history.notes, *notes),
     )
     return with_decisions(found, history, [item.provenance for item in candidates])
 
 
-def _compare_unit(unit: UnitHistory, limits: HistoryLimits, notes: list[str]) -> Iterator[Compared]:
+def _finite(share: float) -> float | None:
+    return share if np.isfinite(share) else None
+
+
+def _compare_unit(
+    unit: UnitHistory, limits: HistoryLimits, notes: list[str]
+) -> tuple[list[Evaluated], list[EvaluatedCommon]]:
     other = ""
     if not unit.has_baseline:
         others = unit.other_units()
         if not others:
             notes.append(f"{unit.unit}: the baseline has no result of any unit")
-            return
+            return [], []
         other = others[0]
         notes.append(f"{unit.unit}: the baseline has no result of this unit; using {other}")
     differing = _differing_executions(unit)
@@ -92,6 +119,7 @@ def _compare_unit(unit: UnitHistory, limits: HistoryLimits, notes: list[str]) ->
         old, new = differing
         numbers = f"{old:g} executions in the baseline, {new:g} now"
         notes.append(f"{unit.unit}: {numbers}; metrics that depend on the number are skipped")
+    chosen: dict[Metric, MetricHistory] = {}
     left_out = 0
     for metric, found in unit.metrics():
         if metric.name == OPERATOR_CALL or (differing and _depends_on_executions(metric)):
@@ -100,10 +128,11 @@ def _compare_unit(unit: UnitHistory, limits: HistoryLimits, notes: list[str]) ->
         if samples is None:
             left_out += 1
         else:
-            yield compare_metric(unit, metric, samples, limits)
+            chosen[metric] = samples
     if left_out:
         reason = f"fewer than {MIN_COMMON_COMMITS} commits were measured on both units"
         notes.append(f"{unit.unit}: {left_out} operators skipped: {reason}")
+    return compare_unit(unit, chosen, limits)
 
 
 def _depends_on_executions(metric: Metric) -> bool:
@@ -119,32 +148,99 @@ def _differing_executions(unit: UnitHistory) -> tuple[float, float] | None:
     return None
 
 
-def _with_judgements(numbers: list[Compared], limits: HistoryLimits) -> list[Compared]:
-    """Adjust p-values for multiple comparisons, and set the judgement of every number."""
-    places = [place for place, number in enumerate(numbers) if number.p is not None]
-    if places:
-        p = [number.p for number in numbers if number.p is not None]
-        for place, q in zip(places, _adjust_p_values(p), strict=True):
-            numbers[place] = replace(numbers[place], q=q)
-    # Numbers without a step count as tests, too.
-    clearest = [min((step.p for step in number.steps), default=1.0) for number in numbers]
-    steps = _adjust_p_values(clearest) if clearest else []
-    return [
-        _with_judgement(number if q <= limits.fdr else replace(number, steps=()), limits)
-        for number, q in zip(numbers, steps, strict=True)
-    ]
+def _with_judgements(
+    evaluated: Sequence[Evaluated], commons: Sequence[EvaluatedCommon], limits: HistoryLimits
+) -> tuple[list[Compared], list[CommonChange]]:
+    """Adjust all p-values together, and set judgements and detectable changes."""
+    chances: list[float | None] = [item.number.p for item in evaluated]
+    chances += [_step_p(item.number) for item in evaluated]
+    chances += [p for item in commons for p in (item.common.p, item.common.scatter_p)]
+    tests = [p for p in chances if p is not None]
+    adjusted = dict(zip(tests, _adjust_p_values(tests), strict=True)) if tests else {}
+    # The p-value that a single change among unchanged numbers needs.
+    needed = limits.fdr / max(len(tests), 1)
+    judged = [_with_common_judgement(item, adjusted, needed, limits) for item in commons]
+    shifts = {
+        (common.board_unit, common.clock, common.statistic): common.change.value
+        for common in judged
+        if common.judgement in ("regression", "improvement")
+    }
+    numbers = []
+    for item in evaluated:
+        number = item.number
+        q = None if number.p is None else adjusted[number.p]
+        steps = number.steps if adjusted[_step_p(number)] <= limits.fdr else ()
+        metric = number.metric
+        shift = shifts.get((number.board_unit, metric.clock, metric.statistic), 0.0)
+        number = replace(number, q=q, steps=steps, detectable=_detectable(item, needed))
+        numbers.append(_with_judgement(number, shift, limits))
+    return numbers, judged
 
 
-def _with_judgement(number: Compared, limits: HistoryLimits) -> Compared:
+def _step_p(number: Compared) -> float:
+    """Return the smallest p-value of a step; numbers without a step count as tests, too."""
+    return min((step.p for step in number.steps), default=1.0)
+
+
+def _detectable(item: Evaluated, needed: float) -> float | None:
+    """Return the change that would have been found, as a share.
+
+    With two modes a change may look like a flip to the other one, so it has to be larger by their
+    distance.
+    """
+    if item.estimate is None or not item.estimate.baseline:
+        return None
+    size = item.estimate.detectable(needed, item.limit, item.tick) + item.gap
+    return _finite(size / abs(item.estimate.baseline))
+
+
+def _with_judgement(number: Compared, shift: float, limits: HistoryLimits) -> Compared:
+    """Set the judgement of a number, after a shift of all operators by this share."""
     if number.change is None:
         return number
     change = number.change.value
+    if shift and number.baseline is not None:
+        # What the others did is reported once. An operator differs from them only if it also
+        # differs from its own baseline: it may be the one that did not change.
+        whole = change + shift * (number.baseline.value + change)
+        change = min(change, whole, key=abs) if change * whole > 0 else 0.0
     certain = number.method == "exact" or (number.q is not None and number.q <= limits.fdr)
-    if exceeds_limits(number) and certain:
+    if exceeds_limits(number, change) and certain:
         return replace(number, judgement="regression" if change > 0 else "improvement")
     if number.method == "exact" and change:
         return replace(number, judgement="changed")
     return replace(number, judgement="same")
+
+
+def _with_common_judgement(
+    item: EvaluatedCommon, adjusted: Mapping[float, float], needed: float, limits: HistoryLimits
+) -> CommonChange:
+    common = item.common
+    if item.estimate is None or common.p is None:
+        return common
+    q = adjusted[common.p]
+    common = replace(
+        common,
+        q=q,
+        scatter_q=adjusted[common.scatter_p],
+        detectable=_finite(item.estimate.detectable(needed, common.relative_limit, 0.0)),
+    )
+    shift = common.change.value
+    if q <= limits.fdr and abs(shift) > common.relative_limit:
+        return replace(common, judgement="regression" if shift > 0 else "improvement")
+    if common.scatter_q <= limits.fdr and common.typical > common.relative_limit:
+        return replace(common, judgement="scattered")
+    return common
+
+
+def _worst_of_each(commons: Sequence[CommonChange]) -> Iterator[CommonChange]:
+    """Yield the most significant statistic of every clock and unit."""
+    found: dict[tuple[str, str], list[CommonChange]] = {}
+    for common in commons:
+        found.setdefault((common.board_unit, common.clock), []).append(common)
+    order = ("regression", "scattered", "improvement", "same", "too little")
+    for alike in found.values():
+        yield min(alike, key=lambda one: (order.index(one.judgement), one.p or 0.0))
 
 
 def _adjust_p_values(p: Sequence[float]) -> list[float]:
@@ -155,7 +251,10 @@ def _adjust_p_values(p: Sequence[float]) -> list[float]:
 
 
 def _most_significant(numbers: Sequence[Compared]) -> list[Compared]:
-    """Keep the most significant statistic of each operator, with the steps of all of them."""
+    """Keep the most significant statistic of each operator.
+
+    It gets the steps of all of them, and the smallest change that any of them would have shown.
+    """
     found: dict[tuple[str, Metric], list[Compared]] = {}
     for number in numbers:
         same = number.board_unit, replace(number.metric, statistic="")
@@ -167,6 +266,7 @@ def _most_significant(numbers: Sequence[Compared]) -> list[Compared]:
                 alike, key=lambda number: (_SEVERITY_ORDER.index(number.judgement), number.p or 0.0)
             ),
             steps=max((number.steps for number in alike), key=len),
+            detectable=min((n.detectable for n in alike if n.detectable is not None), default=None),
         )
         for alike in found.values()
     ]
@@ -205,31 +305,32 @@ def scale_to_unit(unit: UnitHistory, metric: Metric, other: str) -> MetricHistor
     return MetricHistory(earlier, theirs.baseline, theirs.now)
 
 
-def with_confirmations(
+def _with_confirmations(
     numbers: Sequence[Compared], units: Sequence[UnitHistory], limits: HistoryLimits
 ) -> list[Compared]:
     """Add to every regression and improvement the changes on other units with this commit."""
+    wanted = {n.metric for n in numbers if n.judgement in ("regression", "improvement")}
+    if not wanted or len(units) < 2:
+        return list(numbers)
+    others: list[Compared] = []
+    for unit in units:
+        found = {metric: samples for metric, samples in unit.metrics() if metric in wanted}
+        others += [item.number for item in compare_unit(unit, found, limits)[0]]
     return [
-        replace(number, confirmations=_confirmations(number, units, limits))
+        replace(number, confirmations=tuple(_confirmations(number, others)))
         if number.judgement in ("regression", "improvement")
         else number
         for number in numbers
     ]
 
 
-def _confirmations(
-    number: Compared, units: Sequence[UnitHistory], limits: HistoryLimits
-) -> tuple[Confirmation, ...]:
-    found = []
-    for unit in units:
-        samples = unit.metric(number.metric)
-        if unit.unit == number.board_unit or not len(samples.now):
+def _confirmations(number: Compared, others: Sequence[Compared]) -> Iterator[Confirmation]:
+    assert number.change is not None
+    for other in others:
+        if other.metric != number.metric or other.board_unit == number.board_unit:
             continue
-        other = compare_metric(unit, number.metric, samples, limits)
-        confirms = exceeds_limits(other) and _increased(other) == _increased(number)
-        found.append(Confirmation(unit=unit.unit, change=other.change, confirms=confirms))
-    return tuple(found)
-
-
-def _increased(number: Compared) -> bool:
-    return number.change is not None and number.change.value > 0
+        if other.judgement == "vanished":
+            continue
+        change = 0.0 if other.change is None else other.change.value
+        alike = exceeds_limits(other, change) and change * number.change.value > 0
+        yield Confirmation(unit=other.board_unit, change=other.change, confirms=alike)

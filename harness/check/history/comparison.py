@@ -18,12 +18,13 @@ Judgement = Literal[
 ``appeared``: not in the baseline; ``vanished``: not in the result; ``too little``: too few sessions
 to estimate the noise."""
 
-Method = Literal[
-    "", "exact", "paired sessions", "undisturbed sessions", "within sessions", "between sessions"
-]
+CommonJudgement = Literal["regression", "improvement", "scattered", "same", "too little"]
+"""Outcome for all operators of a unit together."""
+
+Method = Literal["", "exact", "paired sessions", "within sessions", "between sessions"]
 """How a change was distinguished from noise (``docs/verdicts.md``): not; the metric has no noise;
-by sessions with baseline and candidate results; by the lowest values of these sessions; by the
-results within such sessions; by the spread between sessions."""
+by sessions with baseline and candidate results; by the results within such sessions; by what
+earlier sessions differed from those before them."""
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -134,7 +135,10 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         steps: Steps in the history, oldest first.
         confirmations: Changes of the metric on other units.
         relative_limit: Relative limit of the change.
-        absolute_limit: Absolute limit of the change, in the metric's unit.
+        absolute_limit: Absolute limit of the change, in the metric's unit; at least two ticks.
+        detectable: Smallest change that would have been found, as a share of the baseline; for an
+            operator by the better of its statistics. None if unknown.
+        common: Change of all operators, as a share, that the levels are corrected for.
         reason: Explanation of the judgement.
         decision: What a person decided about a change of the metric; None for no decision.
         decision_holds: Whether the level of the decision is the baseline.
@@ -161,9 +165,52 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     confirmations: tuple[Confirmation, ...] = ()
     relative_limit: float = 0.0
     absolute_limit: float = 0.0
+    detectable: float | None = None
+    common: float = 0.0
     reason: str = ""
     decision: Decision | None = None
     decision_holds: bool = False
+
+
+class CommonChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to all operators of a unit, compared with the baseline.
+
+    Attributes:
+        board_unit: Unit (physical board).
+        clock: Clock of the operators.
+        statistic: Statistic of their times.
+        operators: Number of operators.
+        moved: Number of operators that are closer to this change than to none.
+        judgement: ``regression`` or ``improvement``: most operators changed by the same factor;
+            ``scattered``: most changed, by different factors; ``same``; ``too little``.
+        change: Median change of the operators, as a share.
+        p: P-value of the change, two-sided.
+        q: P-value adjusted for the number of comparisons.
+        noise: Standard deviation of this share between sessions.
+        scatter: Deviations of the operators from this change, in multiples of their usual ones.
+        scatter_p: P-value of the scatter.
+        scatter_q: P-value of the scatter, adjusted for the number of comparisons.
+        typical: Median of these deviations, as a share of the operators' times.
+        relative_limit: Relative limit of a change.
+        detectable: Smallest common change that would have been found, as a share.
+    """
+
+    board_unit: str
+    clock: str
+    statistic: str
+    operators: int
+    moved: int = 0
+    judgement: CommonJudgement = "same"
+    change: Interval
+    p: float | None = None
+    q: float | None = None
+    noise: float | None = None
+    scatter: float = 1.0
+    scatter_p: float = 1.0
+    scatter_q: float = 1.0
+    typical: float = 0.0
+    relative_limit: float = 0.0
+    detectable: float | None = None
 
 
 class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +223,11 @@ class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
         units: Units they were measured on.
         numbers: One entry per size and operator, the worst first; for an operator, its most
             significant statistic.
+        common: What happened to all operators of a unit; empty with few operators.
+        detectable_median: Median over the operators of the smallest change that would have been
+            found, as a share; None if no operator was compared.
+        detectable_worst: The largest of them.
+        required: The baseline was asked for, so a comparison that sees too little is a failure.
         notes: Metrics left out of the comparison, with the reason.
     """
 
@@ -184,4 +236,8 @@ class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
     commit: str
     units: tuple[str, ...]
     numbers: tuple[Compared, ...]
+    common: tuple[CommonChange, ...] = ()
+    detectable_median: float | None = None
+    detectable_worst: float | None = None
+    required: bool = False
     notes: tuple[str, ...] = ()

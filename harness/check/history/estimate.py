@@ -1,48 +1,53 @@
-"""Estimates the change of a metric with a confidence interval and a p-value.
+"""Estimates the change of a metric with its standard error.
 
-Uses the first of three designs that the results allow (``docs/verdicts.md`` gives reasons and
-sources):
+Three designs, of which the most precise one that the results allow counts (``docs/verdicts.md``):
 
 - *paired sessions*: sessions with results of baseline and candidate, so that effects of a session
-  cancel. The differences of the sessions' medians are tested by the t of trimmed means, which is
-  robust against a few outliers. With many such sessions the floors are compared as well
-  (``floors.py``), and the smaller p-value counts: *undisturbed sessions*.
-- *within sessions*: too few of these sessions, but several results on each side: differences from
-  the sessions' means, by Student's t.
-- *between sessions*: no common sessions. The spread of sessions of one commit around their mean
-  estimates the noise; Student's t again.
+  cancel: the trimmed mean of the differences.
+- *within sessions*: too few of these sessions, but several results on each side: least squares for
+  the side and for each session.
+- *between sessions*: the median of the candidate's sessions compared with the median of the
+  baseline's. Its error is what history says of such differences (``noise.py``).
 
+The choice is by the errors, not by the p-values, so it does not make false alarms more likely.
 SciPy gives the t distribution. Its ``trim_mean`` has no standard error of a single sample, and its
 tests need complete samples per design, so the estimates are computed here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
 from harness.check.history.comparison import Interval, Method
-from harness.check.history.floors import MIN_SESSIONS, floor_change
+from harness.check.history.noise import (
+    MEDIAN_VARIANCE,
+    SessionNoise,
+    distributions,
+    robust_deviation,
+)
 from harness.check.history.samples import Floats, Points, medians_by
-from harness.check.history.settings import HistoryLimits
-from harness.extras import require
 
-TRIMMED = 0.25
-"""Share of the values trimmed at either end, which leaves the interquartile mean."""
+TRIMMED: Final = 0.25
+"""Largest share of the values trimmed at either end, which leaves the interquartile mean."""
 
-_MIN_FREEDOM = 4
+_KEPT: Final = 10
+"""Values that trimming leaves at least: of fewer, the error of the mean would not be known."""
+
+_MIN_FREEDOM: Final = 4
 """Degrees of freedom needed to estimate the spread within sessions."""
 
-MAD_SCALE = 1.4826
-"""Standard deviation divided by the median absolute deviation, for normal values."""
-
-_EFFICIENCY = 0.83
-"""Efficiency of the interquartile mean relative to the mean, for normal values."""
-
-_ROUNDING = 1e-12
+_ROUNDING: Final = 1e-12
 """Relative difference below which two values are equal except for rounding."""
+
+_TYPICAL: Final = 1e-4
+"""P-value at which designs are compared: about what one of a hundred operators needs."""
+
+POWER: Final = 0.9
+"""Probability of finding the detectable change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,87 +57,123 @@ class Estimate:
     Attributes:
         method: How it was distinguished from noise.
         baseline: Level of the baseline.
+        baseline_error: Its standard error.
         current: Level now.
-        change: Their difference.
-        p: Two-sided p-value of the change.
+        error: Standard error of their difference; 0 for a deterministic metric.
+        freedom: Degrees of freedom of the error.
         noise: Standard deviation between sessions, in the metric's unit.
     """
 
     method: Method
-    baseline: Interval
+    baseline: float
+    baseline_error: float
     current: float
-    change: Interval
-    p: float
+    error: float
+    freedom: float
     noise: float
 
+    @property
+    def change(self) -> float:
+        """Difference of the levels."""
+        change = self.current - self.baseline
+        return 0.0 if abs(change) <= _ROUNDING * abs(self.baseline) else change
 
-def distributions() -> Any:
-    """Return ``scipy.special``, which has Student's distribution.
+    @property
+    def p(self) -> float:
+        """Two-sided p-value of the change."""
+        if self.error == 0:
+            return 0.0 if self.change else 1.0
+        statistic = abs(self.change) / self.error
+        return float(2 * distributions().stdtr(self.freedom, -statistic))
 
-    Raises:
-        UsageError: SciPy is not installed.
-    """
-    [special] = require("history", "a comparison with history", "scipy.special")
-    return special
+    def interval(self, confidence: float) -> Interval:
+        """Return the change with its confidence interval."""
+        reach = self.reach(1 - confidence)
+        return Interval(self.change, self.change - reach, self.change + reach)
+
+    def baseline_interval(self, confidence: float) -> Interval:
+        """Return the level of the baseline with its confidence interval."""
+        reach = self._quantile(1 - (1 - confidence) / 2) * self.baseline_error
+        return Interval(self.baseline, self.baseline - reach, self.baseline + reach)
+
+    def reach(self, p: float) -> float:
+        """Return the smallest change with this p-value."""
+        return self._quantile(1 - p / 2) * self.error if self.error else 0.0
+
+    def _quantile(self, share: float) -> float:
+        return float(distributions().stdtrit(self.freedom, share))
+
+    def detectable(self, p: float, limit: float, tick: float) -> float:
+        """Return the change that would be found with probability ``POWER``.
+
+        It has to exceed the limit and the noise, and is measured with an error itself:
+        ``need + z(POWER) * error * (1 + need / level)`` with ``need = max(limit, t(1 - p/2) *
+        error)``, the minimum detectable effect of Bloom (1995) for noise that grows with the time.
+
+        Args:
+            p: Largest p-value of a change that is reported.
+            limit: Smallest change that is reported.
+            tick: Smallest difference of times that the clock shows: a change of a whole number of
+                ticks may be shown as one less, and another one exceeds the limit.
+        """
+        if self.error == 0:
+            return limit + tick
+        need = max(limit, self.reach(p))
+        grown = 1 + need / abs(self.baseline) if self.baseline else 1.0
+        return need + float(distributions().ndtri(POWER)) * self.error * grown + tick
 
 
 def estimate(
-    baseline: Points, now: Points, earlier: Points, limits: HistoryLimits
+    baseline: Points, now: Points, noise: SessionNoise | None, least: int, rounding: float
 ) -> Estimate | None:
-    """Estimate the change from ``baseline`` to ``now``; None with too few sessions.
+    """Estimate the change from ``baseline`` to ``now`` by the most precise design.
 
     Args:
         baseline: Values of the baseline, not empty.
         now: Values of the candidate, not empty.
-        earlier: All earlier values, which estimate the noise; includes the baseline.
-        limits: Minimum number of sessions, and confidence level.
+        noise: Noise between sessions; None if history has too few.
+        least: Sessions needed for pairs.
+        rounding: Standard deviation of the clock's rounding.
+
+    Returns:
+        None if there are too few sessions for any design.
     """
+    found = [*_designs(baseline, now, noise, least, rounding)]
+    return min(found, key=lambda one: one.reach(_TYPICAL), default=None)
+
+
+def _designs(
+    baseline: Points, now: Points, noise: SessionNoise | None, least: int, rounding: float
+) -> Iterator[Estimate]:
     common = np.intersect1d(baseline.sessions, now.sessions)
-    if len(common) >= limits.min_results:
-        return _paired(baseline, now, common, limits)
-    if len(common):
+    if len(common) >= least:
+        yield _paired(baseline, now, common, rounding)
+    elif len(common):
         sides = [side.where(np.isin(side.sessions, common)) for side in (baseline, now)]
         if sum(map(len, sides)) - len(common) - 1 >= _MIN_FREEDOM:
-            return _within(sides[0], sides[1], limits)
-    return _between(baseline, now, earlier, limits)
+            yield _within(sides[0], sides[1], rounding)
+    if noise is not None:
+        yield between(baseline, now, noise)
 
 
-def _paired(baseline: Points, now: Points, common: Any, limits: HistoryLimits) -> Estimate:
+def _paired(baseline: Points, now: Points, common: Any, rounding: float) -> Estimate:
     before, after = (_medians(side, common) for side in (baseline, now))
     differences = after - before
     differences[np.abs(differences) <= _ROUNDING * np.abs(before)] = 0.0
-    change = _trimmed_mean(differences)
-    level = _trimmed_mean(before)
-    paired = Estimate(
+    change, error, freedom = _trimmed_mean(differences)
+    level, level_error, _ = _trimmed_mean(before)
+    return Estimate(
         "paired sessions",
-        _interval(level, limits.confidence),
-        level.value + change.value,
-        _interval(change, limits.confidence),
-        _p_value(change),
+        level,
+        level_error,
+        level + change,
+        max(error, rounding * float(np.sqrt(2 / len(common)))),
+        freedom,
         robust_deviation(differences) / float(np.sqrt(2)),
     )
-    return paired if len(common) < MIN_SESSIONS else _clearer(paired, before, after, limits)
 
 
-def _clearer(paired: Estimate, before: Floats, after: Floats, limits: HistoryLimits) -> Estimate:
-    """Return the paired or the floor estimate, whichever has the smaller p-value.
-
-    The p-value is doubled, because the choice is between two tests.
-    """
-    floor = floor_change(before, after, limits.confidence, distributions())
-    if floor.p >= paired.p:
-        return replace(paired, p=min(1.0, 2 * paired.p))
-    return Estimate(
-        "undisturbed sessions",
-        floor.baseline,
-        floor.baseline.value + floor.change.value,
-        floor.change,
-        min(1.0, 2 * floor.p),
-        paired.noise,
-    )
-
-
-def _within(baseline: Points, now: Points, limits: HistoryLimits) -> Estimate:
+def _within(baseline: Points, now: Points, rounding: float) -> Estimate:
     """Compare differences from session means, by linear regression on side and session."""
     values = np.concatenate([baseline.values, now.values])
     side = np.repeat([0.0, 1.0], [len(baseline), len(now)])
@@ -145,125 +186,62 @@ def _within(baseline: Points, now: Points, limits: HistoryLimits) -> Estimate:
     change = float(side @ values) / weight
     freedom = len(values) - len(np.unique(sessions)) - 1
     rest = values - change * side
-    variance = float(rest @ rest) / freedom
-    found = _Student(change, float(np.sqrt(variance / weight)), freedom)
-    level = _trimmed_mean(baseline.values)
+    variance = max(float(rest @ rest) / freedom, rounding**2)
+    level, level_error, _ = _trimmed_mean(baseline.values)
     return Estimate(
         "within sessions",
-        _interval(level, limits.confidence),
-        level.value + change,
-        _interval(found, limits.confidence),
-        _p_value(found),
+        level,
+        level_error,
+        level + change,
+        float(np.sqrt(variance / weight)),
+        freedom,
         float(np.sqrt(variance)),
     )
 
 
-def _between(
-    baseline: Points, now: Points, earlier: Points, limits: HistoryLimits
-) -> Estimate | None:
-    spread = session_spread(earlier, limits.min_results)
-    if spread is None:
-        return None
-    variance, freedom = spread
-    cells, here = baseline.cells(), now.cells()
-    typical = np.median(np.unique(earlier.sessions, return_counts=True)[1])
-    fewest = np.unique(now.sessions, return_counts=True)[1].min()
-    # Sessions with fewer results than usual vary more; assume the worst case.
-    scatter = variance * max(1.0, float(typical / fewest))
-    # Commits of a baseline may differ, which adds to the error of its level.
-    of_level = max(variance, float(cells.values.var(ddof=1)) if len(cells) > 1 else 0.0)
-    level, current = (_trimmed_mean(side.values).value for side in (cells, here))
-    errors = [
-        float(np.sqrt(value / count / _EFFICIENCY))
-        for value, count in ((of_level, len(cells)), (scatter, len(here)))
-    ]
-    change = current - level
-    if abs(change) <= _ROUNDING * abs(level):
-        change = 0.0
-    found = _Student(change, float(np.hypot(errors[0], errors[1])), freedom)
+def between(baseline: Points, now: Points, noise: SessionNoise) -> Estimate:
+    """Compare the median of the candidate's sessions with the median of the baseline's."""
+    before, after = baseline.cells.values, now.cells.values
+    level, current = float(np.median(before)), float(np.median(after))
+    spread = noise.spread * level
     return Estimate(
         "between sessions",
-        _interval(_Student(level, errors[0], freedom), limits.confidence),
+        level,
+        spread * float(np.sqrt(MEDIAN_VARIANCE / len(before))),
         current,
-        _interval(found, limits.confidence),
-        _p_value(found),
-        float(np.sqrt(variance)),
+        noise.error(len(after), len(before)) * level,
+        noise.freedom_of(len(after)),
+        spread,
     )
 
 
-def session_spread(earlier: Points, least: int) -> tuple[float, int] | None:
-    """Return the variance of sessions of one origin around their mean, and its degrees of freedom.
+def exact_change(baseline: Points, now: Points) -> Estimate:
+    """Return the change of a deterministic metric.
 
-    With too few sessions per origin, successive sessions are compared as if nothing had changed
-    between them, by the mean square successive difference (von Neumann 1941). A step in the series
-    increases this estimate, so errors are on the side of missed changes, not of false alarms.
-
-    Returns:
-        None if there are fewer than ``least`` sessions.
+    The baseline's level is its median, because a baseline of several commits may have several
+    values. The current value is the largest of the results.
     """
-    cells = earlier.cells()
-    if len(cells) < least:
-        return None
-    squares, freedom = 0.0, 0
-    for _, alike in cells.groups(cells.origins):
-        squares += float(np.square(alike.values - alike.values.mean()).sum())
-        freedom += len(alike) - 1
-    if freedom >= least - 1:
-        return squares / freedom, freedom
-    steps = np.diff(cells.values)
-    # Successive differences share values, which leaves two thirds of the degrees of freedom.
-    return float(np.square(steps).mean()) / 2, max(1, round(2 * len(steps) / 3))
+    ordered = np.sort(baseline.values)
+    level = float(ordered[(len(ordered) - 1) // 2])
+    return Estimate("exact", level, 0.0, float(now.values.max()), 0.0, 1.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Student:
-    """An estimate with its standard error, infinite if unknown, and its degrees of freedom."""
+def _trimmed_mean(values: Floats) -> tuple[float, float, float]:
+    """Return the trimmed mean, its standard error and degrees of freedom.
 
-    value: float
-    error: float
-    freedom: int
-
-
-def _trimmed_mean(values: Floats) -> _Student:
-    """Return the trimmed mean with its error by the winsorised variance.
-
-    Source: Tukey and McLaughlin (1963).
+    The error is the one of the winsorised variance (Tukey and McLaughlin 1963, Yuen 1974).
     """
     count = len(values)
-    cut = int(TRIMMED * count)
+    cut = min(int(TRIMMED * count), max(0, (count - _KEPT) // 2))
     kept = np.sort(values)[cut : count - cut]
     mean = float(kept.mean())
     if count == 1:
-        return _Student(mean, np.inf, 1)
+        return mean, np.inf, 1.0
     clipped = np.clip(values, kept[0], kept[-1])
     error = float(clipped.std(ddof=1) / (len(kept) / count * np.sqrt(count)))
-    return _Student(mean, error, max(len(kept) - 1, 1))
-
-
-def _p_value(found: _Student) -> float:
-    """Return the two-sided p-value of an estimate under the hypothesis that it is 0."""
-    if found.error == 0:
-        return 0.0 if found.value else 1.0
-    return float(2 * distributions().stdtr(found.freedom, -abs(found.value) / found.error))
-
-
-def _interval(found: _Student, confidence: float) -> Interval:
-    value = found.value
-    if not np.isfinite(found.error):
-        return Interval(value, -np.inf, np.inf)
-    reach = float(distributions().stdtrit(found.freedom, 0.5 + confidence / 2)) * found.error
-    return Interval(value, value - reach, value + reach)
+    return mean, error, float(max(len(kept) - 1, 1))
 
 
 def _medians(side: Points, sessions: Any) -> Floats:
     chosen = side.where(np.isin(side.sessions, sessions))
     return medians_by(chosen.sessions, chosen.values)
-
-
-def robust_deviation(values: Floats) -> float:
-    """Return the standard deviation by the median absolute deviation, for normal values.
-
-    ``scipy.stats.median_abs_deviation`` gives the same, but takes eight times as long for the short
-    arrays of a history, of which a comparison has thousands.
-    """
-    return float(MAD_SCALE * np.median(np.abs(values - np.median(values))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,7 +51,17 @@ class MetricHistory:
     @property
     def all(self) -> Points:
         """The values of the whole series, then the current ones."""
-        return (self.earlier if self.series is None else self.series).followed_by(self.now)
+        return self.whole_series.followed_by(self.now)
+
+    @property
+    def whole_series(self) -> Points:
+        """The values in all earlier results."""
+        return self.earlier if self.series is None else self.series
+
+    def changed(self, change: Callable[[Points], Points]) -> MetricHistory:
+        """Return the values after ``change``, for the same results."""
+        series = None if self.series is None else change(self.series)
+        return MetricHistory(change(self.earlier), self.baseline, change(self.now), series)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +155,16 @@ class UnitHistory:
     @cached_property
     def _origins(self) -> Ints:
         return numbered(map(origin_of, self.results))
+
+    def tick(self, metric: Metric) -> float:
+        """Return the smallest difference of times that the clock shows, in the metric's unit.
+
+        0 for sizes, and for clocks that nothing is known of.
+        """
+        if metric.unit == "ticks":
+            return 1.0
+        known = (item.ticks[metric.clock] for item in self._measured if metric.clock in item.ticks)
+        return max(known, default=0.0) if metric.kind == "operator" else 0.0
 
     def executions(self, metric: Metric) -> tuple[float, float] | None:
         """Return the median number of executions per result, in the baseline and now.

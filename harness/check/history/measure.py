@@ -79,6 +79,14 @@ def numbers_of(subject: Subject, limits: HistoryLimits) -> dict[Metric, Sample]:
     return found
 
 
+def ticks_of(subject: Subject) -> dict[str, float]:
+    """Return the nanoseconds per tick of every clock with a known rate, by its name."""
+    rates = {
+        operator.clock.name: nanoseconds_per_tick(operator.clock) for operator in subject.operators
+    }
+    return {clock: float(rate) for clock, rate in rates.items() if rate is not None}
+
+
 def durations_of(subject: Subject) -> dict[Metric, Floats]:
     """Return the durations of every operator that ran often enough to detect modes.
 

@@ -71,21 +71,30 @@ def find_modes(values: Floats) -> tuple[Mode, Mode] | None:
 
 
 def modes_of(earlier: Points) -> tuple[Mode, ...]:
-    """Return the modes of the origin with the most results; empty for one mode.
+    """Return the modes of a metric's history; empty for one mode.
 
-    A level that changes only once is a step, not two modes.
+    The commit with the most results shows them best. Where each commit has few, they are learnt
+    from all of these together, in the order of time. A level that changes only once is a step, not
+    two modes.
     """
     if not len(earlier):
         return ()
-    largest = max(
-        (alike for _, alike in earlier.groups(earlier.origins)),
-        key=lambda alike: (len(alike), alike.origins[0]),
-    )
-    found = find_modes(largest.values)
-    if found is None:
-        return ()
-    upper = mode_of(largest.values, found)
-    return found if np.count_nonzero(np.diff(upper)) >= _MIN_FLIPS else ()
+    counts = np.bincount(earlier.origins)
+    largest = earlier.where(earlier.origins == int(np.argmax(counts)))
+    few = _alone_in_session(earlier.cells_in_time)
+    few = few.where(counts[few.origins] < MIN_VALUES)
+    for alike in (largest, few):
+        found = find_modes(alike.values)
+        if found is not None:
+            upper = mode_of(alike.values, found)
+            if np.count_nonzero(np.diff(upper)) >= _MIN_FLIPS:
+                return found
+    return ()
+
+
+def _alone_in_session(cells: Points) -> Points:
+    """Return the cells of sessions with one commit: arms in turns would look like two modes."""
+    return cells.where(np.bincount(cells.sessions)[cells.sessions] == 1)
 
 
 def mode_of(values: Floats, modes: tuple[Mode, ...]) -> np.ndarray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -168,12 +169,14 @@ class History(msgspec.Struct, frozen=True):
         rolling: Whether the baseline is the newest results, and so changes from night to night.
         decisions: Decisions about changes of these series, in the order in which they were made.
         notes: What was left out of the history, and why.
+        required: The baseline was asked for, and is no default.
     """
 
     results: tuple[Provenance, ...] = ()
     series: tuple[Series, ...] = ()
     baseline: tuple[int, ...] = ()
     description: str = ""
+    required: bool = False
     failed: tuple[int, ...] = ()
     rolling: bool = False
     decisions: tuple[Decision, ...] = ()
@@ -186,13 +189,16 @@ class Measured(msgspec.Struct, frozen=True):
     Attributes:
         provenance: Where the values come from.
         samples: The values by metric.
+        ticks: Nanoseconds per tick of each clock, by name; a clock that is left out is taken as
+            exact.
     """
 
     provenance: Provenance
     samples: dict[Metric, Sample]
+    ticks: dict[str, float] = {}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Points:
     """Values of one metric on one unit.
 
@@ -236,14 +242,23 @@ class Points:
         for key in np.unique(keys).tolist():
             yield key, self.where(keys == key)
 
+    @cached_property
     def cells(self) -> Points:
-        """Return the median per session and origin, sorted by origin, then by first occurrence."""
+        """The median per session and origin, sorted by origin, then by first occurrence."""
         keys = self.origins * (int(self.sessions.max(initial=0)) + 1) + self.sessions
         _, first = np.unique(keys, return_index=True)
         order = np.lexsort((first, self.origins[first]))
         places = first[order]
         medians = medians_by(keys, self.values)[order]
         return Points(medians, self.sessions[places], self.origins[places], self.results[places])
+
+    @cached_property
+    def cells_in_time(self) -> Points:
+        """The median per session and origin, sorted by first occurrence."""
+        cells = self.cells
+        order = np.argsort(cells.results)
+        values, sessions, origins, results = (part[order] for part in cells._parts)
+        return Points(values, sessions, origins, results)
 
 
 def medians_by(keys: Ints, values: Floats) -> Floats:

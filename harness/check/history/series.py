@@ -19,7 +19,14 @@ from typing import Final
 import numpy as np
 
 from harness.check.history.comparison import Interval, MetricStep
-from harness.check.history.estimate import MAD_SCALE, distributions, robust_deviation
+from harness.check.history.noise import (
+    MAD_SCALE,
+    REACH,
+    SessionNoise,
+    distributions,
+    neighbor_medians,
+    robust_deviation,
+)
 from harness.check.history.samples import Floats, Points, Provenance
 from harness.check.history.settings import HistoryLimits
 from harness.extras import require
@@ -33,13 +40,16 @@ _PENALTY: Final = 3.0
 _OUTLIER: Final = 3.0
 """Deviations from the median of its neighbors beyond which a point is an outlier (Hampel 1974)."""
 
-_REACH: Final = 3
-"""Number of these neighbors on each side."""
-
 _MIN_DEVIATION: Final = 1e-9
 """Smallest standard deviation, as a share of the largest value; below this, values are equal."""
 
-_MAX_CORRELATION: Final = 0.8
+_LIKELY: Final = 100.0
+"""Likelihood ratio beyond which a position of a step is ruled out."""
+
+_MAX_CORRELATION: Final = 0.95
+
+_MAX_ESTIMATED: Final = 0.8
+"""Largest correlation that medians of one short series can show."""
 
 _CORRELATED_FROM: Final = 30
 """Points needed to estimate the correlation from medians; shorter series use only residuals."""
@@ -51,12 +61,16 @@ class FoundStep:
 
     Attributes:
         at: Index of the first point of the new level.
+        earliest: Smallest index that explains the series nearly as well.
+        latest: Largest one.
         before: Level before the step.
         size: Difference of the levels.
         p: P-value of a step of this size anywhere in the series.
     """
 
     at: int
+    earliest: int
+    latest: int
     before: float
     size: Interval
     p: float
@@ -64,29 +78,46 @@ class FoundStep:
 
 @dataclass(frozen=True, slots=True)
 class _Noise:
-    """Variance of a point, corrected for correlation, and degrees of freedom."""
+    """Variance of a point, corrected for correlation, and degrees of freedom.
+
+    Attributes:
+        variance: Variance that a mean of n points has, times n.
+        point: Variance of a single point.
+        freedom: Degrees of freedom of the variance.
+        tail: Degrees of freedom of the t distribution of a point.
+    """
 
     variance: float
+    point: float
     freedom: float
+    tail: float
 
     @classmethod
-    def around(cls, values: Floats, levels: list[tuple[int, int]], deviation: float) -> _Noise:
+    def around(
+        cls,
+        values: Floats,
+        levels: list[tuple[int, int]],
+        deviation: float,
+        known: SessionNoise | None,
+    ) -> _Noise:
         """Return the residual noise around the levels with outliers, at least ``deviation``."""
         rest = np.concatenate(
             [values[slice(*part)] - values[slice(*part)].mean() for part in levels]
         )
         squares = float(rest @ rest)
         freedom = len(values) - len(levels)
-        correlation = 0.0
+        correlation = 0.0 if known is None else known.correlation
         if squares:
             seen = float(rest[1:] @ rest[:-1]) / squares
             # Residuals around fitted levels underestimate it (Marriott and Pope 1954).
             seen += (1 + 3 * max(seen, 0.0)) / len(values)
-            correlation = min(max(seen, 0.0), _MAX_CORRELATION)
+            correlation = max(seen, correlation)
+        correlation = min(max(correlation, 0.0), _MAX_CORRELATION)
         # Correlated points count as fewer independent points.
         share = (1 - correlation) / (1 + correlation)
-        variance = max(deviation**2, squares / freedom) / share
-        return cls(variance, max(freedom * share, 1.0))
+        point = max(deviation**2, squares / freedom)
+        tail = np.inf if known is None else known.tail
+        return cls(point / share, point, max(freedom * share, 1.0), tail)
 
 
 def steps_in(
@@ -94,6 +125,8 @@ def steps_in(
     results: Sequence[Provenance],
     limit: tuple[float, float],
     limits: HistoryLimits,
+    noise: SessionNoise | None = None,
+    scatters: Floats | None = None,
 ) -> tuple[MetricStep, ...]:
     """Return the steps beyond both limits in the history, with sessions in order of their commits.
 
@@ -101,25 +134,36 @@ def steps_in(
     cause steps. Changes within one commit are not steps. Two commits with common sessions do not
     give a step either: they are compared within these sessions, free of drift between sessions.
 
+    The commits around a step are the closest ones that explain the series: where noise hides at
+    which of several commits the level changed, all of them are between the two.
+
     Args:
         points: Values of the metric; ``points.results`` are indices into ``results``.
         results: Provenance of the values.
         limit: Relative limit, and absolute limit in the metric's unit.
         limits: Significance and confidence levels.
+        noise: What many metrics show of their noise; None for what the series itself shows.
+        scatters: How noisy each result was, at least 1, shape (results,).
     """
-    cells = points.cells()
-    boundaries = np.flatnonzero(np.diff(cells.origins)) + 1
-    if all(_side_by_side(cells, at) for at in boundaries.tolist()):
+    cells = points.cells
+    boundaries = (np.flatnonzero(np.diff(cells.origins)) + 1).tolist()
+    if not boundaries:
         return ()  # no position for a step
+    values = cells.values
+    if scatters is not None:
+        middle = neighbor_medians(values)
+        values = middle + (values - middle) / scatters[cells.results]
     relative, absolute = limit
     found = []
-    for step in find_steps(cells.values, limits.confidence):
+    for step in find_steps(values, limits.confidence, noise):
         size = abs(step.size.value)
         if step.p > limits.fdr or size <= relative * abs(step.before) or size <= absolute:
             continue
-        last, first = (results[cells.results[place]] for place in (step.at - 1, step.at))
-        if _side_by_side(cells, step.at):
+        near = (at for at in boundaries if step.earliest <= at <= step.latest)
+        places = [at for at in near if not _side_by_side(cells, at)]
+        if not places:
             continue
+        last, first = (results[cells.results[at]] for at in (places[0] - 1, places[-1]))
         found.append(
             MetricStep(
                 last_good=last.commit,
@@ -136,17 +180,27 @@ def steps_in(
 
 def _side_by_side(cells: Points, at: int) -> bool:
     """Return whether the points before and at ``at`` have one commit or common sessions."""
-    old, new = (cells.where(cells.origins == cells.origins[place]) for place in (at - 1, at))
-    return len(np.intersect1d(old.sessions, new.sessions)) > 0
+    old, new = (cells.sessions[cells.origins == cells.origins[place]] for place in (at - 1, at))
+    return len(np.intersect1d(old, new)) > 0
 
 
-def find_steps(values: Floats, confidence: float = 0.95) -> list[FoundStep]:
-    """Return the steps of a series of shape (n,), oldest point first."""
+def find_steps(
+    values: Floats, confidence: float = 0.95, known: SessionNoise | None = None
+) -> list[FoundStep]:
+    """Return the steps of a series of shape (n,), oldest point first.
+
+    Args:
+        values: The series.
+        confidence: Level of the intervals.
+        known: What is known of its noise.
+    """
     count = len(values)
     if count < 2 * SHORTEST or values.min() == values.max():
         return []
     smooth = _without_outliers(values)
     deviation, correlation = noise_of(smooth)
+    if known is not None:
+        correlation = max(correlation, min(known.correlation, _MAX_CORRELATION))
     deviation = max(deviation, _MIN_DEVIATION * float(np.abs(values).max()))
     [ruptures] = require("history", "a search for steps", "ruptures")
     search = ruptures.KernelCPD(kernel="linear", min_size=SHORTEST).fit(smooth / deviation)
@@ -154,11 +208,11 @@ def find_steps(values: Floats, confidence: float = 0.95) -> list[FoundStep]:
     levels = list(pairwise([0, *map(int, search.predict(pen=penalty))]))
     if len(levels) == 1:
         return []
-    noise = _Noise.around(values, levels, deviation)
+    noise = _Noise.around(values, levels, deviation, known)
     # Bonferroni: the number of possible positions, for each step found.
     chances = (count - 2 * SHORTEST + 1) * (len(levels) - 1)
     return [
-        _test_step(smooth, before, after, noise, chances, confidence)
+        _test_step((smooth, values), before, after, noise, chances, confidence)
         for before, after in pairwise(levels)
     ]
 
@@ -173,32 +227,60 @@ def noise_of(series: Floats) -> tuple[float, float]:
     one, two = (robust_deviation(series[lag:] - series[:-lag]) for lag in (1, 2))
     if one == 0 or len(series) < _CORRELATED_FROM:
         return max(one, two) / np.sqrt(2), 0.0
-    correlation = min(max((two / one) ** 2 - 1, 0.0), _MAX_CORRELATION)
+    correlation = min(max((two / one) ** 2 - 1, 0.0), _MAX_ESTIMATED)
     return one / np.sqrt(2 * (1 - correlation)), correlation
 
 
 def _test_step(
-    series: Floats,
+    series: tuple[Floats, Floats],
     before: tuple[int, int],
     after: tuple[int, int],
     noise: _Noise,
     chances: int,
     confidence: float,
 ) -> FoundStep:
+    """Test a step in a series without outliers, and in the series as it is.
+
+    Medians of noise with two modes have levels that the noise has not, and single outliers make
+    levels of the series as it is; a step shows in both.
+    """
     special = distributions()
-    sides = [series[slice(*part)] for part in (before, after)]
-    old, new = (float(np.mean(side)) for side in sides)
+    levels = [[float(one[slice(*part)].mean()) for part in (before, after)] for one in series]
+    sides = [range(*part) for part in (before, after)]
+    old, new = min(levels, key=lambda level: abs(level[1] - level[0]))
     error = float(np.sqrt(sum(noise.variance / len(side) for side in sides)))
     size = new - old
-    reach = float(special.stdtrit(noise.freedom, 0.5 + confidence / 2)) * error
-    p = float(2 * special.stdtr(noise.freedom, -abs(size) / error)) * chances
-    return FoundStep(after[0], old, Interval(size, size - reach, size + reach), min(p, 1.0))
+    # A level is off only if more than half of its points are (Hampel's filter moves the others).
+    together = (min(map(len, sides)) + 1) / 2
+    freedom = min(noise.freedom, noise.tail * together)
+    reach = float(special.stdtrit(freedom, 0.5 + confidence / 2)) * error
+    p = float(2 * special.stdtr(freedom, -abs(size) / error)) * chances
+    earliest, latest = _positions(series[0][before[0] : after[1]], len(sides[0]), noise.point)
+    interval = Interval(size, size - reach, size + reach)
+    at = after[0]
+    return FoundStep(at, before[0] + earliest, before[0] + latest, old, interval, min(p, 1.0))
+
+
+def _positions(values: Floats, at: int, variance: float) -> tuple[int, int]:
+    """Return the first and last position of a step that explain two levels as well as ``at``.
+
+    These are the positions within a likelihood ratio of ``_LIKELY`` that adjoin ``at``.
+    """
+    parts = np.arange(1, len(values))
+    centered = values - values.mean()
+    sums = np.cumsum(centered)[:-1]
+    explained = sums**2 * (1 / parts + 1 / (len(values) - parts))
+    likely = explained >= explained[at - 1] - 2 * np.log(_LIKELY) * variance
+    unlikely = np.flatnonzero(~likely) + 1
+    earliest = max((place + 1 for place in unlikely.tolist() if place < at), default=1)
+    latest = min((place - 1 for place in unlikely.tolist() if place > at), default=len(values) - 1)
+    return earliest, latest
 
 
 def _without_outliers(values: Floats) -> Floats:
-    """Replace points far from the median of their neighbors by this median (Hampel filter)."""
-    padded = np.pad(values, _REACH, mode="reflect")
-    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * _REACH + 1)
-    middle = np.median(windows, axis=1)
+    """Replace points far from the median of their neighbors by this median (Hampel 1974)."""
+    middle = neighbor_medians(values)
+    padded = np.pad(values, REACH, mode="reflect")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * REACH + 1)
     reach = _OUTLIER * MAD_SCALE * np.median(np.abs(windows - middle[:, None]), axis=1)
     return np.where(np.abs(values - middle) > reach, middle, values)

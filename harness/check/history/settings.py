@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
@@ -11,15 +12,21 @@ from harness.check.history.samples import Metric
 
 TimeStatistic = Literal["p50", "min", "p10", "p90", "max", "avg"]
 
-_Share = Annotated[float, msgspec.Meta(ge=0)]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Amount = Annotated[float, msgspec.Meta(ge=0)]
 _Level = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
-class _HistoryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of the budget file: unknown keys are errors."""
+class BudgetTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of a budget file: unknown keys are errors, and all numbers must be finite."""
+
+    def __post_init__(self) -> None:
+        for name, value in msgspec.structs.asdict(self).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{name} is not a finite number")
 
 
-class HistoryOverride(_HistoryTable, frozen=True):
+class HistoryOverride(BudgetTable, frozen=True):
     """Other limits for some operators.
 
     Attributes:
@@ -28,16 +35,18 @@ class HistoryOverride(_HistoryTable, frozen=True):
         relative: Replaces ``HistoryLimits.relative``; None keeps it.
         absolute_us: Replaces ``HistoryLimits.absolute_us``; None keeps it.
         absolute_ticks: Replaces ``HistoryLimits.absolute_ticks``; None keeps it.
+        optional: The override may match no operator.
     """
 
     event: str
     block: str = "*"
     relative: _Share | None = None
-    absolute_us: _Share | None = None
-    absolute_ticks: _Share | None = None
+    absolute_us: _Amount | None = None
+    absolute_ticks: _Amount | None = None
+    optional: bool = False
 
 
-class HistoryLimits(_HistoryTable, frozen=True):
+class HistoryLimits(BudgetTable, frozen=True):
     """When a change counts: beyond the relative and the absolute limit, and beyond the noise.
 
     Attributes:
@@ -51,6 +60,8 @@ class HistoryLimits(_HistoryTable, frozen=True):
         absolute_bytes: Smallest growth of a size, in bytes.
         fdr: False discovery rate: expected share of false alarms among the reported changes of one
             result; if nothing changed, the probability of any alarm (``docs/verdicts.md``).
+        detectable: Largest change, as a share, that the median operator may have had unseen; with a
+            larger one the history says too little (H06).
         min_results: Sessions needed to estimate the noise of an operator.
         confidence: Confidence level of the intervals.
         override: Limits for some operators; the first match applies.
@@ -58,11 +69,12 @@ class HistoryLimits(_HistoryTable, frozen=True):
 
     statistics: Annotated[tuple[TimeStatistic, ...], msgspec.Meta(min_length=1)] = ("min", "p50")
     relative: _Share = 0.02
-    absolute_us: _Share = 0.05
-    absolute_ticks: _Share = 2.0
+    absolute_us: _Amount = 0.05
+    absolute_ticks: _Amount = 2.0
     relative_bytes: _Share = 0.01
-    absolute_bytes: _Share = 64.0
+    absolute_bytes: _Amount = 64.0
     fdr: _Level = 0.01
+    detectable: Annotated[float, msgspec.Meta(gt=0)] = 0.25
     min_results: Annotated[int, msgspec.Meta(ge=3)] = 5
     confidence: _Level = 0.95
     override: tuple[HistoryOverride, ...] = ()

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from functools import partial
+from typing import Final
+
+import msgspec
+import numpy as np
 
 from harness.check.budget import Budget, each_rule
+from harness.check.history.settings import HistoryOverride
 from harness.check.limits.durations import Durations
 from harness.check.limits.times import Cite, at_most, failed_limit, time_checks, unmatched_limit
 from harness.check.rules import (
@@ -20,7 +25,8 @@ from harness.check.rules import (
     Waiver,
 )
 from harness.check.subject import Subject
-from harness.records.verdict import Check
+from harness.records.trace import EXECUTION, Kind, Trace
+from harness.records.verdict import Check, check
 
 
 def limit_checks(budget: Budget, subject: Subject) -> Iterator[tuple[Waiver, Check]]:
@@ -30,9 +36,27 @@ def limit_checks(budget: Budget, subject: Subject) -> Iterator[tuple[Waiver, Che
     event is no longer logged.
     """
     times = Durations(subject)
+    for index, override in enumerate(budget.history.override):
+        cited = budget.source("history", "override", index)
+        if not override.optional and not _overrides(override, subject):
+            reason = f"no operator matches {override.event!r} in block {override.block!r}"
+            rule_text = f"override of [history] for {override.event}"
+            yield Waiver(), _unmatched_override(rule_text, override.event, reason, cited)
     for keys, rule in each_rule(budget):
-        for check in _checks(rule, subject, times, partial(budget.source, *keys)):
-            yield rule, check
+        for found in _checks(rule, subject, times, partial(budget.source, *keys)):
+            yield rule, found
+
+
+def _overrides(override: HistoryOverride, subject: Subject) -> bool:
+    return any(
+        fnmatchcase(op.name, override.event) and fnmatchcase(op.block, override.block)
+        for op in subject.operators
+    )
+
+
+def _unmatched_override(rule: str, pattern: str, why: str, source: str) -> Check:
+    reason = f"{why}: the override matches nothing"
+    return check("B01", rule=rule, subject=pattern, passed=False, reason=reason, source=source)
 
 
 def _checks(rule: Waiver, subject: Subject, times: Durations, cite: Cite) -> Iterator[Check]:
@@ -44,11 +68,40 @@ def _checks(rule: Waiver, subject: Subject, times: Durations, cite: Cite) -> Ite
             yield from function(rule, subject, cite)
 
 
+FULL_LOG_HINT: Final = "use --stream"
+"""How a run gets a complete log that does not fit on the device."""
+
+
+def full_log(trace: Trace, requested: int | None = None) -> str:
+    """Return when the log was full, such as ``full in execution 7 of 20``; "" if it was not.
+
+    Args:
+        trace: The trace.
+        requested: Number of executions that the run asked for, if known.
+    """
+    if not trace.full:
+        return ""
+    number = trace.names.index(EXECUTION) if EXECUTION in trace.names else len(trace.names)
+    executions = trace.tracer[(trace.kind == Kind.PROFILE) & (trace.name == number)]
+    done = min(int(np.count_nonzero(executions == tracer)) for tracer in trace.full)
+    of = "" if requested is None else f" of {requested:,}"
+    if requested is not None and done >= requested:
+        return f"full after execution {done:,}{of}"
+    if not done and len(trace.blocks) < 2:
+        return "full while the model was loaded"
+    return f"full in execution {done + 1:,}{of}"
+
+
 def _loss_checks(allowed: LossLimit, subject: Subject, cite: Cite) -> Iterator[Check]:
     losses = subject.trace.losses
+    full = full_log(subject.trace, subject.runs_requested)
 
     def loss(field: str, rule: str, lost: int, unit: str) -> Check:
-        return at_most("B05", rule, "log", lost, getattr(allowed, field), unit, cite(field))
+        found = at_most("B05", rule, "log", lost, getattr(allowed, field), unit, cite(field))
+        if full and not found.passed and field in ("events", "blocks"):
+            reason = f"{found.reason}: the log was {full}; {FULL_LOG_HINT}"
+            return msgspec.structs.replace(found, reason=reason)
+        return found
 
     yield loss("events", "dropped events", losses.events, "events")
     yield loss("blocks", "dropped declarations", losses.blocks, "declarations")

@@ -117,7 +117,6 @@ def _indexed(
 def _icicle(block: str, nodes: list[tuple[MergedNode, int]], limits: Limits) -> Icicle:
     value = _values(nodes)
     left, width = _widths(nodes, value)
-    whole = sum(v for (_, parent), v in zip(nodes, value, strict=True) if parent < 0 and v)
     drawn = [n for n, w in enumerate(width) if w is not None and nodes[n][0].depth < DEEPEST]
     # No frame is wider than the one around it, which stands before it: so that one is kept, too.
     drawn.sort(key=lambda n: (-(width[n] or 0.0), n))
@@ -126,11 +125,10 @@ def _icicle(block: str, nodes: list[tuple[MergedNode, int]], limits: Limits) -> 
     frames = []
     for n in kept:
         node, parent = nodes[n]
-        share = (value[n] or 0.0) / whole if whole else None
         frames.append(
             IcicleFrame(
                 name=_name(node),
-                times=_times(node, share),
+                times=_times(node),
                 parent=place.get(parent, -1),
                 level=node.depth,
                 left=round(left[n], 4),
@@ -199,7 +197,7 @@ def _name(node: MergedNode) -> str:
     return name if node.chain == -1 else f"{name} · instruction {node.instruction}"
 
 
-def _times(node: MergedNode, share: float | None) -> str:
+def _times(node: MergedNode) -> str:
     total = one_time(node.total_ns, node.total_ticks)
     own = one_time(node.own_ns, node.own_ticks)
     parts = [f"{total} in {node.count:,} repeats" if node.count > 1 else total]
@@ -207,8 +205,8 @@ def _times(node: MergedNode, share: float | None) -> str:
         each = None if node.total_ns is None else node.total_ns / node.count
         parts.append(f"{one_time(each, node.total_ticks / node.count)} each")
     parts.append(f"{own} by itself")
-    if share is not None:
-        parts.append(f"{percent(share)} of the block")
+    if node.share is not None:
+        parts.append(f"{percent(node.share)} of the wall time")
     if node.ambiguous:
         parts.append(f"{node.ambiguous:,} of them may belong elsewhere")
     return ", ".join(parts)
@@ -222,7 +220,7 @@ def _lines(nodes: Sequence[MergedNode]) -> tuple[IcicleLine, ...]:
         found.append(
             IcicleLine(
                 name=_name(node),
-                times=_times(node, None),
+                times=_times(node),
                 opens=after > node.depth,
                 closes=max(node.depth - after, 0),
             )

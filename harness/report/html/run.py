@@ -11,7 +11,7 @@ from harness.report.description import RunDescription
 from harness.report.html.history import HistoryView, history_view
 from harness.report.html.icicle import Icicle, icicles
 from harness.report.html.memory import MemoryView, memory_view
-from harness.report.operators import OperatorListing, OperatorRow, total_time
+from harness.report.operators import OperatorListing, OperatorRow
 from harness.report.text import Limits, brief, left_out
 
 
@@ -33,30 +33,36 @@ class OperatorBars:
         table: What is shown.
         operators: The longest operators.
         scopes: The longest scopes.
+        loading: The longest events outside executions.
         more: How many operators are left out.
-        more_share: Their share of the total time of all operators.
+        more_share: The sum of their shares; None if one is unknown.
         more_scopes: How many scopes are left out.
+        more_loading: How many events outside executions are left out.
     """
 
     table: OperatorListing
     operators: tuple[OperatorBar, ...]
     scopes: tuple[OperatorBar, ...]
+    loading: tuple[OperatorBar, ...]
     more: int
-    more_share: float
+    more_share: float | None
     more_scopes: int
+    more_loading: int
 
 
 def operator_bars(table: OperatorListing, limits: Limits) -> OperatorBars:
     """Draw the bars of a table, the first ``limits.rows`` of each kind."""
-    totals = [total_time(row.operator) for row in table.operators]
-    everything, rest = sum(totals), sum(totals[limits.rows :])
+    rest = [row.share for row in table.operators[limits.rows :]]
+    known = [share for share in rest if share is not None]
     return OperatorBars(
         table=table,
         operators=_bars(table.operators[: limits.rows]),
         scopes=_bars(table.scopes[: limits.rows]),
+        loading=_bars(table.loading[: limits.rows]),
         more=left_out(len(table.operators), limits.rows),
-        more_share=rest / everything if everything else 0.0,
+        more_share=sum(known) if len(known) == len(rest) else None,
         more_scopes=left_out(len(table.scopes), limits.rows),
+        more_loading=left_out(len(table.loading), limits.rows),
     )
 
 

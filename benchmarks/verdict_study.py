@@ -1,0 +1,317 @@
+"""Measure what verdicts against history see, by generated nights of known noise.
+
+    python -m benchmarks.verdict_study              # all nights; writes docs/verdicts.md
+    python -m benchmarks.verdict_study --nights 10  # fewer nights; prints the table
+
+Every trial is a history of nights, one run each, of another commit each, with 60 operators. The
+last night is compared with the 20 before it three times: as it is, with one operator slower by the
+change that the comparison says it would have noticed, and with one slower by 3 %, if it says that
+it would have noticed that. Then five pairs of runs are compared, with one operator twice as slow.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from benchmarks.verdict_noise import MODELS, OPERATORS, STATISTICS, NoiseModel
+from harness.check.history.compare import compare_with_history
+from harness.check.history.comparison import HistoryComparison
+from harness.check.history.samples import (
+    Floats,
+    History,
+    Measured,
+    Metric,
+    Provenance,
+    Sample,
+    Series,
+)
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs/verdicts.md"
+BEGIN: Final = "<!-- measured: benchmarks/verdict_study.py -->"
+END: Final = "<!-- end of what benchmarks/verdict_study.py measured -->"
+
+NIGHTS: Final = 120
+"""Trials per kind of noise."""
+
+BASELINE: Final = 20
+LONGEST: Final = 140
+"""Nights of the longest history; the shortest has just a baseline."""
+
+PAIRS: Final = 5
+SMALL: Final = 0.03
+"""A change that is to be found where the comparison says that it can."""
+
+METRICS: Final = [
+    Metric("operator", f"op{number}", statistic, "ns", "Execute", 0, number, clock="cycles")
+    for statistic in STATISTICS
+    for number in range(OPERATORS)
+]
+
+BEFORE: Final[Mapping[str, tuple[int, int]]] = {
+    "gaussian": (1, 60),
+    "timer": (19, 60),
+    "spikes": (27, 56),
+    "walk": (49, 58),
+    "autocorrelated": (37, 60),
+    "two modes": (56, 12),
+    "wild night": (0, 55),
+    "unequal nights": (16, 57),
+    "drift": (2, 59),
+    "seasons": (56, 59),
+    "bare metal": (0, 60),
+    "busy host": (39, 22),
+}
+"""Nights with false alarms, and operators found that were twice as slow in five pairs, of 60 each:
+of the estimators of version 0.1.0, measured by the same generators."""
+
+
+@dataclass(frozen=True)
+class Nights:
+    """A series of nights, one run of a commit of its own each.
+
+    Attributes:
+        model: Its noise.
+        times: What the clock shows, ns, shape (nights, statistics, operators).
+    """
+
+    model: NoiseModel
+    times: Floats
+
+    @cached_property
+    def history(self) -> History:
+        """All nights but the last."""
+        return _history([*map(_night, range(len(self.times) - 1))], self.times[:-1], BASELINE)
+
+    def compare(self, slower: Mapping[int, float] | None = None) -> HistoryComparison:
+        """Compare the last night with those before, with operators slower by these factors."""
+        now = _night(len(self.times) - 1)
+        measured = _measured(now, self.times[-1], self.model, slower)
+        return compare_with_history(self.history, [measured])
+
+
+def _night(number: int) -> Provenance:
+    return _provenance(f"night {number}", f"c{number}", number)
+
+
+def compare_pairs(
+    model: NoiseModel, times: Floats, slower: Mapping[int, float] | None = None
+) -> HistoryComparison:
+    """Compare runs in pairs, one session each; ``times`` has two rows for each."""
+    old, new = times[0::2], times[1::2]
+    sessions = [f"night/{place}" for place in range(len(old))]
+    before = [_provenance(session, "old", 2 * n) for n, session in enumerate(sessions)]
+    after = [_provenance(session, "new", 2 * n + 1) for n, session in enumerate(sessions)]
+    measured = [
+        _measured(result, values, model, slower) for result, values in zip(after, new, strict=True)
+    ]
+    return compare_with_history(_history(before, old, len(old)), measured)
+
+
+def _provenance(session: str, commit: str, hour: int) -> Provenance:
+    started = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hour)
+    return Provenance(
+        id=f"{session} {commit}",
+        started_utc=started.isoformat(),
+        board="board",
+        unit="unit",
+        model="net.pte",
+        model_sha256="",
+        method="forward",
+        build_id="",
+        tool_version="",
+        commit=commit,
+        session=session,
+    )
+
+
+def _history(results: Sequence[Provenance], times: Floats, baseline: int) -> History:
+    places = tuple(range(len(results)))
+    columns = times.reshape(len(results), -1).T.tolist()
+    return History(
+        tuple(results),
+        tuple(
+            Series(metric, places, tuple(Sample(value, 20) for value in column))
+            for metric, column in zip(METRICS, columns, strict=True)
+        ),
+        places[-baseline:],
+        f"the last {baseline}",
+    )
+
+
+def _measured(
+    result: Provenance, times: Floats, model: NoiseModel, slower: Mapping[int, float] | None
+) -> Measured:
+    shown = times.copy()
+    for operator, factor in (slower or {}).items():
+        shown[:, operator] = model.shown(times[:, operator] * factor)
+    values = zip(METRICS, shown.ravel().tolist(), strict=True)
+    samples = {metric: Sample(value, 20) for metric, value in values}
+    return Measured(result, samples, {"cycles": model.tick_ns})
+
+
+def alarmed(comparison: HistoryComparison) -> bool:
+    """Return whether anything is reported: a change, a step or a change of all operators."""
+    return any(
+        number.judgement in ("regression", "improvement") or number.steps
+        for number in comparison.numbers
+    ) or any(one.judgement not in ("same", "too little") for one in comparison.common)
+
+
+def found(comparison: HistoryComparison, operator: int) -> bool:
+    """Return whether an operator is reported as slower."""
+    return any(
+        number.metric.instruction == operator and number.judgement == "regression"
+        for number in comparison.numbers
+    )
+
+
+@dataclass(slots=True)
+class Share:
+    """How often something happened."""
+
+    count: int = 0
+    of: int = 0
+
+    def add(self, happened: bool) -> None:
+        """Count one more case."""
+        self.count += happened
+        self.of += 1
+
+    def add_all(self, other: Share) -> None:
+        """Count the cases of another share, too."""
+        self.count += other.count
+        self.of += other.of
+
+    def __str__(self) -> str:
+        return f"{self.count} of {self.of} ({self.count / self.of:.0%})" if self.of else "none"
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was seen under one kind of noise.
+
+    Attributes:
+        alarms: Nights without a change with any alarm.
+        small: Operators found that were slower by 3 %, where that is stated to be detectable.
+        stated: Operators found that were slower by the stated detectable change.
+        pair_alarms: Nights of five pairs without a change with any alarm.
+        doubled: Operators found that were twice as slow in five pairs.
+        detectable: Stated detectable change of the median operator, of each night.
+    """
+
+    alarms: Share = field(default_factory=Share)
+    small: Share = field(default_factory=Share)
+    stated: Share = field(default_factory=Share)
+    pair_alarms: Share = field(default_factory=Share)
+    doubled: Share = field(default_factory=Share)
+    detectable: list[float] = field(default_factory=list)
+
+    def add_all(self, other: Counts) -> None:
+        """Add the counts of further trials."""
+        for name in ("alarms", "small", "stated", "pair_alarms", "doubled"):
+            getattr(self, name).add_all(getattr(other, name))
+        self.detectable += other.detectable
+
+
+def study(name: str, seed: int, nights: int) -> Counts:
+    """Return what is seen in so many trials under one kind of noise."""
+    model = MODELS[name]
+    chance = np.random.default_rng([seed, sorted(MODELS).index(name)])
+    counts = Counts()
+    for _ in range(nights):
+        length = int(chance.integers(BASELINE + 1, LONGEST + 1))
+        _try_night(Nights(model, model.times(chance, length)), chance, counts)
+        times, operator = model.times(chance, 2 * PAIRS), int(chance.integers(OPERATORS))
+        counts.pair_alarms.add(alarmed(compare_pairs(model, times)))
+        counts.doubled.add(found(compare_pairs(model, times, {operator: 2.0}), operator))
+    return counts
+
+
+def _try_night(nights: Nights, chance: np.random.Generator, counts: Counts) -> None:
+    quiet = nights.compare()
+    counts.alarms.add(alarmed(quiet))
+    median = quiet.detectable_median
+    counts.detectable.append(np.inf if median is None else median)
+    stated = {
+        number.metric.instruction: number.detectable
+        for number in quiet.numbers
+        if number.detectable is not None
+    }
+    if stated:
+        operator = int(chance.choice([*stated]))
+        counts.stated.add(found(nights.compare({operator: 1 + stated[operator]}), operator))
+    if small := [operator for operator, share in stated.items() if share < SMALL]:
+        operator = int(chance.choice(small))
+        counts.small.add(found(nights.compare({operator: 1 + SMALL}), operator))
+
+
+def table(counts: Mapping[str, Counts]) -> Iterator[str]:
+    """Yield the lines of the table."""
+    yield "| noise | nights with an alarm | before | would notice | 3 % found | stated found |"
+    yield "|---|---|---|---|---|---|"
+    for name, one in counts.items():
+        noticed = np.median(one.detectable)
+        yield (
+            f"| {MODELS[name].title} | {one.alarms} | {BEFORE[name][0]} of 60 | {noticed:.1%} "
+            f"| {one.small} | {one.stated} |"
+        )
+    total = Counts()
+    for one in counts.values():
+        total.add_all(one)
+    yield f"| all | {total.alarms} | | | {total.small} | {total.stated} |"
+    yield ""
+    yield f"With {PAIRS} pairs of runs, and nothing else known:"
+    yield ""
+    yield "| noise | nights with an alarm | twice as slow found | before |"
+    yield "|---|---|---|---|"
+    for name, one in counts.items():
+        before = f"{BEFORE[name][1]} of 60"
+        yield f"| {MODELS[name].title} | {one.pair_alarms} | {one.doubled} | {before} |"
+
+
+def measure(names: Sequence[str], seed: int, nights: int, jobs: int) -> dict[str, Counts]:
+    """Return the counts of all these kinds of noise, tried in parallel."""
+    parts = max(1, nights // 10)
+    with ProcessPoolExecutor(jobs) as pool:
+        futures = {
+            name: [
+                pool.submit(study, name, seed + part, len(range(part, nights, parts)))
+                for part in range(parts)
+            ]
+            for name in names
+        }
+        counts = {name: Counts() for name in names}
+        for name, running in futures.items():
+            for future in running:
+                counts[name].add_all(future.result())
+            print(f"{name}: {counts[name].alarms} alarms, {counts[name].stated} found", flush=True)
+    return counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--nights", type=int, default=NIGHTS, help="trials per noise")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--noise", nargs="*", choices=[*MODELS], default=[*MODELS])
+    options = parser.parse_args()
+    lines = [*table(measure(options.noise, options.seed, options.nights, options.jobs))]
+    if options.nights < NIGHTS or len(options.noise) < len(MODELS):
+        print("\n".join(lines))
+        return
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text("\n".join([before + BEGIN, "", *lines, "", END + after]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

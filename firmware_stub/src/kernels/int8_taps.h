@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The inner loops of int8 depthwise convolution: four output channels at a time over the taps of a patch. */
+#ifndef ETD_INT8_TAPS_H
+#define ETD_INT8_TAPS_H
+
+#include "dot.h"
+#include "requantize.h"
+
+/* Computes `channels` adjacent outputs of one position from their weights, which are adjacent at each tap.
+ * The inputs are as many channels, adjacent at each tap, too, or one channel that all outputs share. The
+ * stage must pass etd_is_fast_stage. Uses about 150 bytes of stack. */
+void etd_convolve_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, bool is_shared, int32_t offset,
+                       const etd_output_stage *stage, int32_t channels, int8_t *y);
+
+#endif

@@ -1,0 +1,364 @@
+"""Learns from earlier sessions how far a session may be from the sessions before it.
+
+The noise of a metric is what its history did: every earlier session is compared with the median of
+the sessions before it, as the candidate is compared with the baseline. What these differences are
+like, whatever the reason (a drift, a walk, good and bad nights), is what a comparison has to expect
+without a change.
+
+Sessions that are alike in a row say less than independent ones, so their correlation reduces the
+degrees of freedom and the weight of repeats. The tail of the t distribution follows from the most
+extreme values of all operators together, because one operator's history is too short to show what
+happens once in a thousand times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from harness.check.history.samples import Floats, Ints, Points
+from harness.extras import require
+
+MAD_SCALE: Final = 1.4826
+"""Standard deviation divided by the median absolute deviation, for normal values."""
+
+_MAD_ERROR: Final = 1.17
+"""Standard error of the median absolute deviation of normal values, as a share, times the root of
+their number."""
+
+MEDIAN_VARIANCE: Final = np.pi / 2
+"""Variance of a median relative to the variance of a mean, for normal values."""
+
+POOLED: Final = 10
+"""Number of operators from which they are evaluated together: what they share is then known well
+enough to separate it from the change of one of them."""
+
+_FEW: Final = 10
+"""Values below which nothing is clipped: a deviation of so few is not robust, it is random."""
+
+_CLIP: Final = 3.0
+"""Deviations beyond which a residual counts as this many (winsorised)."""
+
+_WINDOW: Final = 20
+"""Largest number of earlier sessions that a session is compared with."""
+
+REACH: Final = 3
+"""Neighbors on each side whose median shows outliers, but no steps (Hampel 1974)."""
+
+_FIRST: Final = 4
+"""Sessions needed before a session; the first ones are compared with those after them, too."""
+
+_MAX_CORRELATION: Final = 0.98
+
+_SLACK: Final = 0.5
+"""An extreme value may be twice as extreme as expected before the tail counts as heavier."""
+
+_FREEDOM: Final = np.array(
+    [1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 50, 100, 1000]
+)
+"""Degrees of freedom that tails are compared with, the heaviest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNoise:
+    """The noise of a metric between sessions.
+
+    Attributes:
+        spread: Standard deviation of a session around the level of its series, as a share of it.
+        residuals: Differences of earlier sessions from the level before them, as shares, scaled to
+            a level without error, shape (sessions,).
+        results: Index of the first result of each of these sessions, shape (sessions,).
+        deviations: Deviations of these sessions from their neighbors, as shares, shape (sessions,).
+        correlation: Correlation of a session with the next one, at least 0.
+        freedom: Degrees of freedom of the spread.
+        tail: Degrees of freedom of the t distribution of a session.
+        scatter: Factor by which the candidate is noisier than the usual session, at least 1.
+    """
+
+    spread: float
+    residuals: Floats
+    results: Ints
+    deviations: Floats
+    correlation: float
+    freedom: float
+    tail: float = np.inf
+    scatter: float = 1.0
+
+    def error(self, candidates: int, baseline: int) -> float:
+        """Return the standard error of a change, as a share of the level.
+
+        Correlated sessions count as fewer by Kish's design effect (1965).
+
+        Args:
+            candidates: Number of candidate sessions, of which the median is taken.
+            baseline: Number of baseline sessions, likewise.
+        """
+        of_median = (MEDIAN_VARIANCE if candidates > 2 else 1.0) / self._independent(candidates)
+        spread = self.spread * self.scatter
+        return float(spread * np.sqrt(of_median + MEDIAN_VARIANCE / baseline))
+
+    def freedom_of(self, candidates: int) -> float:
+        """Return the degrees of freedom of a change.
+
+        A median is far off only if half of its sessions are, so its tail is as much lighter.
+        """
+        together = (self._independent(candidates) + 1) / 2
+        return min(self.freedom, self.tail * together)
+
+    def _independent(self, count: int) -> float:
+        return count / (1 + (count - 1) * self.correlation)
+
+
+def distributions() -> Any:
+    """Return ``scipy.special``, which has Student's distribution.
+
+    Raises:
+        UsageError: SciPy is not installed.
+    """
+    [special] = require("history", "a comparison with history", "scipy.special")
+    return special
+
+
+def robust_deviation(values: Floats) -> float:
+    """Return the standard deviation by the median absolute deviation, for normal values.
+
+    ``scipy.stats.median_abs_deviation`` gives the same, but takes eight times as long for the short
+    arrays of a history, of which a comparison has thousands.
+    """
+    return float(MAD_SCALE * np.median(np.abs(values - np.median(values))))
+
+
+def session_noise(points: Points, least: int, rounding: float) -> SessionNoise | None:
+    """Return the noise of a metric by itself.
+
+    Args:
+        points: All earlier values; their levels are positive.
+        least: Sessions needed.
+        rounding: Standard deviation of the clock's rounding, in the metric's unit: the smallest
+            noise that there can be.
+
+    Returns:
+        None with too few sessions.
+    """
+    cells = points.cells_in_time
+    if len(cells) < least:
+        return None
+    residuals, deviations, results = [], [], []
+    for chain in _chains(cells):
+        level = float(np.median(chain.values))
+        if len(chain) > 1 and level > 0:
+            residuals.append(_residuals(chain.values))
+            deviations.append((chain.values - neighbor_medians(chain.values)) / level)
+            results.append(chain.results)
+    if sum(map(len, residuals)) < least - 1:
+        return None
+    all_residuals = np.concatenate(residuals)
+    smallest = rounding / float(np.median(cells.values))
+    return SessionNoise(
+        spread=_spread(all_residuals, smallest),
+        residuals=all_residuals,
+        results=np.concatenate(results),
+        deviations=np.concatenate(deviations),
+        correlation=_correlation(residuals),
+        freedom=float(len(all_residuals) - 1),
+    )
+
+
+def pooled(noises: Sequence[SessionNoise], rounding: Sequence[float]) -> list[SessionNoise]:
+    """Return noises with what all of the same sessions show together.
+
+    With fewer than ``POOLED`` metrics each is evaluated by itself.
+
+    Args:
+        noises: Noises of metrics of the same results.
+        rounding: The smallest spread of each, as a share of its level.
+    """
+    if len(noises) < POOLED:
+        return [
+            _with_tail(noise, _standardized(noise.deviations, smallest), noise.correlation)
+            for noise, smallest in zip(noises, rounding, strict=True)
+        ]
+    usual = [MAD_SCALE * float(np.median(np.abs(noise.residuals))) for noise in noises]
+    scatter = noisier(scatters(noises, usual), len(noises))
+    spreads, shocks = [], []
+    for noise, smallest in zip(noises, rounding, strict=True):
+        here = scatter[noise.results]
+        spreads.append(_spread(noise.residuals / here, smallest))
+        shocks.append(_standardized(noise.deviations / here, smallest))
+    correlation = float(np.median([noise.correlation for noise in noises]))
+    together = np.concatenate(shocks)
+    return [
+        _with_tail(replace(noise, spread=spread), together, correlation)
+        for noise, spread in zip(noises, spreads, strict=True)
+    ]
+
+
+def scatters(noises: Sequence[SessionNoise], spreads: Sequence[float]) -> Floats:
+    """Return how noisy each earlier result was over all metrics, shape (results,); NaN: unknown.
+
+    Args:
+        noises: Noises of the metrics.
+        spreads: The usual spread of each.
+    """
+    count = 1 + max(int(noise.results.max()) for noise in noises)
+    standard = np.full((len(noises), count), np.nan)
+    for row, noise, spread in zip(standard, noises, spreads, strict=True):
+        if spread > 0:
+            row[noise.results] = np.abs(noise.residuals) / spread
+    found = np.full(count, np.nan)
+    known = np.count_nonzero(~np.isnan(standard), axis=0) >= POOLED
+    if known.any():
+        found[known] = MAD_SCALE * np.nanmedian(standard[:, known], axis=0)
+    return found
+
+
+def noisier(scatter: Floats, metrics: int) -> Floats:
+    """Return the scatter where it is larger than chance explains, else 1.
+
+    The scatter of so many metrics has a relative error of its own; a night that seems quieter than
+    usual proves nothing.
+    """
+    by_chance = 1 + 2 * _MAD_ERROR / np.sqrt(metrics)
+    return np.where(scatter > by_chance, scatter, 1.0)
+
+
+def scatter_of(changes: Iterable[float]) -> float:
+    """Return how large the changes of all metrics are, in standard deviations; about 1 is usual."""
+    return float(MAD_SCALE * np.median(np.abs(np.fromiter(changes, np.float64))))
+
+
+def scatter_p_value(now: float, earlier: Floats) -> float:
+    """Return the p-value of a scatter, one-sided, from those of earlier results.
+
+    Logarithms are compared, by Student's t: scatters are positive, and some nights wild.
+    """
+    known = np.log(earlier[earlier > 0])
+    if len(known) < _FEW or now <= 0:
+        return 1.0
+    middle = float(np.median(known))
+    spread = _spread(known - middle, 0.0) * np.sqrt(1 + MEDIAN_VARIANCE / len(known))
+    if spread == 0:
+        return 1.0
+    return float(distributions().stdtr(len(known) - 1, (middle - np.log(now)) / spread))
+
+
+def _with_tail(noise: SessionNoise, shocks: Floats, correlation: float) -> SessionNoise:
+    count = len(noise.residuals)
+    correlation = correlation if correlation > 2 / np.sqrt(len(shocks)) else 0.0
+    # Correlated residuals say less about their own variance (Bayley and Hammersley 1946).
+    independent = count * (1 - correlation**2) / (1 + correlation**2)
+    return replace(
+        noise,
+        correlation=correlation,
+        freedom=max(1.0, independent - 1),
+        tail=_tail_freedom(shocks),
+    )
+
+
+def _chains(cells: Points) -> Iterable[Points]:
+    """Yield series of sessions that are compared with each other, each in the order of time.
+
+    Sessions of one commit differ by noise alone. Commits with few sessions follow each other, and
+    may differ by changes, which are rare.
+    """
+    _, places, counts = np.unique(cells.origins, return_inverse=True, return_counts=True)
+    alone = counts[places] < _FIRST
+    if alone.any():
+        yield cells.where(alone)
+    for number in np.flatnonzero(counts >= _FIRST).tolist():
+        yield cells.where(places == number)
+
+
+def _residuals(values: Floats) -> Floats:
+    """Return relative differences from the median of the values before, shape (n,)."""
+    levels, known = _levels_before(values)
+    # A clock may show times of no ticks; what they are before others is measured by the others.
+    shares = (values - levels) / np.where(levels > 0, levels, np.median(values))
+    return np.asarray(shares / np.sqrt(1 + MEDIAN_VARIANCE / known))
+
+
+def _levels_before(values: Floats) -> tuple[Floats, Floats]:
+    """Return the median of the values before each value, and the number of these.
+
+    The first values have too few before them: they are compared with the others of the beginning.
+    """
+    count = len(values)
+    first = values[:_WINDOW]
+    place, other = np.indices((len(first), len(first)))
+    near = np.where(place < _FIRST, (other <= _FIRST) & (other != place), other < place)
+    known = np.count_nonzero(near, axis=1)
+    ordered = np.sort(np.where(near, first, np.inf), axis=1)
+    rows = np.arange(len(first))
+    levels = (ordered[rows, (known - 1) // 2] + ordered[rows, known // 2]) / 2
+    if count > _WINDOW:
+        windows = np.lib.stride_tricks.sliding_window_view(values[:-1], _WINDOW)
+        levels = np.concatenate([levels, np.median(windows, axis=1)])
+        known = np.concatenate([known, np.full(count - _WINDOW, _WINDOW)])
+    return levels, known
+
+
+def neighbor_medians(values: Floats) -> Floats:
+    """Return the median of each value and its neighbors, shape (n,)."""
+    padded = np.pad(values, REACH, mode="reflect" if len(values) > REACH else "edge")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * REACH + 1)
+    return np.asarray(np.median(windows, axis=1))
+
+
+def _clipped_squares(residuals: Floats) -> Floats:
+    """Return squares, winsorised if there are enough values to say what is usual."""
+    if len(residuals) < _FEW:
+        return np.square(residuals)
+    usual = MAD_SCALE * float(np.median(np.abs(residuals)))
+    if usual == 0:  # more than half are equal
+        return np.square(residuals)
+    return np.asarray(np.square(np.clip(residuals, -_CLIP * usual, _CLIP * usual)))
+
+
+def _spread(residuals: Floats, smallest: float) -> float:
+    return max(float(np.sqrt(_clipped_squares(residuals).mean())), smallest)
+
+
+def _standardized(deviations: Floats, smallest: float) -> Floats:
+    """Return each deviation divided by the spread of the others."""
+    squares = _clipped_squares(deviations)
+    others = (squares.sum() - squares) / max(len(squares) - 1, 1)
+    spread = np.sqrt(np.maximum(others, smallest**2))
+    shares = np.divide(deviations, spread, out=np.zeros_like(deviations), where=spread > 0)
+    return np.asarray(shares)
+
+
+def _correlation(chains: Sequence[Floats]) -> float:
+    """Return the correlation of neighbors, corrected for its bias (Marriott and Pope 1954)."""
+    products = squares = 0.0
+    count = 0
+    for residuals in chains:
+        signs = np.sign(residuals)
+        clipped = signs * np.sqrt(_clipped_squares(residuals))
+        products += float(clipped[1:] @ clipped[:-1])
+        squares += float(clipped @ clipped)
+        count += len(residuals)
+    if not squares:
+        return 0.0
+    seen = products / squares
+    seen += (1 + 3 * max(seen, 0.0)) / count
+    return min(max(seen, 0.0), _MAX_CORRELATION)
+
+
+def _tail_freedom(shocks: Floats) -> float:
+    """Return the degrees of freedom of the t distribution with as heavy a tail as the shocks.
+
+    The most extreme values, by doubling ranks, must not be much more extreme than it expects. The
+    most extreme one of all does not count: a single value is no tail.
+    """
+    ordered = np.sort(np.abs(shocks))[::-1]
+    count = len(ordered)
+    if count < 3:
+        return float(_FREEDOM[0])
+    ranks = 2 ** np.arange(1, max(2, int(np.log2(max(count / 20, 1))) + 1))
+    expected = _SLACK * (ranks - 0.3) / (count + 0.4)
+    tails = 2 * distributions().stdtr(_FREEDOM[:, None], -ordered[ranks - 1])
+    heavy = np.flatnonzero((tails >= expected).all(axis=1))
+    return float(_FREEDOM[heavy[-1]] if len(heavy) else _FREEDOM[0])

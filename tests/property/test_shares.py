@@ -1,0 +1,186 @@
+"""Shares: one definition, of the execution's wall time, in every report."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from rich.console import Console
+
+from harness.check.subject import Subject
+from harness.decode.device_log import read_log
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import EXECUTION, OPERATOR_CALL, Trace
+from harness.records.verdict import Verdict
+from harness.report.html import html_report
+from harness.report.markdown import markdown_report
+from harness.report.results import report_document
+from harness.report.tree import print_tree
+from harness.runs.evaluation import EvaluatedRun
+from harness.strategies import executions
+from harness.strategies.executions import Execution
+from tests.conftest import CommandResult
+from tests.support.documents import document
+from tests.support.logs import CompactLog
+from tests.support.pages import Page
+from tests.support.traces import EventSpec, RunSpec, trace_of
+
+Etharness = Callable[..., CommandResult]
+
+CPU = ClockDomain("cpu", Fraction(1_000_000), 32)
+NPU = ClockDomain("npu", Fraction(10_000_000), 32)
+
+
+def judged(trace: Trace) -> EvaluatedRun:
+    return EvaluatedRun("run", Subject(trace), Verdict(()))
+
+
+def in_json(trace: Trace) -> dict[str, list[dict[str, Any]]]:
+    [run] = json.loads(report_document([judged(trace)]))["runs"]
+    return {name: run[name] for name in ("operators", "scopes", "loading")}
+
+
+def offloaded(*, reported: bool = True) -> CompactLog:
+    """An execution of 100 us, of which a call takes 60 us and its delegate reports 50 us."""
+    log = CompactLog().block("Default")
+    log.profile("Method::init", 10, 30, chain=-1).profile("Program::load_method", 0, 40, chain=-1)
+    log.block("Execute")
+    log.profile("native_call_add", 101, 131, instruction=0)
+    log.profile(OPERATOR_CALL, 100, 132, instruction=0)
+    if reported:
+        log.delegate("layer").profile(None, 7000, 7500, instruction=1, clock=1)
+    log.profile("DELEGATE_CALL", 135, 195, instruction=1)
+    return log.profile(EXECUTION, 98, 198, chain=-1)
+
+
+def traced(log: CompactLog) -> Trace:
+    return read_log(log.image(), [CPU, NPU])
+
+
+def written(tmp_path: Path, log: CompactLog) -> Path:
+    file = tmp_path / "trace.etlog"
+    file.write_bytes(log.image())
+    return file
+
+
+def shares_in_text(text: str) -> dict[str, str]:
+    """The last cell of each row that begins with a name."""
+    rows = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+    return {cells[0]: cells[-1] for cells in rows if len(cells) > 3}
+
+
+def test_the_share_of_an_operator_is_the_same_number_everywhere(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    wanted = {"native_call_add": "30.0", "DELEGATE_CALL": "60.0", "Method::execute": "100.0"}
+    file = written(tmp_path, offloaded(reported=False))
+    table = shares_in_text(etharness("decode", file).out)
+    tree = shares_in_text(etharness("decode", file, "--tree").out)
+    nodes = document("decode", etharness("decode", file, "--tree", "--json").out)["tree"]
+    exact = {node["name"]: f"{100 * node['share']:.1f}" for node in nodes if node["share"]}
+    etharness("check", file, "--report", tmp_path / "x.json", "--report", tmp_path / "x.md")
+    [run] = document("report", (tmp_path / "x.json").read_text())["runs"]
+    listed = [*run["operators"], *run["scopes"]]
+    stated = {op["name"]: f"{100 * op['share']:.1f}" for op in listed if op["share"]}
+    for found in (table, tree, exact, stated):
+        assert wanted.items() <= found.items()
+    assert re.search(r"native.*\| 30\.0 \|", (tmp_path / "x.md").read_text())
+
+
+def test_a_delegate_adds_nothing_to_the_share_of_its_call() -> None:
+    trace = traced(offloaded())
+    found = in_json(trace)
+    assert {op["delegate_str"]: op["share"] for op in found["operators"]} == {
+        None: pytest.approx(0.3),
+        "layer": pytest.approx(0.5),
+    }
+    assert "DELEGATE_CALL" in [scope["name"] for scope in found["scopes"]]
+    console = Console(file=io.StringIO(), width=200)
+    print_tree(console, trace)
+    tree = shares_in_text(console.file.getvalue())  # type: ignore[attr-defined]
+    assert tree["DELEGATE_CALL"] == "60.0"
+    assert tree["[layer]"] == "50.0"
+    assert tree["Method::execute"] == "100.0"
+    assert "60.0 % of the wall time" in html_report([judged(trace)]).decode()
+
+
+def test_a_call_is_listed_once_whether_or_not_its_delegate_logs_every_time() -> None:
+    log = CompactLog()
+    for number in range(3):
+        log.block("Execute")
+        if number == 0:  # one of three: not within most of the repeats
+            log.delegate("layer").profile(None, 7000, 7500, instruction=1, clock=1)
+        log.profile("DELEGATE_CALL", 1000 * number + 10, 1000 * number + 80, instruction=1)
+        log.profile(EXECUTION, 1000 * number, 1000 * number + 100, chain=-1)
+    found = in_json(traced(log))
+    assert [op["delegate_str"] for op in found["operators"]] == ["layer"]
+
+
+def test_loading_and_executions_stand_in_tables_of_their_own(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    trace = traced(offloaded())
+    found = in_json(trace)
+    assert [op["name"] for op in found["loading"]] == ["Program::load_method", "Method::init"]
+    assert [op["share"] for op in found["loading"]] == [1.0, 0.5]
+    names = {op["name"] for op in (*found["operators"], *found["scopes"])}
+    assert names.isdisjoint({"Program::load_method", "Method::init"})
+    for more in ((), ("-v",)):
+        lines = etharness(
+            "decode", written(tmp_path, offloaded(reported=False)), *more
+        ).out.splitlines()
+        begin = lines.index("Loading and setup")
+        assert all("Method::init" not in line for line in lines[:begin])
+        assert all("Method::execute" not in line for line in lines[begin:])
+    assert "Method::init" not in markdown_report([judged(trace)]).decode()
+    captions = [item.text for item in Page(html_report([judged(trace)])).all("summary")]
+    assert "Loading and setup" in captions
+
+
+def test_one_preempted_execution_does_not_lead_the_table() -> None:
+    log, now = CompactLog(), 0
+    for number in range(10):
+        log.block("Execute")
+        preempted = 100_000 if number == 4 else 0
+        log.profile("steady", now + 1, now + 51, instruction=0)
+        log.profile("preempted", now + 51, now + 91 + preempted, instruction=1)
+        log.profile(EXECUTION, now, now + 100 + preempted, chain=-1)
+        now += 1_000 + preempted
+    found = in_json(traced(log))["operators"]
+    assert [op["name"] for op in found] == ["steady", "preempted"]
+    assert found[0]["total"] < found[1]["total"]
+    for report in (markdown_report, html_report):
+        text = report([judged(traced(log))]).decode()
+        assert text.index("steady") < text.index("preempted")
+
+
+def test_executions_of_unknown_length_count_on_neither_side() -> None:
+    """Their operators would add up to more than what is known of the executions."""
+    unknown = RunSpec([EventSpec("a", 10, 90), EventSpec(EXECUTION, 5, 4, chain=-1)])
+    known = RunSpec([EventSpec("a", 110, 150), EventSpec(EXECUTION, 100, 200, chain=-1)])
+    found = in_json(trace_of(unknown, known, clock=replace(CPU, bits=64)))
+    assert [op["share"] for op in found["operators"]] == [pytest.approx(0.4)]
+
+
+def test_without_a_wall_time_no_share_is_made_up() -> None:
+    trace = trace_of(RunSpec([EventSpec("a", 0, 50), EventSpec("b", 50, 60)]), clock=CPU)
+    found = in_json(trace)
+    assert [op["share"] for op in found["operators"]] == [None, None]
+
+
+@given(executions(max_operators=4))
+@settings(max_examples=40, deadline=None)
+def test_operators_never_add_up_to_more_than_the_executions(made: Execution) -> None:
+    found = in_json(made.trace)
+    shares = [op["share"] for op in found["operators"] if op["share"] is not None]
+    assert sum(shares) <= 1 + 1e-9
+    whole = [op["share"] for op in found["scopes"] if op["name"] == EXECUTION]
+    assert all(share == pytest.approx(1) for share in whole if share is not None)

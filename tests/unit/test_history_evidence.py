@@ -1,0 +1,244 @@
+"""What a comparison with history can see, and what it takes for noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.check.history.checks import history_checks
+from harness.check.history.compare import compare_with_history
+from harness.check.history.comparison import Compared, HistoryComparison
+from harness.check.history.samples import History, Measured, Metric
+from harness.check.history.settings import HistoryLimits
+from harness.records.verdict import Check, Verdict
+from tests.support.histories import Floats, HistoryBuilder, night, operator
+
+OPERATORS = 20
+LEVELS = np.geomspace(2e4, 4e5, OPERATORS)
+
+
+def nights(seed: int, count: int, spread: float = 0.005) -> Floats:
+    """Times of nights of one run each, shape (nights, operators); the last one is the candidate."""
+    chance = np.random.default_rng(seed)
+    return np.asarray(LEVELS * (1 + spread * chance.standard_normal((count, OPERATORS))))
+
+
+def nightly(times: Floats, baseline: int = 20) -> HistoryBuilder:
+    """Runs of another commit each night."""
+    builder = HistoryBuilder()
+    first = len(times) - 1 - baseline
+    for place, row in enumerate(times[:-1]):
+        builder.earlier(f"n{place}", f"c{place}", numbered(row), baseline=place >= first)
+    builder.now("now", "new", numbered(times[-1]))
+    return builder
+
+
+def numbered(row: Floats) -> dict[Metric, float]:
+    return {operator(number): value for number, value in enumerate(row.tolist())}
+
+
+def compare(builder: HistoryBuilder, tick: float = 0.0) -> HistoryComparison:
+    judged = [
+        Measured(item.provenance, item.samples, {"": tick} if tick else {})
+        for item in builder.judged
+    ]
+    return compare_with_history(builder.history(), judged)
+
+
+def of(comparison: HistoryComparison, number: int) -> Compared:
+    [found] = [n for n in comparison.numbers if n.metric.instruction == number]
+    return found
+
+
+def failing(comparison: HistoryComparison) -> list[Check]:
+    return [check for check in history_checks(comparison) if check.failed]
+
+
+def test_what_all_operators_share_is_reported_once() -> None:
+    times = nights(1, 41)
+    times[-1] *= 1.06
+    comparison = compare(nightly(times))
+    [failed] = failing(comparison)
+    assert failed.code == "H09"
+    assert "all operators +" in failed.reason
+    assert (
+        f"{OPERATORS} of {OPERATORS} with it: the machine, the clock or the build" in failed.reason
+    )
+    [common] = comparison.common
+    assert common.change.value == pytest.approx(0.06, abs=0.005)
+    assert {number.judgement for number in comparison.numbers} == {"same"}
+
+
+def test_an_operator_is_found_on_a_machine_that_is_slower_today() -> None:
+    """The machine's rate varies by 5 %, and the operator's by 8 % more only today."""
+    chance = np.random.default_rng(2)
+    times = nights(2, 41) * np.exp(0.05 * chance.standard_normal((41, 1)))
+    times[-1, 7] *= 1.08
+    comparison = compare(nightly(times))
+    [failed] = failing(comparison)
+    assert (failed.code, "instruction 7" in failed.subject) == ("H01", True)
+    assert "of all operators" in failed.reason
+    assert of(comparison, 7).common == pytest.approx(comparison.common[0].change.value)
+
+
+def test_an_operator_that_alone_did_not_change_is_no_regression() -> None:
+    times = nights(3, 41)
+    times[-1] *= 0.9
+    times[-1, 4] /= 0.9
+    comparison = compare(nightly(times))
+    assert comparison.common[0].judgement == "improvement"
+    assert of(comparison, 4).judgement == "same"
+
+
+def test_different_changes_of_most_operators_do_not_pass() -> None:
+    times = nights(4, 41)
+    times[-1] *= np.where(np.arange(OPERATORS) % 2, 1.15, 0.87)
+    comparison = compare(nightly(times))
+    [failed] = failing(comparison)
+    assert failed.code == "H09"
+    assert "most operators changed" in failed.reason
+
+
+@pytest.mark.parametrize("ago", [1, 5, 15])
+def test_a_wild_night_does_not_hide_later_changes(ago: int) -> None:
+    times = nights(5, 41)
+    times[-1 - ago] *= 3 * np.linspace(0.7, 1.4, OPERATORS)
+    times[-1, 3] *= 1.06
+    comparison = compare(nightly(times))
+    assert [n.metric.instruction for n in comparison.numbers if n.judgement == "regression"] == [3]
+    assert comparison.detectable_median is not None
+    assert comparison.detectable_median < 0.06
+
+
+def test_what_is_twice_as_slow_is_found_in_five_pairs() -> None:
+    for seed in range(6):
+        times = nights(seed, 10, spread=0.02)
+        times[5:, seed] *= 2
+        comparison = compare(night(times[:5], times[5:]))
+        assert of(comparison, seed).judgement == "regression"
+
+
+def test_pairs_do_not_discard_what_history_knows() -> None:
+    """Five pairs of which one is wild say little; forty quiet nights say much."""
+    times = nights(6, 40)
+    builder = HistoryBuilder()
+    for place, row in enumerate(times):
+        builder.earlier(f"n{place}", "old", numbered(row))
+    pairs = nights(7, 10)
+    pairs[:, 2] *= np.array([1.0, 1.0, 1.4, 1.0, 0.7, 1.05, 1.05, 1.05, 1.05, 1.05])
+    for place in range(5):
+        builder.earlier(f"pair {place}", "old", numbered(pairs[place]))
+        builder.now(f"pair {place}", "new", numbered(pairs[5 + place]))
+    number = of(compare(builder), 2)
+    assert (number.method, number.judgement) == ("between sessions", "regression")
+
+
+def test_nights_that_remember_each_other_raise_no_alarm() -> None:
+    alarms = 0
+    for seed in range(8):
+        chance = np.random.default_rng(seed)
+        steps = chance.standard_normal((61, OPERATORS))
+        noise = np.zeros_like(steps)
+        for place in range(1, len(steps)):
+            noise[place] = 0.9 * noise[place - 1] + np.sqrt(1 - 0.81) * steps[place]
+        comparison = compare(nightly(LEVELS * (1 + 0.02 * noise)))
+        alarms += bool(failing(comparison)) or any(n.steps for n in comparison.numbers)
+    assert alarms <= 1
+
+
+def test_two_levels_are_learnt_from_commits_of_one_run_each() -> None:
+    chance = np.random.default_rng(9)
+    times = nights(9, 61, spread=0.002)
+    times[:, 5] *= np.where(chance.random(61) < 0.4, 1.1, 1.0)
+    times[-1, 5] = LEVELS[5] * 1.1
+    number = of(compare(nightly(times)), 5)
+    assert number.judgement == "same"
+    assert not number.steps
+    low, high = (mode.center for mode in number.modes)
+    assert high / low == pytest.approx(1.1, abs=0.01)
+    # A flip may hide as much.
+    assert number.detectable is not None
+    assert number.detectable > 0.1
+
+
+def test_a_change_exceeds_two_ticks() -> None:
+    """On a clock of 1 us, 15 us and 17 us may differ by less than 1 us."""
+    times = np.round(nights(10, 41, spread=0.0) / 1000) * 1000
+    times[-1, 0] += 2000
+    assert of(compare(nightly(times), tick=1000.0), 0).judgement != "regression"
+    times[-1, 0] += 1000
+    assert of(compare(nightly(times), tick=1000.0), 0).judgement == "regression"
+
+
+def test_a_coarse_clock_is_no_evidence_that_there_is_no_noise() -> None:
+    """20 us to 400 us on a clock of 1 us vary by less than the clock shows."""
+    times = np.round(nights(11, 41, spread=0.0) / 1000) * 1000
+    coarse, fine = (of(compare(nightly(times), tick=tick), 0) for tick in (1000.0, 40.0))
+    assert (coarse.method, fine.method) == ("between sessions", "exact")
+    assert coarse.noise is not None
+    assert coarse.noise * LEVELS[0] == pytest.approx(1000 / np.sqrt(12), rel=0.05)
+    # A longer time that varies says that a shorter one only seems not to.
+    times[::3, OPERATORS - 1] += 40.0
+    assert of(compare(nightly(times), tick=40.0), 0).method == "between sessions"
+
+
+def test_a_pass_says_what_it_would_have_noticed() -> None:
+    comparison = compare(nightly(nights(12, 61)))
+    [passed] = [c for c in history_checks(comparison) if c.code == "H01"]
+    assert passed.passed
+    median, worst = comparison.detectable_median, comparison.detectable_worst
+    assert median is not None
+    assert worst is not None
+    shares = [number.detectable or 0.0 for number in comparison.numbers]
+    assert (median, worst) == (np.median(shares), max(shares))
+    assert f"would have noticed {100 * median:.2g} % (median operator; worst" in passed.reason
+
+
+def test_the_stated_change_is_found_and_half_of_it_is_not() -> None:
+    whole = half = 0
+    for seed in range(20):
+        times = nights(seed, 41)
+        stated = of(compare(nightly(times)), 3).detectable
+        assert stated is not None
+        for share in (stated, stated / 2):
+            slower = times.copy()
+            slower[-1, 3] *= 1 + share
+            regressed = of(compare(nightly(slower)), 3).judgement == "regression"
+            whole += regressed and share == stated
+            half += regressed and share != stated
+    assert whole >= 15
+    assert half <= 4
+
+
+@pytest.mark.parametrize(
+    ("required", "severity", "code"), [(False, "warning", 0), (True, "error", 3)]
+)
+def test_a_comparison_that_sees_nothing_is_no_comparison(
+    required: bool, severity: str, code: int
+) -> None:
+    builder = nightly(nights(13, 13, spread=0.1))
+    known = builder.history()
+    history = History(known.results, known.series, known.baseline, "the last 20", required)
+    comparison = compare_with_history(history, builder.judged)
+    assert comparison.detectable_median is not None
+    assert comparison.detectable_median > 0.25
+    checks = [*history_checks(comparison)]
+    [blind] = [check for check in checks if check.code == "H06"]
+    assert (blind.passed, blind.severity) == (False, severity)
+    assert "changes of 25 % are detectable" in blind.rule
+    assert Verdict(tuple(checks)).exit_code == code
+    tolerant = compare_with_history(history, builder.judged, HistoryLimits(detectable=10.0))
+    assert not any(check.code == "H06" for check in history_checks(tolerant))
+
+
+def test_a_step_lies_between_the_commits_that_are_named() -> None:
+    for seed in range(10):
+        times = nights(seed, 61, spread=0.01)
+        times[30:, 6] *= 1.03
+        for step in of(compare(nightly(times)), 6).steps:
+            good, bad = int(step.last_good[1:]), int(step.first_bad[1:])
+            assert good < 30 <= bad
+    clear = nights(1, 61, spread=0.002)
+    clear[30:, 6] *= 1.05
+    [step] = of(compare(nightly(clear)), 6).steps
+    assert (step.last_good, step.first_bad) == ("c29", "c30")

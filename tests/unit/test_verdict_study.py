@@ -1,0 +1,25 @@
+"""A sample of the study of verdicts (``benchmarks/verdict_study.py``), with fixed seeds.
+
+The whole study has a hundred nights of each noise; a sample finds only what is broken.
+"""
+
+from __future__ import annotations
+
+from benchmarks.verdict_noise import MODELS
+from benchmarks.verdict_study import Counts, study, table
+
+
+def test_a_sample_of_nights_under_every_noise() -> None:
+    counts = {name: study(name, seed=7, nights=1) for name in MODELS}
+    total = Counts()
+    for one in counts.values():
+        total.add_all(one)
+    # Of 12 nights, at 1 % each, 2 have an alarm with a probability of 0.6 %.
+    assert total.alarms.count <= 1
+    assert total.pair_alarms.count <= 1
+    # Nine of ten are found, so 4 of 12 are missed with a probability of 2 %.
+    assert total.stated.count >= total.stated.of - 3
+    assert total.small.of >= 4
+    assert total.small.count >= total.small.of - 1
+    assert total.doubled.count >= total.doubled.of - 1
+    assert len([*table(counts)]) > 2 * len(MODELS)
