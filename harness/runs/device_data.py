@@ -119,9 +119,11 @@ def with_firmware(settings: MeasurementSettings, board: Board) -> MeasurementSet
 
 
 def with_inputs(
-    settings: MeasurementSettings, info: ModelInfo, inputs: Sequence[TensorRecord]
-) -> MeasurementSettings:
+    settings: MeasurementSettings | None, info: ModelInfo, inputs: Sequence[TensorRecord]
+) -> MeasurementSettings | None:
     """Add the sizes of dynamic inputs, which decide how much is computed."""
+    if settings is None:
+        return None
     sizes = [
         f"{index}: {'x'.join(map(str, given.sizes))}"
         for index, (given, tensor) in enumerate(zip(inputs, info.inputs, strict=True))

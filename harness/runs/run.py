@@ -377,8 +377,7 @@ class _Run:
             session.set_input(index, to_bytes(array, tensor), sizes=sizes)
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
             inputs.append(TensorRecord(tensor.scalar_type, array.shape, array.nbytes, file))
-        if self.result.settings is not None:
-            self._update(settings=with_inputs(self.result.settings, info, inputs))
+        self._update(settings=with_inputs(self.result.settings, info, inputs))
         method = read_method(self.model, self.request.method)
         self._update(
             model=Model(
