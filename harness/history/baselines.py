@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from harness.check.history.baseline import BaselineRef
-from harness.check.history.stored import NamedBaseline, StoredResult
+from harness.check.history.stored import NamedBaseline
 from harness.errors import NotComparableError, UsageError
 from harness.export.values import unescaped
 from harness.history.entries import Selection
 from harness.history.interning import Interned, batches, name_digest
-from harness.history.reading import commits, entries, select_rows
+from harness.history.reading import commits, select_rows
 from harness.history.tables import BASELINE, MEMBER, NAME, RESULT
 
 
@@ -53,7 +53,7 @@ def resolve(
                     hint="`etharness history baseline list` lists them",
                 )
             # A person chose these results, so they count even if they failed.
-            found = select_rows(connection, replace(scope, ids=ids, sound=None, newest=None))
+            found = select_rows(connection, replace(scope, ids=ids, complete=None, newest=None))
         case "commit":
             matching = commits(connection, scope, ref.what)
             if len(matching) > 1:
@@ -68,7 +68,8 @@ def resolve(
                 if row.commit_id == number
             ]
         case "last":
-            found = newest(connection, scope, without, int(ref.what))
+            sound = replace(scope, sound=scope.complete)
+            found = newest(connection, sound, without, int(ref.what))
     found = [row for row in found if row.own_id not in without]
     if not found:
         raise NotComparableError(
@@ -85,31 +86,6 @@ def newest(
     """Return the rows of the newest ``count`` results of ``scope``, oldest first."""
     found = select_rows(connection, replace(scope, newest=count + len(without)))
     return [row for row in found if row.own_id not in without][-count:] if count else []
-
-
-def newest_measured(
-    connection: Connection, scope: Selection, without: frozenset[str], count: int
-) -> list[Row[Any]]:
-    """Return the rows of the newest ``count`` results that were measured completely.
-
-    These are the sound ones, and those that failed only a limit or a comparison: a series without
-    them would end where something became slower.
-    """
-    rows = newest(connection, replace(scope, sound=None), without, 2 * count)
-    unsound = [row for row in rows if not row.sound]
-    measured = {
-        row.id
-        for row, entry in zip(unsound, entries(connection, unsound), strict=True)
-        if _was_measured(entry)
-    }
-    return [row for row in rows if row.sound or row.id in measured][-count:]
-
-
-def _was_measured(entry: StoredResult) -> bool:
-    complete = entry.runs_completed >= max(entry.runs_requested, 1)
-    lossless = not any(astuple(entry.losses))
-    judged = bool(entry.failed) and all(code[:1] in ("B", "H") for code in entry.failed)
-    return complete and lossless and judged and not entry.failure
 
 
 def name_results(

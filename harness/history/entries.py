@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+import msgspec
 
 from harness.check.history.measure import HistoryNumbers, history_numbers
 from harness.check.history.samples import Provenance
@@ -13,6 +16,9 @@ from harness.errors import NotComparableError
 from harness.records.result import Result, VerdictRecord, bytes_carried, corrupt_frames
 from harness.records.trace import NOTHING_LOST, Losses
 from harness.records.verdict import exit_code_of
+
+_INVARIANT: Final = "I"
+"""First letter of the codes of invariants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,9 @@ class Selection:
         sound: Whether the result may be part of a baseline.
         ids: Result ids.
         newest: Only this many of the newest results.
+        complete: Whether its numbers are part of a series.
+        until_us: Results that began at this time or earlier, microseconds since 1970.
+        settings: Key of the measurement settings; ``UNRECORDED`` for results without.
     """
 
     board: str | None = None
@@ -48,6 +57,9 @@ class Selection:
     sound: bool | None = None
     ids: Sequence[str] | None = None
     newest: int | None = None
+    complete: bool | None = None
+    until_us: int | None = None
+    settings: str | None = None
 
 
 def entry_of(
@@ -63,12 +75,8 @@ def entry_of(
     verdict = verdict or result.verdict
     kept = history_numbers(subject) if subject is not None else HistoryNumbers({}, {})
     losses = subject.trace.losses if subject is not None else _losses(result)
-    failed: dict[str, int] = {}
-    warned: dict[str, int] = {}
-    for check in verdict.checks if verdict is not None else ():
-        if not check.passed:
-            counts = failed if check.failed else warned
-            counts[check.code] = counts.get(check.code, 0) + 1
+    failed, warned = _counts(verdict)
+    complete = subject is not None and _complete(result, losses) and not _wrong(verdict)
     entry = StoredResult(
         provenance=provenance_of(result),
         duration_s=result.duration_s,
@@ -85,7 +93,8 @@ def entry_of(
         clocks=result.clock_quality,
         losses=losses,
         indistinct=kept.indistinct,
-        sound=subject is not None and _sound(result, verdict, losses),
+        complete=complete,
+        sound=complete and (_passed(verdict) if verdict is not None else result.exit_code == 0),
     )
     return entry, kept
 
@@ -105,17 +114,52 @@ def provenance_of(result: Result) -> Provenance:
         tool_version=result.tool_version,
         commit=result.commit,
         session=result.session,
+        settings=result.settings,
     )
 
 
-def _sound(result: Result, verdict: VerdictRecord | None, losses: Losses) -> bool:
+def with_verdict(entry: StoredResult, verdict: VerdictRecord) -> StoredResult:
+    """Return the entry of a result with another verdict."""
+    failed, warned = _counts(verdict)
+    complete = entry.complete and not _wrong(verdict)
+    return msgspec.structs.replace(
+        entry,
+        passed=verdict.passed,
+        budget=verdict.budget,
+        failed=failed,
+        warned=warned,
+        complete=complete,
+        sound=complete and _passed(verdict),
+    )
+
+
+def _counts(verdict: VerdictRecord | None) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the numbers of failed checks by code: errors, and warnings with notes."""
+    failed: dict[str, int] = {}
+    warned: dict[str, int] = {}
+    for check in verdict.checks if verdict is not None else ():
+        if not check.passed:
+            counts = failed if check.failed else warned
+            counts[check.code] = counts.get(check.code, 0) + 1
+    return failed, warned
+
+
+def _wrong(verdict: VerdictRecord | None) -> bool:
+    """Whether an invariant failed: the numbers are wrong. A failed limit says nothing of that."""
+    checks = verdict.checks if verdict is not None else ()
+    return any(check.failed and check.code.startswith(_INVARIANT) for check in checks)
+
+
+def _complete(result: Result, losses: Losses) -> bool:
     lost = losses.events or losses.blocks or losses.chunks or losses.records or losses.damaged
-    codes = {result.exit_code}
-    if verdict is not None:
-        codes.add(exit_code_of(verdict.checks))
-    # That history says too little is no fault of the result: more of such results are the cure.
-    failed = result.failure is not None or bool(codes - {0, NotComparableError.exit_code})
-    return not (failed or lost) and result.runs_completed >= max(result.runs_requested, 1)
+    ended = result.failure is None and result.runs_completed >= max(result.runs_requested, 1)
+    return ended and not lost
+
+
+def _passed(verdict: VerdictRecord) -> bool:
+    """Whether nothing failed but that the history says too little: more results are the cure."""
+    too_little = exit_code_of(verdict.checks) == NotComparableError.exit_code
+    return verdict.passed or too_little
 
 
 def _losses(result: Result) -> Losses:

@@ -43,6 +43,13 @@ def _with_names(history: History, change: Callable[[str], str]) -> History:
             for series in history.series
         ),
         description=change(history.description),
+        decisions=tuple(
+            msgspec.structs.replace(
+                _with_texts(decision, change), metric=_with_texts(decision.metric, change)
+            )
+            for decision in history.decisions
+        ),
+        notes=tuple(map(change, history.notes)),
     )
 
 

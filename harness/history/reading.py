@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    ScalarSelect,
+    Select,
+    Table,
+    and_,
+    func,
+    or_,
+    select,
+)
 
 from harness.analyze.compare import Executions
 from harness.check.history.measure import metric_of
-from harness.check.history.samples import Metric, Provenance, Sample, Series
+from harness.check.history.samples import Metric, Provenance, Sample, Series, occasion_of
 from harness.check.history.stored import LinkFigures, StoredResult, Tested
 from harness.export.values import escaped, unescaped
 from harness.history.entries import Selection
 from harness.history.interning import batches, known_metrics, known_names, name_digest
 from harness.history.tables import BITS, CLOCK, CODE, METRIC, NAME, NUMBER, RESULT, TIME
+from harness.records.measurement import UNRECORDED, MeasurementSettings, settings_of_key
 from harness.records.result import UNFINISHED, ClockQuality, microseconds
 from harness.records.trace import Losses
 
@@ -38,7 +51,7 @@ _NAMED: Final = {
 
 _PROVENANCE_NAMES: Final = (
     *("board_id", "unit_id", "model_id", "model_sha256_id", "method_id"),
-    *("build_id", "tool_id", "commit_id", "session_id"),
+    *("build_id", "tool_id", "commit_id", "session_id", "settings_id"),
 )
 _RESULT_NAMES: Final = (*_PROVENANCE_NAMES, "budget_id", "failure_id")
 """Columns of a result that refer to ``name``."""
@@ -66,6 +79,20 @@ def select_rows(connection: Connection, selection: Selection) -> list[Row[Any]]:
     if selection.newest is not None:
         newest_first = newest_first.limit(selection.newest)
     return [*connection.execute(newest_first)][::-1]
+
+
+def known_then(connection: Connection, scope: Selection, tested: Provenance) -> Selection:
+    """Restrict a selection to what was known when the occasion of a result had ended."""
+    occasion = occasion_of(tested)
+    query = (
+        select(func.max(RESULT.c.started_us))
+        .join(NAME, NAME.c.id == RESULT.c.session_id)
+        .where(*_conditions(replace(scope, complete=None, settings=None)))
+        # The label itself, or one that continues after a slash.
+        .where(or_(NAME.c.text == escaped(occasion), _starts_with(f"{occasion}/")))
+    )
+    last = max(connection.scalar(query) or 0, microseconds(tested.started_utc))
+    return replace(scope, until_us=last)
 
 
 def find(connection: Connection, own_id: str) -> FoundResult | None:
@@ -105,7 +132,7 @@ def entries(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredResu
     clocks = _of_results(
         connection, select(CLOCK).order_by(CLOCK.c.position), CLOCK.c.result_id, numbers
     )
-    used = {getattr(row, column) for row in rows for column in _RESULT_NAMES}
+    used = {getattr(row, column) for row in rows for column in _RESULT_NAMES} - {None}
     used |= {row.code_id for some in codes.values() for row in some}
     used |= {
         getattr(row, column)
@@ -120,9 +147,23 @@ def entries(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredResu
 def provenances(connection: Connection, rows: Sequence[Row[Any]]) -> list[Provenance]:
     """Return the provenance of results."""
     names = known_names(
-        connection, {getattr(row, column) for row in rows for column in _PROVENANCE_NAMES}
+        connection, {getattr(row, column) for row in rows for column in _PROVENANCE_NAMES} - {None}
     )
     return [_provenance(row, names) for row in rows]
+
+
+def settings_used(connection: Connection, selection: Selection) -> list[MeasurementSettings | None]:
+    """Return the measurement settings of the selected results, the newest last."""
+    newest = func.max(RESULT.c.started_us)
+    query = (
+        select(RESULT.c.settings_id)
+        .where(*_conditions(selection))
+        .group_by(RESULT.c.settings_id)
+        .order_by(newest)
+    )
+    numbers = [*connection.scalars(query)]
+    names = known_names(connection, {number for number in numbers if number is not None})
+    return [settings_of_key(names[n]) if n is not None else None for n in numbers]
 
 
 def tested(connection: Connection) -> list[Tested]:
@@ -220,17 +261,34 @@ def _with_statistic(metric: Metric, statistic: str, executions: Executions) -> M
 def _conditions(selection: Selection) -> Iterator[ColumnElement[bool]]:
     for field, column in _NAMED.items():
         if (text := getattr(selection, field)) is not None:
-            found = select(NAME.c.id).where(NAME.c.digest == name_digest(text))
-            yield column == found.scalar_subquery()
+            yield column == number_of(text)
     if selection.commit is not None:
         yield RESULT.c.commit_id.in_(select(NAME.c.id).where(_starts_with(selection.commit)))
     if selection.since is not None:
         yield RESULT.c.started_us >= microseconds(selection.since)
+    if selection.until_us is not None:
+        yield RESULT.c.started_us <= selection.until_us
     if selection.before is not None:
         yield RESULT.c.started_us < microseconds(selection.before)
-    for column, value in ((RESULT.c.passed, selection.passed), (RESULT.c.sound, selection.sound)):
+    if selection.settings is not None:
+        yield with_settings(RESULT.c.settings_id, selection.settings)
+    for column, value in (
+        (RESULT.c.passed, selection.passed),
+        (RESULT.c.complete, selection.complete),
+        (RESULT.c.sound, selection.sound),
+    ):
         if value is not None:
             yield column.is_(value)
+
+
+def number_of(name: str) -> ScalarSelect[int]:
+    """Return a subquery for the number of a name; its result is NULL for an unknown name."""
+    return select(NAME.c.id).where(NAME.c.digest == name_digest(name)).scalar_subquery()
+
+
+def with_settings(column: ColumnElement[Any], key: str) -> ColumnElement[bool]:
+    """Return the condition that ``column`` refers to the measurement settings of this key."""
+    return column.is_(None) if key == UNRECORDED else column == number_of(key)
 
 
 def _starts_with(prefix: str) -> ColumnElement[bool]:
@@ -263,6 +321,7 @@ def _provenance(row: Row[Any], names: Mapping[int, str]) -> Provenance:
         tool_version=names[row.tool_id],
         commit=names[row.commit_id],
         session=names[row.session_id],
+        settings=None if row.settings_id is None else settings_of_key(names[row.settings_id]),
     )
 
 
@@ -288,6 +347,7 @@ def _entry(
         clocks=tuple(_clock(item, names) for item in clocks),
         losses=Losses(**{kind: getattr(row, f"lost_{kind}") for kind in _LOSSES}),
         indistinct=row.indistinct,
+        complete=row.complete,
         sound=row.sound,
     )
 

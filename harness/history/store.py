@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from harness.analyze.compare import EXECUTIONS, Executions
 from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef
 from harness.check.history.measure import TIME_STATISTICS
-from harness.check.history.samples import History
+from harness.check.history.samples import Decision, History, Provenance
 from harness.check.history.stored import NamedBaseline, StoredResult, StoreInfo, Tested
 from harness.check.subject import Subject
 from harness.errors import NotComparableError, UsageError
 from harness.export.chunked_writer import write_pieces
-from harness.history import baselines, exporting, reading, writing
+from harness.history import baselines, exporting, reading, triage, writing
 from harness.history.database import Database, parse_url
-from harness.history.entries import Selection, entry_of
+from harness.history.entries import Selection, entry_of, with_verdict
 from harness.history.interning import Interned
 from harness.history.tables import (
     BASELINE,
+    DECISION,
     METRIC,
     NAME,
     NUMBER,
@@ -30,6 +33,12 @@ from harness.history.tables import (
     TIME,
     ensure_schema,
     version_of,
+)
+from harness.records.measurement import (
+    UNRECORDED,
+    MeasurementSettings,
+    describe_settings,
+    settings_key,
 )
 from harness.records.result import Result, VerdictRecord
 
@@ -169,9 +178,9 @@ class Store:
         window: int = WINDOW,
         before: str | None = None,
         unsound: bool = False,
-        failed: bool = False,
-        known_at: str | None = None,
         pattern: str | None = None,
+        settings: str | None = None,
+        tested: Provenance | None = None,
     ) -> History:
         """Return earlier results of one model and method on one type of board.
 
@@ -186,12 +195,11 @@ class Store:
             without: Ids of results to leave out, such as the one to evaluate.
             window: Number of the newest results to return beside the baseline, for noise and trend.
             before: Only results that began earlier than this, ISO 8601.
-            unsound: Include results that failed, were cut off or lost events.
-            failed: Include, outside the baseline, results that failed nothing but limits and
-                comparisons, which does not say anything against their numbers.
-            known_at: Only results that began earlier than this, ISO 8601, but for a baseline that
-                is named or of one commit.
+            unsound: Include results that are not complete.
             pattern: Only metrics with matching names, as with ``fnmatch``.
+            settings: Only results with these measurement settings, by their key.
+            tested: The result to evaluate. What began after its occasion is left out, as it was
+                not known then; decisions that count for the result are followed.
 
         Raises:
             NotComparableError: The baseline matches no result.
@@ -200,26 +208,41 @@ class Store:
         _check_choice("executions", executions, EXECUTIONS)
         for statistic in statistics:
             _check_choice("statistic", statistic, TIME_STATISTICS)
-        sound = None if unsound else True
-        scope = Selection(board, unit, model, method, before=before, sound=sound)
+        scope = Selection(
+            *(board, unit, model, method),
+            before=before,
+            complete=None if unsound else True,
+            settings=settings,
+        )
         excluded = frozenset(without)
 
         def read(connection: Connection) -> History:
-            known = scope if known_at is None else replace(scope, before=known_at)
+            known = scope if tested is None else reading.known_then(connection, scope, tested)
             in_baseline = []
             if baseline is not None:
-                among = known if baseline.how == "last" else scope
-                in_baseline = baselines.resolve(connection, baseline, among, excluded)
-            newest_results = baselines.newest_measured if failed else baselines.newest
-            in_window = newest_results(connection, known, excluded, window)
-            rows = {row.id: row for row in (*in_window, *in_baseline)}
+                # A name or a commit is a choice of its own, whenever its results were made.
+                of_baseline = known if baseline.how == "last" else scope
+                in_baseline = baselines.resolve(connection, baseline, of_baseline, excluded)
+            in_window = baselines.newest(connection, known, excluded, window)
+            decided = triage.decisions(connection, known)
+            at_levels: list[Row[Any]] = []
+            notes: tuple[str, ...] = ()
+            if tested is not None:
+                at_levels = triage.results_at_levels(connection, known, decided, excluded)
+            elif settings is not None:
+                notes = _others(reading.settings_used(connection, replace(scope, settings=None)))
+            rows = {row.id: row for row in (*in_window, *at_levels, *in_baseline)}
             ordered = sorted(rows.values(), key=lambda row: (row.started_us, row.own_id))
-            of_baseline = {row.id for row in in_baseline}
+            numbers = {row.id for row in in_baseline}
             return History(
                 results=tuple(reading.provenances(connection, ordered)),
                 series=reading.series(connection, ordered, statistics, executions, pattern),
-                baseline=tuple(index for index, row in enumerate(ordered) if row.id in of_baseline),
+                baseline=tuple(index for index, row in enumerate(ordered) if row.id in numbers),
                 description=baseline.description if baseline is not None else "",
+                failed=tuple(index for index, row in enumerate(ordered) if not row.sound),
+                rolling=baseline is not None and baseline.how == "last",
+                decisions=tuple(decided),
+                notes=notes,
             )
 
         return self._database.read(read)
@@ -234,6 +257,73 @@ class Store:
             lambda connection: baselines.name_results(connection, name, ids, self._interned)
         )
         self._interned.update(numbers)
+
+    def settings_like(self, board: str, model: str, method: str, pattern: str | None) -> str:
+        """Return the key of the measurement settings that results have.
+
+        Args:
+            board: Board type.
+            model: File name of the model.
+            method: Method that ran.
+            pattern: ``fnmatch`` pattern for the text of the settings, such as ``*--stream*``; None
+                for those of the newest result.
+
+        Raises:
+            NotComparableError: No result has such settings.
+            UsageError: Results have several such settings.
+        """
+        scope = Selection(board, model=model, method=method)
+        used = self._database.read(lambda connection: reading.settings_used(connection, scope))
+        if pattern is None:
+            return settings_key(used[-1]) if used else UNRECORDED
+        texts = {describe_settings(settings): settings for settings in used}
+        found = [text for text in texts if text == pattern or fnmatchcase(text, pattern)]
+        known = f"known settings: {'; '.join(texts)}"
+        if not found:
+            raise NotComparableError(f"no result was measured with {pattern!r}", hint=known)
+        if len(found) > 1:
+            raise UsageError(f"{pattern!r} matches {len(found)} settings", hint=known)
+        return settings_key(texts[found[0]])
+
+    def record_decisions(
+        self, board: str, model: str, method: str, settings: str, made: Sequence[Decision]
+    ) -> None:
+        """Record decisions about changes of series of a board, model, method and settings.
+
+        Earlier decisions about the same series stay recorded, but no longer count.
+        """
+        scope = Selection(board, model=model, method=method, settings=settings)
+        numbers = self._database.write(
+            lambda connection: triage.add_decisions(connection, scope, made, self._interned)
+        )
+        self._interned.update(numbers)
+
+    def decisions(self, selection: Selection = Selection()) -> list[Decision]:  # noqa: B008 - frozen
+        """Return the decisions about series, in the order in which they were made.
+
+        Args:
+            selection: Board, unit, model, method and settings of the series.
+        """
+        return self._database.read(lambda connection: triage.decisions(connection, selection))
+
+    def record_verdict(self, own_id: str, verdict: VerdictRecord) -> bool:
+        """Record a verdict that was given after a result was added.
+
+        Returns:
+            Whether it differs from the recorded one; False if there is no such result.
+
+        Raises:
+            UsageError: The store is not writable.
+            InfrastructureError: The store is locked, full or unreachable.
+        """
+        found = self.results(Selection(ids=[own_id]))
+        if not found or (changed := with_verdict(found[0], verdict)) == found[0]:
+            return False
+        numbers = self._database.write(
+            lambda connection: writing.replace_verdict(connection, changed, self._interned)
+        )
+        self._interned.update(numbers)
+        return True
 
     def baselines(self) -> list[NamedBaseline]:
         """Return the named baselines."""
@@ -322,6 +412,7 @@ class Store:
             "metrics": METRIC,
             "names": NAME,
             "baselines": BASELINE,
+            "decisions": DECISION,
         }
 
         def read(connection: Connection) -> StoreInfo:
@@ -332,6 +423,12 @@ class Store:
             return StoreInfo(self.location, version_of(connection) or "", rows)
 
         return self._database.read(read)
+
+
+def _others(used: Sequence[MeasurementSettings | None]) -> tuple[str, ...]:
+    """Return a note if results have several measurement settings."""
+    texts = "; ".join(map(describe_settings, used))
+    return (f"results have {len(used)} measurement settings: {texts}",) if len(used) > 1 else ()
 
 
 def _check_choice(what: str, given: str, choices: Sequence[str]) -> None:

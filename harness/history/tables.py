@@ -5,8 +5,8 @@ Both are looked up by a digest, because a name may be longer than an index key. 
 (``harness.export.values``), because they may hold characters that no database stores. The columns
 of ``result`` have the meaning of the fields of ``StoredResult`` that they are read into.
 
-Migrations use SQLAlchemy alone: a migration tool would keep a second copy of every table definition
-for the only version there is so far, and the version of a store is one row.
+Migrations use SQLAlchemy alone: a migration tool would keep a second copy of every table
+definition, and the version of a store is one row.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    false,
     inspect,
     select,
     text,
@@ -134,6 +135,10 @@ RESULT: Final = Table(
     _count("lost_damaged"),
     _count("indistinct"),
     Column("sound", Boolean, nullable=False),
+    # Added in v0002. SQLite only adds columns that have a default.
+    Column("complete", Boolean, nullable=False, server_default=false()),
+    # JSON of the measurement settings; NULL for results whose settings were not recorded.
+    _name("settings_id", nullable=True),
     Index("result_by_board", "board_id", "model_id", "method_id", "started_us", "own_id"),
     Index("result_by_time", "started_us", "own_id"),
 )
@@ -216,11 +221,65 @@ MEMBER: Final = Table(
     sqlite_with_rowid=False,
 )
 
+DECISION: Final = Table(
+    "decision",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    _name("board_id"),
+    _name("unit_id"),
+    _name("model_id"),
+    _name("method_id"),
+    _name("settings_id", nullable=True),
+    Column("metric_id", Integer, ForeignKey("metric.id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("since_utc", Text, nullable=False),
+    Column("at_utc", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("made_utc", Text, nullable=False),
+    Column("until", Text),
+    Index("decision_by_board", "board_id", "model_id", "method_id"),
+)
+"""The decisions of people about changes, in the order in which they were made.
 
-VERSION: Final = "v0001"
+Rows are only ever added: the newest one of a series counts.
+"""
+
+
+def _add_settings_and_decisions(connection: Connection) -> None:
+    """Migrate v0001 to v0002: settings, decisions, and which results are complete."""
+    connection.execute(
+        text("ALTER TABLE result ADD COLUMN complete BOOLEAN DEFAULT FALSE NOT NULL")
+    )
+    connection.execute(
+        text("ALTER TABLE result ADD COLUMN settings_id INTEGER REFERENCES name (id)")
+    )
+    connection.execute(
+        text(
+            """
+            UPDATE result SET complete = TRUE
+            WHERE failure_id IN (SELECT id FROM name WHERE text = '')
+              AND lost_events = 0 AND lost_blocks = 0 AND lost_chunks = 0
+              AND lost_records = 0 AND lost_damaged = 0
+              AND runs_completed >= 1 AND runs_completed >= runs_requested
+              AND (EXISTS (SELECT 1 FROM operator_time WHERE result_id = result.id)
+                   OR EXISTS (SELECT 1 FROM number WHERE result_id = result.id))
+              AND NOT EXISTS (
+                SELECT 1 FROM result_code JOIN name ON name.id = result_code.code_id
+                WHERE result_code.result_id = result.id AND result_code.failed > 0
+                  AND name.text LIKE 'I%')
+            """
+        )
+    )
+    DECISION.create(connection)
+
+
+VERSION: Final = "v0002"
 """The version of ``harness.history.tables``."""
 
-MIGRATIONS: Final[dict[str, tuple[str, Callable[[Connection], None]]]] = {}
+MIGRATIONS: Final[dict[str, tuple[str, Callable[[Connection], None]]]] = {
+    "v0001": ("v0002", _add_settings_and_decisions),
+}
 """By the version that it starts from: the version that a migration leads to, and its function."""
 
 VERSION_TABLE: Final = Table(

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, delete, insert, update
 
 from harness.analyze.statistics import Summary
 from harness.check.history.measure import HistoryNumbers
@@ -60,11 +60,37 @@ def add(
     return numbers
 
 
+def replace_verdict(connection: Connection, entry: StoredResult, interned: Interned) -> Interned:
+    """Replace the verdict of a result that the store has by that of ``entry``.
+
+    Returns:
+        The numbers of its names, valid once the transaction is committed.
+    """
+    numbers = interned.intern(connection, [entry.budget, *entry.failed, *entry.warned], ())
+    found = find(connection, entry.provenance.id)
+    if found is None:
+        return numbers
+    changes = {
+        "passed": entry.passed,
+        "budget_id": numbers.names[entry.budget],
+        "complete": entry.complete,
+        "sound": entry.sound,
+    }
+    connection.execute(update(RESULT).where(RESULT.c.id == found.number).values(changes))
+    connection.execute(delete(CODE).where(CODE.c.result_id == found.number))
+    codes = [{"result_id": found.number} | row for row in _codes(entry, numbers.names)]
+    if codes:
+        connection.execute(insert(CODE), codes)
+    return numbers
+
+
 def _texts(entry: StoredResult) -> Iterator[str]:
     provenance = entry.provenance
     yield from (provenance.board, provenance.unit, provenance.model, provenance.model_sha256)
     yield from (provenance.method, provenance.build_id, provenance.tool_version)
     yield from (provenance.commit, provenance.session)
+    if provenance.settings is not None:
+        yield provenance.settings.key
     yield from (entry.budget, entry.failure, *entry.failed, *entry.warned)
     for clock in entry.clocks:
         yield from (clock.clock, clock.reference, clock.unknown, _epochs(clock.epochs))
@@ -72,6 +98,7 @@ def _texts(entry: StoredResult) -> Iterator[str]:
 
 def _result(entry: StoredResult, names: Mapping[str, int]) -> dict[str, Any]:
     provenance, link = entry.provenance, entry.link
+    settings = provenance.settings
     return {
         "own_id": provenance.id,
         "started_utc": provenance.started_utc,
@@ -100,7 +127,9 @@ def _result(entry: StoredResult, names: Mapping[str, int]) -> dict[str, Any]:
         "link_goodput": link.goodput,
         **{f"lost_{kind}": count for kind, count in asdict(entry.losses).items()},
         "indistinct": entry.indistinct,
+        "complete": entry.complete,
         "sound": entry.sound,
+        "settings_id": names[settings.key] if settings is not None else None,
     }
 
 

@@ -7,12 +7,15 @@ better than any number of nightly runs does (``docs/verdicts.md``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from harness.check.budget import load_budget
+from harness.check.history.checks import history_checks
 from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history
 from harness.check.history.comparison import Compared, HistoryComparison
 from harness.check.history.measure import numbers_of, ticks_of
@@ -23,11 +26,12 @@ from harness.errors import HarnessError
 from harness.formatting import printable
 from harness.history.entries import provenance_of
 from harness.records.nightly import ArmComparison, Changed, StepOutcome
-from harness.records.result import Result
+from harness.records.result import Result, VerdictRecord
 from harness.records.trace import Losses
 from harness.runs.add_results import read_subject
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
+from harness.runs.evaluation import save_verdict
 
 _MOST: Final = 50
 """Largest number of changed metrics recorded for a comparison."""
@@ -41,6 +45,8 @@ class _ArmResults:
 
     measured: tuple[Measured, ...]
     limits: HistoryLimits
+    verdicts: Mapping[Path, tuple[str, VerdictRecord]] = field(default_factory=dict)
+    """Ids and verdicts of the results by their run directories."""
 
 
 def compare_arms(
@@ -77,15 +83,17 @@ def compare_arms(
         if baseline is not None:
             for label in variants:
                 names = (board, model, str(baseline.baseline), label)
-                yield _arm_comparison(
-                    names, _compare_with_baseline(results[label], baseline, tonight)
-                )
+                compared = _compare_with_baseline(results[label], baseline, tonight)
+                if compared is not None:
+                    _store_verdicts(results[label], baseline, compared)
+                yield _arm_comparison(names, compared)
 
 
 def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResults:
     """Load the measurements of the runs that completed and lost no events."""
     limits: HistoryLimits | None = None
     measured = []
+    verdicts: dict[Path, tuple[str, VerdictRecord]] = {}
     for outcome in outcomes:
         run = RunDirectory(directory / outcome.attempts[-1].directory)
         try:
@@ -98,8 +106,10 @@ def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResul
         limits = limits or _limits(result)
         numbers = numbers_of(subject, limits)
         measured.append(Measured(provenance_of(result), numbers, ticks_of(subject)))
+        if result.verdict is not None:
+            verdicts[run.path] = (result.id, result.verdict)
     measured.sort(key=lambda item: item.provenance.started_utc)
-    return _ArmResults(tuple(measured), limits or DEFAULT_LIMITS)
+    return _ArmResults(tuple(measured), limits or DEFAULT_LIMITS, verdicts)
 
 
 def _lossy(losses: Losses) -> bool:
@@ -143,6 +153,22 @@ def _compare_with_baseline(
     return compare_with_history(history, arm.measured, arm.limits) if history.baseline else None
 
 
+def _store_verdicts(arm: _ArmResults, baseline: HistoryRef, comparison: HistoryComparison) -> None:
+    """Record a failed comparison with the results of the arm in the history.
+
+    Each of them passed when it was added. Without this they would become the baseline of later
+    nights, in which the regression would disappear.
+    """
+    checks = [*history_checks(comparison)]
+    if not any(check.failed for check in checks):
+        return
+    with baseline.open() as store:
+        for directory, (own_id, verdict) in arm.verdicts.items():
+            whole = replace(verdict, passed=False, checks=(*verdict.checks, *checks))
+            save_verdict(directory, whole)
+            store.record_verdict(own_id, whole)
+
+
 def _arm_comparison(
     names: tuple[str, str, str, str], comparison: HistoryComparison | None
 ) -> ArmComparison:
@@ -151,10 +177,7 @@ def _arm_comparison(
         summary = "nothing to compare: an arm has no sound result"
         passed = True
     else:
-        passed = not any(number.judgement == "regression" for number in comparison.numbers)
-        passed = passed and not any(
-            common.judgement in ("regression", "scattered") for common in comparison.common
-        )
+        passed = not any(check.failed for check in history_checks(comparison))
         summary = _summarize(comparison)
     numbers = comparison.numbers if comparison else ()
     changed = [number for number in numbers if number.judgement not in _UNCHANGED]
@@ -204,6 +227,9 @@ def _summarize(comparison: HistoryComparison) -> str:
     found += [f"{counts[kind]} {kind}" for kind in ("appeared", "vanished") if counts[kind]]
     if counts["too little"]:
         found.append(f"too few samples of {counts['too little']}")
+    undecided = sum(any(step.undecided for step in number.steps) for number in comparison.numbers)
+    if undecided:
+        found.append(f"{undecided} steps that nobody accepted")
     text = f"{', '.join(found) or 'nothing changed'} among {total} metrics"
     worst = comparison.numbers[0] if comparison.numbers else None
     if worst is not None and worst.judgement == "regression":

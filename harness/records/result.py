@@ -19,12 +19,13 @@ import msgspec
 from harness import __version__
 from harness.errors import DamagedError, FormatError, Owner, UsageError
 from harness.records.clock_domain import Ping
+from harness.records.measurement import MeasurementSettings
 from harness.records.verdict import Check
 
 
-def now_utc() -> str:
-    """Return the current time, ISO 8601, UTC, in seconds."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def now_utc(timespec: str = "seconds") -> str:
+    """Return the current time, ISO 8601, UTC, as precise as ``timespec`` of ``isoformat``."""
+    return datetime.now(UTC).isoformat(timespec=timespec)
 
 
 def moment(when: str) -> datetime:
@@ -275,10 +276,11 @@ class Result(_ResultRecord, frozen=True):
     the run set the device's clock to zero, ``clock_quality`` is the accuracy of event times.
     ``time_scales`` are the tick rates of delegates' events, by pattern (docs/clocks.md). ``id``
     identifies the result. ``unit`` is the physical board, ``commit`` the tested commit, ``session``
-    a label for results recorded together. ``image`` is the firmware size, known only for runs that
-    built the firmware. ``emulated_time``: the device's clocks count an emulator's steps, not real
-    time. ``console_left_out`` is the number of bytes omitted from console.log, which
-    has head and tail of the board's console text.
+    a label for results recorded together. ``settings`` are how it was measured, null in results of
+    older versions and of ``etharness pull``. ``image`` is the firmware size, known only for runs
+    that built the firmware. ``emulated_time``: the device's clocks count an emulator's steps, not
+    real time. ``console_left_out`` is the number of bytes omitted from console.log, which has head
+    and tail of the board's console text.
     ``files`` are the files of the run directory by name, null until the run has ended and in
     results of older versions. ``digest`` is the SHA-256 of this document without it
     (``digest_of``), "" if ``files`` is null.
@@ -297,6 +299,7 @@ class Result(_ResultRecord, frozen=True):
     runs_completed: int
     seed: int
     exit_code: Annotated[int, msgspec.Meta(ge=0, le=255)]
+    settings: MeasurementSettings | None = None
     target: TargetRecord | None = None
     image: FirmwareSize | None = None
     model: Model | None = None

@@ -16,7 +16,7 @@ from harness.analyze.planned_memory import PlannedPool
 from harness.analyze.postmortem import PostmortemDocument
 from harness.analyze.statistics import Summary, operator_statistics
 from harness.analyze.symbols import EventSymbols
-from harness.check.history.samples import History
+from harness.check.history.samples import Decision, History
 from harness.check.history.stored import Added, NamedBaseline, StoredResult, StoreInfo
 from harness.config.board import Board
 from harness.export.formats import Exported
@@ -134,6 +134,7 @@ SCHEMAS: dict[str, Any] = {
     "lab-health": list[Health],
     "history-add": list[Added],
     "history-baseline": list[NamedBaseline],
+    "history-decision": list[Decision],
     "history-export": TableDocument,
     "history-info": StoreInfo,
     "history-list": list[StoredResult],

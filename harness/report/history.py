@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from harness.check.history.samples import History, Metric, Provenance, Sample, Series
+from harness.check.history.checks import subject_of_metric
+from harness.check.history.decisions import series_of
+from harness.check.history.samples import (
+    Decision,
+    History,
+    Metric,
+    Provenance,
+    Sample,
+    Series,
+)
 from harness.check.history.stored import Added, NamedBaseline, StoredResult
 from harness.formatting import DisplayUnit, metric_unit, printable, time_unit
+from harness.records.measurement import DEFAULT_TEXT, describe_settings
 from harness.records.result import encode
 from harness.records.trace import OPERATOR_CALL
 from harness.report.terminal import show_line, show_table
@@ -59,6 +69,11 @@ def baselines_document(baselines: Sequence[NamedBaseline]) -> bytes:
     return _document(baselines)
 
 
+def decisions_document(decisions: Sequence[Decision]) -> bytes:
+    """Return the JSON of decisions about changes."""
+    return _document(decisions)
+
+
 def pruned_document(removed: int, left: int, *, dry_run: bool) -> bytes:
     """Return the removed results as JSON."""
     return encode(PrunedDocument(removed, left, dry_run))
@@ -73,7 +88,8 @@ def print_added(
     console: Console, found: Sequence[Added], place: str, *, detailed: bool = False
 ) -> None:
     """Print how many directories were added, and those refused or incomplete; all if detailed."""
-    words = {"added": "added", "there": "there already", "refused": "REFUSED"}
+    words = {"added": "added", "there": "there already"}
+    words |= {"updated": "verdict updated", "refused": "REFUSED"}
     for item in found:
         if detailed or item.reason:
             because = f": {item.reason}" if item.reason else ""
@@ -114,6 +130,14 @@ def print_baselines(console: Console, baselines: Sequence[NamedBaseline]) -> Non
         show_line(console, "no baseline has a name")
 
 
+def print_decisions(console: Console, decisions: Sequence[Decision]) -> None:
+    """Print a line per decision."""
+    for item in decisions:
+        subject = f"{subject_of_metric(item.metric)} on {item.unit}"
+        text = f"{item.made_utc}: {subject}, level since {item.since_utc}: {item.describe()}"
+        show_line(console, printable(text))
+
+
 def print_history(
     console: Console, history: History, pattern: str, *, detailed: bool = False
 ) -> None:
@@ -129,14 +153,21 @@ def print_history(
         show_line(console, f"nothing that was measured has a name like {pattern!r}")
         return
     first = history.results[0]
-    show_line(console, f"{first.model} {first.method} on {first.board}")
+    settings = describe_settings(first.settings)
+    special = first.settings is not None and settings != DEFAULT_TEXT
+    measured = f", {settings}" if special else ""
+    show_line(console, f"{first.model} {first.method} on {first.board}{measured}")
     if len(shown) == 1:
         _print_series(console, history, shown[0])
     else:
         _print_overview(console, shown)
+    metrics = {series_of(item.metric) for item in shown}
+    print_decisions(console, [item for item in history.decisions if item.metric in metrics])
     if history.baseline:
         names = f"{len(history.baseline)} of {len(history.results)} results"
         show_line(console, f"baseline: {history.description}, {names}")
+    for note in history.notes:
+        show_line(console, note)
 
 
 def outcome(entry: StoredResult) -> str:
@@ -160,7 +191,7 @@ def sparkline(values: Sequence[float]) -> str:
 def _print_series(console: Console, history: History, series: Series) -> None:
     unit = _unit([series])
     values = [sample.value for sample in series.samples]
-    baseline = set(history.baseline)
+    baseline, failed = set(history.baseline), set(history.failed)
     rows = []
     before: float | None = None
     for place, sample in zip(series.results, series.samples, strict=True):
@@ -170,7 +201,7 @@ def _print_series(console: Console, history: History, series: Series) -> None:
                 unit.text(sample.value),
                 _change(before, sample.value),
                 *_spread(sample, unit),
-                "baseline" if place in baseline else "",
+                "baseline" if place in baseline else "failed" if place in failed else "",
             ]
         )
         before = sample.value
@@ -233,7 +264,7 @@ def _origin(provenance: Provenance) -> list[str]:
 
 def _when(provenance: Provenance) -> list[str]:
     commit, dirty, _ = provenance.commit.partition("-dirty")
-    started = provenance.started_utc.removesuffix("+00:00")
+    started, _, _ = provenance.started_utc.removesuffix("+00:00").partition(".")
     return [started, provenance.unit, commit[:_COMMIT] + dirty]
 
 

@@ -13,7 +13,7 @@ from harness.files import display_path
 from harness.history import open_store
 from harness.records.result import Result, microseconds
 from harness.runs.directory import RESULT, RunDirectory
-from harness.runs.evaluation import EvaluatedRun, subject_of
+from harness.runs.evaluation import EvaluatedRun, later_verdict, subject_of
 from harness.runs.source import load_source, on_scales
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def run_directories(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def add_directory(store: Store, path: Path) -> Added:
-    """Add the result of a run directory, with its trace if it has one.
+    """Add the result of a run directory, with its trace if it has one and its latest verdict.
+
+    Of a result that the store has already, a verdict that was given later is recorded.
 
     Raises:
         UsageError: The store is not writable.
@@ -47,14 +49,19 @@ def add_directory(store: Store, path: Path) -> Added:
         microseconds(result.started_utc)  # raises if the time is invalid
     except (UsageError, OSError) as error:
         return Added(display_path(path), "refused", "", str(error))
+    try:
+        verdict = later_verdict(run)
+    except (UsageError, OSError) as error:
+        return Added(display_path(path), "refused", result.id, str(error))
     if store.has(result.id, finished=not result.unfinished):  # without reading the trace again
-        return Added(display_path(path), "there", result.id)
+        changed = verdict is not None and store.record_verdict(result.id, verdict)
+        return Added(display_path(path), "updated" if changed else "there", result.id)
     try:
         subject, note = read_subject(run, result)
     except (UsageError, OSError) as error:
         return Added(display_path(path), "refused", result.id, str(error))
     try:
-        added = store.add(result, subject)
+        added = store.add(result, subject, verdict)
     except FormatError as error:
         return Added(display_path(path), "refused", result.id, error.message)
     return Added(

@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.analyze.alignment import Steadiness
 from harness.analyze.ticks import durations, without_wraps
-from harness.config.board import Board
+from harness.config.board import Board, SerialTarget
 from harness.decode.device_log import join_debug_buffers, split_chunk
 from harness.decode.dumps import is_device_log
 from harness.decode.ed00 import LeftOut, left_out, write_ed00
@@ -39,11 +39,13 @@ from harness.link.session import Session
 from harness.link.values import TargetInfo
 from harness.link.wire import Region, Status
 from harness.records.clock_domain import Ping
+from harness.records.measurement import MeasurementSettings
 from harness.records.result import (
     DelegateCall,
     InstructionRecord,
     ReferenceRecord,
     TargetRecord,
+    TensorRecord,
     TraceSummary,
     encode,
 )
@@ -64,7 +66,7 @@ from harness.runs.directory import (
 from harness.runs.source import counts_of, read_npy, read_trace
 
 if TYPE_CHECKING:
-    from harness.link.values import TensorInfo
+    from harness.link.values import ModelInfo, TensorInfo
 
 
 _log = logging.getLogger(__name__)
@@ -102,6 +104,32 @@ def describe_target(info: TargetInfo) -> TargetRecord:
         probe_pairs=info.probe_pairs,
         operators=info.operators,
     )
+
+
+def with_firmware(settings: MeasurementSettings, board: Board) -> MeasurementSettings:
+    """Add the runtime and the build of firmware that is built and started here.
+
+    They are not known of a board's own firmware, which may have been flashed by another version.
+    """
+    build = None if isinstance(board.target, SerialTarget) else board.build
+    if build is None:
+        return settings
+    runtime = "executorch" if build.executorch else "etharness"
+    return msgspec.structs.replace(settings, runtime=runtime, build=build.preset)
+
+
+def with_inputs(
+    settings: MeasurementSettings | None, info: ModelInfo, inputs: Sequence[TensorRecord]
+) -> MeasurementSettings | None:
+    """Add the sizes of dynamic inputs, which decide how much is computed."""
+    if settings is None:
+        return None
+    sizes = [
+        f"{index}: {'x'.join(map(str, given.sizes))}"
+        for index, (given, tensor) in enumerate(zip(inputs, info.inputs, strict=True))
+        if tensor.dynamic
+    ]
+    return msgspec.structs.replace(settings, inputs=", ".join(sizes))
 
 
 def dtype_of(scalar_type: int) -> np.dtype[Any]:

@@ -10,6 +10,7 @@ outputs/N.npy    outputs of the last execution
 reference/N.npy  expected outputs, if given
 console.log      the board's console output; head and tail if it is long
 history.json     the history that the run was compared with, if any
+check.json       the verdict of the latest check against a history after the run, if any
 flash.json       record of flashing, if the run flashed the board (schema/flash.schema.json);
                  flash.log is the output of the tool, head and tail
 postmortem.json  postmortem of a crash during the run; postmortem.bin is its raw form, and
@@ -60,12 +61,13 @@ ETDUMP = "trace.etdp"
 DEBUG_BUFFER = "debug_buffer.bin"
 CONSOLE = "console.log"
 HISTORY = "history.json"
+CHECK = "check.json"
 POSTMORTEM = "postmortem.json"
 POSTMORTEM_IMAGE = "postmortem.bin"
 EARLIER_POSTMORTEM = "earlier_postmortem.json"
 EARLIER_POSTMORTEM_IMAGE = "earlier_postmortem.bin"
 _FILES = (
-    *(RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE, HISTORY, POSTMORTEM),
+    *(RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE, HISTORY, CHECK, POSTMORTEM),
     *(POSTMORTEM_IMAGE, EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE, FLASH, FLASH_LOG),
 )
 
@@ -75,7 +77,7 @@ _TENSORS = ("inputs", "outputs", "reference")
 _UNRECORDED: Final = (RESULT, FLASH, FLASH_LOG)
 """Files that a result does not record: itself, and files that a later flash replaces."""
 
-_LOADED: Final = (LOG, ETDUMP, DEBUG_BUFFER, HISTORY, POSTMORTEM, POSTMORTEM_IMAGE)
+_LOADED: Final = (LOG, ETDUMP, DEBUG_BUFFER, HISTORY, CHECK, POSTMORTEM, POSTMORTEM_IMAGE)
 """Files that are read if they exist, so one that the result does not record is an error."""
 
 

@@ -36,11 +36,12 @@ from harness.errors import (
 from harness.files import display_path, read_tail
 from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
-from harness.records.result import Failure, Result, VerdictRecord, moment
+from harness.records.result import Failure, Result, VerdictRecord, encode, moment
 from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import (
+    CHECK,
     CONSOLE,
     POSTMORTEM,
     RunDirectory,
@@ -207,7 +208,7 @@ def with_verdict(
         rules = load_budget(rules, subject.board, subject.model, subject.unit)
     if history is None and directory is not None:
         history = load_history(directory)
-    comparison = None
+    comparison, source = None, history
     if history is not None:
         if result is None:
             raise UsageError(
@@ -220,13 +221,19 @@ def with_verdict(
                 save_history(directory, history)
         comparison = compare_with(history, subject, result, rules)
     verdict = evaluate(subject, rules, comparison)
-    return replace(
+    evaluated = replace(
         run,
         verdict=Verdict(tuple(map(with_printable_text, verdict.checks))),
         history=history,
         comparison=comparison,
         budget=file,
     )
+    if isinstance(source, HistoryRef) and result is not None and result.files is not None:
+        # A check after the run. The run itself records its verdict with its result.
+        if directory is not None:
+            save_verdict(directory, verdict_record(evaluated))
+        source.record(result.id, verdict_record(evaluated))
+    return evaluated
 
 
 def compare_with(
@@ -347,6 +354,28 @@ def verdict_record(run: EvaluatedRun) -> VerdictRecord:
     """Return the verdict as a result records it."""
     verdict = run.verdict
     return VerdictRecord(passed=verdict.passed, budget=run.budget, checks=verdict.checks)
+
+
+def save_verdict(directory: Path, verdict: VerdictRecord) -> None:
+    """Save a verdict that was given after the run, for the history."""
+    RunDirectory(directory).write_late(CHECK, encode(verdict))
+
+
+def later_verdict(run: RunDirectory) -> VerdictRecord | None:
+    """Return the latest verdict that was given after the run; None if there is none.
+
+    Raises:
+        DamagedError: The file of the check is damaged.
+        FormatError: It is not a verdict.
+    """
+    file = run.path / CHECK
+    if not file.is_file():
+        return None
+    run.load_result()
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=VerdictRecord)
+    except msgspec.DecodeError as error:
+        raise FormatError(f"{file}: invalid verdict: {error}") from error
 
 
 def subject_of(

@@ -13,6 +13,7 @@ from harness.errors import UsageError, did_you_mean
 from harness.lab.flash_plan import HowToFlash
 from harness.link.values import PROFILES, VALUES, WHEN_FULL, RunOptions
 from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
+from harness.records.measurement import MeasurementSettings
 from harness.runs.baseline import HistoryRef
 from harness.target.ports import describe
 from harness.target.process_group import run_program
@@ -108,6 +109,21 @@ class RunRequest:
         return RunOptions(
             self.trace_limit, self.values, self.profile, self.when_full, stream=self.stream
         )
+
+    @property
+    def settings(self) -> MeasurementSettings:
+        """The options that change what is measured; the firmware's are not known here."""
+        return MeasurementSettings(
+            values=_word("values", self.values),
+            profile=_word("profile", self.profile),
+            when_full=_word("when_full", self.when_full),
+            stream=self.stream,
+            trace_limit=self.trace_limit,
+        )
+
+
+def _word(option: str, choice: object) -> str:
+    return next(word for word, known in _WORDS[option].items() if known == choice)
 
 
 def current_commit(path: Path) -> str:

@@ -68,6 +68,8 @@ from harness.runs.device_data import (
     steadiness_of,
     to_bytes,
     with_declared_clock,
+    with_firmware,
+    with_inputs,
 )
 from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
 from harness.runs.evaluation import EvaluatedRun, evaluate_run, verdict_record, with_evidence
@@ -197,7 +199,7 @@ class _Run:
         self.result = Result(
             id=own_id,
             tool_version=__version__,
-            started_utc=now_utc(),
+            started_utc=now_utc("milliseconds"),
             duration_s=0.0,
             board=board.name,
             port=request.port_name,
@@ -209,6 +211,7 @@ class _Run:
             seed=request.seed,
             emulated_time=board.emulated_time,
             time_scales=time_scales,
+            settings=with_firmware(request.settings, board),
             exit_code=InfrastructureError.exit_code,
             failure=unfinished,
         )
@@ -371,6 +374,7 @@ class _Run:
             session.set_input(index, to_bytes(array, tensor), sizes=sizes)
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
             inputs.append(TensorRecord(tensor.scalar_type, array.shape, array.nbytes, file))
+        self._update(settings=with_inputs(self.result.settings, info, inputs))
         method = read_method(self.model, self.request.method)
         self._update(
             model=Model(

@@ -16,18 +16,21 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec.structs import replace
 
 from harness.analyze.compare import EXECUTIONS
 from harness.check.history.baseline import BaselineRef
 from harness.check.history.measure import TIME_STATISTICS, measure
-from harness.check.history.samples import History, Series
+from harness.check.history.samples import Decision, History, Metric, Series
 from harness.errors import FormatError, NotComparableError, UsageError
 from harness.history import open_store
 from harness.history.entries import Selection, entry_of, provenance_of
 from harness.history.history_json import decode_history, encode_history
 from harness.history.store import Store
 from harness.records.clock_domain import ClockDomain
-from harness.records.result import microseconds
+from harness.records.measurement import UNRECORDED, MeasurementSettings, settings_key
+from harness.records.result import VerdictRecord, microseconds
+from harness.records.verdict import Check
 from tests.support.postgresql import Server
 from tests.support.results import Made, made, unmet
 from tests.support.traces import EventSpec, RunSpec, trace_of
@@ -47,6 +50,10 @@ REFS = st.one_of(
     st.integers(1, 4).map(lambda count: BaselineRef("last", str(count))),
     st.none(),
 )
+SETTINGS = st.sampled_from(
+    [None, None, MeasurementSettings(), MeasurementSettings("outputs", build="\0\u00e9")]
+)
+CHECKS = st.sampled_from([(), (), (unmet(),), (unmet("I11"),)])
 CLOCKS = st.sampled_from([ClockDomain("c", None, 64), ClockDomain("c", 10**9, 64)])  # type: ignore[arg-type]
 
 
@@ -74,7 +81,32 @@ def subjects(draw: Any) -> Made:
         unit=draw(NAMES),
         commit=draw(COMMITS),
         started_utc=draw(TIMES),
-        checks=draw(st.sampled_from([(), (unmet(),)])),
+        checks=draw(CHECKS),
+        settings=draw(SETTINGS),
+    )
+
+
+DECIDED = (Selection(), Selection(board="native", settings=UNRECORDED))
+METRICS = st.builds(
+    Metric,
+    *(st.sampled_from(["operator", "allocator"]), NAMES, st.just(""), st.just("ns"), NAMES),
+    delegate_str=st.none() | NAMES,
+)
+
+
+@st.composite
+def decisions(draw: Any) -> Decision:
+    """A decision by anybody, for any reason."""
+    return Decision(
+        kind=draw(st.sampled_from(["accepted", "ignored", "reopened"])),
+        unit=draw(NAMES),
+        metric=draw(METRICS),
+        since_utc=draw(TIMES),
+        at_utc=draw(TIMES),
+        reason=draw(NAMES),
+        who=draw(NAMES),
+        made_utc=draw(TIMES),
+        until=draw(st.sampled_from([None, "2027-01-01"])),
     )
 
 
@@ -87,6 +119,8 @@ class HistoryMachine(RuleBasedStateMachine):
         self.stores: list[Store] = []
         self.model: dict[str, Made] = {}
         self.named: set[str] | None = None
+        self.decided: list[tuple[str, str, Decision]] = []
+        self.decided_before = [0, 0]
 
     @initialize(items=st.lists(subjects(), min_size=3, max_size=8))
     def begin(self, items: list[Made]) -> None:
@@ -94,6 +128,8 @@ class HistoryMachine(RuleBasedStateMachine):
         for store in self.stores:
             store.remove(Selection(), also_named=True)
             store.remove_baseline("v1")
+        # Decisions stay; there may be some of the example before.
+        self.decided_before = [len(self.stores[0].decisions(chosen)) for chosen in DECIDED]
         for item in items:
             self.add_one(item)
 
@@ -137,6 +173,24 @@ class HistoryMachine(RuleBasedStateMachine):
         if self.named is not None:
             self.named -= ids
 
+    @rule(own_id=IDS, checks=st.sampled_from([(), (unmet(),), (unmet("H01"), unmet())]))
+    def give_verdict(self, own_id: str, checks: tuple[Check, ...]) -> None:
+        item = self.model.get(own_id)
+        if item is not None and not complete(item):
+            return
+        verdict = VerdictRecord(not checks, "b.toml", checks)
+        changes = item is not None and item.result.verdict != verdict
+        assert [store.record_verdict(own_id, verdict) for store in self.stores] == [changes] * 2
+        if item is not None:
+            self.model[own_id] = Made(replace(item.result, verdict=verdict), item.subject)
+
+    @rule(decision=decisions(), board=BOARDS, settings=SETTINGS)
+    def decide(self, decision: Decision, board: str, settings: MeasurementSettings | None) -> None:
+        key = settings_key(settings)
+        for store in self.stores:
+            store.record_decisions(board, "kws", "forward", key, [decision])
+        self.decided.append((board, key, decision))
+
     @rule(ids=st.sets(IDS, max_size=3))
     def name(self, ids: set[str]) -> None:
         possible = ids and ids <= set(self.model)
@@ -169,6 +223,7 @@ class HistoryMachine(RuleBasedStateMachine):
         unsound=st.booleans(),
         window=st.integers(0, 3),
         without=st.sets(IDS, max_size=1),
+        settings=st.none() | SETTINGS.map(settings_key),
     )
     def ask(self, board: str, model: str, **asked: Any) -> None:
         statistics, executions = asked["statistics"], asked["executions"]
@@ -177,13 +232,14 @@ class HistoryMachine(RuleBasedStateMachine):
             for item in self.ordered()
             if (item.result.board, item.subject.model) == (board, model)
             and item.result.id not in asked["without"]
+            and asked["settings"] in (None, settings_key(item.result.settings))
         ]
         held = None if asked["ref"] is None else self.held(asked["ref"], scope, asked["unsound"])
         asked["baseline"] = asked.pop("ref")
         found = [self.asked(store, held, board, model, asked) for store in self.stores]
         if held in ([], "several"):
             return
-        shown = [item for item in scope if asked["unsound"] or sound(item)]
+        shown = [item for item in scope if asked["unsound"] or complete(item)]
         shown = shown[len(shown) - min(asked["window"], len(shown)) :]
         ids = {item.result.id for item in (*shown, *(held or ()))}
         results = [item for item in scope if item.result.id in ids]
@@ -203,6 +259,7 @@ class HistoryMachine(RuleBasedStateMachine):
         }
         assert there == expected
         assert len(one.series) == len(there)
+        assert [*one.failed] == [at for at, item in enumerate(results) if not sound(item)]
         baseline = [item.result.id for item in held or ()]
         assert [one.results[place].id for place in one.baseline] == baseline
 
@@ -218,9 +275,9 @@ class HistoryMachine(RuleBasedStateMachine):
         """What a baseline means; ``several`` for several commits."""
         if ref.how == "name":
             return [item for item in scope if item.result.id in (self.named or ())]
-        scope = [item for item in scope if unsound or sound(item)]
         if ref.how == "last":
-            return scope[-int(ref.what) :]
+            return [item for item in scope if unsound or sound(item)][-int(ref.what) :]
+        scope = [item for item in scope if unsound or complete(item)]
         dirty = ref.what.endswith("-dirty")
         of_commit = [
             item
@@ -246,12 +303,25 @@ class HistoryMachine(RuleBasedStateMachine):
                 store.results(Selection(board="native", newest=2))
                 == [entry for entry in expected if entry.provenance.board == "native"][-2:]
             )
+            everything, of_board = (
+                store.decisions(chosen)[before:]
+                for chosen, before in zip(DECIDED, self.decided_before, strict=True)
+            )
+            assert everything == [decision for *_, decision in self.decided]
+            assert of_board == [
+                decision for board, key, decision in self.decided if (board, key) == ("native", "")
+            ]
             found = store.baseline_results("v1")
             assert found == (None if self.named is None else sorted(self.named))
 
 
+def complete(item: Made) -> bool:
+    verdict = item.result.verdict
+    return verdict is not None and not any(check.code == "I11" for check in verdict.checks)
+
+
 def sound(item: Made) -> bool:
-    return item.result.exit_code == 0
+    return complete(item) and item.result.verdict is not None and item.result.verdict.passed
 
 
 def test_both_databases_are_what_a_dictionary_is(postgresql: Server, tmp_path: Path) -> None:
@@ -261,9 +331,15 @@ def test_both_databases_are_what_a_dictionary_is(postgresql: Server, tmp_path: P
     )
 
 
-@given(st.lists(subjects(), max_size=3), st.text(st.characters(), max_size=5))
+@given(
+    st.lists(subjects(), max_size=3),
+    st.text(st.characters(), max_size=5),
+    st.lists(decisions(), max_size=2),
+)
 @settings(max_examples=15)
-def test_a_copy_of_a_history_is_the_same(items: list[Made], description: str) -> None:
+def test_a_copy_of_a_history_is_the_same(
+    items: list[Made], description: str, decided: list[Decision]
+) -> None:
     history = History(
         results=tuple(provenance_of(item.result) for item in items),
         series=tuple(
@@ -272,6 +348,10 @@ def test_a_copy_of_a_history_is_the_same(items: list[Made], description: str) ->
             for metric, sample in measure(item.subject).items()
         ),
         description=description,
+        failed=(0,) if items else (),
+        rolling=True,
+        decisions=tuple(decided),
+        notes=(description,),
     )
     assert decode_history(encode_history(history), "history.json") == history
 

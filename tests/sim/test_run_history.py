@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.history import open_store
+from harness.records.measurement import MeasurementSettings
+from harness.runs.directory import RunDirectory
 from tests.conftest import MODELS, CommandResult
 
 pytestmark = pytest.mark.sim
@@ -29,14 +32,59 @@ def test_a_run_adds_its_result(tmp_path: Path, etharness: Etharness) -> None:
     assert failed.code == 2
     with open_store(str(url), create=False) as store:
         entries = {Path(entry.budget).name or entry.failure: entry for entry in store.results()}
-        [origin] = store.history("native", "small_int8.pte", "forward").results
+        found = store.history("native", "small_int8.pte", "forward")
+    [origin, failed_limit] = found.results
     assert set(entries) == {"default.toml", "strict.toml", "FormatError"}
     assert entries["default.toml"].provenance == origin
+    assert entries["strict.toml"].provenance == failed_limit
+    assert (found.baseline, found.failed) == ((0,), (1,)), "in the series, but no baseline"
     assert entries["strict.toml"].failed == {"B01": 1}
     assert not entries["FormatError"].sound
     assert (entries["default.toml"].link.goodput or 0) > 1000
     again = etharness("history", "add", tmp_path, "--history", url)
     assert again.out.splitlines()[-1].endswith(": 3 there already")
+
+
+def test_a_run_with_other_settings_is_not_comparable(tmp_path: Path, etharness: Etharness) -> None:
+    url = tmp_path / "h.sqlite"
+    kept = ("--history", url, "--commit", "c0de01")
+    for number in range(3):
+        assert etharness(*RUN, "-o", tmp_path / f"plain{number}", *kept).code == 0
+    logged = (*RUN, "-o", tmp_path / "logged", "--values", "intermediate", *kept[:2])
+    code, _, err = etharness(*logged, "--baseline", "commit:c0de01")
+    assert code == 3
+    assert (
+        "not comparable: baseline commit:c0de01 was measured with --values none, "
+        "this run with --values intermediate"
+    ) in err
+    first = etharness(*logged, "--baseline", "last:20")
+    assert first.code == 0
+    assert "H01" not in first.out
+    with open_store(str(url), create=False) as store:
+        settings = {entry.provenance.id: entry.provenance.settings for entry in store.results()}
+    recorded = RunDirectory(tmp_path / "plain0").read_result()
+    assert settings[recorded.id] == recorded.settings
+    assert recorded.settings == MeasurementSettings(runtime="etharness", build="native")
+    again = etharness("check", tmp_path / "logged")
+    assert again.code == 0
+    assert "H06 history: the baseline has enough data: not comparable: earlier results" in (
+        etharness("check", tmp_path / "logged", "-v").out
+    )
+
+
+def test_the_sizes_of_dynamic_inputs_are_settings(tmp_path: Path, etharness: Etharness) -> None:
+    sizes = []
+    for rows in (2, 5):
+        files = [tmp_path / "rows.npy", tmp_path / "index.npy"]
+        np.save(files[0], np.zeros((rows, 6), np.float32))
+        np.save(files[1], np.zeros(rows, np.int64))
+        inputs = [argument for file in files for argument in ("--input", file)]
+        out = tmp_path / str(rows)
+        assert etharness(*RUN, "--model", MODELS / "dynamic.pte", *inputs, "-o", out).code == 0
+        settings = RunDirectory(out).read_result().settings
+        assert settings is not None
+        sizes.append(settings.inputs)
+    assert sizes == ["0: 2x6, 1: 2", "0: 5x6, 1: 5"]
 
 
 def test_a_history_that_fails_does_not_lose_the_run(tmp_path: Path, etharness: Etharness) -> None:

@@ -17,12 +17,15 @@ from sqlalchemy import Connection, inspect, text
 from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
 from harness.history import open_store
 from harness.history.database import Database, file_system, parse_url, refuse_network
+from harness.history.entries import Selection, entry_of
 from harness.history.store import Store
 from harness.history.tables import METADATA, MIGRATIONS, VERSION, VERSION_TABLE, ensure_schema
+from harness.records.measurement import UNRECORDED, MeasurementSettings
 from tests.support.postgresql import Server
 from tests.support.results import made
 
 ONE = made("one")
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def database(url: str) -> Database:
@@ -49,17 +52,43 @@ def test_an_older_store_is_migrated_step_by_step_and_keeps_its_results(
 ) -> None:
     with open_store(empty_url) as store:
         store.add(ONE.result, ONE.subject)
-    monkeypatch.setitem(MIGRATIONS, VERSION, ("v0002", lambda _: None))
-    monkeypatch.setitem(MIGRATIONS, "v0002", ("v0003", _add_column))
-    monkeypatch.setattr("harness.history.tables.VERSION", "v0003")
+    monkeypatch.setitem(MIGRATIONS, VERSION, ("v9002", lambda _: None))
+    monkeypatch.setitem(MIGRATIONS, "v9002", ("v9003", _add_column))
+    monkeypatch.setattr("harness.history.tables.VERSION", "v9003")
     for _ in range(2):
         with open_store(empty_url) as store:
             assert [entry.provenance.id for entry in store.results()] == ["one"]
-            assert store.info().version == "v0003"
+            assert store.info().version == "v9003"
     base = database(empty_url)
     with base.reading() as connection:
         assert connection.scalar(text("SELECT added FROM result")) == 7
     base.close()
+
+
+def test_a_store_of_the_first_version_is_migrated(empty_url: str) -> None:
+    """The fixtures are histories of that version, written by it."""
+    base = database(empty_url)
+    kind = "sqlite" if base.is_sqlite else "postgresql"
+    script = (FIXTURES / f"history_v0001_{kind}.sql").read_text()
+    statements = [line for line in script.splitlines() if not line.startswith("--")]
+    base.write(lambda c: [c.exec_driver_sql(statement) for statement in statements])
+    base.close()
+    new = made("new", settings=MeasurementSettings(values="outputs"))
+    with open_store(empty_url, create=False) as store:
+        assert store.info().version == VERSION
+        entries = {entry.provenance.id: entry for entry in store.results()}
+        assert list(entries) == ["good", "red", "wrong", "lossy", "cut", "crashed"]
+        assert [own_id for own_id, entry in entries.items() if entry.complete] == ["good", "red"]
+        assert [own_id for own_id, entry in entries.items() if entry.sound] == ["good"]
+        assert (entries["red"].failed, entries["red"].warned) == ({"H01": 1}, {"B05": 1})
+        assert {entry.provenance.settings for entry in entries.values()} == {None}
+        history = store.history("native", "kws.pte", "forward", settings=UNRECORDED)
+        assert [result.id for result in history.results] == ["good", "red"]
+        assert history.failed == (1,)
+        assert store.baseline_results("v1") == ["good", "red"]
+        assert store.decisions() == []
+        assert store.add(new.result, new.subject)
+        assert store.results(Selection(ids=["new"])) == [entry_of(new.result, new.subject)[0]]
 
 
 def test_a_migration_that_fails_changes_nothing(
@@ -73,8 +102,8 @@ def test_a_migration_that_fails_changes_nothing(
         connection.execute(text("SELECT 1 FROM nowhere"))
 
     with monkeypatch.context() as newer:
-        newer.setitem(MIGRATIONS, VERSION, ("v0002", fail))
-        newer.setattr("harness.history.tables.VERSION", "v0002")
+        newer.setitem(MIGRATIONS, VERSION, ("v9002", fail))
+        newer.setattr("harness.history.tables.VERSION", "v9002")
         with pytest.raises(HarnessError, match="nowhere"):
             open_store(empty_url)
     with open_store(empty_url) as store:

@@ -125,7 +125,7 @@ def test_nights_that_failed_a_limit_stay_in_the_series(store_url: str) -> None:
             made("crashed", failure=Failure("TargetError", "", ""), exit_code=4),
         ):
             store.add(item.result, item.subject)
-        found = store.history(*KWS, failed=True)
+        found = store.history(*KWS)
     assert {origin.id for origin in found.results} == {"good", "slower", "large"}
     assert [found.results[place].id for place in found.baseline] == ["good"]
 
@@ -137,7 +137,8 @@ def test_a_result_that_history_says_too_little_about_is_sound(store_url: str) ->
         both = made("both", checks=(unmet("H06", severity="error"), unmet("H01")))
         for item in (little, both):
             store.add(item.result, item.subject)
-        assert [origin.id for origin in store.history(*KWS).results] == ["little"]
+        found = store.history(*KWS)
+    assert [found.results[place].id for place in found.baseline] == ["little"]
 
 
 def test_what_was_known_then_is_known_later(store_url: str) -> None:
@@ -187,16 +188,19 @@ def test_what_failed_or_lost_something_is_kept_but_no_baseline(store_url: str) -
         for item in (
             made("good"),
             made("red", checks=(unmet(),)),
+            made("wrong", checks=(unmet("I11"),)),
             made("lossy", trace_with({"a": [1]}, dropped=1)),
             made("cut", runs_completed=1),
             made("crashed", failure=Failure("TargetError", "", ""), exit_code=4),
         ):
             store.add(item.result, item.subject)
         store.add(made("nothing").result)
-        assert len(store.results()) == 6
-        assert [origin.id for origin in store.history(*KWS).results] == ["good"]
+        assert len(store.results()) == 7
+        history = store.history(*KWS)
+        assert [origin.id for origin in history.results] == ["good", "red"], "a series has both"
+        assert (history.baseline, history.failed) == ((0,), (1,))
         everything = store.history(*KWS, unsound=True)
-        assert len(everything.baseline) == 6
+        assert len(everything.baseline) == 7
         store.set_baseline("v1", ["red", "good"])
         named = store.history(*KWS, baseline=parse_baseline("name:v1"))
     assert {named.results[place].id for place in named.baseline} == {"good", "red"}

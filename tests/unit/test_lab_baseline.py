@@ -36,7 +36,7 @@ class FakeStore:
         return []
 
     def history(
-        self, *_: str, statistics: tuple[str, ...], baseline: BaselineRef, **__: object
+        self, *_: str, statistics: tuple[str, ...] = (), baseline: BaselineRef, **__: object
     ) -> History:
         self.asked.append(statistics)
         if not self.kept.results:

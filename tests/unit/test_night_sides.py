@@ -7,21 +7,32 @@ from pathlib import Path
 
 import pytest
 
+from harness.check.history.baseline import BaselineRef
+from harness.history import open_store
+from harness.history.entries import Selection
 from harness.nightly.arms import compare_arms
 from harness.records.nightly import ArmComparison, Attempt, NightlyStep, StepOutcome
+from harness.runs.add_results import add_directory
+from harness.runs.baseline import HistoryRef
 from tests.support.results import made, run_directory, trace_with
 
 REPEATS = 8
 
 
-def night(home: Path, times: Mapping[str, Sequence[int]]) -> list[StepOutcome]:
+def night(home: Path, times: Mapping[str, Sequence[int]], day: int = 0) -> list[StepOutcome]:
     """Runs of variants on one unit, in which an operator took so long, repeat by repeat."""
     outcomes = []
     for variant, durations in times.items():
         for repeat, duration in enumerate(durations, start=1):
             took = {"relu": [duration] * 5}
             own = f"{variant}-{repeat}".encode().hex().rjust(32, "0")[:32]
-            run = made(own, trace_with(took), commit=f"commit-{variant}", session=f"night/{repeat}")
+            run = made(
+                own,
+                trace_with(took),
+                commit=f"commit-{variant}",
+                session=f"night {day}/{repeat}",
+                started_utc=f"2026-11-{1 + day:02}T00:{repeat:02}:00+00:00",
+            )
             place = f"runs/{variant}/{repeat}"
             run_directory(home / place, run, took)
             attempt = Attempt(number=1, directory=place, started_utc="", outcome="pass", result=own)
@@ -85,3 +96,27 @@ def test_a_side_without_any_whole_run_is_said(tmp_path: Path) -> None:
 def test_one_variant_alone_is_held_against_nothing(tmp_path: Path) -> None:
     outcomes = night(tmp_path, {"old": BEFORE})
     assert [*compare_arms(tmp_path, outcomes, ["old"], None, [])] == []
+
+
+def test_nights_that_regressed_do_not_become_the_baseline(tmp_path: Path) -> None:
+    """Every run of a night passes by itself; that the night failed is added to its results."""
+    store = HistoryRef(str(tmp_path / "h.sqlite"), BaselineRef("last", "20"))
+    passed = []
+    for number in range(9):
+        slow = 2_000 if number >= 3 else 0
+        home = tmp_path / f"night{number}"
+        outcomes = night(home, {f"v{number}": [time + slow for time in BEFORE]}, day=number)
+        tonight = [outcome.attempts[0] for outcome in outcomes]
+        with open_store(store.url) as opened:
+            for attempt in tonight:
+                assert add_directory(opened, home / attempt.directory).state == "added"
+        ids = [attempt.result for attempt in tonight]
+        sides = [*compare_arms(home, outcomes, [f"v{number}"], store, ids)]
+        passed.append(sides[0].passed)
+        with open_store(store.url) as opened:
+            for attempt in tonight:
+                assert add_directory(opened, home / attempt.directory).state == "there"
+            found = opened.results(Selection(ids=ids))
+        assert {entry.sound for entry in found} == {not slow}
+        assert {"H01" in entry.failed for entry in found} == {bool(slow)}
+    assert passed == [True] * 3 + [False] * 6

@@ -12,10 +12,12 @@ from harness.check.history.comparison import (
     HistoryComparison,
     Interval,
     Judgement,
+    MetricStep,
     Mode,
 )
-from harness.check.history.samples import Metric
+from harness.check.history.samples import Decision, Metric
 from harness.check.limits.times import subject_of_operator
+from harness.records.check_codes import Severity
 from harness.records.verdict import Check, check
 
 _NAMED: Final = 5
@@ -53,6 +55,7 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
                 reason=f"0 regressions beyond {bounds}{noticed}",
             )
     for number in numbers:
+        yield from _ignored_check(number, several)
         yield from _step_checks(number, comparison, several)
         yield from _mode_check(number, several)
     yield from _modes_within_check(numbers)
@@ -168,6 +171,8 @@ def _reason(number: Compared, comparison: HistoryComparison) -> str:
         parts.append(corrected)
     if number.reason:
         parts.append(number.reason)
+    if number.decision is not None:
+        parts.append(_decision_text(number.decision, holds=number.decision_holds))
     parts += [
         f"unit {other.unit} {'confirms it' if other.confirms else 'does not confirm it'}"
         + ("" if other.change is None else f" ({_size(other.change, level, scale, unit, None)})")
@@ -188,21 +193,56 @@ def _size(change: Interval, level: float, scale: float, unit: str, confidence: f
     return f"{text} ({confidence:.0%} interval {bounds})"
 
 
+def _decision_text(decision: Decision, *, holds: bool) -> str:
+    text = f"the level since {decision.since_utc} is {decision.describe()}"
+    if holds or decision.kind == "reopened":
+        return text
+    return f"{text}, which has expired"
+
+
+def _ignored_check(number: Compared, several: bool) -> Iterator[Check]:
+    """Yield a note for a change that is ignored, so that it is not forgotten."""
+    decision = number.decision
+    if decision is None or decision.kind != "ignored" or not number.decision_holds:
+        return
+    if number.judgement == "regression":
+        return
+    scale, unit = scale_of(number.metric)
+    yield check(
+        "H01" if number.metric.kind == "operator" else "H02",
+        severity="note",
+        rule="no ignored change",
+        subject=_subject(number, several),
+        measured=None if number.current is None else number.current / scale,
+        unit=unit,
+        passed=False,
+        reason=_decision_text(decision, holds=True),
+    )
+
+
 def _step_checks(number: Compared, comparison: HistoryComparison, several: bool) -> Iterator[Check]:
     scale, unit = scale_of(number.metric)
     for step in number.steps:
         size = _size(step.size, step.before, scale, unit, comparison.limits.confidence)
+        more = "; the baseline contains it, and nobody accepted it" if step.undecided else ""
         commits = f"({step.last_good or 'unknown'}, {step.first_bad or 'unknown'}]"
         yield check(
             "H03",
-            severity="note" if step.size.value < 0 else None,
+            severity=_step_severity(step),
             rule="no step",
             subject=_subject(number, several),
             measured=(step.before + step.size.value) / scale,
             unit=unit,
             passed=False,
-            reason=f"{size} in commits {commits}, since {step.first_bad_utc}",
+            reason=f"{size} in commits {commits}, since {step.first_bad_utc}{more}",
         )
+
+
+def _step_severity(step: MetricStep) -> Severity | None:
+    """Return the severity of a step; None for that of its code."""
+    if step.undecided:
+        return "error"
+    return "note" if step.size.value < 0 else None
 
 
 def _mode_check(number: Compared, several: bool) -> Iterator[Check]:
@@ -262,12 +302,15 @@ def _summary_check(
         )
 
 
-def _subject(number: Compared, several: bool) -> str:
-    metric = number.metric
+def subject_of_metric(metric: Metric) -> str:
+    """Return an operator, allocator or size as checks name it."""
     if metric.kind == "operator":
-        text = subject_of_operator(metric)
-    else:
-        text = ", ".join([metric.name or "(no name)", *filter(None, [metric.statistic])])
+        return subject_of_operator(metric)
+    return ", ".join([metric.name or "(no name)", *filter(None, [metric.statistic])])
+
+
+def _subject(number: Compared, several: bool) -> str:
+    text = subject_of_metric(number.metric)
     return f"{text}, unit {number.board_unit}" if several else text
 
 

@@ -37,8 +37,7 @@ class CommonFactors:
 
     def without(self, samples: MetricHistory) -> MetricHistory:
         """Return the values of an operator without the common factor."""
-        earlier, now = (self._divided(side) for side in (samples.earlier, samples.now))
-        return MetricHistory(earlier, samples.baseline, now)
+        return samples.changed(self._divided)
 
     def _divided(self, points: Points) -> Points:
         return points.with_values(points.values / self.factors[points.results])
@@ -68,7 +67,7 @@ def common_factors(found: Mapping[Metric, MetricHistory], results: int) -> Commo
         level = _level(samples.baseline_points.values)
         if level <= 0:
             continue
-        for side in (samples.earlier, samples.now):
+        for side in (samples.whole_series, samples.now):
             row[side.results] = side.values / level
     enough = np.count_nonzero(~np.isnan(ratios), axis=0) >= POOLED
     factors = np.ones(results)

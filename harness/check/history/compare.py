@@ -27,6 +27,7 @@ from harness.check.history.comparison import (
     HistoryComparison,
     Judgement,
 )
+from harness.check.history.decisions import with_decisions
 from harness.check.history.group_sessions import MetricHistory, UnitHistory, group_by_unit
 from harness.check.history.modes import find_modes
 from harness.check.history.samples import Floats, History, Measured, Metric
@@ -83,7 +84,7 @@ def compare_with_history(
         numbers = [_with_modes_within(number, durations) for number in numbers]
     seen = [n.detectable for n in numbers if n.metric.kind == "operator" and n.change is not None]
     known = [np.inf if share is None else share for share in seen]
-    return HistoryComparison(
+    found = HistoryComparison(
         description=history.description,
         limits=limits,
         commit=candidates[0].provenance.commit if candidates else "",
@@ -93,8 +94,9 @@ def compare_with_history(
         detectable_median=_finite(float(np.median(known))) if known else None,
         detectable_worst=_finite(max(known)) if known else None,
         required=history.required,
-        notes=tuple(notes),
+        notes=(*history.notes, *notes),
     )
+    return with_decisions(found, history, [item.provenance for item in candidates])
 
 
 def _finite(share: float) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -174,8 +175,8 @@ def _prepare(
         whole = raw if factors is None else factors.without(raw)
         modes[metric] = modes_of(whole.earlier)
         shares[metric] = _mode_shares(whole, modes[metric])
-        earlier, now = (without_modes(side, modes[metric]) for side in (whole.earlier, whole.now))
-        samples[metric] = MetricHistory(earlier, whole.baseline, now)
+        samples[metric] = whole.changed(partial(without_modes, modes=modes[metric]))
+        earlier = samples[metric].earlier
         of_clock = _ROUNDING * unit.tick(metric)
         noise = session_noise(earlier, limits.min_results, of_clock)
         if noise is not None:

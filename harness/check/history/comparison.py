@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from harness.check.history.samples import Metric
+from harness.check.history.samples import Decision, Metric
 from harness.check.history.settings import HistoryLimits
 
 Judgement = Literal[
@@ -83,6 +83,7 @@ class MetricStep(msgspec.Struct, frozen=True, kw_only=True):
         size: Difference of the levels.
         before: Level before the step.
         p: P-value of a step of this size anywhere in the series.
+        undecided: The baseline has results after this increase, and nobody accepted it.
     """
 
     last_good: str
@@ -92,6 +93,7 @@ class MetricStep(msgspec.Struct, frozen=True, kw_only=True):
     size: Interval
     before: float
     p: float
+    undecided: bool = False
 
 
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +140,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
             operator by the better of its statistics. None if unknown.
         common: Change of all operators, as a share, that the levels are corrected for.
         reason: Explanation of the judgement.
+        decision: What a person decided about a change of the metric; None for no decision.
+        decision_holds: Whether the level of the decision is the baseline.
     """
 
     metric: Metric
@@ -164,6 +168,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     detectable: float | None = None
     common: float = 0.0
     reason: str = ""
+    decision: Decision | None = None
+    decision_holds: bool = False
 
 
 class CommonChange(msgspec.Struct, frozen=True, kw_only=True):

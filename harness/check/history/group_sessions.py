@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from harness.check.history.decisions import decisions_for, series_of, used_results
 from harness.check.history.samples import (
+    Decision,
     History,
     Ints,
     Measured,
@@ -17,8 +19,8 @@ from harness.check.history.samples import (
     Provenance,
     Sample,
     numbered,
-    occasion_of,
     origin_of,
+    repeat_key,
     session_of,
 )
 from harness.errors import UsageError
@@ -29,14 +31,17 @@ class MetricHistory:
     """The values of a metric on one unit.
 
     Attributes:
-        earlier: Values in earlier results, oldest first.
+        earlier: Values in earlier results that show the noise, oldest first. Those before an
+            accepted change are moved to its level.
         baseline: True for the earlier results in the baseline, shape (n,).
         now: Values in the candidate results.
+        series: Values in all earlier results, also of nights that failed; None for ``earlier``.
     """
 
     earlier: Points
     baseline: np.ndarray
     now: Points
+    series: Points | None = None
 
     @cached_property
     def baseline_points(self) -> Points:
@@ -45,8 +50,18 @@ class MetricHistory:
 
     @property
     def all(self) -> Points:
-        """The earlier values, then the current ones."""
-        return self.earlier.followed_by(self.now)
+        """The values of the whole series, then the current ones."""
+        return self.whole_series.followed_by(self.now)
+
+    @property
+    def whole_series(self) -> Points:
+        """The values in all earlier results."""
+        return self.earlier if self.series is None else self.series
+
+    def changed(self, change: Callable[[Points], Points]) -> MetricHistory:
+        """Return the values after ``change``, for the same results."""
+        series = None if self.series is None else change(self.series)
+        return MetricHistory(change(self.earlier), self.baseline, change(self.now), series)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +78,7 @@ class UnitHistory:
     _series: Mapping[Metric, tuple[tuple[int, ...], tuple[Sample, ...]]]
     _baseline: frozenset[int]
     _measured: tuple[Measured, ...]
+    _history: History
 
     @cached_property
     def results(self) -> tuple[Provenance, ...]:
@@ -106,7 +122,26 @@ class UnitHistory:
             if metric in item.samples
         ]
         baseline = np.array([place in self._baseline for place, _ in here], bool)
-        return MetricHistory(self._points(here), baseline, self._points(now))
+        points = self._points(here)
+        used = used_results(
+            self._decisions.get(series_of(metric)) if unit == self.unit else None,
+            self._measured[0].provenance,
+            [self.earlier[place] for place, _ in here],
+            points.values,
+            np.array([place in self._failed for place, _ in here], bool),
+            baseline,
+            rolling=self._history.rolling,
+        )
+        earlier = points.with_values(points.values + used.shift).where(used.noise)
+        return MetricHistory(earlier, used.baseline[used.noise], self._points(now), points)
+
+    @cached_property
+    def _failed(self) -> frozenset[int]:
+        return frozenset(self._history.failed)
+
+    @cached_property
+    def _decisions(self) -> dict[Metric, Decision]:
+        return decisions_for(self._history.decisions, self._measured[0].provenance)
 
     def _points(self, found: Sequence[tuple[int, float]]) -> Points:
         places = np.array([place for place, _ in found], np.int64)
@@ -172,7 +207,7 @@ def group_by_unit(
         UsageError: The candidates are of several commits.
     """
     ids = {item.provenance.id for item in candidates}
-    keys = {_repeat_key(item.provenance) for item in candidates}
+    keys = {repeat_key(item.provenance) for item in candidates}
     origins = {origin_of(item.provenance) for item in candidates}
     if len(origins) > 1:
         commits = ", ".join(sorted({item.provenance.commit or "unknown" for item in candidates}))
@@ -186,7 +221,7 @@ def group_by_unit(
     for index, result in enumerate(history.results):
         if result.id in ids:
             continue
-        if index not in baseline and _repeat_key(result) in keys:
+        if index not in baseline and repeat_key(result) in keys:
             repeats.append(index)
         elif index not in baseline and origin_of(result) in origins and result.unit not in units:
             witnesses.append(index)
@@ -203,6 +238,7 @@ def group_by_unit(
                 series,
                 frozenset(baseline),
                 tuple(item for item in results if item.provenance.unit == unit),
+                history,
             )
             for unit in dict.fromkeys(item.provenance.unit for item in results)
         ]
@@ -211,10 +247,6 @@ def group_by_unit(
         by_unit([*candidates, *_measured(history, repeats)]),
         by_unit(_measured(history, witnesses)),
     )
-
-
-def _repeat_key(result: Provenance) -> tuple[str, str, str]:
-    return result.unit, origin_of(result), occasion_of(result)
 
 
 def _only(

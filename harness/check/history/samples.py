@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+
+from harness.records.measurement import MeasurementSettings
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -38,6 +41,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
         tool_version: Version of this package.
         commit: Tested commit; empty if unknown.
         session: Label for results recorded together, such as in one nightly run.
+        settings: How it was measured; None if that was not recorded.
     """
 
     id: str
@@ -51,6 +55,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     tool_version: str
     commit: str
     session: str
+    settings: MeasurementSettings | None = None
 
 
 class Metric(msgspec.Struct, frozen=True):
@@ -81,6 +86,46 @@ class Metric(msgspec.Struct, frozen=True):
     delegate_int: int = -1
     delegate_str: str | None = None
     clock: str = ""
+
+
+DecisionKind = Literal["accepted", "ignored", "reopened"]
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """A person's decision about a change of one series.
+
+    Attributes:
+        kind: ``accepted``, ``ignored`` or ``reopened``.
+        unit: Unit (physical board) of the series.
+        metric: The series; for an operator without a statistic, as it is about all of them.
+        since_utc: Start of the first result at the new level.
+        at_utc: Start of the newest result when it was decided; what failed until then is covered.
+        reason: Why.
+        who: Who decided.
+        made_utc: When.
+        until: Last day on which it holds, ISO 8601; None without end.
+    """
+
+    kind: DecisionKind
+    unit: str
+    metric: Metric
+    since_utc: str
+    at_utc: str
+    reason: str
+    who: str
+    made_utc: str
+    until: str | None = None
+
+    def holds_on(self, day: date) -> bool:
+        """Return whether the new level counts as the baseline on this day."""
+        expired = self.until is not None and date.fromisoformat(self.until) < day
+        return self.kind != "reopened" and not expired
+
+    def describe(self) -> str:
+        """Return kind, end, author and reason as text."""
+        until = f" until {self.until}" if self.until is not None else ""
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.kind}{until} by {self.who or 'unknown'}{why}"
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -120,6 +165,10 @@ class History(msgspec.Struct, frozen=True):
         baseline: Indices into ``results`` of the baseline, ascending. The other results show noise
             and trends.
         description: Selection of the baseline, for reports: ``the last 20``, ``name v1.2``.
+        failed: Indices into ``results`` of those whose verdict failed, ascending.
+        rolling: Whether the baseline is the newest results, and so changes from night to night.
+        decisions: Decisions about changes of these series, in the order in which they were made.
+        notes: What was left out of the history, and why.
         required: The baseline was asked for, and is no default.
     """
 
@@ -128,6 +177,10 @@ class History(msgspec.Struct, frozen=True):
     baseline: tuple[int, ...] = ()
     description: str = ""
     required: bool = False
+    failed: tuple[int, ...] = ()
+    rolling: bool = False
+    decisions: tuple[Decision, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -240,3 +293,8 @@ def origin_of(result: Provenance) -> str:
     if result.commit and not result.commit.endswith("-dirty"):
         return result.commit
     return f"{result.commit} {result.build_id} {result.model_sha256}"
+
+
+def repeat_key(result: Provenance) -> tuple[str, str, str]:
+    """Return what repeats of one measurement share: the unit, the tested version, the occasion."""
+    return result.unit, origin_of(result), occasion_of(result)

@@ -48,8 +48,10 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
         clocks: Accuracy of each clock.
         losses: Losses of the log.
         indistinct: Numbers left out because others have the same metric.
-        sound: The run passed, all executions completed, and no event is missing; only sound results
-            can be part of a baseline.
+        complete: All executions completed, no event is missing and no invariant failed, so that its
+            numbers are part of a series, whatever its verdict.
+        sound: It is complete and passed; only sound results become part of a baseline by
+            themselves.
     """
 
     provenance: Provenance
@@ -67,6 +69,7 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     clocks: tuple[ClockQuality, ...]
     losses: Losses
     indistinct: int
+    complete: bool
     sound: bool
 
 
@@ -119,12 +122,13 @@ class Added(msgspec.Struct, frozen=True):
 
     Attributes:
         path: The directory.
-        state: ``added``; ``there``: already in the store; ``refused``.
+        state: ``added``; ``there``: already in the store; ``updated``: likewise, and a verdict
+            given later was recorded; ``refused``.
         id: Id of the result; "" if unknown.
         reason: Why it was refused, or a warning about an added result.
     """
 
     path: str
-    state: Literal["added", "there", "refused"]
+    state: Literal["added", "there", "updated", "refused"]
     id: str = ""
     reason: str = ""

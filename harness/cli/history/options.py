@@ -30,6 +30,14 @@ history_option = panel(
 """``--history``, passed as the text ``url``, or None for the default history."""
 
 
+settings_option = option(
+    "--settings",
+    metavar="PATTERN",
+    help="Measurement settings of the results, such as '*--values intermediate*'.  [default: "
+    "those of the newest result]",
+)
+
+
 def opened(url: str | None, *, create: bool = False) -> Store:
     """Open a history, the default one if ``url`` is None; create it only with ``create``."""
     from harness.history import default_history, open_store

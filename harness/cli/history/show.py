@@ -9,7 +9,7 @@ import click
 from harness.analyze.compare import EXECUTIONS, Executions
 from harness.check.history.measure import TIME_STATISTICS
 from harness.cli.completers import complete_boards, complete_models, complete_units
-from harness.cli.history.options import history_option, opened
+from harness.cli.history.options import history_option, opened, settings_option
 from harness.cli.options import SELECTION, PanelCommand, baseline_of, option, output_options, panel
 from harness.cli.output import OutputOptions
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     option(
         "--unit", metavar="UNIT", shell_complete=complete_units, help="Only results of this unit."
     ),
+    settings_option,
     option("--before", metavar="TIME", help="Only runs started before this time."),
     option(
         "--last",
@@ -47,7 +48,12 @@ if TYPE_CHECKING:
         type=click.IntRange(1),
         help="Only the newest N results.",
     ),
-    option("--all", "unsound", is_flag=True, help="Include results that failed or lost events."),
+    option(
+        "--all",
+        "unsound",
+        is_flag=True,
+        help="Include results that crashed, were cut off or lost events.",
+    ),
 )
 @panel(
     "View",
@@ -81,6 +87,7 @@ def command(
     model: str | None,
     method: str | None,
     unit: str | None,
+    settings: str | None,
     statistic: str,
     executions: Executions,
     window: int,
@@ -93,11 +100,14 @@ def command(
     """Show how times and sizes changed.
 
     PATTERN selects operators, allocators and sizes by name, such as 'native_call_*' or log_bytes.
-    A single match is shown result by result; of several, the change of each is shown.
+    A single match is shown result by result; of several, the change of each is shown. Decisions
+    about changes follow. Results with other measurement settings are a series of their own.
     """
     with opened(url) as store:
+        tested = store.only_tested(board, model, method)
         found = store.history(
-            *store.only_tested(board, model, method),
+            *tested,
+            settings=store.settings_like(*tested, settings),
             unit=unit,
             statistics=[statistic],
             executions=executions,
