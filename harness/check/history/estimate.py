@@ -27,6 +27,7 @@ from harness.check.history.noise import (
     MEDIAN_VARIANCE,
     SessionNoise,
     distributions,
+    moderated,
     robust_deviation,
 )
 from harness.check.history.samples import Floats, Points, medians_by
@@ -36,9 +37,6 @@ TRIMMED: Final = 0.25
 
 _KEPT: Final = 10
 """Values that trimming leaves at least: of fewer, the error of the mean would not be known."""
-
-_PRIOR: Final = 4.0
-"""Degrees of freedom that the errors of all operators count like in the error of each."""
 
 _MIN_FREEDOM: Final = 4
 """Degrees of freedom needed to estimate the spread within sessions."""
@@ -160,26 +158,14 @@ def _designs(
     typical: float,
 ) -> Iterator[Estimate]:
     if (pairs := paired(baseline, now, least, rounding)) is not None:
-        yield _moderated(pairs, typical)
+        others = typical * abs(pairs.baseline)
+        yield replace(pairs, error=moderated(pairs.error, pairs.freedom, others))
     elif len(common := np.intersect1d(baseline.sessions, now.sessions)):
         sides = [side.where(np.isin(side.sessions, common)) for side in (baseline, now)]
         if sum(map(len, sides)) - len(common) - 1 >= _MIN_FREEDOM:
             yield _within(sides[0], sides[1], rounding)
     if noise is not None:
         yield between(baseline, now, noise)
-
-
-def _moderated(pairs: Estimate, typical: float) -> Estimate:
-    """Return the estimate with an error that agrees with those of other operators.
-
-    A few differences may agree by chance, so the error of others counts like ``_PRIOR`` degrees of
-    freedom (Smyth 2004). They are not added, because operators differ.
-    """
-    if not typical:
-        return pairs
-    others = typical * abs(pairs.baseline)
-    squares = _PRIOR * others**2 + pairs.freedom * pairs.error**2
-    return replace(pairs, error=float(np.sqrt(squares / (_PRIOR + pairs.freedom))))
 
 
 def paired(baseline: Points, now: Points, least: int, rounding: float) -> Estimate | None:

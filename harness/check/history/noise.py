@@ -51,6 +51,9 @@ REACH: Final = 3
 _FIRST: Final = 4
 """Sessions needed before a session; the first ones are compared with those after them, too."""
 
+_PRIOR: Final = 4.0
+"""Degrees of freedom that the spreads of all operators count like in the spread of each."""
+
 _MAX_CORRELATION: Final = 0.98
 
 _SLACK: Final = 0.5
@@ -188,12 +191,29 @@ def pooled(noises: Sequence[SessionNoise], rounding: Sequence[float]) -> list[Se
         here = scatter[noise.results]
         spreads.append(_spread(noise.residuals / here, smallest))
         shocks.append(_standardized(noise.deviations / here, smallest))
+    typical = float(np.median(spreads))
+    spreads = [
+        moderated(spread, len(noise.residuals), typical)
+        for noise, spread in zip(noises, spreads, strict=True)
+    ]
     correlation = float(np.median([noise.correlation for noise in noises]))
     together = np.concatenate(shocks)
     return [
         _with_tail(replace(noise, spread=spread), together, correlation)
         for noise, spread in zip(noises, spreads, strict=True)
     ]
+
+
+def moderated(spread: float, freedom: float, typical: float) -> float:
+    """Return the spread of an operator, raised towards the typical one of all operators.
+
+    A few values may agree by chance, so with fewer than ``_WINDOW`` the typical spread counts like
+    ``_PRIOR`` degrees of freedom (Smyth 2004). These are not added, because operators differ.
+    """
+    if freedom >= _WINDOW:
+        return spread
+    squares = (_PRIOR * typical**2 + freedom * spread**2) / (_PRIOR + freedom)
+    return max(spread, float(np.sqrt(squares)))
 
 
 def scatters(noises: Sequence[SessionNoise], spreads: Sequence[float]) -> Floats:
