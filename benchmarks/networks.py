@@ -47,7 +47,7 @@ Cortex-M kernels computes (int8), a number is the largest difference from PyTorc
 {FLOAT_TOLERANCE:g}). Otherwise it says what the board refused, in the board's words. QEMU counts a
 nanosecond per instruction, whatever core it simulates: the times compare networks and firmware, not
 boards, and a real board has other ones. A process of this host is as fast as the host, so its
-column has no times.
+column has no times. [Kernels](kernels.md) compares the int8 layers with CMSIS-NN.
 """
 
 

@@ -43,7 +43,7 @@ typedef struct {
     int32_t multiplier;
     int32_t right;
     int32_t half;
-    int32_t negative; /* a mask */
+    int32_t negative;
 } etd_right_shift;
 
 static etd_right_shift right_shift(const etd_side *side) {
@@ -54,7 +54,7 @@ static etd_right_shift right_shift(const etd_side *side) {
 /* As etd_requantize, for |value| < 2^30. */
 static inline int32_t rescale_fast(const etd_right_shift *shift, int32_t value) {
     const int32_t high = etd_multiply_high(value, shift->multiplier);
-    return (high + shift->half + ((high >> 31) & shift->negative)) >> shift->right;
+    return (high + shift->half + (high < 0 ? shift->negative : 0)) >> shift->right;
 }
 
 /* Adds tensors of one layout. No shift may be to the left. The inputs then are below 2^28 at their common

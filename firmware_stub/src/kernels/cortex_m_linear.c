@@ -110,20 +110,23 @@ static void add_four(const etd_linear *linear, const int8_t *x, int32_t first, i
     etd_add_four_rows(w, x, length, linear->input_offset, sums);
 }
 
-/* As multiply_row, four outputs at a time. Uses about 900 bytes of stack. */
+/* Outputs that are finished together; a multiple of four. */
+#define OUTPUT_BLOCK 16
+
+/* As multiply_row, four outputs at a time. Uses about 300 bytes of stack. */
 static void multiply_row_fast(const etd_linear *linear, const int8_t *x, int8_t *y) {
-    int32_t multipliers[ETD_ROW_BLOCK];
-    int32_t shifts[ETD_ROW_BLOCK];
-    int32_t sums[ETD_ROW_BLOCK];
+    int32_t multipliers[OUTPUT_BLOCK];
+    int32_t shifts[OUTPUT_BLOCK];
+    int32_t sums[OUTPUT_BLOCK];
     const etd_output_stage stage = {NULL,        multipliers, shifts, linear->output_offset,
                                     linear->min, linear->max};
     const int32_t outputs = linear->weight->sizes[0];
-    for (int32_t i = 0; i < ETD_ROW_BLOCK && i < outputs; i++) { /* one scale for all */
+    for (int32_t i = 0; i < OUTPUT_BLOCK && i < outputs; i++) { /* one scale for all */
         multipliers[i] = linear->multiplier;
         shifts[i] = linear->shift;
     }
-    for (int32_t first = 0; first < outputs; first += ETD_ROW_BLOCK) {
-        const int32_t count = outputs - first < ETD_ROW_BLOCK ? outputs - first : ETD_ROW_BLOCK;
+    for (int32_t first = 0; first < outputs; first += OUTPUT_BLOCK) {
+        const int32_t count = outputs - first < OUTPUT_BLOCK ? outputs - first : OUTPUT_BLOCK;
         for (int32_t i = 0; i < count; i += 4) {
             add_four(linear, x, first + i, sums + i);
         }

@@ -74,7 +74,7 @@ static inline int32_t etd_multiply_high(int32_t value, int32_t multiplier) {
 static inline int8_t etd_scale_fast(int32_t sum, int32_t multiplier, int32_t shift, int32_t offset,
                                     int32_t min, int32_t max) {
     int32_t high = etd_multiply_high(sum, multiplier);
-    high += high >> 31; /* ties away from zero */
+    high -= high < 0 ? 1 : 0; /* ties away from zero */
     /* All but one bit of the right shift; the offset is added before the last one, with the half. */
     const int32_t twice = (high >> (~shift & 31)) + 2 * offset + 1;
     return (int8_t)etd_clamp(twice >> 1, min, max);
