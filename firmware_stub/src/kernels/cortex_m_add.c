@@ -43,18 +43,19 @@ typedef struct {
     int32_t multiplier;
     int32_t right;
     int32_t half;
-    int32_t negative;
+    uint32_t negative; /* 1, or 0 if nothing is shifted out */
 } etd_right_shift;
 
 static etd_right_shift right_shift(const etd_side *side) {
     const int32_t right = -side->shift;
-    return (etd_right_shift){side->multiplier, right, right > 0 ? 1 << (right - 1) : 0, right > 0 ? -1 : 0};
+    return (etd_right_shift){side->multiplier, right, right > 0 ? 1 << (right - 1) : 0, right > 0 ? 1u : 0u};
 }
 
 /* As etd_requantize, for |value| < 2^30. */
 static inline int32_t rescale_fast(const etd_right_shift *shift, int32_t value) {
     const int32_t high = etd_multiply_high(value, shift->multiplier);
-    return (high + shift->half + (high < 0 ? shift->negative : 0)) >> shift->right;
+    const uint32_t less = ((uint32_t)high >> 31) & shift->negative;
+    return (high + shift->half - (int32_t)less) >> shift->right;
 }
 
 /* Adds tensors of one layout. No shift may be to the left. The inputs then are below 2^28 at their common
