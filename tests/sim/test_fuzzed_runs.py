@@ -19,11 +19,11 @@ import msgspec
 import numpy as np
 import pytest
 
+from harness.analyze.values import tensor_array
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
 from harness.decode.dumps import read_dumps
 from harness.errors import FormatError, HarnessError
-from harness.inspector.values import tensor_array
 from harness.link.wire import DebugLevel
 from harness.records.result import digest_of
 from harness.records.trace import TensorValue
