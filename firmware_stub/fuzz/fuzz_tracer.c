@@ -34,11 +34,18 @@ static const char *const names[] = {NULL, "", "a", "Execute", "native_call_relu.
 
 /* Tensors of a list; each has more dimensions than the previous one. */
 static void tensor_at(const void *context, uint32_t index, etd_logged_tensor *tensor) {
-    static const int32_t dims[CALL_SIZE] = {1, 2, 3, 4, 5, 6, 7, -1};
+    static const int32_t sizes[CALL_SIZE] = {1, 2, 3, 4, 5, 6, 7, -1};
+    static int32_t strides[CALL_SIZE][CALL_SIZE]; /* contiguous, by number of dimensions */
     const uint8_t *input = context;
     uint8_t ndim = (uint8_t)((input[4] + index) % CALL_SIZE);
+    int32_t step = 1;
+    for (uint8_t d = ndim; d-- > 0;) {
+        strides[ndim][d] = step;
+        step *= sizes[d];
+    }
     uint32_t nbytes = input[5] % (CALL_SIZE + 1u);
-    *tensor = (etd_logged_tensor){input[3] % 4 != 0 ? input : NULL, nbytes, dims, dims, ndim, input[3]};
+    const uint8_t *data = input[3] % 4 != 0 ? input : NULL;
+    *tensor = (etd_logged_tensor){data, nbytes, sizes, strides[ndim], ndim, input[3]};
 }
 
 static void log_value(etd_tracer *tracer, const uint8_t input[CALL_SIZE], const char *name) {

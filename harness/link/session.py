@@ -324,16 +324,18 @@ class Session:
 
         A COMMIT without an upload has the device compare the digest of the model in its memory.
         """
-        if self.status().state not in (State.READY, State.DONE):
+        # Not status(), which reports a restart as an error: an upload works after one.
+        found = self._exchange.request(Op.STATUS, b"", messages.parse_status)
+        if found.state not in (State.READY, State.DONE):
             return None
         commit = messages.commit_request(Region.MODEL, 0, hashlib.sha256(data).digest(), method)
         try:
-            found = self._exchange.request(Op.COMMIT, commit, messages.parse_model, backoff=True)
+            held = self._exchange.request(Op.COMMIT, commit, messages.parse_model, backoff=True)
         except DeviceRefusedError as error:
             _log.debug("uploading the model: %s", error.message)
             return None
         _log.info("the device holds the model already")
-        return found
+        return held
 
     def set_input(self, index: int, data: bytes, *, sizes: Sequence[int] = ()) -> None:
         """Stage the bytes of an input tensor for the next executions.

@@ -224,7 +224,7 @@ def test_the_flame_view_is_moved_in_and_zoomed_by_keys(browser: Browser) -> None
     assert browser.run(focused).startswith("native_call_op1.out")
     panel = browser.chrome.find_element(By.CSS_SELECTOR, ".panel")
     assert "3 repeats" in panel.text
-    assert "13.4 % of the block" in panel.text
+    assert "13.4 % of the wall time" in panel.text
     small = browser.run(width)
     assert small == pytest.approx(whole * 2 / 15, rel=0.02)
     browser.press(Keys.ENTER)

@@ -54,6 +54,10 @@ STRICTER = {
     "A value of another type than it states": r"not the stated type|unknown type of value",
     "Another version": r"unsupported ETDump version \d+",
     "More in all vectors, or strings, than the file has bytes": r"(vectors|strings) overlap",
+    "A tensor of an impossible shape": (
+        r"sizes, but \d+ strides|dimensions, more than|negative size|impossibly large"
+        r"|stride below 1|elements overlap"
+    ),
     "A value, an argument or an operator of a program": (
         r"unknown kind of|has no content|has no arguments|index out of range"
         r"|the method has \d+ values|lists a value that|invalid sizes|unknown dynamism"

@@ -95,7 +95,7 @@ class Scratch:
     passes: bool
 
     def verdict(self) -> Verdict:
-        run = evaluate_path(self.run, load_source)
+        run = evaluate_path(self.run, load=load_source)
         assert report_document([run])
         return run.verdict
 
@@ -111,7 +111,7 @@ def scratches(originals: Originals, tmp_path_factory: pytest.TempPathFactory) ->
         copy = Path(shutil.copytree(run, tmp_path_factory.mktemp("scratch") / "run"))
         names = RunDirectory(copy).files()
         files = {name: (copy / name).read_bytes() for name in names}
-        verdict = evaluate_path(copy, load_source).verdict
+        verdict = evaluate_path(copy, load=load_source).verdict
         assert verdict.passed == passes
         found.append(Scratch(copy, files, verdict.checks, passes))
     return found

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import DeviceRefusedError, FormatError
+from harness.errors import DeviceRefusedError, FormatError, TargetError
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
 from tests.conftest import MODELS
-from tests.support.boards import native_board
+from tests.support.boards import native_board, started
 from tests.support.calls import fresh
 from tests.support.fuzzing import FUZZERS, fuzz, replay
 from tests.support.kernels import one_call
@@ -49,8 +49,11 @@ def test_a_sanitized_board_refuses_damaged_models(board: Path) -> None:
         with pytest.raises(FormatError):
             run(board, damaged)
     damaged.write_bytes(whole.replace(b"cortex_m::softmax", b"cortex_m::hardmax"))
-    with pytest.raises(DeviceRefusedError, match=r"cortex_m::hardmax\.out"):
+    with pytest.raises(TargetError, match=r"cortex_m::hardmax\.out"):
         run(board, damaged)
+    # The host refuses that before it uploads; so does the board itself.
+    with started(str(board)) as bench, pytest.raises(DeviceRefusedError, match="hardmax"):
+        bench.session.load_model(damaged.read_bytes())
 
 
 def test_no_kernel_looks_beyond_its_arguments(tmp_path: Path) -> None:

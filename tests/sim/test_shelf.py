@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.support.shelf import Fault, Kind, Shelf, draw, shelf
 pytestmark = pytest.mark.sim
 
 Run = Callable[[str], Result]
+NETWORKS = itertools.cycle(["kws_int8", "kws_f32"])
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +30,16 @@ def units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
 
 @pytest.fixture
 def run(units: Shelf, tmp_path: Path, etharness: Callable[..., CommandResult]) -> Run:
-    """Run a small model on a unit; what the run left says how that went."""
+    """Run a small model on a unit; what the run left says how that went.
+
+    Another one than the unit holds from the run before: each has to be uploaded.
+    """
 
     def call(unit: str) -> Result:
+        model = MODELS / f"{next(NETWORKS)}.pte"
         done = etharness(
             *("run", "--units", units.units_file, "--unit", unit, "--runs", "5"),
-            *("--model", MODELS / "kws_int8.pte", "-o", tmp_path / unit),
+            *("--model", model, "-o", tmp_path / unit),
         )
         result = RunDirectory(tmp_path / unit).read_result()
         assert result.exit_code == done.code, done.err

@@ -180,7 +180,8 @@ class SimulatedUnit:
         assert self._client is not None
         if frame.type == Op.HELLO and frame.body[-4:] != self._greeting:
             self._greeting, self._session = frame.body[-4:], b""
-        elif frame.type == Op.OPEN and frame.body[:1] == bytes((Region.MODEL,)):
+        elif frame.type in (Op.OPEN, Op.COMMIT) and frame.body[:1] == bytes((Region.MODEL,)):
+            # A COMMIT comes first if the firmware may hold the model of an earlier run.
             if self._session != self._greeting:
                 self._session = self._greeting
                 self.sessions += 1
