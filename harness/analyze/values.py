@@ -223,9 +223,9 @@ def _executions(trace: Trace) -> Iterator[list[int]]:
     """Yield the rows with values of each block that has any."""
     logged = np.flatnonzero(trace.kind == Kind.DEBUG)
     for block in trace.blocks:
-        rows = logged[(logged >= block.first) & (logged < block.first + block.count)].tolist()
-        if rows:
-            yield rows
+        first, end = np.searchsorted(logged, (block.first, block.first + block.count))
+        if first < end:
+            yield logged[first:end].tolist()
 
 
 def _tensors(trace: Trace, row: int) -> Iterator[TensorValue]:

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from harness.analyze.operands import Arguments, method_arguments
+from harness.analyze.operands import Argument, Arguments, method_arguments
 from harness.decode.program import Call, Method, Tensor, ValueList
 from harness.errors import FormatError
 from harness.records.scalar_types import STORED_AS
@@ -77,15 +77,13 @@ def method_steps(method: Method) -> list[Step]:
 def constant_bytes(method: Method) -> int:
     """Return the bytes of the constants of a method, such as weights; shared ones count once."""
     constants = [value for value in method.values if isinstance(value, Tensor) and value.constant]
-    distinct = {
-        (tensor.data, tensor.name if not tensor.data else ""): tensor for tensor in constants
-    }
+    distinct = {tensor.data or tensor.name: tensor for tensor in constants}
     return sum(map(tensor_bytes, distinct.values()))
 
 
-def _tensors(arguments: Sequence[object]) -> Iterator[Tensor]:
+def _tensors(arguments: Sequence[Argument]) -> Iterator[Tensor]:
     for argument in arguments:
-        value = getattr(argument, "value", None)
+        value = argument.value
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, ValueList):
@@ -104,12 +102,9 @@ def _macs(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> int:
         return 0
     elements = prod(outputs[0].sizes)
     data, weight = inputs[:2]
-    if name in ("convolution", "quantized_transpose_conv2d"):
-        transposed = name != "convolution" or _is_true(found, 6)
-        if transposed:
-            return prod(data.sizes) * (prod(weight.sizes) // max(data.sizes[1], 1))
-        return elements * (prod(weight.sizes) // max(weight.sizes[0], 1))
-    if name == "quantized_conv2d":
+    if name == "quantized_transpose_conv2d" or (name == "convolution" and _is_true(found, 6)):
+        return prod(data.sizes) * (prod(weight.sizes) // max(data.sizes[1], 1))
+    if name in ("convolution", "quantized_conv2d"):
         return elements * (prod(weight.sizes) // max(weight.sizes[0], 1))
     if name == "quantized_depthwise_conv2d":  # weights are [1, height, width, channels]
         return elements * (prod(weight.sizes) // max(weight.sizes[-1], 1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Final
 
@@ -113,6 +114,7 @@ class Fit:
         return True if known and self.missing_operators is not None else None
 
 
+@cache
 def bundled_operators() -> frozenset[str]:
     """Return the operators of the bundled C kernels, such as ``aten::add.out``."""
     listed = data_directory("firmware_stub") / "src/kernels/operators.def"

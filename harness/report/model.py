@@ -138,21 +138,25 @@ def describe_model(
         fits: For each method, whether it fits each of the boards.
     """
     methods = [
-        MethodDocument(
-            name=method.name,
-            inputs=_texts(method, method.inputs),
-            outputs=_texts(method, method.outputs),
-            instructions=sum(map(len, method.chains)),
-            macs=sum(step.macs or 0 for step in method_steps(method)),
-            constant_bytes=constant_bytes(method),
-            backends=list(method.delegates),
-            operators=_by_operator(method_steps(method)),
-            pools=list(map(_pool, planned_pools(method))),
-            boards=list(map(_fit, boards)),
-        )
-        for method, boards in zip(program.methods, fits, strict=True)
+        _method(method, boards) for method, boards in zip(program.methods, fits, strict=True)
     ]
     return ModelDocument(name, size, methods)
+
+
+def _method(method: Method, boards: Sequence[Fit]) -> MethodDocument:
+    steps = method_steps(method)
+    return MethodDocument(
+        name=method.name,
+        inputs=_texts(method, method.inputs),
+        outputs=_texts(method, method.outputs),
+        instructions=sum(map(len, method.chains)),
+        macs=sum(step.macs or 0 for step in steps),
+        constant_bytes=constant_bytes(method),
+        backends=list(method.delegates),
+        operators=_by_operator(steps),
+        pools=list(map(_pool, planned_pools(method))),
+        boards=list(map(_fit, boards)),
+    )
 
 
 def model_document(model: ModelDocument) -> bytes:

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from harness.check.fit import bundled_operators, missing_operators
 from harness.check.history.comparison import HistoryComparison
 from harness.check.subject import model_name
 from harness.config.board import Board, SerialTarget, load_board
+from harness.decode.program import Method
 from harness.errors import (
     DeviceRefusedError,
     FormatError,
@@ -346,14 +348,18 @@ class _Run:
         _log.info("loaded %s, %d bytes", self.request.model, len(self.model))
         return loaded
 
+    @cached_property
+    def _method(self) -> Method | None:
+        """The method that runs; None if the file cannot be read, which the device reports."""
+        return read_method(self.model, self.request.method)
+
     def _check_operators(self, info: TargetInfo) -> None:
         """Refuse a model with operators that the board lacks, all of them at once.
 
         Firmware with a selection of the bundled kernels, or with ExecuTorch's, checks by itself:
         it reports how many operators it has, not which.
         """
-        available = bundled_operators()
-        method = read_method(self.model, self.request.method)
+        available, method = bundled_operators(), self._method
         executorch = self.board.build is not None and self.board.build.executorch
         if method is None or executorch or info.operators != len(available):
             return
@@ -375,7 +381,6 @@ class _Run:
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
             inputs.append(TensorRecord(tensor.scalar_type, array.shape, array.nbytes, file))
         self._update(settings=with_inputs(self.result.settings, info, inputs))
-        method = read_method(self.model, self.request.method)
         self._update(
             model=Model(
                 file=display_path(self.request.model),
@@ -384,9 +389,9 @@ class _Run:
                 planned_bytes=info.planned_bytes,
                 method_bytes=info.method_bytes,
                 method=self.request.method,
-                delegates=delegate_calls(method),
-                planned=planned_sizes(method),
-                chains=instruction_records(method),
+                delegates=delegate_calls(self._method),
+                planned=planned_sizes(self._method),
+                chains=instruction_records(self._method),
                 inputs=tuple(inputs),
                 outputs=(),
             )
