@@ -11,13 +11,14 @@ EXCEPT ?=
 # The C code counts its executed lines while these run; `make c-coverage` shows them.
 test oracle: export ETHARNESS_NATIVE_PRESET = coverage
 
-.PHONY: help setup demo test test-fast fresh oracle exports labgrid c-coverage lint tidy measure
+.PHONY: help setup demo test test-fast test-property fresh oracle exports labgrid c-coverage lint tidy measure
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
 	@echo "make setup      install what all of these need; with -j side by side"
 	@echo "make test       every test, on simulated boards too"
 	@echo "make test-fast  unit and property tests only"
+	@echo "make test-property  property tests only"
 	@echo "make fresh      'make demo test' as a newcomer's first commands, in a bare Debian of its own; needs root"
 	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
 	@echo "make exports    open what is exported in the tools it is for (installs them)"
@@ -44,9 +45,12 @@ test: setup-test
 test-fast: setup-fast
 	$(PYTHON) -m pytest $(PYTEST_FLAGS) tests/unit tests/property
 
-# CI has no time for all tests twice.
+test-property: setup-fast
+	$(PYTHON) -m pytest $(PYTEST_FLAGS) tests/property
+
+# CI has no time for all tests twice; it leaves the property tests to this.
 fresh:
-	tools/fresh $(if $(CI),demo test-fast,demo test)
+	tools/fresh $(if $(CI),demo test-property,demo test)
 
 oracle: setup-test setup-oracle
 	.venv-oracle/bin/python -m pytest $(PYTEST_FLAGS) tests/oracle
@@ -81,6 +85,7 @@ measure: setup-test setup-oracle
 	.venv-oracle/bin/python -m benchmarks.operators
 	.venv-oracle/bin/python -m benchmarks.decoding
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 $(PYTHON) -m pytest tests/sim/test_default_budgets.py
+	ETHARNESS_EVERY_SEED=1 $(PYTHON) -m pytest tests/sim/test_mutated_runs.py
 	ETHARNESS_FUZZ_CASES=100000 $(PYTHON) -m pytest -s tests/sim/test_fuzzed_runs.py
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 .venv-oracle/bin/python -m pytest \
 		tests/oracle/test_flatbuffers_verifier.py tests/oracle/test_pulled_trace.py tests/oracle/test_zoo.py

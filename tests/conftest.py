@@ -35,6 +35,13 @@ NATIVE_PRESET = os.environ.get("ETHARNESS_NATIVE_PRESET", "native")
 
 
 @pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder of this session that all workers of pytest-xdist share."""
+    base = tmp_path_factory.getbasetemp()
+    return base if worker_id == "master" else base.parent
+
+
+@pytest.fixture(scope="session")
 def etstub() -> ctypes.CDLL:
     """The device's code, built for this host and loaded into this process."""
     source = data_directory("firmware_stub")

@@ -42,13 +42,6 @@ class Installed:
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder of this session that all workers of pytest-xdist share."""
-    base = tmp_path_factory.getbasetemp()
-    return base if worker_id == "master" else base.parent
-
-
-@pytest.fixture(scope="session")
 def wheel(shared: Path) -> Path:
     with FileLock(shared / "wheel.lock"):
         if not (found := [*(shared / "dist").glob("*.whl")]):

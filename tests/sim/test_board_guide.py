@@ -15,7 +15,7 @@ import pytest
 from harness.config.board import board_names, load_board
 from harness.files import data_directory
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
 ROOT = data_directory("firmware_stub").parent
 PAGE = ROOT / "docs/boards.md"

@@ -40,7 +40,7 @@ from tests.support.accidents import damage
 CASES: Final = int(os.environ.get("ETHARNESS_FUZZ_CASES", "400"))
 SEED: Final = 14
 
-pytestmark = [pytest.mark.sim, pytest.mark.timeout(120 + CASES // 10)]
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(120 + CASES // 10)]
 
 VALUES: Final[tuple[Any, ...]] = (
     *(0, -1, 1, 7, 2**31, 2**63 - 1, 2**64, 1e308, -0.5, "", "x", "\udcff"),

@@ -18,7 +18,7 @@ from harness.runs.run import run_model
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import native_board, started
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 EMULATED = "qemu-mps2-an385"
 BOARDS = ["native", EMULATED]
 # QEMU gives the UART of the former one byte at a time, 30 s per MB, and that of this 14.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import pytest
+from filelock import FileLock
 
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
@@ -22,10 +24,11 @@ from harness.runs.source import load_source
 from tests.conftest import FIXTURES, MODELS
 from tests.support.mutations import KINDS, Draft, NotApplicableError
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
 RUNS: Final = 5
-SEEDS: Final = 3
+SEEDS: Final = 3 if "ETHARNESS_EVERY_SEED" in os.environ else 1
+"""Mutations of each kind in each run."""
 
 KINDS_OF_RUNS: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("native", "kws_int8", {}),
@@ -54,12 +57,14 @@ def executorchs() -> Subject:
 
 
 @pytest.fixture(scope="module")
-def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
+def subjects(shared: Path) -> dict[str, Subject]:
     """One sound run of each kind."""
     found = {"executorch": executorchs()}
-    for board, model, options in KINDS_OF_RUNS:
-        folder: Path = tmp_path_factory.mktemp("run")
-        run_model(RunRequest(board, MODELS / f"{model}.pte", RUNS, folder, **options))
+    for number, (board, model, options) in enumerate(KINDS_OF_RUNS):
+        folder = shared / "sound_runs" / str(number)
+        with FileLock(shared / "sound_runs.lock"):
+            if not folder.exists():
+                run_model(RunRequest(board, MODELS / f"{model}.pte", RUNS, folder, **options))
         source = load_source(folder)
         words = " ".join(f"{key} {value}" for key, value in options.items())
         subject = subject_of(source.trace, source.result, directory=folder)

@@ -27,7 +27,7 @@ from tests.support.chips.stm32f4 import Stm32F446
 from tests.support.chips.stm32h7 import REVISION_V, REVISION_Y, Stm32H743
 from tests.support.real_images import image_path, real_image
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
 CHIPS: dict[str, type[Chip]] = {
     "arduino-nano-33": ArduinoNano33,
