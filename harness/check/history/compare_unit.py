@@ -30,7 +30,7 @@ from harness.check.history.noise import (
     scatters,
     session_noise,
 )
-from harness.check.history.samples import Floats, Metric, Points
+from harness.check.history.samples import Floats, Metric, Points, median
 from harness.check.history.series import steps_in
 from harness.check.history.settings import HistoryLimits
 
@@ -134,7 +134,7 @@ def _exact_metrics(
     groups: dict[tuple[str, str], list[tuple[float, Metric]]] = defaultdict(list)
     for metric, samples in found.items():
         if metric not in exact and len(samples.earlier) >= limits.min_results:
-            level = float(np.median(samples.earlier.values))
+            level = median(samples.earlier.values)
             groups[metric.clock, metric.statistic].append((level, metric))
     for members in groups.values():
         members.sort(key=lambda member: -member[0])
@@ -181,7 +181,7 @@ def _prepare(
         noise = session_noise(earlier, limits.min_results, of_clock)
         if noise is not None:
             noises[metric] = noise
-            rounding.append(of_clock / float(np.median(earlier.values)))
+            rounding.append(of_clock / median(earlier.values))
     learnt = dict(zip(noises, pooled([*noises.values()], rounding), strict=True))
     group = _OperatorGroup(samples, modes, shares, learnt, factors)
     if factors is not None:
@@ -269,7 +269,7 @@ def _evaluate_alone(
             msgspec.structs.replace(
                 number,
                 judgement="appeared",
-                current=float(np.median(samples.now.values)),
+                current=median(samples.now.values),
                 reason="in the result, but not in the baseline",
             )
         )
@@ -327,14 +327,14 @@ def _too_little(number: Compared, samples: MetricHistory, limits: HistoryLimits)
     return msgspec.structs.replace(
         number,
         judgement="too little",
-        current=float(np.median(samples.now.values)),
+        current=median(samples.now.values),
         baseline=_median_interval(samples.baseline_points),
         reason=reason,
     )
 
 
 def _median_interval(baseline: Points) -> Interval:
-    return Interval(float(np.median(baseline.values)), -np.inf, np.inf)
+    return Interval(median(baseline.values), -np.inf, np.inf)
 
 
 def _mode_shares(samples: MetricHistory, modes: tuple[Mode, ...]) -> str:

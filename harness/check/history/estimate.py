@@ -30,7 +30,7 @@ from harness.check.history.noise import (
     moderated,
     robust_deviation,
 )
-from harness.check.history.samples import Floats, Points, medians_by
+from harness.check.history.samples import Floats, Points, median, medians_by
 
 TRIMMED: Final = 0.25
 """Largest share of the values trimmed at either end, which leaves the interquartile mean."""
@@ -218,7 +218,7 @@ def _within(baseline: Points, now: Points, rounding: float) -> Estimate:
 def between(baseline: Points, now: Points, noise: SessionNoise) -> Estimate:
     """Compare the median of the candidate's sessions with the median of the baseline's."""
     before, after = baseline.cells.values, now.cells.values
-    level, current = float(np.median(before)), float(np.median(after))
+    level, current = median(before), median(after)
     spread = noise.spread * level
     return Estimate(
         "between sessions",

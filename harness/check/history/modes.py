@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from harness.check.history.comparison import Mode
-from harness.check.history.samples import Floats, Points
+from harness.check.history.samples import Floats, Points, median
 
 MIN_VALUES: Final = 12
 """Values needed to detect modes."""
@@ -38,14 +38,14 @@ _MIN_WIDTH: Final = 1e-6
 def find_modes(values: Floats) -> tuple[Mode, Mode] | None:
     """Return the two modes of values in any order, shape (n,), lower first; None for one mode."""
     count = len(values)
-    ordered = np.sort(values)
+    in_order = np.sort(values)
     fewest = max(3, int(np.ceil(_MIN_WEIGHT * count)))
-    if count < MIN_VALUES or ordered[0] == ordered[-1]:
+    if count < MIN_VALUES or in_order[0] == in_order[-1]:
         return None
     parts = np.arange(fewest, count - fewest + 1)
     if not len(parts):
         return None
-    ordered = ordered - ordered.mean()
+    ordered = in_order - in_order.mean()
     sums, squares = np.cumsum(ordered), np.cumsum(ordered**2)
     below = squares[parts - 1] - sums[parts - 1] ** 2 / parts
     above_sum, above_count = sums[-1] - sums[parts - 1], count - parts
@@ -61,12 +61,10 @@ def find_modes(values: Floats) -> tuple[Mode, Mode] | None:
     gain = count * np.log(whole / width) + 2 * count * float(weights @ np.log(weights))
     if gain - 2 * np.log(count) < _STRONG:
         return None
-    sides = np.split(np.sort(values), [part])
+    sides = in_order[:part], in_order[part:]
     if sides[1][0] - sides[0][-1] < _MIN_GAP * np.sqrt(width):
         return None
-    low, high = (
-        Mode(float(np.median(side)), float(np.sqrt(width)), len(side) / count) for side in sides
-    )
+    low, high = (Mode(median(side), float(np.sqrt(width)), len(side) / count) for side in sides)
     return low, high
 
 

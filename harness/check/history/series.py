@@ -25,6 +25,7 @@ from harness.check.history.noise import (
     SessionNoise,
     distributions,
     neighbor_medians,
+    neighborhoods,
     robust_deviation,
 )
 from harness.check.history.samples import Floats, Points, Provenance
@@ -280,7 +281,6 @@ def _positions(values: Floats, at: int, variance: float) -> tuple[int, int]:
 def _without_outliers(values: Floats) -> Floats:
     """Replace points far from the median of their neighbors by this median (Hampel 1974)."""
     middle = neighbor_medians(values)
-    padded = np.pad(values, REACH, mode="reflect")
-    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * REACH + 1)
-    reach = _OUTLIER * MAD_SCALE * np.median(np.abs(windows - middle[:, None]), axis=1)
+    distances = np.abs(neighborhoods(values) - middle[:, None])
+    reach = _OUTLIER * MAD_SCALE * np.sort(distances, axis=1)[:, REACH]
     return np.where(np.abs(values - middle) > reach, middle, values)
