@@ -312,7 +312,7 @@ def _residuals(values: Floats) -> Floats:
     return np.asarray(shares / np.sqrt(1 + MEDIAN_VARIANCE / known))
 
 
-def _levels_before(values: Floats) -> tuple[Floats, Floats]:
+def _levels_before(values: Floats) -> tuple[Floats, Ints]:
     """Return the median of the values before each value, and the number of these.
 
     The first values have too few before them: they are compared with the others of the beginning.
