@@ -17,12 +17,20 @@ import numpy as np
 
 from harness.check.history.common_shift import CommonFactors, common_factors, share_moved
 from harness.check.history.comparison import CommonChange, Compared, Interval, Mode
-from harness.check.history.estimate import Estimate, between, estimate, exact_change, paired
+from harness.check.history.estimate import (
+    UNKNOWN_SPREAD,
+    Estimate,
+    between,
+    estimate,
+    exact_change,
+    paired,
+)
 from harness.check.history.group_sessions import MetricHistory, UnitHistory
 from harness.check.history.modes import mode_of, modes_of, without_modes
 from harness.check.history.noise import (
     POOLED,
     SessionNoise,
+    TypicalSpread,
     noisier,
     pooled,
     scatter_of,
@@ -81,7 +89,7 @@ class _OperatorGroup:
     scatter: float = 1.0
     scatter_p: float = 1.0
     scatters: Floats | None = None
-    paired_error: float = 0.0
+    paired_error: TypicalSpread = UNKNOWN_SPREAD
 
 
 def compare_unit(
@@ -202,14 +210,15 @@ def _prepare(
     return replace(group, noises=wider, scatter=scatter, scatter_p=chance, scatters=every)
 
 
-def _paired_error(group: _OperatorGroup, least: int) -> float:
-    """Return the median error of the operators' paired changes, as a share; 0 without pairs."""
-    errors = []
+def _paired_error(group: _OperatorGroup, least: int) -> TypicalSpread:
+    """Return what the errors of the operators' paired changes are like, as shares."""
+    errors, freedom = [], []
     for samples in group.samples.values():
         pairs = paired(samples.baseline_points, samples.now, least, 0.0)
         if pairs is not None and pairs.baseline > 0:
             errors.append(pairs.error / pairs.baseline)
-    return float(np.median(errors)) if len(errors) >= POOLED else 0.0
+            freedom.append(pairs.freedom)
+    return TypicalSpread.of(errors, min(freedom)) if errors else UNKNOWN_SPREAD
 
 
 def _evaluate(

@@ -31,6 +31,9 @@ _MIN_FLIPS: Final = 4
 _MIN_GAP: Final = 1.0
 """Smallest gap between the values of the lower and the upper mode, in widths of a mode."""
 
+_WITHIN: Final = 0.95
+"""Share of the values of a mode on its side of the gap: of many values some are between modes."""
+
 _MIN_WIDTH: Final = 1e-6
 """Smallest width of a mode, as a share of the range of the values."""
 
@@ -62,7 +65,8 @@ def find_modes(values: Floats) -> tuple[Mode, Mode] | None:
     if gain - 2 * np.log(count) < _STRONG:
         return None
     sides = in_order[:part], in_order[part:]
-    if sides[1][0] - sides[0][-1] < _MIN_GAP * np.sqrt(width):
+    gap = np.quantile(sides[1], 1 - _WITHIN) - np.quantile(sides[0], _WITHIN)
+    if gap < _MIN_GAP * np.sqrt(width):
         return None
     low, high = (Mode(median(side), float(np.sqrt(width)), len(side) / count) for side in sides)
     return low, high

@@ -54,7 +54,8 @@ _FIRST: Final = 4
 """Sessions needed before a session; the first ones are compared with those after them, too."""
 
 _PRIOR: Final = 4.0
-"""Degrees of freedom that the spreads of all operators count like in the spread of each."""
+"""Degrees of freedom that the spreads of all operators count like in the spread of each, where it
+is not estimated."""
 
 _MAX_CORRELATION: Final = 0.98
 
@@ -197,9 +198,10 @@ def pooled(noises: Sequence[SessionNoise], rounding: Sequence[float]) -> list[Se
         here = scatter[noise.results]
         spreads.append(_spread(noise.residuals / here, smallest))
         shocks.append(_standardized(noise.deviations / here, smallest))
-    typical = float(np.median(spreads))
+    # The tail limits the degrees of freedom here, so none are added.
+    typical = TypicalSpread(median(np.array(spreads)), _PRIOR)
     spreads = [
-        moderated(spread, len(noise.residuals), typical)
+        typical.moderated(spread, len(noise.residuals))[0]
         for noise, spread in zip(noises, spreads, strict=True)
     ]
     together = np.concatenate(shocks)
@@ -212,16 +214,44 @@ def pooled(noises: Sequence[SessionNoise], rounding: Sequence[float]) -> list[Se
     ]
 
 
-def moderated(spread: float, freedom: float, typical: float) -> float:
-    """Return the spread of an operator, raised towards the typical one of all operators.
+@dataclass(frozen=True, slots=True)
+class TypicalSpread:
+    """What the spreads of all operators say about each (Smyth 2004).
 
-    A few values may agree by chance, so with fewer than ``_WINDOW`` the typical spread counts like
-    ``_PRIOR`` degrees of freedom (Smyth 2004). These are not added, because operators differ.
+    Attributes:
+        spread: Median spread of the operators, as a share of their levels; 0 if unknown.
+        freedom: Degrees of freedom that it counts like: the more, the more alike operators are.
     """
-    if freedom >= _WINDOW:
-        return spread
-    squares = (_PRIOR * typical**2 + freedom * spread**2) / (_PRIOR + freedom)
-    return max(spread, float(np.sqrt(squares)))
+
+    spread: float = 0.0
+    freedom: float = 0.0
+
+    @classmethod
+    def of(cls, spreads: Sequence[float], freedom: float) -> TypicalSpread:
+        """Return what these spreads say, each estimated with so many degrees of freedom.
+
+        The variance of their logarithms beyond that of such estimates is the one of the operators
+        themselves.
+        """
+        known = [spread for spread in spreads if spread > 0]
+        if len(known) < POOLED:
+            return cls()
+        special = distributions()
+        excess = float(np.var(2 * np.log(known), ddof=1)) - special.polygamma(1, freedom / 2)
+        alike = special.polygamma(1, _FREEDOM / 2) >= excess
+        within = _FREEDOM[alike & (_FREEDOM <= _WINDOW)]
+        return cls(median(np.array(known)), float(within[-1]) if len(within) else 0.0)
+
+    def moderated(self, spread: float, freedom: float) -> tuple[float, float]:
+        """Return a spread, raised towards the typical one, and its degrees of freedom.
+
+        A few values may agree by chance; ``_WINDOW`` or more speak for themselves.
+        """
+        if freedom >= _WINDOW or not self.freedom:
+            return spread, freedom
+        together = self.freedom + freedom
+        squares = (self.freedom * self.spread**2 + freedom * spread**2) / together
+        return max(spread, float(np.sqrt(squares))), together
 
 
 def scatters(noises: Sequence[SessionNoise], spreads: Sequence[float]) -> Floats:
