@@ -210,8 +210,10 @@ def find_steps(
     if len(levels) == 1:
         return []
     noise = _Noise.around(values, levels, deviation, known)
-    # Bonferroni: the number of possible positions, for each step found.
-    chances = (count - 2 * SHORTEST + 1) * (len(levels) - 1)
+    # Bonferroni: the number of possible positions, for each step found. Between two steps lies a
+    # level whose beginning and end were both chosen.
+    positions = count - 2 * SHORTEST + 1
+    chances = positions ** min(len(levels) - 1, 2) * (len(levels) - 1)
     return [
         _test_step((smooth, values), before, after, noise, chances, confidence)
         for before, after in pairwise(levels)
