@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
 
+from benchmarks.verdict_counts import Share, alarms, found, provenance, write_section
 from benchmarks.verdict_noise import MODELS, OPERATORS, STATISTICS, NoiseModel
 from harness.check.history.compare import compare_with_history
 from harness.check.history.comparison import HistoryComparison
@@ -34,10 +34,6 @@ from harness.check.history.samples import (
     Sample,
     Series,
 )
-
-PAGE: Final = Path(__file__).resolve().parent.parent / "docs/verdicts.md"
-BEGIN: Final = "<!-- measured: benchmarks/verdict_study.py -->"
-END: Final = "<!-- end of what benchmarks/verdict_study.py measured -->"
 
 NIGHTS: Final = 120
 """Trials per kind of noise."""
@@ -118,19 +114,7 @@ def compare_pairs(
 
 def _provenance(session: str, commit: str, hour: int) -> Provenance:
     started = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hour)
-    return Provenance(
-        id=f"{session} {commit}",
-        started_utc=started.isoformat(),
-        board="board",
-        unit="unit",
-        model="net.pte",
-        model_sha256="",
-        method="forward",
-        build_id="",
-        tool_version="",
-        commit=commit,
-        session=session,
-    )
+    return provenance(session, commit, started.isoformat())
 
 
 def _history(results: Sequence[Provenance], times: Floats, baseline: int) -> History:
@@ -158,55 +142,30 @@ def _measured(
     return Measured(result, samples, {"cycles": model.tick_ns})
 
 
-def alarmed(comparison: HistoryComparison) -> bool:
-    """Return whether anything is reported: a change, a step or a change of all operators."""
-    return any(
-        number.judgement in ("regression", "improvement") or number.steps
-        for number in comparison.numbers
-    ) or any(one.judgement not in ("same", "too little") for one in comparison.common)
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What was seen in one trial; None where nothing could be asked.
 
+    Attributes:
+        alarms: What was reported of a night without a change.
+        detectable: Stated detectable change of the median operator in that night.
+        stated: Whether an operator was found that was slower by its stated detectable change.
+        small: Whether one was found that was slower by 3 %, where that is stated to be detectable.
+        pair_alarms: What was reported of five pairs without a change.
+        doubled: Whether an operator was found that was twice as slow in five pairs.
+    """
 
-def found(comparison: HistoryComparison, operator: int) -> bool:
-    """Return whether an operator is reported as slower."""
-    return any(
-        number.metric.instruction == operator and number.judgement == "regression"
-        for number in comparison.numbers
-    )
-
-
-@dataclass(slots=True)
-class Share:
-    """How often something happened."""
-
-    count: int = 0
-    of: int = 0
-
-    def add(self, happened: bool) -> None:
-        """Count one more case."""
-        self.count += happened
-        self.of += 1
-
-    def add_all(self, other: Share) -> None:
-        """Count the cases of another share, too."""
-        self.count += other.count
-        self.of += other.of
-
-    def __str__(self) -> str:
-        return f"{self.count} of {self.of} ({self.count / self.of:.0%})" if self.of else "none"
+    alarms: tuple[str, ...]
+    detectable: float
+    stated: bool | None
+    small: bool | None
+    pair_alarms: tuple[str, ...]
+    doubled: bool
 
 
 @dataclass(slots=True)
 class Counts:
-    """What was seen under one kind of noise.
-
-    Attributes:
-        alarms: Nights without a change with any alarm.
-        small: Operators found that were slower by 3 %, where that is stated to be detectable.
-        stated: Operators found that were slower by the stated detectable change.
-        pair_alarms: Nights of five pairs without a change with any alarm.
-        doubled: Operators found that were twice as slow in five pairs.
-        detectable: Stated detectable change of the median operator, of each night.
-    """
+    """What was seen under one kind of noise: the attributes of ``Trial``, counted."""
 
     alarms: Share = field(default_factory=Share)
     small: Share = field(default_factory=Share)
@@ -215,6 +174,17 @@ class Counts:
     doubled: Share = field(default_factory=Share)
     detectable: list[float] = field(default_factory=list)
 
+    def add(self, trial: Trial) -> None:
+        """Count a trial."""
+        self.alarms.add(bool(trial.alarms))
+        self.pair_alarms.add(bool(trial.pair_alarms))
+        self.doubled.add(trial.doubled)
+        self.detectable.append(trial.detectable)
+        if trial.stated is not None:
+            self.stated.add(trial.stated)
+        if trial.small is not None:
+            self.small.add(trial.small)
+
     def add_all(self, other: Counts) -> None:
         """Add the counts of further trials."""
         for name in ("alarms", "small", "stated", "pair_alarms", "doubled"):
@@ -222,40 +192,34 @@ class Counts:
         self.detectable += other.detectable
 
 
-def study(name: str, seed: int, nights: int) -> Counts:
-    """Return what is seen in so many trials under one kind of noise."""
+def try_one(name: str, seed: int, number: int) -> Trial:
+    """Return what is seen in one trial under a kind of noise; the same each time it is called."""
     model = MODELS[name]
-    chance = np.random.default_rng([seed, sorted(MODELS).index(name)])
-    counts = Counts()
-    for _ in range(nights):
-        length = int(chance.integers(BASELINE + 1, LONGEST + 1))
-        _try_night(Nights(model, model.times(chance, length)), chance, counts)
-        _try_pairs(model, chance, counts)
-    return counts
-
-
-def _try_pairs(model: NoiseModel, chance: np.random.Generator, counts: Counts) -> None:
-    times, operator = model.times(chance, 2 * PAIRS), int(chance.integers(OPERATORS))
-    counts.pair_alarms.add(alarmed(compare_pairs(model, times)))
-    counts.doubled.add(found(compare_pairs(model, times, {operator: 2.0}), operator))
-
-
-def _try_night(nights: Nights, chance: np.random.Generator, counts: Counts) -> None:
+    chance = np.random.default_rng([seed, sorted(MODELS).index(name), number])
+    length = int(chance.integers(BASELINE + 1, LONGEST + 1))
+    nights = Nights(model, model.times(chance, length))
     quiet = nights.compare()
-    counts.alarms.add(alarmed(quiet))
-    median = quiet.detectable_median
-    counts.detectable.append(np.inf if median is None else median)
-    stated = {
+    states = {
         number.metric.instruction: number.detectable
         for number in quiet.numbers
         if number.detectable is not None
     }
-    if stated:
-        operator = int(chance.choice([*stated]))
-        counts.stated.add(found(nights.compare({operator: 1 + stated[operator]}), operator))
-    if small := [operator for operator, share in stated.items() if share < SMALL]:
-        operator = int(chance.choice(small))
-        counts.small.add(found(nights.compare({operator: 1 + SMALL}), operator))
+    stated = small = None
+    if states:
+        operator = int(chance.choice([*states]))
+        stated = found(nights.compare({operator: 1 + states[operator]}), operator)
+    if seen := [operator for operator, share in states.items() if share < SMALL]:
+        operator = int(chance.choice(seen))
+        small = found(nights.compare({operator: 1 + SMALL}), operator)
+    times, operator = model.times(chance, 2 * PAIRS), int(chance.integers(OPERATORS))
+    return Trial(
+        alarms=tuple(alarms(quiet)),
+        detectable=np.inf if quiet.detectable_median is None else quiet.detectable_median,
+        stated=stated,
+        small=small,
+        pair_alarms=tuple(alarms(compare_pairs(model, times))),
+        doubled=found(compare_pairs(model, times, {operator: 2.0}), operator),
+    )
 
 
 def table(counts: Mapping[str, Counts]) -> Iterator[str]:
@@ -283,21 +247,23 @@ def table(counts: Mapping[str, Counts]) -> Iterator[str]:
 
 
 def measure(names: Sequence[str], seed: int, nights: int, jobs: int) -> dict[str, Counts]:
-    """Return the counts of all these kinds of noise, tried in parallel."""
-    parts = max(1, nights // 10)
+    """Return the counts of all these kinds of noise, tried in parallel, and print each alarm."""
+    counts = {name: Counts() for name in names}
     with ProcessPoolExecutor(jobs) as pool:
-        futures = {
-            name: [
-                pool.submit(study, name, seed + part, len(range(part, nights, parts)))
-                for part in range(parts)
-            ]
-            for name in names
-        }
-        counts = {name: Counts() for name in names}
-        for name, running in futures.items():
-            for future in running:
-                counts[name].add_all(future.result())
-            print(f"{name}: {counts[name].alarms} alarms, {counts[name].stated} found", flush=True)
+        for name in names:
+            trials = pool.map(partial(try_one, name, seed), range(nights), chunksize=4)
+            for number, trial in enumerate(trials):
+                counts[name].add(trial)
+                for alarm in trial.alarms:
+                    print(f"{name}, trial {number}: {alarm}", flush=True)
+                for alarm in trial.pair_alarms:
+                    print(f"{name}, trial {number}, pairs: {alarm}", flush=True)
+            one = counts[name]
+            print(
+                f"{name}: nights with an alarm {one.alarms}, 3 % found {one.small}, stated found "
+                f"{one.stated}; pairs with an alarm {one.pair_alarms}, twice found {one.doubled}",
+                flush=True,
+            )
     return counts
 
 
@@ -311,10 +277,8 @@ def main() -> None:
     lines = [*table(measure(options.noise, options.seed, options.nights, options.jobs))]
     if options.nights < NIGHTS or len(options.noise) < len(MODELS):
         print("\n".join(lines))
-        return
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text("\n".join([before + BEGIN, "", *lines, "", END + after]), encoding="utf-8")
+    else:
+        write_section("benchmarks/verdict_study.py", lines)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.check.history.group_sessions import MetricHistory
 from harness.check.history.noise import POOLED
-from harness.check.history.samples import Floats, Metric, Points
+from harness.check.history.samples import Floats, Metric, Points, median
 
 _NOTABLE: Final = 0.001
 """Smallest factor, as a share, that a reason mentions."""
@@ -45,7 +45,7 @@ class CommonFactors:
     @property
     def change(self) -> float:
         """The common change of the candidate from the baseline, as a share."""
-        return float(np.median(self.history.now.values)) - 1
+        return median(self.history.now.values) - 1
 
 
 def common_factors(found: Mapping[Metric, MetricHistory], results: int) -> CommonFactors | None:
@@ -58,7 +58,7 @@ def common_factors(found: Mapping[Metric, MetricHistory], results: int) -> Commo
     known = [
         samples
         for samples in found.values()
-        if len(samples.now) and samples.baseline.any() and np.median(samples.earlier.values) > 0
+        if len(samples.now) and samples.baseline.any() and median(samples.earlier.values) > 0
     ]
     if len(known) < POOLED:
         return None
@@ -76,7 +76,7 @@ def common_factors(found: Mapping[Metric, MetricHistory], results: int) -> Commo
     factors[factors <= 0] = 1.0
     whole = max(known, key=lambda samples: (len(samples.earlier), len(samples.now)))
     cells = whole.baseline_points.with_values(factors[whole.baseline_points.results]).cells
-    factors /= float(np.median(cells.values))
+    factors /= median(cells.values)
     history = MetricHistory(
         whole.earlier.with_values(factors[whole.earlier.results]),
         whole.baseline,

@@ -17,12 +17,20 @@ import numpy as np
 
 from harness.check.history.common_shift import CommonFactors, common_factors, share_moved
 from harness.check.history.comparison import CommonChange, Compared, Interval, Mode
-from harness.check.history.estimate import Estimate, between, estimate, exact_change, paired
+from harness.check.history.estimate import (
+    UNKNOWN_SPREAD,
+    Estimate,
+    between,
+    estimate,
+    exact_change,
+    paired,
+)
 from harness.check.history.group_sessions import MetricHistory, UnitHistory
 from harness.check.history.modes import mode_of, modes_of, without_modes
 from harness.check.history.noise import (
     POOLED,
     SessionNoise,
+    TypicalSpread,
     noisier,
     pooled,
     scatter_of,
@@ -30,7 +38,7 @@ from harness.check.history.noise import (
     scatters,
     session_noise,
 )
-from harness.check.history.samples import Floats, Metric, Points
+from harness.check.history.samples import Floats, Metric, Points, median
 from harness.check.history.series import steps_in
 from harness.check.history.settings import HistoryLimits
 
@@ -81,7 +89,7 @@ class _OperatorGroup:
     scatter: float = 1.0
     scatter_p: float = 1.0
     scatters: Floats | None = None
-    paired_error: float = 0.0
+    paired_error: TypicalSpread = UNKNOWN_SPREAD
 
 
 def compare_unit(
@@ -134,7 +142,7 @@ def _exact_metrics(
     groups: dict[tuple[str, str], list[tuple[float, Metric]]] = defaultdict(list)
     for metric, samples in found.items():
         if metric not in exact and len(samples.earlier) >= limits.min_results:
-            level = float(np.median(samples.earlier.values))
+            level = median(samples.earlier.values)
             groups[metric.clock, metric.statistic].append((level, metric))
     for members in groups.values():
         members.sort(key=lambda member: -member[0])
@@ -181,7 +189,7 @@ def _prepare(
         noise = session_noise(earlier, limits.min_results, of_clock)
         if noise is not None:
             noises[metric] = noise
-            rounding.append(of_clock / float(np.median(earlier.values)))
+            rounding.append(of_clock / median(earlier.values))
     learnt = dict(zip(noises, pooled([*noises.values()], rounding), strict=True))
     group = _OperatorGroup(samples, modes, shares, learnt, factors)
     if factors is not None:
@@ -202,14 +210,15 @@ def _prepare(
     return replace(group, noises=wider, scatter=scatter, scatter_p=chance, scatters=every)
 
 
-def _paired_error(group: _OperatorGroup, least: int) -> float:
-    """Return the median error of the operators' paired changes, as a share; 0 without pairs."""
-    errors = []
+def _paired_error(group: _OperatorGroup, least: int) -> TypicalSpread:
+    """Return what the errors of the operators' paired changes are like, as shares."""
+    errors, freedom = [], []
     for samples in group.samples.values():
         pairs = paired(samples.baseline_points, samples.now, least, 0.0)
         if pairs is not None and pairs.baseline > 0:
             errors.append(pairs.error / pairs.baseline)
-    return float(np.median(errors)) if len(errors) >= POOLED else 0.0
+            freedom.append(pairs.freedom)
+    return TypicalSpread.of(errors, min(freedom)) if errors else UNKNOWN_SPREAD
 
 
 def _evaluate(
@@ -269,7 +278,7 @@ def _evaluate_alone(
             msgspec.structs.replace(
                 number,
                 judgement="appeared",
-                current=float(np.median(samples.now.values)),
+                current=median(samples.now.values),
                 reason="in the result, but not in the baseline",
             )
         )
@@ -327,14 +336,14 @@ def _too_little(number: Compared, samples: MetricHistory, limits: HistoryLimits)
     return msgspec.structs.replace(
         number,
         judgement="too little",
-        current=float(np.median(samples.now.values)),
+        current=median(samples.now.values),
         baseline=_median_interval(samples.baseline_points),
         reason=reason,
     )
 
 
 def _median_interval(baseline: Points) -> Interval:
-    return Interval(float(np.median(baseline.values)), -np.inf, np.inf)
+    return Interval(median(baseline.values), -np.inf, np.inf)
 
 
 def _mode_shares(samples: MetricHistory, modes: tuple[Mode, ...]) -> str:

@@ -26,11 +26,11 @@ from harness.check.history.comparison import Interval, Method
 from harness.check.history.noise import (
     MEDIAN_VARIANCE,
     SessionNoise,
+    TypicalSpread,
     distributions,
-    moderated,
     robust_deviation,
 )
-from harness.check.history.samples import Floats, Points, medians_by
+from harness.check.history.samples import Floats, Points, median, medians_by
 
 TRIMMED: Final = 0.25
 """Largest share of the values trimmed at either end, which leaves the interquartile mean."""
@@ -46,6 +46,9 @@ _ROUNDING: Final = 1e-12
 
 _TYPICAL: Final = 1e-4
 """P-value at which designs are compared: about what one of a hundred operators needs."""
+
+UNKNOWN_SPREAD: Final = TypicalSpread()
+"""Of too few operators to say anything of each."""
 
 POWER: Final = 0.9
 """Probability of finding the detectable change."""
@@ -130,7 +133,7 @@ def estimate(
     noise: SessionNoise | None,
     least: int,
     rounding: float,
-    typical: float = 0.0,
+    typical: TypicalSpread = UNKNOWN_SPREAD,
 ) -> Estimate | None:
     """Estimate the change from ``baseline`` to ``now`` by the most precise design.
 
@@ -140,7 +143,7 @@ def estimate(
         noise: Noise between sessions; None if history has too few.
         least: Sessions needed for pairs.
         rounding: Standard deviation of the clock's rounding.
-        typical: Error of the paired change of other operators, as a share; 0 if unknown.
+        typical: Errors of the paired changes of all operators, as shares.
 
     Returns:
         None if there are too few sessions for any design.
@@ -155,11 +158,12 @@ def _designs(
     noise: SessionNoise | None,
     least: int,
     rounding: float,
-    typical: float,
+    typical: TypicalSpread,
 ) -> Iterator[Estimate]:
     if (pairs := paired(baseline, now, least, rounding)) is not None:
-        others = typical * abs(pairs.baseline)
-        yield replace(pairs, error=moderated(pairs.error, pairs.freedom, others))
+        level = abs(pairs.baseline) or 1.0
+        error, freedom = typical.moderated(pairs.error / level, pairs.freedom)
+        yield replace(pairs, error=error * level, freedom=freedom)
     elif len(common := np.intersect1d(baseline.sessions, now.sessions)):
         sides = [side.where(np.isin(side.sessions, common)) for side in (baseline, now)]
         if sum(map(len, sides)) - len(common) - 1 >= _MIN_FREEDOM:
@@ -218,7 +222,7 @@ def _within(baseline: Points, now: Points, rounding: float) -> Estimate:
 def between(baseline: Points, now: Points, noise: SessionNoise) -> Estimate:
     """Compare the median of the candidate's sessions with the median of the baseline's."""
     before, after = baseline.cells.values, now.cells.values
-    level, current = float(np.median(before)), float(np.median(after))
+    level, current = median(before), median(after)
     spread = noise.spread * level
     return Estimate(
         "between sessions",

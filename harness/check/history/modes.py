@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from harness.check.history.comparison import Mode
-from harness.check.history.samples import Floats, Points
+from harness.check.history.samples import Floats, Points, median
 
 MIN_VALUES: Final = 12
 """Values needed to detect modes."""
@@ -31,6 +31,9 @@ _MIN_FLIPS: Final = 4
 _MIN_GAP: Final = 1.0
 """Smallest gap between the values of the lower and the upper mode, in widths of a mode."""
 
+_WITHIN: Final = 0.95
+"""Share of the values of a mode on its side of the gap: of many values some are between modes."""
+
 _MIN_WIDTH: Final = 1e-6
 """Smallest width of a mode, as a share of the range of the values."""
 
@@ -38,14 +41,14 @@ _MIN_WIDTH: Final = 1e-6
 def find_modes(values: Floats) -> tuple[Mode, Mode] | None:
     """Return the two modes of values in any order, shape (n,), lower first; None for one mode."""
     count = len(values)
-    ordered = np.sort(values)
+    in_order = np.sort(values)
     fewest = max(3, int(np.ceil(_MIN_WEIGHT * count)))
-    if count < MIN_VALUES or ordered[0] == ordered[-1]:
+    if count < MIN_VALUES or in_order[0] == in_order[-1]:
         return None
     parts = np.arange(fewest, count - fewest + 1)
     if not len(parts):
         return None
-    ordered = ordered - ordered.mean()
+    ordered = in_order - in_order.mean()
     sums, squares = np.cumsum(ordered), np.cumsum(ordered**2)
     below = squares[parts - 1] - sums[parts - 1] ** 2 / parts
     above_sum, above_count = sums[-1] - sums[parts - 1], count - parts
@@ -61,12 +64,11 @@ def find_modes(values: Floats) -> tuple[Mode, Mode] | None:
     gain = count * np.log(whole / width) + 2 * count * float(weights @ np.log(weights))
     if gain - 2 * np.log(count) < _STRONG:
         return None
-    sides = np.split(np.sort(values), [part])
-    if sides[1][0] - sides[0][-1] < _MIN_GAP * np.sqrt(width):
+    sides = in_order[:part], in_order[part:]
+    gap = np.quantile(sides[1], 1 - _WITHIN) - np.quantile(sides[0], _WITHIN)
+    if gap < _MIN_GAP * np.sqrt(width):
         return None
-    low, high = (
-        Mode(float(np.median(side)), float(np.sqrt(width)), len(side) / count) for side in sides
-    )
+    low, high = (Mode(median(side), float(np.sqrt(width)), len(side) / count) for side in sides)
     return low, high
 
 

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from harness.check.history.samples import Floats, Ints, Points
+from harness.check.history.samples import Floats, Ints, Points, median
 from harness.extras import require
 
 MAD_SCALE: Final = 1.4826
@@ -52,7 +54,8 @@ _FIRST: Final = 4
 """Sessions needed before a session; the first ones are compared with those after them, too."""
 
 _PRIOR: Final = 4.0
-"""Degrees of freedom that the spreads of all operators count like in the spread of each."""
+"""Degrees of freedom that the spreads of all operators count like in the spread of each, where it
+is not estimated."""
 
 _MAX_CORRELATION: Final = 0.98
 
@@ -131,7 +134,7 @@ def robust_deviation(values: Floats) -> float:
     ``scipy.stats.median_abs_deviation`` gives the same, but takes eight times as long for the short
     arrays of a history, of which a comparison has thousands.
     """
-    return float(MAD_SCALE * np.median(np.abs(values - np.median(values))))
+    return MAD_SCALE * median(np.abs(values - median(values)))
 
 
 def session_noise(points: Points, least: int, rounding: float) -> SessionNoise | None:
@@ -147,11 +150,11 @@ def session_noise(points: Points, least: int, rounding: float) -> SessionNoise |
         None with too few sessions, or with times of no ticks, which have no shares.
     """
     cells = points.cells_in_time
-    if len(cells) < least or float(np.median(cells.values)) <= 0:
+    if len(cells) < least or median(cells.values) <= 0:
         return None
     residuals, deviations, results = [], [], []
     for chain in _chains(cells):
-        level = float(np.median(chain.values))
+        level = median(chain.values)
         if len(chain) > 1 and level > 0:
             residuals.append(_residuals(chain.values))
             deviations.append((chain.values - neighbor_medians(chain.values)) / level)
@@ -159,7 +162,7 @@ def session_noise(points: Points, least: int, rounding: float) -> SessionNoise |
     if sum(map(len, residuals)) < least - 1:
         return None
     all_residuals = np.concatenate(residuals)
-    smallest = rounding / float(np.median(cells.values))
+    smallest = rounding / median(cells.values)
     return SessionNoise(
         spread=_spread(all_residuals, smallest),
         residuals=all_residuals,
@@ -181,39 +184,74 @@ def pooled(noises: Sequence[SessionNoise], rounding: Sequence[float]) -> list[Se
     """
     if len(noises) < POOLED:
         return [
-            _with_tail(noise, _standardized(noise.deviations, smallest), noise.correlation)
+            _with_tail(
+                noise,
+                _tail_freedom(_standardized(noise.deviations, smallest)),
+                _significant(noise.correlation, len(noise.deviations)),
+            )
             for noise, smallest in zip(noises, rounding, strict=True)
         ]
-    usual = [MAD_SCALE * float(np.median(np.abs(noise.residuals))) for noise in noises]
+    usual = [MAD_SCALE * median(np.abs(noise.residuals)) for noise in noises]
     scatter = noisier(scatters(noises, usual), len(noises))
     spreads, shocks = [], []
     for noise, smallest in zip(noises, rounding, strict=True):
         here = scatter[noise.results]
         spreads.append(_spread(noise.residuals / here, smallest))
         shocks.append(_standardized(noise.deviations / here, smallest))
-    typical = float(np.median(spreads))
+    # The tail limits the degrees of freedom here, so none are added.
+    typical = TypicalSpread(median(np.array(spreads)), _PRIOR)
     spreads = [
-        moderated(spread, len(noise.residuals), typical)
+        typical.moderated(spread, len(noise.residuals))[0]
         for noise, spread in zip(noises, spreads, strict=True)
     ]
-    correlation = float(np.median([noise.correlation for noise in noises]))
     together = np.concatenate(shocks)
+    tail = _tail_freedom(together)
+    correlation = float(np.median([noise.correlation for noise in noises]))
+    correlation = _significant(correlation, len(together))
     return [
-        _with_tail(replace(noise, spread=spread), together, correlation)
+        _with_tail(replace(noise, spread=spread), tail, correlation)
         for noise, spread in zip(noises, spreads, strict=True)
     ]
 
 
-def moderated(spread: float, freedom: float, typical: float) -> float:
-    """Return the spread of an operator, raised towards the typical one of all operators.
+@dataclass(frozen=True, slots=True)
+class TypicalSpread:
+    """What the spreads of all operators say about each (Smyth 2004).
 
-    A few values may agree by chance, so with fewer than ``_WINDOW`` the typical spread counts like
-    ``_PRIOR`` degrees of freedom (Smyth 2004). These are not added, because operators differ.
+    Attributes:
+        spread: Median spread of the operators, as a share of their levels; 0 if unknown.
+        freedom: Degrees of freedom that it counts like: the more, the more alike operators are.
     """
-    if freedom >= _WINDOW:
-        return spread
-    squares = (_PRIOR * typical**2 + freedom * spread**2) / (_PRIOR + freedom)
-    return max(spread, float(np.sqrt(squares)))
+
+    spread: float = 0.0
+    freedom: float = 0.0
+
+    @classmethod
+    def of(cls, spreads: Sequence[float], freedom: float) -> TypicalSpread:
+        """Return what these spreads say, each estimated with so many degrees of freedom.
+
+        The variance of their logarithms beyond that of such estimates is the one of the operators
+        themselves.
+        """
+        known = [spread for spread in spreads if spread > 0]
+        if len(known) < POOLED:
+            return cls()
+        special = distributions()
+        excess = float(np.var(2 * np.log(known), ddof=1)) - special.polygamma(1, freedom / 2)
+        alike = special.polygamma(1, _FREEDOM / 2) >= excess
+        within = _FREEDOM[alike & (_FREEDOM <= _WINDOW)]
+        return cls(median(np.array(known)), float(within[-1]) if len(within) else 0.0)
+
+    def moderated(self, spread: float, freedom: float) -> tuple[float, float]:
+        """Return a spread, raised towards the typical one, and its degrees of freedom.
+
+        A few values may agree by chance; ``_WINDOW`` or more speak for themselves.
+        """
+        if freedom >= _WINDOW or not self.freedom:
+            return spread, freedom
+        together = self.freedom + freedom
+        squares = (self.freedom * self.spread**2 + freedom * spread**2) / together
+        return max(spread, float(np.sqrt(squares))), together
 
 
 def scatters(noises: Sequence[SessionNoise], spreads: Sequence[float]) -> Floats:
@@ -265,16 +303,20 @@ def scatter_p_value(now: float, earlier: Floats) -> float:
     return float(distributions().stdtr(len(known) - 1, (middle - np.log(now)) / spread))
 
 
-def _with_tail(noise: SessionNoise, shocks: Floats, correlation: float) -> SessionNoise:
+def _significant(correlation: float, values: int) -> float:
+    """Return a correlation of so many values, or 0 if chance explains it."""
+    return correlation if correlation > 2 / np.sqrt(values) else 0.0
+
+
+def _with_tail(noise: SessionNoise, tail: float, correlation: float) -> SessionNoise:
     count = len(noise.residuals)
-    correlation = correlation if correlation > 2 / np.sqrt(len(shocks)) else 0.0
     # Correlated residuals say less about their own variance (Bayley and Hammersley 1946).
     independent = count * (1 - correlation**2) / (1 + correlation**2)
     return replace(
         noise,
         correlation=correlation,
         freedom=max(1.0, independent - 1),
-        tail=_tail_freedom(shocks),
+        tail=tail,
     )
 
 
@@ -284,54 +326,72 @@ def _chains(cells: Points) -> Iterable[Points]:
     Sessions of one commit differ by noise alone. Commits with few sessions follow each other, and
     may differ by changes, which are rare.
     """
-    _, places, counts = np.unique(cells.origins, return_inverse=True, return_counts=True)
-    alone = counts[places] < _FIRST
+    counts = np.bincount(cells.origins)
+    alone = counts[cells.origins] < _FIRST
     if alone.any():
         yield cells.where(alone)
     for number in np.flatnonzero(counts >= _FIRST).tolist():
-        yield cells.where(places == number)
+        yield cells.where(cells.origins == number)
 
 
 def _residuals(values: Floats) -> Floats:
     """Return relative differences from the median of the values before, shape (n,)."""
     levels, known = _levels_before(values)
     # A clock may show times of no ticks; what they are before others is measured by the others.
-    shares = (values - levels) / np.where(levels > 0, levels, np.median(values))
+    shares = (values - levels) / np.where(levels > 0, levels, median(values))
     return np.asarray(shares / np.sqrt(1 + MEDIAN_VARIANCE / known))
 
 
-def _levels_before(values: Floats) -> tuple[Floats, Floats]:
+def _levels_before(values: Floats) -> tuple[Floats, Ints]:
     """Return the median of the values before each value, and the number of these.
 
     The first values have too few before them: they are compared with the others of the beginning.
     """
     count = len(values)
     first = values[:_WINDOW]
-    place, other = np.indices((len(first), len(first)))
-    near = np.where(place < _FIRST, (other <= _FIRST) & (other != place), other < place)
-    known = np.count_nonzero(near, axis=1)
+    near, known = _first_windows(len(first))
     ordered = np.sort(np.where(near, first, np.inf), axis=1)
     rows = np.arange(len(first))
     levels = (ordered[rows, (known - 1) // 2] + ordered[rows, known // 2]) / 2
     if count > _WINDOW:
         windows = np.lib.stride_tricks.sliding_window_view(values[:-1], _WINDOW)
-        levels = np.concatenate([levels, np.median(windows, axis=1)])
+        ordered = np.sort(windows, axis=1)
+        middle = (ordered[:, _WINDOW // 2 - 1] + ordered[:, _WINDOW // 2]) / 2
+        levels = np.concatenate([levels, middle])
         known = np.concatenate([known, np.full(count - _WINDOW, _WINDOW)])
     return levels, known
 
 
+@lru_cache(maxsize=_WINDOW + 1)
+def _first_windows(count: int) -> tuple[npt.NDArray[np.bool_], Ints]:
+    """Return which of the first values each of them is compared with, and how many these are."""
+    place, other = np.indices((count, count))
+    near = np.where(place < _FIRST, (other <= _FIRST) & (other != place), other < place)
+    return np.asarray(near, np.bool_), np.count_nonzero(near, axis=1)
+
+
 def neighbor_medians(values: Floats) -> Floats:
     """Return the median of each value and its neighbors, shape (n,)."""
-    padded = np.pad(values, REACH, mode="reflect" if len(values) > REACH else "edge")
-    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * REACH + 1)
-    return np.asarray(np.median(windows, axis=1))
+    return np.asarray(np.sort(neighborhoods(values), axis=1)[:, REACH])
+
+
+def neighborhoods(values: Floats) -> Floats:
+    """Return each value and its neighbors, shape (n, 2 * REACH + 1), reflected at the ends."""
+    return np.asarray(values[_neighborhood_places(len(values))])
+
+
+@lru_cache(maxsize=64)
+def _neighborhood_places(count: int) -> Ints:
+    """Return the places of each value's neighborhood: the same for all operators of a history."""
+    padded = np.pad(np.arange(count), REACH, mode="reflect" if count > REACH else "edge")
+    return np.lib.stride_tricks.sliding_window_view(padded, 2 * REACH + 1).copy()
 
 
 def _clipped_squares(residuals: Floats) -> Floats:
     """Return squares, winsorised if there are enough values to say what is usual."""
     if len(residuals) < _FEW:
         return np.square(residuals)
-    usual = MAD_SCALE * float(np.median(np.abs(residuals)))
+    usual = MAD_SCALE * median(np.abs(residuals))
     if usual == 0:  # more than half are equal
         return np.square(residuals)
     return np.asarray(np.square(np.clip(residuals, -_CLIP * usual, _CLIP * usual)))

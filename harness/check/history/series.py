@@ -25,6 +25,7 @@ from harness.check.history.noise import (
     SessionNoise,
     distributions,
     neighbor_medians,
+    neighborhoods,
     robust_deviation,
 )
 from harness.check.history.samples import Floats, Points, Provenance
@@ -209,8 +210,10 @@ def find_steps(
     if len(levels) == 1:
         return []
     noise = _Noise.around(values, levels, deviation, known)
-    # Bonferroni: the number of possible positions, for each step found.
-    chances = (count - 2 * SHORTEST + 1) * (len(levels) - 1)
+    # Bonferroni: the number of possible positions, for each step found. Between two steps lies a
+    # level whose beginning and end were both chosen.
+    positions = count - 2 * SHORTEST + 1
+    chances = positions ** min(len(levels) - 1, 2) * (len(levels) - 1)
     return [
         _test_step((smooth, values), before, after, noise, chances, confidence)
         for before, after in pairwise(levels)
@@ -280,7 +283,6 @@ def _positions(values: Floats, at: int, variance: float) -> tuple[int, int]:
 def _without_outliers(values: Floats) -> Floats:
     """Replace points far from the median of their neighbors by this median (Hampel 1974)."""
     middle = neighbor_medians(values)
-    padded = np.pad(values, REACH, mode="reflect")
-    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * REACH + 1)
-    reach = _OUTLIER * MAD_SCALE * np.median(np.abs(windows - middle[:, None]), axis=1)
+    distances = np.abs(neighborhoods(values) - middle[:, None])
+    reach = _OUTLIER * MAD_SCALE * np.sort(distances, axis=1)[:, REACH]
     return np.where(np.abs(values - middle) > reach, middle, values)
