@@ -23,7 +23,7 @@ from harness.config.board import Board
 from harness.config.project import find_project
 from harness.errors import ChecksFailedError, HarnessError, UsageError
 from harness.files import absolute, write_atomic
-from harness.records.result import Failure, Result, RunIdentity
+from harness.records.result import Failure, Result, RunIdentity, recorded_settings
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.report.description import failure_text
@@ -343,10 +343,11 @@ class Run:
             executions: ``all``, only the ``cold`` first execution, or the ``warm`` ones after it.
 
         Returns:
-            The changes from ``other`` to this run; the largest regression comes first.
+            The changes, the largest regression first, and the ``settings`` in which both differ.
         """
         baseline = other if isinstance(other, Run) else Run.load(other)
-        return compare(baseline.trace, self.trace, statistic=statistic, executions=executions)
+        old, new = recorded_settings(baseline.result), recorded_settings(self.result)
+        return compare(baseline.trace, self.trace, statistic, executions, settings=(old, new))
 
     def report(self, path: PathLike) -> Path:
         """Write a report and return its path.
