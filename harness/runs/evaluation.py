@@ -190,7 +190,7 @@ def with_verdict(
     budget: Path | Budget | None = None,
     history: History | HistoryRef | None = None,
     *,
-    keep_history: bool = True,
+    record: bool = True,
 ) -> EvaluatedRun:
     """Evaluate the checks of a run, whether or not that was done before.
 
@@ -198,7 +198,8 @@ def with_verdict(
         run: The run; without a trace it is returned as it is.
         budget: A budget or its file; without one, only what always holds is checked.
         history: As for ``evaluate_run``.
-        keep_history: Save a fetched history in the run directory.
+        record: Save a fetched history and the verdict in the run directory, and record the verdict
+            in the history.
 
     Raises:
         HarnessError: As ``evaluate_run``.
@@ -212,7 +213,7 @@ def with_verdict(
         rules = load_budget(rules, subject.board, subject.model, subject.unit)
     if history is None and directory is not None:
         history = load_history(directory)
-    comparison, source = None, history
+    comparison, source = None, history if record else None
     if history is not None:
         if result is None:
             raise UsageError(
@@ -221,7 +222,7 @@ def with_verdict(
             )
         if isinstance(history, HistoryRef):
             history = history.fetch(provenance_of(result), (rules or DEFAULT_BUDGET).history)
-            if directory is not None and keep_history:
+            if directory is not None and record:
                 save_history(directory, history)
         comparison = compare_with(history, subject, result, rules)
     verdict = evaluate(subject, rules, comparison)
