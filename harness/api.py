@@ -23,7 +23,7 @@ from harness.config.board import Board
 from harness.config.project import find_project
 from harness.errors import ChecksFailedError, HarnessError, UsageError
 from harness.files import absolute, write_atomic
-from harness.records.result import Failure, Result, RunIdentity
+from harness.records.result import Failure, Result, RunIdentity, recorded_settings
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.report.description import failure_text
@@ -226,6 +226,7 @@ class Run:
         *,
         history: str | None = None,
         baseline: str | None = None,
+        record: bool = False,
     ) -> Verdict:
         """Evaluate the checks and return the verdict. In a test, a failed verdict fails the test.
 
@@ -233,6 +234,8 @@ class Run:
             budget: A budget or its file; None for the recorded one.
             history: Earlier results to compare with: SQLite file or postgresql:// URL.
             baseline: Which of them: ``last:20``, ``name:NAME`` or ``commit:PREFIX``.
+            record: Record comparison and verdict in the run directory and the history, as
+                ``etharness check`` does; otherwise nothing is written, as others may use them.
 
         Raises:
             ChecksFailedError: In a test, if a check failed.
@@ -243,7 +246,7 @@ class Run:
         """
         __tracebackhide__ = True
         rules = budget if isinstance(budget, Budget | None) else self._context.find_file(budget)
-        run, against = self._evaluate(rules, history, baseline)
+        run, against = self._evaluate(rules, history, baseline, record=record)
         if not run.verdict:
             self._context.verdict_failed(lambda: self._failed(run, against), checked=True)
         return run.verdict
@@ -343,10 +346,11 @@ class Run:
             executions: ``all``, only the ``cold`` first execution, or the ``warm`` ones after it.
 
         Returns:
-            The changes from ``other`` to this run; the largest regression comes first.
+            The changes, the largest regression first, and the ``settings`` in which both differ.
         """
         baseline = other if isinstance(other, Run) else Run.load(other)
-        return compare(baseline.trace, self.trace, statistic=statistic, executions=executions)
+        old, new = recorded_settings(baseline.result), recorded_settings(self.result)
+        return compare(baseline.trace, self.trace, statistic, executions, settings=(old, new))
 
     def report(self, path: PathLike) -> Path:
         """Write a report and return its path.
@@ -399,8 +403,7 @@ class Run:
             if model is not None:
                 program = read_program(find_project().find_model(Path(model)).read_bytes())
                 executed = find_method(program, self.trace, method)
-            identity = RunIdentity.of(self.result)
-            exported = export(self.trace, format, flavour, executed, identity)
+            exported = export(self.trace, format, flavour, executed, RunIdentity.of(self.result))
             write_atomic(file, exported.data)
         except OSError as error:
             raise UsageError(f"cannot export to {file}: {error.strerror}") from error
@@ -418,6 +421,7 @@ class Run:
         budget: Path | Budget | None = None,
         history: str | None = None,
         baseline: str | None = None,
+        record: bool = False,
     ) -> tuple[EvaluatedRun, HistoryRef | None]:
         rules = self._budget if budget is None else budget
         against = self._against
@@ -430,8 +434,7 @@ class Run:
             rules = Path(self._found.budget)
         if against is not None and self._found.subject is None and self._found.error is not None:
             raise self._found.error
-        # Not written into the run directory, which others may use.
-        return with_verdict(self._found, rules, against, keep_history=False), against
+        return with_verdict(self._found, rules, against, record=record), against
 
     def _failed(self, run: EvaluatedRun, against: HistoryRef | None) -> ChecksFailedError:
         return ChecksFailedError(failure_text(run, against), verdict=run.verdict)
@@ -444,8 +447,7 @@ def run(
 ) -> Run:
     """Run a model on a board, pull its trace and check it, like ``etharness run``.
 
-    What is not given comes from the environment, then from ``[tool.etharness]`` in
-    ``pyproject.toml``.
+    The rest comes from the environment, then from ``[tool.etharness]`` in ``pyproject.toml``.
 
     Args:
         model: The ``.pte`` file, or the name of a packaged model such as ``kws_int8``.
@@ -479,8 +481,7 @@ def load(
         path: A run directory, device log, ETDump (``.etdp``), console capture, or bundle
             (``.zip``).
         budget: A budget or its file; None for the one that the run was evaluated with.
-        **options: What the file does not say itself: see
-            ``harness.runs.keywords.LoadKeywords``.
+        **options: What the file does not say: see ``harness.runs.keywords.LoadKeywords``.
 
     Returns:
         The run. A trace alone has no ``result``; a failed run has a ``failure``.

@@ -11,6 +11,11 @@ from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.memory import AllocatorTotals, allocator_totals
 from harness.analyze.statistics import Operator, Summary, operator_statistics
 from harness.errors import NotComparableError
+from harness.records.measurement import (
+    MeasurementSettings,
+    SettingsDifference,
+    compare_settings,
+)
 from harness.records.signature import Signature
 from harness.records.trace import Trace
 
@@ -96,6 +101,7 @@ class Comparison:
         appeared: Operators in the second trace only, in its order.
         vanished: Operators in the first trace only, in its order.
         allocators: In the order of the second trace, then those in the first trace only.
+        settings: Whether both were measured alike; the differences may come from that.
     """
 
     statistic: Statistic
@@ -104,20 +110,29 @@ class Comparison:
     appeared: tuple[OperatorChange, ...]
     vanished: tuple[OperatorChange, ...]
     allocators: tuple[AllocatorChange, ...]
+    settings: SettingsDifference
 
 
 def compare(
     before: Trace,
     after: Trace,
-    *,
     statistic: Statistic = "p50",
     executions: Executions = "all",
+    *,
+    settings: tuple[MeasurementSettings | None, MeasurementSettings | None] = (None, None),
 ) -> Comparison:
     """Compare ``after`` with ``before``, operator by operator.
 
     Operators match if block name, event name, chain, instruction and delegate ids are equal. If
     several match, such as events with one name on several clocks, the clock names must match, too;
     differently named clocks match if there is only one candidate.
+
+    Args:
+        before: The first trace.
+        after: The second trace.
+        statistic: The statistic of an operator's times to compare.
+        executions: The executions to compare.
+        settings: How both were measured; None for each that is unknown.
 
     Raises:
         NotComparableError: The traces have no operator and no allocator in common.
@@ -142,6 +157,7 @@ def compare(
             _allocator(name, allocators[0].get(name), allocators[1].get(name))
             for name in dict.fromkeys([*allocators[1], *allocators[0]])
         ),
+        settings=compare_settings(*settings),
     )
 
 

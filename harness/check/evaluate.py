@@ -33,6 +33,7 @@ from harness.check.limits import limit_checks
 from harness.check.rules import Waiver
 from harness.check.subject import Subject
 from harness.errors import FormatError
+from harness.records.check_codes import CODES
 from harness.records.verdict import Check, Verdict
 
 _Invariant = Callable[[Subject], Iterator[Check]]
@@ -75,7 +76,7 @@ def evaluate(
     checks: Iterable[tuple[Waiver, Check]] = chain(
         ((Waiver(), check) for check in invariant_checks(subject)),
         limit_checks(budget, subject),
-        ((Waiver(), check) for check in history),
+        ((_own_severity(check, budget), check) for check in history),
     )
     waived = (
         apply_waivers(check, (rule, budget.waiver(check.code)), day) for rule, check in checks
@@ -95,6 +96,17 @@ def invariant_checks(subject: Subject) -> list[Check]:
     for invariant in invariants:
         checks += invariant(subject)
     return sorted(checks, key=lambda item: item.code)
+
+
+def _own_severity(check: Check, budget: Budget) -> Waiver:
+    """Return a waiver that keeps a note of a comparison a note, whatever its code's severity is.
+
+    Changes that a person decided to ignore, and improvements, are notes of codes that are errors
+    or warnings otherwise. A budget that makes the code an error does not mean them; ``off`` does.
+    """
+    lowered = check.severity == "note" != CODES[check.code].severity
+    kept = lowered and budget.waiver(check.code).severity != "off"
+    return Waiver(severity="note") if kept else Waiver()
 
 
 def apply_waivers(check: Check, waivers: Sequence[Waiver], day: date) -> Check | None:

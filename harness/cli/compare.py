@@ -21,6 +21,7 @@ from harness.cli.options import (
 from harness.cli.output import OutputOptions
 from harness.errors import UsageError
 from harness.files import display_path
+from harness.records.result import recorded_settings
 
 if TYPE_CHECKING:
     from harness.runs.source import Source
@@ -75,7 +76,8 @@ def command(
     """Compare two traces operator by operator.
 
     The largest slowdown comes first. BEFORE and AFTER are run directories, device logs or ED00
-    files.
+    files. If they were measured with other settings, such as another kernel library or --values,
+    these are named first.
 
     With --values, compare the tensors that both logged, and name the first operator whose values
     differ by more than their type explains; exits with 1 if there is one.
@@ -87,16 +89,17 @@ def command(
     sources = [reading.load(path) for path in (before, after)]
     if values:
         return _compare_values(sources, etrecords, output)
-    traces = [source.trace for source in sources]
-    found = compare(*traces, statistic=statistic, executions=executions)
+    traces = (sources[0].trace, sources[1].trace)
+    old, new = (recorded_settings(source.result) for source in sources)
+    found = compare(*traces, statistic, executions, settings=(old, new))
     if output.json:
         from harness.report.compare import comparison_document, side
 
-        old, new = (
+        first, second = (
             side(display_path(path), source.trace, source.damage, source.later_dumps)
             for path, source in zip((before, after), sources, strict=True)
         )
-        click.echo(comparison_document(old, new, found), nl=False)
+        click.echo(comparison_document(first, second, found), nl=False)
         return 0
     from harness.report.compare import print_comparison
     from harness.report.terminal import print_damage

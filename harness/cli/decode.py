@@ -219,6 +219,7 @@ def command(
             memory=_memory(source.trace, pools) if with_memory else None,
             pools=pools,
             later_dumps=source.later_dumps,
+            padding=source.padding,
             damage=source.damage,
             symbols=known.symbols,
             arguments=known.arguments,
@@ -251,6 +252,8 @@ def command(
         print_sources(console, source.trace, known.symbols)
     print_comparisons(console, comparisons)
     print_damage(console, source.damage, detailed=detailed)
+    if source.padding:
+        click.echo(f"{source.padding:,} padding bytes behind the trace")
     if len(source.dumps) > 1:
         click.echo(f"the file holds {len(source.dumps)} dumps, one after the other")
 

@@ -25,6 +25,7 @@ from harness.decode.device_log_chunks import (
 )
 from harness.decode.device_log_format import Record
 from harness.decode.device_log_records import Records, check_clocks
+from harness.decode.padding import is_padding
 from harness.errors import FormatError
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import NO_CLOCK, NO_NAME, Block, Damage, Kind, Trace, concatenate
@@ -55,7 +56,7 @@ def read_log(
     before the first block go to an implicit block named ``""``.
 
     Args:
-        data: The whole log: header, records and names of each chunk.
+        data: The whole log: header, records and names of each chunk; padding may follow.
         clocks: The device's clock domains, by clock number. Ticks in the log have 32 bits, so wider
             counters become 32-bit domains. If empty, domains with an unknown rate are used.
         damage: None makes every defect an error. With a list, defects are appended to it, and each
@@ -221,7 +222,7 @@ def _salvaged_chunks(data: bytes, clocks: int, damage: list[Damage]) -> Iterator
         damage: List to append defects to.
     """
     place = debug_end = 0
-    while place < len(data):
+    while place < len(data) and not (place and is_padding(data, place)):
         try:
             header = read_header(data, place)
         except FormatError as error:
@@ -229,7 +230,7 @@ def _salvaged_chunks(data: bytes, clocks: int, damage: list[Damage]) -> Iterator
             _leave_out(damage, error, f"; {behind - place} bytes left out")
             place = behind
             continue
-        behind = place + _size(header)
+        behind = place + header.size
         if behind > len(data):
             behind = _next_image(data, place)
         image = data[place:behind]
@@ -270,10 +271,6 @@ def _without_lost_names(trace: Trace, damage: list[Damage]) -> Trace:
     return replace(trace, names=names, blocks=blocks, **columns)
 
 
-def _size(header: LogHeader) -> int:
-    return fmt.HEADER_SIZE + header.record_count * fmt.RECORD_SIZE + header.names_size
-
-
 def _next_image(data: bytes, place: int) -> int:
     """Return the offset of the next complete image, or the end of the data."""
     while (place := data.find(_MAGIC, place + 1)) >= 0:
@@ -281,7 +278,7 @@ def _next_image(data: bytes, place: int) -> int:
             header = read_header(data, place)
         except FormatError:
             continue
-        if place + _size(header) <= len(data):
+        if place + header.size <= len(data):
             return place
     return len(data)
 
@@ -295,13 +292,13 @@ def _intact(
     damage: list[Damage],
 ) -> Chunk | None:
     """Return the records of an image before its first defect; None if the image is unusable."""
-    if len(image) < _size(header):
-        message = f"log is truncated: {_size(header)} bytes announced, {len(image)} present"
+    if len(image) < header.size:
+        message = f"log is truncated: {header.size} bytes announced, {len(image)} present"
         _leave_out(damage, FormatError(message, offset=place + len(image), field="log"))
     body = image[fmt.HEADER_SIZE :]
     names_at = header.record_count * fmt.RECORD_SIZE
     names, lost = _newest_names(body[names_at:][: header.names_size], header)
-    if lost and len(image) == _size(header):
+    if lost and len(image) == header.size:
         error = FormatError("do not fill their part", offset=place + len(image), field="names")
         _leave_out(damage, error)
     if lost > len(image):  # a wrong count could otherwise allocate any amount of memory

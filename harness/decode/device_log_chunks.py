@@ -11,6 +11,7 @@ import numpy as np
 from harness.decode import device_log_format as fmt
 from harness.decode.device_log_format import Record
 from harness.decode.device_log_records import BLOCK, Bools, Ints, Records, read_records, read_values
+from harness.decode.padding import is_padding
 from harness.errors import FormatError
 from harness.records.trace import Damage, DebugValue, Losses, Stack
 
@@ -39,6 +40,11 @@ class LogHeader:
     stack_used: int
     stack_size: int
     full: bool
+
+    @property
+    def size(self) -> int:
+        """Size of the whole image in bytes."""
+        return fmt.HEADER_SIZE + self.record_count * fmt.RECORD_SIZE + self.names_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +145,24 @@ def _chunk_error(chunk: Chunk, within: int, field: str, message: str) -> FormatE
 
 
 def read_chunks(data: bytes) -> Iterator[Chunk]:
-    """Yield image after image, at least one."""
+    """Yield image after image, at least one; padding may follow the last one."""
     chunk = read_chunk(data, 0, 0)
     debug_end = 0
     yield chunk
-    while (place := chunk.place + chunk.size) < len(data):
+    while not is_padding(data, place := chunk.place + chunk.size):
         if len(data) - place < fmt.HEADER_SIZE or data[place : place + 4] != data[:4]:
             raise FormatError(f"{len(data) - place} trailing bytes", offset=place, field="log")
         debug_end += padded(chunk.header.debug_size)
         chunk = read_chunk(data, place, debug_end)
         yield chunk
+
+
+def trailing_padding(data: bytes) -> int:
+    """Return the number of bytes behind the last image of a log that only fill its file."""
+    place = 0
+    while len(data) - place >= fmt.HEADER_SIZE and data[place : place + 4] == data[:4]:
+        place += read_header(data, place).size
+    return max(len(data) - place, 0) if is_padding(data, place) else 0
 
 
 def split_chunk(chunk: bytes) -> tuple[bytes, bytes]:
@@ -185,7 +199,7 @@ def read_chunk(data: bytes, place: int, debug_start: int) -> Chunk:
     header = read_header(data, place)
     start = place + fmt.HEADER_SIZE
     names_start = start + header.record_count * fmt.RECORD_SIZE
-    end = names_start + header.names_size
+    end = place + header.size
     if end > len(data):
         raise FormatError(
             f"log is truncated: {end} bytes announced, {len(data)} present",

@@ -23,8 +23,10 @@ from typing import Final
 
 from harness.decode import device_log_format as log_format
 from harness.decode.device_log import read_log
-from harness.decode.ed00_reader import NO_IDENTIFIER, Window, find_dump, is_padding, read_dump
+from harness.decode.device_log_chunks import trailing_padding
+from harness.decode.ed00_reader import NO_IDENTIFIER, Window, find_dump, read_dump
 from harness.decode.ed00_schema import IDENTIFIER
+from harness.decode.padding import is_padding
 from harness.decode.postmortem import is_postmortem
 from harness.errors import FormatError
 from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
@@ -195,10 +197,12 @@ class FoundDumps:
         dumps: Dumps in file order. A static ETDumpGen that was reset leaves older dumps after newer
             ones.
         damage: Defects; the affected parts are left out.
+        padding: Bytes behind the last dump that only fill the file.
     """
 
     dumps: tuple[Dump, ...]
     damage: tuple[Damage, ...] = ()
+    padding: int = 0
 
 
 def is_device_log(data: bytes) -> bool:
@@ -224,16 +228,18 @@ def read_dumps(
     """
     damage: list[Damage] | None = [] if salvage else None
     clock = clocks[0] if clocks else HOST_NANOSECONDS
+    padding = 0
     if is_device_log(data):
         dumps = [Dump(read_log(data, clocks, damage))]
+        padding = trailing_padding(data)
     elif find_dump(data):
-        dumps = _dumps(data, clock, damage)
+        dumps, padding = _dumps(data, clock, damage)
     elif is_capture(data):
         dumps = _captured(data, clock, damage)
     else:
         raise _unknown(data)
     return FoundDumps(
-        tuple(_accounted(dumps, damage)) if damage else tuple(dumps), tuple(damage or ())
+        tuple(_accounted(dumps, damage)) if damage else tuple(dumps), tuple(damage or ()), padding
     )
 
 
@@ -269,20 +275,21 @@ def _unknown(data: bytes) -> FormatError:
     )
 
 
-def _dumps(data: bytes, clock: ClockDomain, damage: list[Damage] | None) -> list[Dump]:
-    """Read consecutive dumps."""
+def _dumps(data: bytes, clock: ClockDomain, damage: list[Damage] | None) -> tuple[list[Dump], int]:
+    """Read consecutive dumps; return them, and the number of padding bytes behind the last one."""
     dumps: list[Dump] = []
-    window = find_dump(data)
+    window, end = find_dump(data), 0
     while window:
         dumps.append(Dump(read_dump(data, window, clock, damage), offset=window.begin))
+        end = window.end
         window = _next(data, window, damage)
-    return dumps
+    return dumps, len(data) - end if is_padding(data, end) else 0
 
 
 def _next(data: bytes, window: Window, damage: list[Damage] | None) -> Window | None:
     """Return the window of the next dump, or None at the end."""
     end = window.end
-    if is_padding(data[end:]):
+    if is_padding(data, end):
         return None
     found = data.find(IDENTIFIER, end, end + 8 + _ZEROS + len(IDENTIFIER))
     # Four bytes before a dump may be its size prefix, or zeros before a dump without a prefix.
@@ -317,7 +324,7 @@ def _captured(data: bytes, clock: ClockDomain, damage: list[Damage] | None) -> l
         debug_buffer = waiting.data if waiting and same_section else None
         waiting = None
         try:
-            found = _dumps(payload.data, clock, damage)
+            found, _ = _dumps(payload.data, clock, damage)
         except FormatError as error:
             place = f"in the dump at byte {payload.offset} of the capture"
             message = f"{place}: {error.message}"

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from harness.decode import ed00_schema as ed
 from harness.decode.ed00_events import Columns, EventReader
 from harness.decode.flatbuffer import DefectError, FlatBuffer, Ints, Tables
+from harness.decode.padding import is_padding
 from harness.errors import FormatError
 from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
 from harness.records.trace import Block, Damage, Losses, Trace
@@ -25,9 +26,6 @@ _Result = TypeVar("_Result")
 NO_IDENTIFIER: Final = f"no {ed.IDENTIFIER.decode()} identifier"
 """Error message for data that is not an ED00 file."""
 
-_PADDING: Final = (0x00, 0xFF, 0x1A)
-"""Bytes that fill the rest of a file behind its last dump: the rest of a buffer, erased flash
-memory, and the last block of an XMODEM transfer."""
 _SLICE: Final = 1 << 14
 """Events per batch."""
 _BROKEN_BY_ETDUMPGEN: Final = (
@@ -112,7 +110,7 @@ def read_ed00(
             field="file identifier",
             hint="the file is not an ETDump, or its beginning is damaged",
         )
-    if not allow_trailing and not is_padding(data[window.end :]):
+    if not allow_trailing and not is_padding(data, window.end):
         raise FormatError(
             f"{len(data) - window.end} bytes after the announced size",
             offset=window.end,
@@ -121,11 +119,6 @@ def read_ed00(
             "newest one",
         )
     return read_dump(data, window, clock)
-
-
-def is_padding(data: bytes) -> bool:
-    """Return whether the bytes behind a dump only fill the file; True for none."""
-    return not data or (data[0] in _PADDING and not data.strip(data[:1]))
 
 
 def find_dump(data: bytes, at: int = 0) -> Window | None:

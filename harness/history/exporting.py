@@ -16,6 +16,7 @@ from harness.history.entries import Selection
 from harness.history.interning import known_metrics
 from harness.history.reading import entries, select_rows
 from harness.history.tables import BITS, NUMBER, TIME
+from harness.records.measurement import FIRMWARE, MeasurementSettings
 
 _RESULTS: Final = 50
 """Results per piece."""
@@ -27,6 +28,10 @@ TYPES: Final = {
     "started_utc": "text",
     **dict.fromkeys(("board", "unit", "model", "model_sha256", "method", "build_id"), "text"),
     **dict.fromkeys(("tool_version", "commit", "session"), "text"),
+    **{f"settings_{name}": "text" for name in ("values", "profile", "when_full")},
+    "settings_stream": "bool_",
+    "settings_trace_limit": "int64",
+    **{f"settings_{name}": "text" for name in ("runtime", "build", "inputs")},
     "exit_code": "int16",
     "passed": "bool_",
     "sound": "bool_",
@@ -39,6 +44,7 @@ TYPES: Final = {
 }
 """Columns of the table with their Arrow types; ``text`` is a dictionary-encoded string.
 
+Settings are null if they were not recorded; runtime and build also for firmware built elsewhere.
 An operator has a row for all executions, one for the cold and one for the warm ones, with all
 statistics in ``measured_in``. Any other metric has one row, with a ``statistic`` and its ``value``.
 """
@@ -97,7 +103,15 @@ def _result_cells(entry: StoredResult) -> tuple[Any, ...]:
         *(provenance.model_sha256, provenance.method, provenance.build_id),
         *(provenance.tool_version, provenance.commit, provenance.session),
     )
-    return (*map(escaped, texts), entry.exit_code, entry.passed, entry.sound)
+    about = (*map(escaped, texts), *_settings_cells(provenance.settings))
+    return (*about, entry.exit_code, entry.passed, entry.sound)
+
+
+def _settings_cells(settings: MeasurementSettings | None) -> Iterator[Any]:
+    for name in MeasurementSettings.__struct_fields__:
+        value = None if settings is None else getattr(settings, name)
+        unknown = value == "" and name in FIRMWARE
+        yield None if unknown else escaped(value) if isinstance(value, str) else value
 
 
 def _metric_cells(metric: Metric) -> tuple[Any, ...]:

@@ -76,3 +76,6 @@ CODES: Final[dict[str, Code]] = {
 
 NOT_COMPARABLE: Final = "H06"
 """Code of the check that says that a comparison with history rests on too little."""
+
+OUTPUTS: Final = "I11"
+"""Code of the check that compares outputs with their references."""

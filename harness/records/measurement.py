@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -40,36 +41,61 @@ class MeasurementSettings(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
     def __str__(self) -> str:
-        """The settings that differ from the default, as on the command line."""
+        """The firmware, and the settings that differ from the default, as on the command line."""
         default = MeasurementSettings(runtime=self.runtime, build=self.build)
-        names = [name for name in _WORDS if getattr(self, name) != getattr(default, name)]
-        return ", ".join(_described(self, names)) or DEFAULT_TEXT
+        firmware = _described(self, FIRMWARE) if self.runtime or self.build else [_BUILT_ELSEWHERE]
+        return ", ".join([*firmware, *_described(self, _differing(self, default))])
 
 
-DEFAULT_TEXT: Final = "default settings"
+NEITHER_RECORDED: Final = "no settings of either are recorded"
+
+
+class SettingsDifference(msgspec.Struct, frozen=True):
+    """How two runs differ in their measurement settings.
+
+    Attributes:
+        alike: Whether all settings are equal; null if some are unknown of both, or not recorded.
+        options: Settings that differ, by the names of their options; ``runtime``, ``build preset``
+            and ``inputs`` have none.
+        before: These settings of the first run, as text.
+        after: Likewise of the second run.
+        unknown: Why ``alike`` is null; "" if it is not.
+    """
+
+    alike: bool | None = None
+    options: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
+    unknown: str = NEITHER_RECORDED
+
 
 UNRECORDED: Final = ""
 """The key of results without recorded settings, of versions that did not record them."""
 
+FIRMWARE: Final[tuple[str, ...]] = ("runtime", "build")
+"""Settings that are unknown ("") of firmware that this tool did not build."""
+
 _WORDS: Final = {
+    "runtime": "runtime {}",
+    "build": "build preset {}",
     "values": "--values {}",
     "profile": "--profile {}",
     "when_full": "--when-full {}",
     "stream": "--stream",
     "trace_limit": "--trace-limit {}",
-    "runtime": "runtime {}",
-    "build": "build preset {}",
     "inputs": "inputs of size {}",
 }
 
 _OFF: Final = {
     "stream": "no --stream",
     "trace_limit": "no --trace-limit",
-    "runtime": "an unknown runtime",
-    "build": "an unknown build",
+    "runtime": "runtime unknown (firmware built elsewhere)",
+    "build": "build preset unknown (firmware built elsewhere)",
     "inputs": "inputs of unknown size",
 }
 """Texts of settings that are not set."""
+
+_BUILT_ELSEWHERE: Final = "runtime and build preset unknown (firmware built elsewhere)"
 
 
 def settings_key(settings: MeasurementSettings | None) -> str:
@@ -87,17 +113,51 @@ def describe_settings(settings: MeasurementSettings | None) -> str:
     return "settings that were not recorded" if settings is None else str(settings)
 
 
+def describe_each(several: Sequence[MeasurementSettings | None]) -> list[str]:
+    """Return for each settings those that are not the same in all, as text; all if none differ."""
+    known = {settings.key: settings for settings in several if settings is not None}
+    names = _differing(*known.values())
+    if not names:
+        return [describe_settings(settings) for settings in several]
+    return [
+        describe_settings(None) if one is None else ", ".join(_described(one, names))
+        for one in several
+    ]
+
+
 def describe_difference(
     old: MeasurementSettings | None, new: MeasurementSettings | None
 ) -> tuple[str, str]:
     """Return the settings in which two measurements differ, as text for each of them."""
     if old is None or new is None:
         return describe_settings(old), describe_settings(new)
-    names = [name for name in _WORDS if getattr(old, name) != getattr(new, name)]
+    names = _differing(old, new)
     return ", ".join(_described(old, names)), ", ".join(_described(new, names))
 
 
-def _described(settings: MeasurementSettings, names: list[str]) -> list[str]:
+def compare_settings(
+    old: MeasurementSettings | None, new: MeasurementSettings | None
+) -> SettingsDifference:
+    """Return how two measurements differ; unknown settings are never equal to others."""
+    if old is None and new is None:
+        return SettingsDifference()
+    if old is None or new is None:
+        which = "first" if old is None else "second"
+        return SettingsDifference(unknown=f"the settings of the {which} are not recorded")
+    if names := _differing(old, new):
+        before, after = describe_difference(old, new)
+        options = tuple(_WORDS[name].partition(" {}")[0].partition(" of ")[0] for name in names)
+        return SettingsDifference(False, options, before, after, unknown="")
+    if all(getattr(old, name) for name in FIRMWARE):
+        return SettingsDifference(True, unknown="")
+    return SettingsDifference(unknown=f"{_BUILT_ELSEWHERE}, in both runs")
+
+
+def _differing(*several: MeasurementSettings) -> list[str]:
+    return [name for name in _WORDS if len({getattr(one, name) for one in several}) > 1]
+
+
+def _described(settings: MeasurementSettings, names: Sequence[str]) -> list[str]:
     texts = []
     for name in names:
         value: Any = getattr(settings, name)

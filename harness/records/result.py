@@ -325,6 +325,11 @@ class Result(_ResultRecord, frozen=True):
         return self.failure is not None and self.failure.kind == UNFINISHED
 
 
+def recorded_settings(result: Result | None) -> MeasurementSettings | None:
+    """Return how a run was measured; None if it was not recorded, or for a trace alone."""
+    return None if result is None else result.settings
+
+
 class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     """What every export says about the run of a trace; texts are empty if unknown.
 

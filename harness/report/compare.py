@@ -11,6 +11,7 @@ import msgspec
 from harness.analyze.compare import AllocatorChange, Change, Comparison, OperatorChange
 from harness.analyze.ticks import suspected_widths
 from harness.formatting import TICKS, DisplayUnit, printable, time_unit, with_printable_names
+from harness.records.measurement import NEITHER_RECORDED
 from harness.records.result import encode
 from harness.records.trace import Damage, Losses, Trace
 from harness.report.terminal import show_line, show_table
@@ -82,6 +83,14 @@ def print_comparison(
         comparison: Their differences.
         detailed: Also show operators and allocators that did not change.
     """
+    settings = comparison.settings
+    if settings.alike is False:
+        text = (
+            f"SETTINGS: the first was measured with {settings.before}, the second with "
+            f"{settings.after}; differences may come from that"
+        )
+        show_line(console, printable(text), style="bold red")
+        show_line(console)
     changed = [c for c in comparison.operators if detailed or _differs(c.time, c.per_run)]
     same = len(comparison.operators) - len(changed)
     if changed:
@@ -97,6 +106,9 @@ def print_comparison(
         if trace.losses.any:
             text = f"LOSSES: the {place} trace is not complete; its counts and totals are too low"
             show_line(console, text, style="bold red")
+    if settings.unknown and settings.unknown != NEITHER_RECORDED:  # as of two files alone
+        text = f"it is unknown whether both were measured alike: {settings.unknown}"
+        show_line(console, printable(text), style="yellow")
 
 
 def _differs(*changes: Change) -> bool:

@@ -81,6 +81,7 @@ class OperatorDocument(Signature, frozen=True):
 class TraceDocument(msgspec.Struct, frozen=True):
     """What ``etharness decode --json`` prints.
 
+    ``padding`` is the number of bytes behind the last dump that only fill the file.
     ``tree`` is null without ``--tree``; with it, each node stands before those within it.
     ``memory`` is null without ``--memory``.
     ``modules`` is null without ``--by module``; ``outputs`` is empty without ``--compare-results``.
@@ -90,6 +91,7 @@ class TraceDocument(msgspec.Struct, frozen=True):
     blocks: list[str]
     runs: list[BlockRun]
     dumps: int
+    padding: int
     losses: Losses
     damage: list[Damage]
     clocks: list[ClockQualityDocument]
@@ -169,6 +171,7 @@ def trace_document(
     memory: Memory | None = None,
     pools: Sequence[PlannedPool] = (),
     later_dumps: Sequence[int] = (),
+    padding: int = 0,
     damage: Sequence[Damage] = (),
     symbols: Sequence[EventSymbols | None] | None = None,
     arguments: Sequence[Arguments | None] | None = None,
@@ -185,6 +188,7 @@ def trace_document(
         memory: Its memory over time, if that is wanted.
         pools: What the model plans, beside it.
         later_dumps: Rows at which all dumps but the first begin.
+        padding: Bytes behind the last dump that only fill the file.
         damage: What was left out.
         symbols: What an ETRecord knows of every event, if there is one.
         arguments: What the model says that every event's operator takes, if there is one.
@@ -211,6 +215,7 @@ def trace_document(
             blocks=[printable(block.name) for block in trace.blocks],
             runs=[replace(run, name=printable(run.name)) for run in runs(trace)],
             dumps=1 + len(later_dumps),
+            padding=padding,
             losses=trace.losses,
             damage=list(damage),
             clocks=clock_documents(trace, qualities, later_dumps, emulated=emulated),

@@ -20,7 +20,7 @@ from harness.check.history.samples import (
 )
 from harness.check.history.stored import Added, NamedBaseline, StoredResult
 from harness.formatting import DisplayUnit, metric_unit, printable, time_unit
-from harness.records.measurement import DEFAULT_TEXT, describe_settings
+from harness.records.measurement import describe_each, describe_settings, settings_key
 from harness.records.result import encode
 from harness.records.trace import OPERATOR_CALL
 from harness.report.terminal import show_line, show_table
@@ -103,8 +103,15 @@ def print_added(
 def print_entries(
     console: Console, entries: Sequence[StoredResult], *, detailed: bool = False
 ) -> None:
-    """Print a line per result; with link, losses and firmware if detailed."""
+    """Print a line per result; with link, losses, firmware and all settings if detailed.
+
+    Otherwise settings are shown where results of a board, model and method differ in them: these
+    are series of their own.
+    """
+    settings = _settings(entries, detailed=detailed)
     headers = ["started", "board", "unit", "model", "method", "commit", "session", "verdict", "id"]
+    if any(settings):
+        headers.append("settings")
     more = ["firmware", "runs", "corrupt", "retries", "lost events", "clock"] if detailed else []
     rows = [
         [
@@ -112,13 +119,30 @@ def print_entries(
             entry.provenance.session,
             outcome(entry),
             entry.provenance.id,
+            *([text] if any(settings) else ()),
             *(_details(entry) if detailed else ()),
         ]
-        for entry in entries
+        for entry, text in zip(entries, settings, strict=True)
     ]
     if rows:
         show_table(console, [*headers, *more], rows, title="Results")
     show_line(console, f"{len(entries):,} results, {sum(not e.sound for e in entries):,} unsound")
+
+
+def _settings(entries: Sequence[StoredResult], *, detailed: bool) -> list[str]:
+    """Return the settings to show of each result; "" where all of its series are alike."""
+    origins = [entry.provenance for entry in entries]
+    if detailed:
+        return [printable(describe_settings(origin.settings)) for origin in origins]
+    tested = [(origin.board, origin.model, origin.method) for origin in origins]
+    texts = [""] * len(entries)
+    for series in set(tested):
+        places = [place for place, other in enumerate(tested) if other == series]
+        several = [origins[place].settings for place in places]
+        if len({settings_key(settings) for settings in several}) > 1:
+            for place, text in zip(places, describe_each(several), strict=True):
+                texts[place] = printable(text)
+    return texts
 
 
 def print_baselines(console: Console, baselines: Sequence[NamedBaseline]) -> None:
@@ -153,10 +177,8 @@ def print_history(
         show_line(console, f"nothing that was measured has a name like {pattern!r}")
         return
     first = history.results[0]
-    settings = describe_settings(first.settings)
-    special = first.settings is not None and settings != DEFAULT_TEXT
-    measured = f", {settings}" if special else ""
-    show_line(console, f"{first.model} {first.method} on {first.board}{measured}")
+    measured = f", {first.settings}" if first.settings is not None else ""
+    show_line(console, printable(f"{first.model} {first.method} on {first.board}{measured}"))
     if len(shown) == 1:
         _print_series(console, history, shown[0])
     else:

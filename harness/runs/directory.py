@@ -38,6 +38,7 @@ from harness.errors import DamagedError, UsageError
 from harness.files import write_atomic
 from harness.history.history_json import decode_history, encode_history
 from harness.records.clock_domain import ClockDomain
+from harness.records.contradictions import contradiction
 from harness.records.lab import FLASH, FLASH_LOG
 from harness.records.result import (
     RESTORE,
@@ -215,6 +216,8 @@ class RunDirectory:
         data = path.read_bytes()
         result = decode(data, str(path))
         found = [*_defects_of_result(result, data), *self._defects(result, names)]
+        if not found and (contrary := contradiction(result)):
+            found = [(RESULT, contrary, RESTORE)]
         if not found:
             return result, None
         (name, defect, hint), *more = found
@@ -227,10 +230,10 @@ class RunDirectory:
         """Yield name, defect and hint of every file that differs from its record."""
         recorded = self._recorded(result)
         for name, record in recorded:
-            if names is not None and name not in names:
-                continue
             if not _is_of_a_run(name):
                 yield RESULT, f"it records {name!r}, which is not a file of a run", RESTORE
+            elif names is not None and name not in names:
+                continue
             elif not (self.path / name).is_file():
                 yield name, f"the file is missing, {RESULT} records it", RESTORE
             elif defect := _difference(self._record(name), record):

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from harness import __version__
 from harness.analyze.postmortem import PostmortemDocument
 from harness.check.budget import Budget, load_budget
 from harness.check.evaluate import DEFAULT_BUDGET, evaluate
@@ -26,6 +27,7 @@ from harness.check.subject import Subject, model_name
 from harness.check.suggest import Wishes, suggest
 from harness.decode.dumps import Dump
 from harness.errors import (
+    DamagedError,
     FormatError,
     HarnessError,
     InfrastructureError,
@@ -36,7 +38,8 @@ from harness.errors import (
 from harness.files import display_path, read_tail
 from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
-from harness.records.result import Failure, Result, VerdictRecord, encode, moment
+from harness.records.check_codes import OUTPUTS
+from harness.records.result import RESTORE, Failure, Result, VerdictRecord, encode, moment
 from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
 from harness.runs.baseline import HistoryRef
@@ -44,6 +47,7 @@ from harness.runs.directory import (
     CHECK,
     CONSOLE,
     POSTMORTEM,
+    RESULT,
     RunDirectory,
     load_history,
     save_history,
@@ -186,7 +190,7 @@ def with_verdict(
     budget: Path | Budget | None = None,
     history: History | HistoryRef | None = None,
     *,
-    keep_history: bool = True,
+    record: bool = True,
 ) -> EvaluatedRun:
     """Evaluate the checks of a run, whether or not that was done before.
 
@@ -194,7 +198,8 @@ def with_verdict(
         run: The run; without a trace it is returned as it is.
         budget: A budget or its file; without one, only what always holds is checked.
         history: As for ``evaluate_run``.
-        keep_history: Save a fetched history in the run directory.
+        record: Save a fetched history and the verdict in the run directory, and record the verdict
+            in the history.
 
     Raises:
         HarnessError: As ``evaluate_run``.
@@ -208,7 +213,7 @@ def with_verdict(
         rules = load_budget(rules, subject.board, subject.model, subject.unit)
     if history is None and directory is not None:
         history = load_history(directory)
-    comparison, source = None, history
+    comparison, source = None, history if record else None
     if history is not None:
         if result is None:
             raise UsageError(
@@ -217,10 +222,11 @@ def with_verdict(
             )
         if isinstance(history, HistoryRef):
             history = history.fetch(provenance_of(result), (rules or DEFAULT_BUDGET).history)
-            if directory is not None and keep_history:
+            if directory is not None and record:
                 save_history(directory, history)
         comparison = compare_with(history, subject, result, rules)
     verdict = evaluate(subject, rules, comparison)
+    _require_same_outputs(run, verdict)
     evaluated = replace(
         run,
         verdict=Verdict(tuple(map(with_printable_text, verdict.checks))),
@@ -234,6 +240,28 @@ def with_verdict(
             save_verdict(directory, verdict_record(evaluated))
         source.record(result.id, verdict_record(evaluated))
     return evaluated
+
+
+def _require_same_outputs(run: EvaluatedRun, verdict: Verdict) -> None:
+    """Check that outputs that differed from their references in the run still do.
+
+    Outputs, references and tolerances are recorded, so no option and no budget changes this check.
+
+    Raises:
+        DamagedError: They match now, so the recorded tolerance is not that of the run.
+    """
+    if run.result is None or run.result.verdict is None or run.directory is None:
+        return
+    if run.result.tool_version != __version__:  # the default tolerance may be another one
+        return
+    differed = {c.subject for c in run.result.verdict.checks if c.code == OUTPUTS and not c.passed}
+    for check in verdict.checks:
+        if check.code == OUTPUTS and check.passed and check.subject in differed:
+            raise DamagedError(
+                f"{run.directory / RESULT}: damaged: it records that {check.subject} differs from "
+                "its reference, but by its tolerance they match",
+                hint=RESTORE,
+            )
 
 
 def compare_with(

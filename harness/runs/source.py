@@ -88,12 +88,14 @@ class Source:
         damage: Damaged parts that were left out.
         damaged: The error for a damaged file of the run directory, which rules out a verdict on
             these traces; None if all files are intact. Only set with ``salvage``.
+        padding: Bytes behind the last dump that only fill the file.
     """
 
     dumps: tuple[Dump, ...]
     result: Result | None = None
     damage: tuple[Damage, ...] = ()
     damaged: DamagedError | None = None
+    padding: int = 0
 
     def require_sound(self) -> Source:
         """Return self unless a file of the run directory is damaged.
@@ -204,7 +206,7 @@ def load_source(
         damaged = damaged or _examined_alone(debug_buffer)[1]
     elif (beside := _buffer_of(file, result)) is not None:
         dumps = tuple(replace(dump, debug_buffer=beside.read_bytes()) for dump in dumps)
-    loaded = Source(dumps, result, found.damage)
+    loaded = Source(dumps, result, found.damage, padding=found.padding)
     if result is not None and file is not None and file == RunDirectory(file.parent).trace_file:
         damaged = damaged or _miscounted(file, result, loaded)
         loaded = replace(loaded, dumps=dumps[:1])  # as read_trace does

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,11 @@ from harness.durations import us
 from harness.errors import InfrastructureError, UsageError
 from harness.records.result import Failure
 from harness.runs.directory import RunDirectory
-from tests.conftest import FIXTURES, MODELS
+from tests.conftest import FIXTURES, MODELS, CommandResult
 
 pytestmark = pytest.mark.sim
+
+Etharness = Callable[..., CommandResult]
 
 BUDGET = 'schema = 1\n[[time]]\nevent = "Method::execute"\nlimit_us = {}\n'
 
@@ -174,7 +177,40 @@ def test_runs_are_kept_in_new_folders_and_added_to_a_history(
         assert len(store.results()) == 2
     again = harness.load(run.path).check(history="h.sqlite", baseline="last:20")
     assert any(check.code.startswith("H") for check in again.checks)
-    assert not (run.path / "history.json").exists()
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_a_check_by_a_baseline_is_recorded_if_wanted(
+    record: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, etharness: Etharness
+) -> None:
+    from harness.history import open_store
+
+    monkeypatch.chdir(tmp_path)
+    strict = Path("strict.toml")
+    strict.write_text('schema = 1\n[[time]]\nevent = "Method::execute"\nlimit_us = 0\n')
+    paths = [harness.run("small_int8", "native", history="h.sqlite").path for _ in range(2)]
+    before = files_of(paths[1])
+    verdict = harness.load(paths[1]).check(
+        strict, history="h.sqlite", baseline="last:20", record=record
+    )
+    assert any(check.code.startswith("H") for check in verdict.checks)
+    assert (files_of(paths[1]) == before) == (not record)
+    with open_store("h.sqlite") as store:
+        passed = {entry.provenance.id: entry.passed for entry in store.results()}
+    result = RunDirectory(paths[1]).read_result()
+    assert passed[result.id] is not record
+    if record:
+        left = files_of(paths[1])
+        against = ("--history", "h.sqlite", "--baseline", "last:20")
+        assert etharness("check", paths[1], "--budget", strict, *against).code == 1
+        again = files_of(paths[1])
+        assert left.keys() == again.keys() == before.keys() | {"history.json", "check.json"}
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    """The files of a run directory by name."""
+    names = RunDirectory(directory).files()
+    return {name: (directory / name).read_bytes() for name in names}
 
 
 def test_durations_compare_with_units(live: harness.Run) -> None:

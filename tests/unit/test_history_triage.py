@@ -129,6 +129,21 @@ def test_an_ignored_change_is_shown_until_its_day(nights: Nights) -> None:
     assert nights.night(GOOD).code == 0
 
 
+@pytest.mark.parametrize("severity", ["error", "warning", "off"])
+def test_no_budget_raises_an_ignored_change(severity: str, nights: Nights) -> None:
+    nights.nights(6, GOOD)
+    nights.nights(1, SLOW)
+    nights.history("ignore", "conv", "--reason", "issue 7", "--until", "2026-12-31")
+    budget = nights.folder / "strict.toml"
+    budget.write_text(f'schema = 1\n[severity]\nH01 = "{severity}"\n')
+    checked = nights.check(nights.run(SLOW), "--budget", str(budget))
+    assert checked.code == 0
+    notes = [line.split()[0] for line in checked.out.splitlines() if "H01 conv" in line]
+    assert notes == ([] if severity == "off" else ["note:"])
+    grown = nights.check(nights.run(SLOWER), "--budget", str(budget))
+    assert grown.code == (1 if severity == "error" else 0), "not what was ignored"
+
+
 def test_an_ignored_change_may_not_grow(nights: Nights) -> None:
     nights.nights(6, GOOD)
     nights.nights(1, SLOW)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from harness.decode.dumps import read_dumps
+from harness.decode.dumps import FoundDumps, read_dumps
 from harness.decode.ed00 import read_ed00, write_ed00
 from harness.errors import FormatError, UsageError
 from harness.records.clock_domain import HOST_NANOSECONDS
@@ -65,8 +65,27 @@ def test_padding_behind_a_dump_says_nothing(byte: bytes, count: int) -> None:
     found = read_dumps(data + byte * count)
     assert [dump.trace for dump in found.dumps] == [ONE, OTHER]
     assert read_ed00(write_ed00(ONE) + byte * count) == ONE
+    assert found.padding == count
     with pytest.raises(FormatError, match="after the announced size"):
         read_dumps(data + byte * count + b"x")
+
+
+@pytest.mark.parametrize("byte", [b"\0", b"\xff", b"\x1a"])
+@pytest.mark.parametrize("count", [1, 63, 64, 5000])
+@pytest.mark.parametrize("salvage", [False, True])
+def test_padding_behind_a_device_log_is_counted(
+    byte: bytes, count: int, salvage: bool, tmp_path: Path, etharness: Etharness
+) -> None:
+    image = full_log().image()
+    sound = read_dumps(image)
+    found = read_dumps(image + byte * count, salvage=salvage)
+    assert found == FoundDumps(sound.dumps, padding=count)
+    with pytest.raises(FormatError, match="trailing bytes"):
+        read_dumps(image + byte * count + b"x")
+    file = tmp_path / "padded.etlog"
+    file.write_bytes(image + byte * count)
+    assert f"{count:,} padding bytes behind the trace" in etharness("decode", file).out
+    assert json.loads(etharness("decode", file, "--json").out)["padding"] == count
 
 
 def test_dumps_from_before_a_reset_are_no_runs_of_this_one(

@@ -160,6 +160,11 @@ def test_the_command_prints_the_worst_first_and_a_document(
     assert "Method::init" in etharness("compare", *paths, "-v").out
 
     found = document("compare", etharness("compare", *paths, "--json").out)
+    unknown = {"alike": None, "options": [], "before": "", "after": ""}
+    assert found["comparison"]["settings"] == {
+        **unknown,
+        "unknown": "no settings of either are recorded",
+    }
     assert found["before"]["path"] == str(paths[0])
     assert found["after"]["losses"]["events"] == 2
     assert found["comparison"]["operators"][0]["time"]["ratio"] == 3
