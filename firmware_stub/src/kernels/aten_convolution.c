@@ -84,15 +84,10 @@ static void convolve_area(const etd_convolution *conv, int32_t image, const etd_
         .a_row = {per_group, w[0], to[1], 1},
         .b_rows = {y->count, etd_scale_step(from[2], window->y.stride), to[2], 0},
         .b_columns = {x->count, etd_scale_step(from[3], window->x.stride), to[3], 0},
+        .batch = {conv->groups, per_group * w[0], channels * from[1], per_group * to[1], per_group},
     };
     etd_set_sum_loops(&products, loops);
-    for (int32_t group = 0; group < conv->groups; group++) {
-        etd_compute_products(&products);
-        products.a += per_group * w[0];
-        products.b += channels * from[1];
-        products.out += per_group * to[1];
-        products.added += products.added != NULL ? per_group : 0;
-    }
+    etd_compute_products(&products);
 }
 
 static void convolve(const etd_convolution *conv) {

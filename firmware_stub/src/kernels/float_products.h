@@ -28,6 +28,15 @@ typedef struct {
     int32_t added_step;
 } etd_float_row;
 
+/* The same products again, elsewhere in memory. */
+typedef struct {
+    int32_t count;
+    int32_t a_step;
+    int32_t b_step;
+    int32_t out_step;
+    int32_t added_step;
+} etd_float_batch;
+
 typedef struct {
     const float *a;
     const float *b;
@@ -36,8 +45,9 @@ typedef struct {
     float alpha;
     float beta;
     etd_float_row a_row;
-    etd_float_row b_rows;              /* rows of vectors */
-    etd_float_row b_columns;           /* the vectors of a row */
+    etd_float_row b_rows;    /* rows of vectors */
+    etd_float_row b_columns; /* the vectors of a row */
+    etd_float_batch batch;
     etd_sum_loop loops[ETD_SUM_LOOPS]; /* set by etd_set_sum_loops */
 } etd_float_products;
 

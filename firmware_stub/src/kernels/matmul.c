@@ -20,6 +20,7 @@ void etd_multiply(const etd_matrix *a, const etd_matrix *b, const etd_addend *ad
         .a_row = {a->rows, a->row_step, out->row_step, 0},
         .b_rows = {1, 0, 0, 0},
         .b_columns = {b->columns, b->column_step, out->column_step, 0},
+        .batch = {1, 0, 0, 0, 0},
     };
     if (addend != NULL) {
         products.added = addend->data;
