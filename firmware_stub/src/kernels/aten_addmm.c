@@ -26,14 +26,10 @@ static const char *addmm(const etd_call *call) {
     if (!etd_arg_number(call, 3, &beta) || !etd_arg_number(call, 4, &alpha)) {
         return "invalid beta or alpha";
     }
-    for (int32_t i = 0; i < y.rows; i++) {
-        for (int32_t j = 0; j < y.columns; j++) {
-            const float addend = etd_floats(added)[i * strides[0] + j * strides[1]];
-            /* beta = 0 ignores self, even if it is NaN */
-            y.data[i * y.row_step + j * y.column_step] =
-                (float)alpha * etd_product_at(&a, i, &b, j) + (beta == 0.0 ? 0.0f : (float)beta * addend);
-        }
-    }
+    static const float zero = 0.0f; /* beta = 0 ignores self, even if it is NaN */
+    const etd_addend nothing = {&zero, 0, 0, (float)alpha, 1.0f};
+    const etd_addend self = {etd_floats(added), strides[0], strides[1], (float)alpha, (float)beta};
+    etd_multiply(&a, &b, beta == 0.0 ? &nothing : &self, &y);
     return NULL;
 }
 

@@ -20,7 +20,7 @@ static const char *multiply(const etd_call *call, uint8_t ndim) {
         const etd_matrix first = etd_matrix_of(a, batch);
         const etd_matrix second = etd_matrix_of(b, batch);
         const etd_matrix product = etd_matrix_of(out, batch);
-        etd_multiply(&first, &second, &product);
+        etd_multiply(&first, &second, NULL, &product);
     }
     return NULL;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "arguments.h"
 #include "convolution.h"
+#include "float_products.h"
 #include "kernels.h"
 #include "window.h"
 
@@ -40,47 +41,68 @@ static const char *read_arguments(const etd_call *call, etd_convolution *conv) {
     return etd_read_conv_axes(call, weight[2], weight[3], weight[0], &conv->window);
 }
 
-/* Returns the sum over the channels of one group and the taps of a patch. x and w point at the first tap. */
-static float dot(const etd_convolution *conv, const etd_patch *patch, const float *x, const float *w) {
-    const int32_t *weight_strides = conv->weight.strides;
-    const int32_t channels = conv->weight.sizes[1];
-    const int32_t x_channel = conv->window.input->strides[1];
-    const int32_t x_row = conv->window.input->strides[2] * conv->window.y.dilation;
-    const int32_t x_column = conv->window.input->strides[3] * conv->window.x.dilation;
-    float sum = 0.0f;
-    for (int32_t channel = 0; channel < channels; channel++) {
-        const float *x_tap = x + channel * x_channel;
-        const float *w_tap = w + channel * weight_strides[1];
-        for (int32_t row = 0; row < patch->y.count; row++) {
-            for (int32_t column = 0; column < patch->x.count; column++) {
-                sum += x_tap[column * x_column] * w_tap[column * weight_strides[3]];
-            }
-            x_tap += x_row;
-            w_tap += weight_strides[2];
+/* Adjacent output positions of an axis, which see the same taps of the kernel. */
+typedef struct {
+    int32_t first;
+    int32_t count;
+    etd_taps taps; /* of the first position */
+} etd_stretch;
+
+/* Returns the stretch that begins at an output position. */
+static etd_stretch stretch_at(const etd_axis *axis, int32_t first) {
+    etd_stretch stretch = {first, 1, etd_axis_taps(axis, first)};
+    for (; first + stretch.count < axis->out; stretch.count++) {
+        const etd_taps taps = etd_axis_taps(axis, first + stretch.count);
+        if (taps.first != stretch.taps.first || taps.count != stretch.taps.count) {
+            break;
         }
     }
-    return sum;
+    return stretch;
 }
 
-/* Computes all output channels at one output position. */
-static void convolve_position(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
-    const etd_convolution *conv = context;
-    const float *x = etd_floats(conv->window.input) + from;
-    float *y = etd_out_floats(conv->window.out) + to;
-    const int32_t *x_strides = conv->window.input->strides;
-    const int32_t *w_strides = conv->weight.strides;
-    const float *bias = conv->bias != NULL ? etd_floats(conv->bias) : NULL;
-    const float *w =
-        etd_floats(&conv->weight) + patch->y.first * w_strides[2] + patch->x.first * w_strides[3];
+/* Computes all channels at the positions of two stretches, for which every sum has the same taps. */
+static void convolve_area(const etd_convolution *conv, int32_t image, const etd_stretch *y,
+                          const etd_stretch *x) {
+    const etd_window *window = &conv->window;
+    const int32_t *from = window->input->strides;
+    const int32_t *to = window->out->strides;
+    const int32_t *w = conv->weight.strides;
+    const int32_t channels = conv->weight.sizes[1];
     const int32_t per_group = conv->weight.sizes[0] / conv->groups;
-    for (int32_t group = 0; group < conv->groups; group++) {
-        for (int32_t i = 0; i < per_group; i++) {
-            float sum = dot(conv, patch, x, w);
-            *y = bias != NULL ? sum + *bias++ : sum;
-            w += w_strides[0];
-            y += conv->window.out->strides[1];
+    const etd_sum_loop loops[ETD_SUM_LOOPS] = {
+        {channels, w[1], from[1]},
+        {y->taps.count, w[2], etd_scale_step(from[2], window->y.dilation)},
+        {x->taps.count, w[3], etd_scale_step(from[3], window->x.dilation)},
+    };
+    etd_float_products products = {
+        .a = etd_floats(&conv->weight) + y->taps.first * w[2] + x->taps.first * w[3],
+        .b = etd_floats(window->input) + image * from[0] + y->taps.start * from[2] + x->taps.start * from[3],
+        .out = etd_out_floats(window->out) + image * to[0] + y->first * to[2] + x->first * to[3],
+        .added = conv->bias != NULL ? etd_floats(conv->bias) : NULL,
+        .alpha = 1.0f,
+        .beta = 1.0f,
+        .a_row = {per_group, w[0], to[1], 1},
+        .b_rows = {y->count, etd_scale_step(from[2], window->y.stride), to[2], 0},
+        .b_columns = {x->count, etd_scale_step(from[3], window->x.stride), to[3], 0},
+        .batch = {conv->groups, per_group * w[0], channels * from[1], per_group * to[1], per_group},
+    };
+    etd_set_sum_loops(&products, loops);
+    etd_compute_products(&products);
+}
+
+static void convolve(const etd_convolution *conv) {
+    const etd_axis *y_axis = &conv->window.y;
+    const etd_axis *x_axis = &conv->window.x;
+    for (int32_t image = 0; image < conv->window.out->sizes[0]; image++) {
+        etd_stretch y = {0};
+        for (int32_t row = 0; row < y_axis->out; row += y.count) {
+            y = stretch_at(y_axis, row);
+            etd_stretch x = {0};
+            for (int32_t column = 0; column < x_axis->out; column += x.count) {
+                x = stretch_at(x_axis, column);
+                convolve_area(conv, image, &y, &x);
+            }
         }
-        x += conv->weight.sizes[1] * x_strides[1];
     }
 }
 
@@ -94,7 +116,7 @@ static const char *convolution(const etd_call *call) {
         etd_run_transposed_convolution(&conv);
         return NULL;
     }
-    etd_slide(&conv.window, convolve_position, &conv);
+    convolve(&conv);
     return NULL;
 }
 

@@ -35,12 +35,8 @@ static const char *linear(const etd_call *call) {
     const etd_matrix y = as_rows(out);
     const etd_matrix w = {etd_out_floats(weight), weight->sizes[1], weight->sizes[0], weight->strides[1],
                           weight->strides[0]}; /* transposed */
-    for (int32_t i = 0; i < y.rows; i++) {
-        for (int32_t j = 0; j < y.columns; j++) {
-            const float product = etd_product_at(&x, i, &w, j);
-            y.data[i * y.row_step + j] = bias != NULL ? product + etd_floats(bias)[j] : product;
-        }
-    }
+    const etd_addend addend = {bias != NULL ? etd_floats(bias) : NULL, 0, 1, 1.0f, 1.0f};
+    etd_multiply(&x, &w, bias != NULL ? &addend : NULL, &y);
     return NULL;
 }
 

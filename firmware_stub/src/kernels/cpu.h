@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define ETD_NOINLINE __attribute__((noinline))
+#define ETD_INLINE inline __attribute__((always_inline))
 
 /* Makes the compiler advance four pointers with their loads. GCC otherwise folds the unrolled steps into
  * offsets, which Thumb-2 can only encode in more instructions. Other CPUs have no such loads. */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "matmul.h"
 
+#include "float_products.h"
+
 etd_matrix etd_matrix_of(const etd_tensor *tensor, int32_t batch) {
     const uint32_t row = tensor->ndim - 2u;
     const int32_t start = row == 0 ? 0 : batch * tensor->strides[0];
@@ -8,20 +10,25 @@ etd_matrix etd_matrix_of(const etd_tensor *tensor, int32_t batch) {
                         tensor->strides[row], tensor->strides[row + 1]};
 }
 
-float etd_product_at(const etd_matrix *a, int32_t i, const etd_matrix *b, int32_t j) {
-    const float *row = a->data + i * a->row_step;
-    const float *column = b->data + j * b->column_step;
-    float sum = 0.0f;
-    for (int32_t k = 0; k < a->columns; k++) {
-        sum += row[k * a->column_step] * column[k * b->row_step];
+void etd_multiply(const etd_matrix *a, const etd_matrix *b, const etd_addend *addend, const etd_matrix *out) {
+    const etd_sum_loop loops[ETD_SUM_LOOPS] = {
+        {1, 0, 0}, {1, 0, 0}, {a->columns, a->column_step, b->row_step}};
+    etd_float_products products = {
+        .a = a->data,
+        .b = b->data,
+        .out = out->data,
+        .a_row = {a->rows, a->row_step, out->row_step, 0},
+        .b_rows = {1, 0, 0, 0},
+        .b_columns = {b->columns, b->column_step, out->column_step, 0},
+        .batch = {1, 0, 0, 0, 0},
+    };
+    if (addend != NULL) {
+        products.added = addend->data;
+        products.alpha = addend->alpha;
+        products.beta = addend->beta;
+        products.a_row.added_step = addend->row_step;
+        products.b_columns.added_step = addend->column_step;
     }
-    return sum;
-}
-
-void etd_multiply(const etd_matrix *a, const etd_matrix *b, const etd_matrix *out) {
-    for (int32_t i = 0; i < out->rows; i++) {
-        for (int32_t j = 0; j < out->columns; j++) {
-            out->data[i * out->row_step + j * out->column_step] = etd_product_at(a, i, b, j);
-        }
-    }
+    etd_set_sum_loops(&products, loops);
+    etd_compute_products(&products);
 }

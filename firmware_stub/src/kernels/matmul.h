@@ -16,10 +16,16 @@ typedef struct {
 /* Returns a two-dimensional tensor, or item `batch` of a three-dimensional one, as a matrix. */
 etd_matrix etd_matrix_of(const etd_tensor *tensor, int32_t batch);
 
-/* Returns the product of row i of a and column j of b. */
-float etd_product_at(const etd_matrix *a, int32_t i, const etd_matrix *b, int32_t j);
+/* Added to a product: out = alpha * product + beta * addend. */
+typedef struct {
+    const float *data;
+    int32_t row_step; /* 0: the same for all rows */
+    int32_t column_step;
+    float alpha;
+    float beta;
+} etd_addend;
 
-/* Computes out = a b. */
-void etd_multiply(const etd_matrix *a, const etd_matrix *b, const etd_matrix *out);
+/* Computes out = a b, plus the addend if it is not NULL. */
+void etd_multiply(const etd_matrix *a, const etd_matrix *b, const etd_addend *addend, const etd_matrix *out);
 
 #endif

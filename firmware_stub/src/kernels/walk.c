@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "strided_copy.h"
 
 void etd_walk_add(etd_walk *walk, int32_t size, int32_t stride) {
     if (size == 1) {
@@ -59,39 +60,84 @@ static uint32_t count_elements(const etd_walk *walk) {
     return count;
 }
 
-/* Returns the number of adjacent elements before the walk jumps. */
-static uint32_t run_length(const etd_walk *walk) {
-    return walk->ndim > 0 && walk->strides[walk->ndim - 1] == 1 ? (uint32_t)walk->sizes[walk->ndim - 1] : 1;
-}
-
-/* Makes the walk visit every `run`th element; `run` must divide its run length. */
-static void set_walk_step(etd_walk *walk, uint32_t run) {
-    if (run > 1) {
-        walk->sizes[walk->ndim - 1] /= (int32_t)run;
-        walk->strides[walk->ndim - 1] *= (int32_t)run;
-    }
-}
-
-static uint32_t common_divisor(uint32_t a, uint32_t b) {
+static int32_t common_divisor(int32_t a, int32_t b) {
     while (b != 0) {
-        uint32_t rest = a % b;
+        const int32_t rest = a % b;
         a = b;
         b = rest;
     }
     return a;
 }
 
+/* The innermost dimension of a walk, and what is left of it. */
+typedef struct {
+    uint32_t dim; /* counts down; 0: the walk is used up */
+    int32_t size;
+    int32_t stride;
+} etd_rest;
+
+static void take_dimension(etd_rest *rest, const etd_walk *walk) {
+    while (rest->size == 1 && rest->dim > 0) {
+        rest->dim--;
+        rest->size = walk->sizes[rest->dim];
+        rest->stride = walk->strides[rest->dim];
+    }
+}
+
+/* Adds a loop around the others, or makes the last one longer if it continues there on both sides. */
+static uint32_t add_loop(etd_copy_loop *loops, uint32_t count, etd_copy_loop loop) {
+    if (count > 0) {
+        etd_copy_loop *inner = &loops[count - 1];
+        if (loop.from_step == inner->count * inner->from_step &&
+            loop.to_step == inner->count * inner->to_step) {
+            inner->count *= loop.count;
+            return count;
+        }
+    }
+    loops[count] = loop;
+    return count + 1;
+}
+
+/* Divides two walks over as many elements into loops that both have in common, the innermost first. Returns
+ * their number, or UINT32_MAX if sizes such as 2 * 3 and 3 * 2 have none. */
+static uint32_t find_common_loops(const etd_walk *from_walk, const etd_walk *to_walk,
+                                  etd_copy_loop loops[ETD_COPY_LOOPS]) {
+    etd_rest from = {from_walk->ndim, 1, 0};
+    etd_rest to = {to_walk->ndim, 1, 0};
+    uint32_t count = 0;
+    for (;;) {
+        take_dimension(&from, from_walk);
+        take_dimension(&to, to_walk);
+        if (from.size == 1 && to.size == 1) {
+            return count;
+        }
+        const int32_t common = common_divisor(from.size, to.size);
+        if (common == 1) {
+            return UINT32_MAX;
+        }
+        count = add_loop(loops, count, (etd_copy_loop){common, from.stride, to.stride});
+        from.size /= common;
+        from.stride *= common;
+        to.size /= common;
+        to.stride *= common;
+    }
+}
+
 void etd_copy_along(const etd_tensor *from, etd_walk *from_walk, etd_tensor *to, etd_walk *to_walk) {
+    etd_copy_loop loops[ETD_COPY_LOOPS];
     const uint32_t count = count_elements(to_walk);
     if (count == 0) {
         return;
     }
     const uint32_t size = to->nbytes / etd_numel(to);
-    const uint32_t run = common_divisor(run_length(from_walk), run_length(to_walk));
-    set_walk_step(from_walk, run);
-    set_walk_step(to_walk, run);
-    for (uint32_t i = 0; i < count; i += run) {
-        memmove(to->data + to_walk->offset * size, from->data + from_walk->offset * size, run * size);
+    const uint32_t loop_count = find_common_loops(from_walk, to_walk, loops);
+    if (loop_count != UINT32_MAX) {
+        etd_copy_strided(from->data + from_walk->offset * size, to->data + to_walk->offset * size, size,
+                         loops, loop_count);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        memmove(to->data + to_walk->offset * size, from->data + from_walk->offset * size, size);
         etd_walk_next(from_walk);
         etd_walk_next(to_walk);
     }
