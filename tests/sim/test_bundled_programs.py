@@ -126,9 +126,7 @@ def test_what_does_not_go_with_test_sets_is_refused(
     etharness: Etharness, tmp_path: Path, options: list[str], message: str
 ) -> None:
     run = tmp_path / "run"
-    code, _, err = etharness(
-        *("run", "--board", "native", "--model", FIXTURE, *options, "-o", run)
-    )
+    code, _, err = etharness(*("run", "--board", "native", "--model", FIXTURE, *options, "-o", run))
     assert code == 2
     assert message in err
     assert not run.exists()

@@ -64,7 +64,10 @@ def two_methods(wrong: dict[tuple[str, int, int], float] | None = None) -> bytes
 
 
 def bundle(program: Any, suites: Mapping[str, Sequence[tuple[Any, Any]]]) -> bytes:
-    """Bundle a program with inputs and expected outputs by method, as ExecuTorch does."""
+    """Bundle a program with inputs and expected outputs by method, as ExecuTorch does.
+
+    With the path of a ``.pte`` file instead of a program, ExecuTorch does not check that both fit.
+    """
     from executorch.devtools import BundledProgram
     from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
     from executorch.devtools.bundled_program.serialize import (
@@ -74,7 +77,7 @@ def bundle(program: Any, suites: Mapping[str, Sequence[tuple[Any, Any]]]) -> byt
     return bytes(
         serialize_from_bundled_program_to_flatbuffer(
             BundledProgram(
-                program,
+                None if isinstance(program, Path) else program,
                 [
                     MethodTestSuite(
                         name,
@@ -85,6 +88,7 @@ def bundle(program: Any, suites: Mapping[str, Sequence[tuple[Any, Any]]]) -> byt
                     )
                     for name, cases in suites.items()
                 ],
+                str(program) if isinstance(program, Path) else None,
             )
         )
     )
