@@ -204,7 +204,7 @@ class Run:
             return []
         return [np.load(self.directory / tensor.file) for tensor in known.outputs]
 
-    @cached_property
+    @property
     def test_sets(self) -> list[Run]:
         """The runs of a bundled program's test sets, each with its own trace; else empty."""
         return [Run(each, context=self._context) for each in self._evaluate()[0].test_sets]

@@ -88,3 +88,25 @@ def test_channels_last_tensors_keep_their_logical_shape(tmp_path: Path) -> None:
     np.testing.assert_array_equal(test_set.expected[0], (x + x).numpy())
     (tmp_path / "m.bpte").write_bytes(data)
     assert harness.run(tmp_path / "m.bpte", board="native", output=tmp_path / "run").passed
+
+
+def test_a_test_set_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    (tmp_path / "m.pte").write_bytes(read_bundled_program(two_methods()).program)
+    good, y = torch.ones(2, 4), torch.ones(2, 3)
+    data = bundle(tmp_path / "m.pte", {"forward": [([good], [y]), ([torch.ones(4, 2)], [y])]})
+    (tmp_path / "m.bpte").write_bytes(data)
+    with pytest.raises(harness.HarnessError) as caught:
+        harness.run(tmp_path / "m.bpte", board="native", output=tmp_path / "run")
+    assert caught.value.exit_code == 2
+    message = (
+        "forward, test set 1: input 0 must be float32[2, 4], but the test set has float32[4, 2]"
+    )
+    assert caught.value.message == message
+    loaded = harness.load(tmp_path / "run")
+    assert loaded.failure is not None
+    assert loaded.failure.message == message
+    assert [each.failure is None for each in loaded.test_sets] == [True, False]
+    (tmp_path / "none.bpte").write_bytes(bundle(tmp_path / "m.pte", {"forward": [([], [y])]}))
+    with pytest.raises(harness.HarnessError, match="test set 0 has 0 inputs, the method has 1"):
+        harness.run(tmp_path / "none.bpte", board="native", output=tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
