@@ -23,7 +23,7 @@ from harness.config.board import Board
 from harness.config.project import find_project
 from harness.errors import ChecksFailedError, HarnessError, UsageError
 from harness.files import absolute, write_atomic
-from harness.records.result import Failure, Result, RunIdentity, recorded_settings
+from harness.records.result import Failure, RunIdentity, recorded_settings
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.report.description import failure_text
@@ -92,8 +92,7 @@ class Run:
         self._found, self._budget, self._against = found, budget, against
         self._context = context or RunContext()
         self.path = found.directory or absolute(found.title)
-        self.directory: Path | None = found.directory
-        self.result: Result | None = found.result
+        self.directory, self.result = found.directory, found.result
 
     @classmethod
     def execute(
@@ -134,10 +133,8 @@ class Run:
                     hint=f"leave out {', '.join(options)}",
                 )
             return cls._of_bundle(file, rules)
-        given = read_options(options)
         fallback = find_project().budget if rules is None else None
-        found = find_run(file, given, fallback)
-        return cls(found, budget=rules)
+        return cls(find_run(file, read_options(options), fallback), budget=rules)
 
     @classmethod
     def _of_bundle(cls, bundle: Path, budget: Path | Budget | None) -> Run:
@@ -168,7 +165,7 @@ class Run:
             HarnessError: The run left no trace: the failure for which it ended.
         """
         if self._found.subject is None:
-            raise self._found.error or UsageError(f"{self.path} holds no trace")
+            raise self._found.error or UsageError(f"{self.path} holds no trace, but test_sets may")
         return self._found.subject
 
     @property
@@ -208,6 +205,11 @@ class Run:
         return [np.load(self.directory / tensor.file) for tensor in known.outputs]
 
     @property
+    def test_sets(self) -> list[Run]:
+        """The runs of a bundled program's test sets, each with its own trace; else empty."""
+        return [Run(each, context=self._context) for each in self._evaluate()[0].test_sets]
+
+    @property
     def verdict(self) -> Verdict:
         """The verdict by the recorded budget and history of the run."""
         run, against = self._evaluate()
@@ -218,7 +220,7 @@ class Run:
     @property
     def passed(self) -> bool:
         """Whether the run ended and no check failed."""
-        return self.failure is None and self._found.subject is not None and bool(self.verdict)
+        return self.failure is None and self._found.traced and bool(self.verdict)
 
     def check(
         self,
@@ -364,8 +366,7 @@ class Run:
         """
         from harness.report.formats import write_report
 
-        file = absolute(path)
-        write_report(file, [self._evaluate()[0]])
+        write_report(file := absolute(path), [self._evaluate()[0]])
         return file
 
     def export(
@@ -423,8 +424,7 @@ class Run:
         baseline: str | None = None,
         record: bool = False,
     ) -> tuple[EvaluatedRun, HistoryRef | None]:
-        rules = self._budget if budget is None else budget
-        against = self._against
+        rules, against = self._budget if budget is None else budget, self._against
         if history is not None or baseline is not None:
             url = history or (against.url if against is not None else None)
             against = history_of(url, baseline)

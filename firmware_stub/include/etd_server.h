@@ -99,6 +99,7 @@ typedef struct {
     uint8_t debug_level;     /* ETD_LINK_DEBUG_LEVEL_* */
     uint8_t profiling_level; /* ETD_LINK_PROFILING_LEVEL_* */
     uint8_t when_full;       /* ETD_LINK_WHEN_FULL_* */
+    int32_t bundled_input;   /* test set of the inputs; -1 for none */
     bool repeatable;         /* another RUN with this id is a repetition */
 } etd_run;
 

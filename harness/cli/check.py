@@ -145,7 +145,7 @@ def command(
     given, fallback = reading.given(etrecord, board, model), find_project().budget
     run = evaluate_path(path, budget, given, against, fallback, reading.load)
     write_reports(reports, [run])
-    if run.subject is None:
+    if not run.traced:
         reading.load(path)  # a run without a trace: raises the reason
     if output.json:
         output.print_json(verdict_record(run))
@@ -169,7 +169,7 @@ def _suggest(
     output: OutputOptions,
 ) -> int:
     from harness.check.suggest import Wishes
-    from harness.runs.evaluation import write_suggestion
+    from harness.runs.suggestion import write_suggestion
 
     checks = write_suggestion(file, paths, reading.load, Wishes(margin, own_limit))
     unmet = sum(not check.passed for check in checks)

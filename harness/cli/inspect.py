@@ -37,13 +37,15 @@ def command(model: Path, boards: tuple[str, ...], output: OutputOptions) -> int:
     """
     from harness.check.fit import fit
     from harness.config.board import board_names, load_board
+    from harness.decode.bundled_program import program_bytes
     from harness.decode.pte import read_program
     from harness.files import find_model, read_model
     from harness.report.model import describe_model, model_document, print_model
 
     path = find_model(model)
-    data = read_model(path)
+    model_file = read_model(path)
     try:
+        data = program_bytes(model_file)
         program = read_program(data)
     except FormatError as error:
         raise UsageError(f"{display_path(model)}: {error.message}", hint=error.hint) from error

@@ -74,6 +74,14 @@ def show_outcome(output: OutputOptions, outcome: FinishedRun, directory: Path) -
     if output.json:
         output.print_json(outcome.result)
         return
+    if outcome.trace is None:
+        from harness.report.test_sets import print_test_sets
+        from harness.runs.evaluation import evaluate_test_sets
+
+        title = display_path(directory)
+        run = evaluate_test_sets(title, outcome.result, outcome.test_sets, directory)
+        print_test_sets(output.console(), run, verbosity=output.verbosity)
+        return
     from harness.report.run import show_run
 
     show_run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,9 @@ from harness.cli.options import (
     report_option,
 )
 from harness.cli.output import OutputOptions, write_reports
+
+if TYPE_CHECKING:
+    from harness.runs.evaluation import EvaluatedRun
 
 
 @click.command(name="report", cls=PanelCommand)
@@ -50,12 +54,14 @@ def command(
     from harness.config.project import find_project
     from harness.runs.evaluation import all_passed, evaluate_path
 
-    runs, fallback = [], find_project().budget
+    runs: list[EvaluatedRun] = []
+    fallback = find_project().budget
     with output.stages() as stages:
         for done, path in enumerate(paths):
             stages("evaluating", done, len(paths))
             given = reading.given()
-            runs.append(evaluate_path(path, budget, given, None, fallback, reading.load))
+            found = evaluate_path(path, budget, given, None, fallback, reading.load)
+            runs.extend(found.parts)
         stages("writing", 0, 0)
         write_reports(reports, runs)
     if output.json:

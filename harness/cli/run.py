@@ -52,14 +52,14 @@ Examples:
         metavar="FILE",
         type=FilePath(),
         shell_complete=complete_models,
-        help="Model file (.pte), or the name of a model of this package, such as kws_int8.",
+        help="Model file (.pte, or .bpte with test sets), or the name of a model of this package, "
+        "such as kws_int8.",
     ),
     option(
         "--method",
-        default="forward",
-        show_default=True,
         metavar="NAME",
-        help="Method of the model to execute.",
+        help="Method of the model to execute.  [default: forward; of a bundled program every "
+        "method with test sets]",
     ),
     option(
         "--runs",
@@ -67,7 +67,7 @@ Examples:
         show_default=True,
         metavar="N",
         type=click.IntRange(1, 1_000_000),
-        help="Number of executions.",
+        help="Number of executions; of a bundled program, of each test set.",
     ),
     option(
         "--input",
@@ -75,7 +75,8 @@ Examples:
         multiple=True,
         metavar="FILE",
         type=FilePath(),
-        help="Input as a .npy file; repeat it for each input, in order.  [default: random values]",
+        help="Input as a .npy file; repeat it for each input, in order.  [default: random values, "
+        "or those of the test sets of a .bpte]",
     ),
     option("--seed", default=0, show_default=True, metavar="N", help="Seed of the random inputs."),
 )

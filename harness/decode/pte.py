@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from harness.decode import pte_schema as pte
+from harness.decode.bundled_program import program_bytes
 from harness.decode.flatbuffer import FlatBuffer, Ints, Tables, split, verify
 from harness.decode.program import (
     Call,
@@ -180,13 +181,13 @@ def is_program(data: bytes) -> bool:
 
 
 def read_program(data: bytes) -> Program:
-    """Read the methods of a ``.pte`` file.
+    """Read the methods of a ``.pte`` file, or of the one within a bundled program.
 
     Raises:
         FormatError: The data is not a ``.pte`` file, truncated or damaged; the error has offset and
             field.
     """
-    buffer = _window(data)
+    buffer = _window(program_bytes(data))
     start = np.zeros(1, np.int64)
     buffer.inside(start, 8, "file", start)
     place = buffer.follow(start, "root")

@@ -75,6 +75,7 @@ _RUN = Struct(
     "profiling_level" / Int8ul,
     "when_full" / Int8ul,
     "flags" / Int8ul,
+    "bundled_input" / GreedyRange(Int32ul),
 )
 _STAT = Struct(*_ADDRESS)
 _READ = Struct(*_ADDRESS, "offset" / Int32ul, "length" / Int32ul)
@@ -206,7 +207,11 @@ def commit_request(region: Region, index: int, digest: bytes, method: str = "") 
 
 
 def run_request(run_id: int, count: int, options: RunOptions = DEFAULT_OPTIONS) -> bytes:
-    """Return the body of a RUN."""
+    """Return the body of a RUN; the number of a test set is sent only if there is one.
+
+    So firmware from before bundled programs runs all other models.
+    """
+    bundled = options.bundled_input
     return _build(
         _RUN,
         run_id=run_id,
@@ -216,6 +221,7 @@ def run_request(run_id: int, count: int, options: RunOptions = DEFAULT_OPTIONS) 
         profiling_level=options.profiling_level,
         when_full=options.when_full,
         flags=RunFlag.STREAM if options.stream else 0,
+        bundled_input=() if bundled < 0 else (bundled,),
     )
 
 

@@ -189,6 +189,7 @@ class RunOptions:
         profiling_level: Which events are logged.
         when_full: What the device does when the log is full.
         stream: Send the log in chunks during the run.
+        bundled_input: Number of the test set of the inputs, to be logged; -1 for none.
     """
 
     trace_limit: int = 0
@@ -196,6 +197,7 @@ class RunOptions:
     profiling_level: ProfilingLevel = ProfilingLevel.ALL_EVENTS
     when_full: WhenFull = WhenFull.STOP
     stream: bool = False
+    bundled_input: int = -1
 
 
 DEFAULT_OPTIONS = RunOptions()

@@ -30,8 +30,7 @@ from harness.records.result import Result, VerdictRecord
 from harness.records.trace import Losses
 from harness.runs.add_results import read_subject
 from harness.runs.baseline import HistoryRef
-from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import save_verdict
+from harness.runs.directory import RunDirectory, save_verdict
 
 _MOST: Final = 50
 """Largest number of changed metrics recorded for a comparison."""

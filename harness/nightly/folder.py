@@ -21,7 +21,7 @@ from harness.history import open_store
 from harness.nightly.journal import JOURNAL, Began, Ended, Finished, Journal, Stored, read_journal
 from harness.nightly.plan import NightlyPlan, NightUnit, model_file, options_of, path_of
 from harness.records.nightly import NightDocument, Trouble
-from harness.runs.add_results import add_directory
+from harness.runs.add_results import add_directory, run_directories
 
 _CHOOSE_S: Final = 10.0
 """Longest wait for another process that chooses a folder."""
@@ -261,7 +261,7 @@ def store_results(
 def _add_all(url: str, directories: Sequence[Path]) -> list[str]:
     refused = []
     with open_store(url, deadline_s=_OPEN_S) as store:
-        for directory in directories:
+        for directory in run_directories(directories):
             added = add_directory(store, directory)
             if added.state == "refused":
                 refused.append(f"{directory} was not added to the history: {added.reason}")

@@ -245,7 +245,7 @@ def profile(
     use(node, directory)
     found = runs.get(case.unit, file, options)
     result = found.result
-    if result is None or found.subject is None or found.directory is None:
+    if result is None or not found.traced or found.directory is None:
         raise UsageError(f"{found.title} holds no finished run")
     budget = budget_of(case.budget, node)
     run = Run(found, budget=budget, against=runs.against, context=_TestContext(node))

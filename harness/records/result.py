@@ -251,6 +251,20 @@ class ReferenceRecord(_ResultRecord, frozen=True):
     atol: float | None
 
 
+class TestSetRecord(_ResultRecord, frozen=True):
+    """The run of one test set of a bundled program: its method, its number among the test sets of
+    the method, the id of its result, and its run directory, relative to that of the whole.
+    """
+
+    __test__ = False  # pytest collects classes called Test*
+
+    method: str
+    index: int
+    id: str
+    directory: str
+    exit_code: int
+
+
 class Failure(_ResultRecord, frozen=True):
     """Why a run did not end: class, message and hint of the error, and its owner (null in results
     of older versions).
@@ -281,6 +295,10 @@ class Result(_ResultRecord, frozen=True):
     that built the firmware. ``emulated_time``: the device's clocks count an emulator's steps, not
     real time. ``console_left_out`` is the number of bytes omitted from console.log, which has head
     and tail of the board's console text.
+    ``test_sets`` are the runs of a bundled program's test sets. Each has a run directory of its own
+    with inputs, outputs and trace; the result of the whole has the verdict of all of them, and
+    neither trace nor outputs. ``test_set`` is the number of the test set that ran, null for a run
+    of anything else; its method is that of ``model``.
     ``files`` are the files of the run directory by name, null until the run has ended and in
     results of older versions. ``digest`` is the SHA-256 of this document without it
     (``digest_of``), "" if ``files`` is null.
@@ -315,6 +333,8 @@ class Result(_ResultRecord, frozen=True):
     reference: ReferenceRecord | None = None
     verdict: VerdictRecord | None = None
     failure: Failure | None = None
+    test_set: int | None = None
+    test_sets: tuple[TestSetRecord, ...] = ()
     files: dict[str, FileRecord] | None = None
     digest: str = ""
     schema: Literal[1] = SCHEMA

@@ -80,6 +80,8 @@ def write_report(
 ) -> None:
     """Write a report of ``runs`` atomically; an existing file is replaced.
 
+    The test sets of a bundled program are reported as runs of their own.
+
     Args:
         file: The file; its suffix selects the format.
         runs: The runs; may be empty for a nightly run.
@@ -88,7 +90,7 @@ def write_report(
     Raises:
         UsageError: The format is unknown, or the file cannot be written.
     """
-    data = _format_of(file).write(runs, night)
+    data = _format_of(file).write([part for run in runs for part in run.parts], night)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(file, data)

@@ -12,8 +12,8 @@ from harness.errors import FormatError, HarnessError, InfrastructureError, Usage
 from harness.files import display_path
 from harness.history import open_store
 from harness.records.result import Result, microseconds
-from harness.runs.directory import RESULT, RunDirectory
-from harness.runs.evaluation import EvaluatedRun, later_verdict, subject_of
+from harness.runs.directory import RESULT, TEST_SETS, RunDirectory, later_verdict
+from harness.runs.evaluation import EvaluatedRun, subject_of
 from harness.runs.source import load_source, on_scales
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ def run_directories(paths: Iterable[Path]) -> Iterator[Path]:
     seen: set[Path] = set()
     for path in paths:
         found = sorted(file.parent for file in path.rglob(RESULT)) if path.is_dir() else []
+        # Of a bundled program the test sets are added, each with its own trace.
+        found = [place for place in found if not any((place / TEST_SETS).glob(f"*/{RESULT}"))]
         for directory in found or [path]:
             if (resolved := directory.resolve()) not in seen:
                 seen.add(resolved)
@@ -79,7 +81,9 @@ def add_reported(url: str | None, run: EvaluatedRun) -> None:
         return
     try:
         with open_store(url) as store:
-            store.add(run.result, run.subject)
+            for each in run.parts:
+                if each.result is not None:
+                    store.add(each.result, each.subject)
     except HarnessError as error:
         kept = f"; the run is saved in {run.directory}" if run.directory else ""
         later = f"; then `etharness history add {run.directory}`" if run.directory else ""

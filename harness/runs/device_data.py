@@ -16,6 +16,7 @@ import numpy as np
 from harness.analyze.alignment import Steadiness
 from harness.analyze.ticks import durations, without_wraps
 from harness.config.board import Board, SerialTarget
+from harness.decode.bundled_program import TestSet
 from harness.decode.device_log import join_debug_buffers, split_chunk
 from harness.decode.dumps import is_device_log
 from harness.decode.ed00 import LeftOut, left_out, write_ed00
@@ -218,15 +219,35 @@ def save_references(
     return ReferenceRecord(files, rtol, atol)
 
 
+def bundled_inputs(test_set: TestSet, wanted: Sequence[TensorInfo]) -> list[np.ndarray]:
+    """Return the inputs of a test set.
+
+    Raises:
+        UsageError: An input has another shape or type than that of the method.
+    """
+    if len(test_set.inputs) != len(wanted):
+        raise UsageError(
+            f"the method has {len(wanted)} inputs, the test set has {len(test_set.inputs)}"
+        )
+    inputs = zip(map(np.asarray, test_set.inputs), wanted, strict=True)
+    return [_fitting(array, info, i, "the test set") for i, (array, info) in enumerate(inputs)]
+
+
 def _load(path: Path, info: TensorInfo, index: int) -> np.ndarray:
-    array = read_npy(path)
+    return _fitting(read_npy(path), info, index, "the file", f"{path}: ")
+
+
+def _fitting(
+    array: np.ndarray, info: TensorInfo, index: int, source: str, place: str = ""
+) -> np.ndarray:
+    """Return an input that has the type and the shape of the model's."""
     dtype = dtype_of(info.scalar_type)
     if array.dtype != dtype or not _fits(array.shape, info):
         found = f"{array.dtype}{list(array.shape)}"
         most = " at most" if info.dynamic else ""
         raise UsageError(
-            f"{path}: input {index} must be {dtype}{list(info.sizes)}{most}, "
-            f"but the file has {found}"
+            f"{place}input {index} must be {dtype}{list(info.sizes)}{most}, "
+            f"but {source} has {found}"
         )
     return array
 

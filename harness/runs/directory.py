@@ -5,6 +5,8 @@ trace.etlog      the device's own log, lossless; absent when ExecuTorch itself t
 trace.partial    the beginning of the log, if the link failed during its transfer
 trace.etdp       the log as ED00, size-prefixed, as ExecuTorch writes it; or ExecuTorch's own file
 debug_buffer.bin bytes of logged tensors, which trace.etlog and trace.etdp refer to
+test_sets/*      run directories of the test sets of a bundled program; the directory around them
+                 then has the verdict of all, but neither trace nor tensors
 inputs/N.npy     inputs of the model
 outputs/N.npy    outputs of the last execution
 reference/N.npy  expected outputs, if given
@@ -26,6 +28,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -34,7 +37,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.check.history.samples import History
-from harness.errors import DamagedError, UsageError
+from harness.errors import DamagedError, FormatError, UsageError
 from harness.files import write_atomic
 from harness.history.history_json import decode_history, encode_history
 from harness.records.clock_domain import ClockDomain
@@ -45,6 +48,7 @@ from harness.records.result import (
     ClockRecord,
     FileRecord,
     Result,
+    VerdictRecord,
     decode,
     digest_of,
     encode,
@@ -67,6 +71,7 @@ POSTMORTEM = "postmortem.json"
 POSTMORTEM_IMAGE = "postmortem.bin"
 EARLIER_POSTMORTEM = "earlier_postmortem.json"
 EARLIER_POSTMORTEM_IMAGE = "earlier_postmortem.bin"
+TEST_SETS: Final = "test_sets"
 _FILES = (
     *(RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE, HISTORY, CHECK, POSTMORTEM),
     *(POSTMORTEM_IMAGE, EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE, FLASH, FLASH_LOG),
@@ -109,6 +114,8 @@ class RunDirectory:
             )
         for file in earlier:
             file.unlink()
+        for result in (path / TEST_SETS).glob(f"*/{RESULT}"):
+            _remove_run(result.parent)
         for sub in _TENSORS[:2]:
             (path / sub).mkdir(parents=True, exist_ok=True)
         return cls(path)
@@ -262,6 +269,15 @@ class RunDirectory:
             return FileRecord(file.tell(), digest)
 
 
+def _remove_run(path: Path) -> None:
+    """Remove the files of a run, and its folders if nothing else is in them."""
+    for name in RunDirectory(path).files():
+        (path / name).unlink()
+    for folder in (*(path / name for name in _TENSORS), path):
+        with suppress(OSError):  # absent, or not empty
+            folder.rmdir()
+
+
 def _sound(examined: tuple[Result, DamagedError | None]) -> Result:
     result, damaged = examined
     if damaged is not None:
@@ -327,3 +343,25 @@ def load_history(directory: Path) -> History | None:
     if not file.is_file():
         return None
     return decode_history(file.read_bytes(), str(file))
+
+
+def save_verdict(directory: Path, verdict: VerdictRecord) -> None:
+    """Save a verdict that was given after the run, for the history."""
+    RunDirectory(directory).write_late(CHECK, encode(verdict))
+
+
+def later_verdict(run: RunDirectory) -> VerdictRecord | None:
+    """Return the latest verdict that was given after the run; None if there is none.
+
+    Raises:
+        DamagedError: The file of the check is damaged.
+        FormatError: It is not a verdict.
+    """
+    file = run.path / CHECK
+    if not file.is_file():
+        return None
+    run.load_result()
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=VerdictRecord)
+    except msgspec.DecodeError as error:
+        raise FormatError(f"{file}: invalid verdict: {error}") from error

@@ -24,7 +24,6 @@ from harness.check.history.comparison import HistoryComparison
 from harness.check.history.measure import durations_of, numbers_of, ticks_of
 from harness.check.history.samples import History, Measured
 from harness.check.subject import Subject, model_name
-from harness.check.suggest import Wishes, suggest
 from harness.decode.dumps import Dump
 from harness.errors import (
     DamagedError,
@@ -39,18 +38,18 @@ from harness.files import display_path, read_tail
 from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
 from harness.records.check_codes import OUTPUTS
-from harness.records.result import RESTORE, Failure, Result, VerdictRecord, encode, moment
+from harness.records.result import RESTORE, Failure, Result, VerdictRecord, moment
 from harness.records.trace import Trace
-from harness.records.verdict import Check, Verdict
+from harness.records.verdict import Verdict
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import (
-    CHECK,
     CONSOLE,
     POSTMORTEM,
     RESULT,
     RunDirectory,
     load_history,
     save_history,
+    save_verdict,
 )
 from harness.runs.source import (
     DEFAULT_OPTIONS,
@@ -60,6 +59,7 @@ from harness.runs.source import (
     load_metadata,
     load_with_options,
 )
+from harness.runs.test_sets import combined_verdict
 
 _CONSOLE_END: Final = 4096
 """Bytes of console output that reports show, from the end."""
@@ -89,6 +89,7 @@ class EvaluatedRun:
         budget: The budget file; "" for none.
         directory: The run directory; None for a trace alone.
         given: The options that it was read and evaluated with.
+        test_sets: The runs of the test sets of a bundled program, which itself has no subject.
     """
 
     title: str
@@ -102,6 +103,17 @@ class EvaluatedRun:
     budget: str = ""
     directory: Path | None = None
     given: ReadOptions = DEFAULT_OPTIONS
+    test_sets: tuple[EvaluatedRun, ...] = ()
+
+    @property
+    def parts(self) -> tuple[EvaluatedRun, ...]:
+        """The runs with traces: those of the test sets, or else this run itself."""
+        return self.test_sets or (self,)
+
+    @property
+    def traced(self) -> bool:
+        """Whether it has a trace, or test sets with traces."""
+        return self.subject is not None or bool(self.test_sets)
 
     @property
     def failure(self) -> Failure | None:
@@ -204,9 +216,25 @@ def with_verdict(
     Raises:
         HarnessError: As ``evaluate_run``.
     """
-    subject, result, directory = run.subject, run.result, run.directory
-    if subject is None:
+    if run.test_sets:
+        evaluate_one = partial(with_verdict, budget=budget, history=history, record=record)
+        runs = tuple(map(evaluate_one, run.test_sets))
+        return replace(run, verdict=_combined(runs), budget=runs[0].budget, test_sets=runs)
+    if run.subject is None:
         return run
+    return _with_own_verdict(run, run.subject, budget, history, record=record)
+
+
+def _with_own_verdict(
+    run: EvaluatedRun,
+    subject: Subject,
+    budget: Path | Budget | None,
+    history: History | HistoryRef | None,
+    *,
+    record: bool,
+) -> EvaluatedRun:
+    """Evaluate the checks of a run with a trace."""
+    result, directory = run.result, run.directory
     rules, file = budget, ""
     if isinstance(rules, Path):
         file = str(rules)
@@ -262,6 +290,30 @@ def _require_same_outputs(run: EvaluatedRun, verdict: Verdict) -> None:
                 "its reference, but by its tolerance they match",
                 hint=RESTORE,
             )
+
+
+def evaluate_test_sets(
+    title: str, result: Result, test_sets: Sequence[EvaluatedRun], directory: Path
+) -> EvaluatedRun:
+    """Return the run of a bundled program, with the checks of all its evaluated test sets."""
+    return EvaluatedRun(
+        title,
+        None,
+        _combined(test_sets),
+        result,
+        budget=test_sets[0].budget,
+        directory=directory,
+        test_sets=tuple(test_sets),
+    )
+
+
+def _combined(test_sets: Sequence[EvaluatedRun]) -> Verdict:
+    """Return the verdict of evaluated test sets."""
+    return combined_verdict(
+        (each.result.model.method, each.result.test_set, each.verdict)
+        for each in test_sets
+        if each.result and each.result.model and each.result.test_set is not None
+    )
 
 
 def compare_with(
@@ -330,6 +382,8 @@ def find_run(
     run = RunDirectory(path)
     directory = path if run.is_one else None
     result = run.read_result() if directory else None
+    if result is not None and result.test_sets:
+        return _find_test_sets(run, result, given)
     if result is not None and result.failure is not None:
         unread = EvaluatedRun(
             display_path(path), None, Verdict(()), result, directory=directory, given=given
@@ -362,6 +416,30 @@ def find_run(
     )
 
 
+def _find_test_sets(run: RunDirectory, result: Result, given: ReadOptions) -> EvaluatedRun:
+    """Read the run of a bundled program with those of its test sets."""
+    runs = []
+    for record in result.test_sets:
+        found = find_run(run.path / record.directory, given)
+        if found.result is None or found.result.id != record.id:
+            raise DamagedError(
+                f"{found.title}: damaged: not the run that {run.path / RESULT} records",
+                hint=RESTORE,
+            )
+        runs.append(found)
+    whole = EvaluatedRun(
+        display_path(run.path),
+        None,
+        Verdict(()),
+        result,
+        budget=result.verdict.budget if result.verdict is not None else "",
+        directory=run.path,
+        given=given,
+        test_sets=tuple(runs),
+    )
+    return with_evidence(whole)
+
+
 def with_evidence(run: EvaluatedRun) -> EvaluatedRun:
     """Add the end of the console output and the postmortem from the run directory."""
     if run.directory is None:
@@ -382,28 +460,6 @@ def verdict_record(run: EvaluatedRun) -> VerdictRecord:
     """Return the verdict as a result records it."""
     verdict = run.verdict
     return VerdictRecord(passed=verdict.passed, budget=run.budget, checks=verdict.checks)
-
-
-def save_verdict(directory: Path, verdict: VerdictRecord) -> None:
-    """Save a verdict that was given after the run, for the history."""
-    RunDirectory(directory).write_late(CHECK, encode(verdict))
-
-
-def later_verdict(run: RunDirectory) -> VerdictRecord | None:
-    """Return the latest verdict that was given after the run; None if there is none.
-
-    Raises:
-        DamagedError: The file of the check is damaged.
-        FormatError: It is not a verdict.
-    """
-    file = run.path / CHECK
-    if not file.is_file():
-        return None
-    run.load_result()
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=VerdictRecord)
-    except msgspec.DecodeError as error:
-        raise FormatError(f"{file}: invalid verdict: {error}") from error
 
 
 def subject_of(
@@ -457,42 +513,3 @@ def subject_of(
         day=given.day or moment(result.started_utc).date(),
         symbols=symbols,
     )
-
-
-def write_suggestion(
-    file: Path, paths: Sequence[Path], load: Callable[[Path], Source], wishes: Wishes
-) -> list[Check]:
-    """Write a budget suggested from measurements, and check the same runs by it.
-
-    Args:
-        file: The budget file to write; an existing file is not replaced.
-        paths: Run directories or traces.
-        load: Reads the traces of a path.
-        wishes: Options of the suggestion.
-
-    Returns:
-        The checks of its limits.
-
-    Raises:
-        UsageError: The file exists or cannot be written, or a path contains no execution.
-        DamagedError: A file of a run is damaged.
-    """
-    if file.exists():
-        raise UsageError(f"{file} already exists", hint="name another file with --suggest")
-    sources = [load(path).require_sound() for path in paths]
-    subjects = [subject_of(source.trace, source.result) for source in sources]
-    for path, subject in zip(paths, subjects, strict=True):
-        if not any(run.executes for run in subject.runs):
-            raise UsageError(
-                f"{path} contains no execution to suggest limits from",
-                hint="`etharness decode` shows its events",
-            )
-    try:
-        file.write_text(suggest(subjects, wishes), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write the budget {file}: {error.strerror}") from error
-    checks: list[Check] = []
-    for subject in subjects:
-        budget = load_budget(file, subject.board, subject.model, subject.unit)
-        checks += [item for item in evaluate(subject, budget).checks if item.source]
-    return checks

@@ -28,7 +28,7 @@ class RunKeywords(TypedDict, total=False):
     """Options of ``harness.run``, with the defaults of ``etharness run``.
 
     Attributes:
-        runs: Number of executions.
+        runs: Number of executions, of every test set of a bundled program.
         unit: Unit of the lab; sets board and port.
         port: Serial port or address of the board.
         output: Run directory to make; None for a new folder below ``out/``.
@@ -38,7 +38,7 @@ class RunKeywords(TypedDict, total=False):
             ``commit:PREFIX``.
         flash: Flash the board first: True builds the firmware, a path is the image to flash.
         progress: Called with (stage, done, total) as the run goes on; total 0 means unknown.
-        method: Method of the model.
+        method: Method of the model; of a bundled program by default every one with test sets.
         inputs: One ``.npy`` file per input; random inputs by default.
         seed: Seed of random inputs.
         references: One ``.npy`` file per output with the expected values.
@@ -64,7 +64,7 @@ class RunKeywords(TypedDict, total=False):
     baseline: str | None
     flash: bool | PathLike | HowToFlash
     progress: Stages | None
-    method: str
+    method: str | None
     inputs: Sequence[PathLike]
     seed: int
     references: Sequence[PathLike]

@@ -40,10 +40,10 @@ class RunRequest:
 
     Attributes:
         board: Board name or board file.
-        model: The ``.pte`` file.
-        runs: Number of executions.
+        model: The ``.pte`` file, or a bundled program (``.bpte``), whose test sets run one by one.
+        runs: Number of executions, of every test set.
         output: The run directory to create.
-        inputs: One ``.npy`` file per input; () for random inputs.
+        inputs: One ``.npy`` file per input; () for random inputs, or those of test sets.
         seed: Seed of random inputs.
         references: One ``.npy`` file per output with the expected values; () to compare nothing.
         rtol: Relative tolerance of outputs; None for the default of their type.
@@ -53,7 +53,8 @@ class RunRequest:
         trace_limit: Bytes of log that the device may use; 0 for all of its buffer.
         baud: Rate of the line, bits per second; None for the best rate of its unit or board file.
         stream: Send the log during the run, so that it may be larger than the device's buffer.
-        method: The method to run.
+        method: The method to run; None for ``forward``, and for every method that has test sets in
+            a bundled program.
         values: Which values to log.
         profile: Which events to log.
         when_full: Behavior of the device when its log is full.
@@ -79,7 +80,7 @@ class RunRequest:
     port: UsbPort | str | None = None
     budget: Path | None = None
     trace_limit: int = 0
-    method: str = "forward"
+    method: str | None = None
     stream: bool = False
     baud: int | None = None
     values: DebugLevel = DebugLevel.NO_LOGGING
@@ -109,6 +110,11 @@ class RunRequest:
         return RunOptions(
             self.trace_limit, self.values, self.profile, self.when_full, stream=self.stream
         )
+
+    @property
+    def method_name(self) -> str:
+        """The method to run where only one runs."""
+        return self.method or "forward"
 
     @property
     def settings(self) -> MeasurementSettings:

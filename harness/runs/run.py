@@ -6,10 +6,9 @@ import dataclasses
 import hashlib
 import logging
 import os
-import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,23 +19,18 @@ from msgspec.structs import replace
 from harness import __version__
 from harness.analyze.converters import parse_time_scales
 from harness.analyze.placement import quality_of_run
-from harness.capped import CappedBuffer
 from harness.check.budget import load_budget
-from harness.check.fit import bundled_operators, missing_operators
 from harness.check.history.comparison import HistoryComparison
 from harness.check.subject import model_name
 from harness.config.board import Board, SerialTarget, load_board
+from harness.decode.bundled_program import BundledProgram, TestSet, is_bundled_program
 from harness.decode.program import Method
 from harness.errors import (
-    DeviceRefusedError,
-    FormatError,
     HarnessError,
-    HostError,
     InfrastructureError,
     LinkError,
     Owner,
     RestartedError,
-    TargetError,
     UsageError,
 )
 from harness.files import absolute, display_path, find_model, read_model
@@ -47,12 +41,21 @@ from harness.lab.units import check_identity, hold_if
 from harness.link.run import LogChunks, RunOutcome
 from harness.link.session import Session
 from harness.link.values import ModelInfo, TargetInfo
-from harness.link.wire import Region, Status
+from harness.link.wire import Region
 from harness.records.clock_domain import Ping
-from harness.records.result import UNFINISHED, Failure, Model, Result, TensorRecord, now_utc
+from harness.records.result import (
+    UNFINISHED,
+    Failure,
+    Model,
+    Result,
+    TensorRecord,
+    TestSetRecord,
+    now_utc,
+)
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.runs.device_data import (
+    bundled_inputs,
     delegate_calls,
     describe_target,
     explain,
@@ -73,10 +76,19 @@ from harness.runs.device_data import (
     with_firmware,
     with_inputs,
 )
-from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
-from harness.runs.evaluation import EvaluatedRun, evaluate_run, verdict_record, with_evidence
+from harness.runs.directory import PARTIAL, RunDirectory
+from harness.runs.evaluation import (
+    EvaluatedRun,
+    evaluate_run,
+    evaluate_test_sets,
+    verdict_record,
+    with_evidence,
+)
+from harness.runs.loading import load_model
+from harness.runs.recorder import RunRecorder
 from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
 from harness.runs.source import on_time_scales
+from harness.runs.test_sets import read_test_sets, test_set_folder, test_set_name
 from harness.target.build import build_firmware, image_size
 from harness.target.start import Target, start_target
 
@@ -92,13 +104,15 @@ class FinishedRun:
 
     Attributes:
         result: The result, as in ``result.json``.
-        trace: The trace, on the time scales of the result.
+        trace: The trace, on the time scales of the result; None for a bundled program.
         comparison: The comparison with its history; None without a history.
+        test_sets: The runs of the test sets of a bundled program.
     """
 
     result: Result
-    trace: Trace
+    trace: Trace | None
     comparison: HistoryComparison | None = None
+    test_sets: tuple[EvaluatedRun, ...] = ()
 
 
 def run_model(
@@ -125,6 +139,8 @@ def run_model(
     board, board_file = load_board(request.board)
     request = dataclasses.replace(request, model=find_model(request.model))
     model = read_model(request.model)
+    bundled = read_test_sets(model, request) if is_bundled_program(model) else None
+    model = bundled.program if bundled is not None else model
     budget_file = _budget_file(request, board, board_file)
     references = read_references(request.references)
     if request.against is not None:
@@ -133,24 +149,16 @@ def run_model(
     scales = {**request.time_scales, **board.time_scales, **request.time_scales}
     parse_time_scales(scales)
     directory = RunDirectory.create(request.output)
-    run = _Run(request, board, model, directory, stages, scales, references)
+    facts = (board, model, directory, stages, scales, references, budget_file)
+    run = _Run(request, *facts, bundled=bundled)
     try:
-        with _as_host_error(f"the run in {request.output} was cut short"):
+        with run.recorded():
             trace = run.execute()
-            run.evaluate(trace, budget_file)
-    except HarnessError as error:
-        failure = Failure(type(error).__name__, error.message, error.hint, error.owner)
-        run.fail(failure, error.exit_code)
-        raise
-    except KeyboardInterrupt:
-        run.fail(Failure("KeyboardInterrupt", "interrupted", "", Owner.HOST), 130)
-        raise
+            run.evaluate(trace)
     finally:
-        write_error = run.finish()
         ended(run.evaluated_run)
-    if write_error is not None:
-        raise write_error
-    return FinishedRun(run.result, trace, run.evaluated_run.comparison)
+    found = run.evaluated_run
+    return FinishedRun(run.result, trace, found.comparison, found.test_sets)
 
 
 def _budget_file(request: RunRequest, board: Board, board_file: Path) -> Path | None:
@@ -165,17 +173,15 @@ def _budget_file(request: RunRequest, board: Board, board_file: Path) -> Path | 
     return file
 
 
-@contextmanager
-def _as_host_error(consequence: str) -> Iterator[None]:
-    """Turn errors of the operating system into HostError, with their consequence."""
-    try:
-        yield
-    except (OSError, MemoryError) as error:
-        raise HostError.of(error, consequence) from error
+def _without_tensors(model: Model | None) -> Model | None:
+    """Return what the model of one test set says of the whole bundled program."""
+    return model and replace(
+        model, method="", inputs=(), outputs=(), delegates=(), planned={}, chains=None
+    )
 
 
-class _Run:
-    """A run in progress; ``result`` is valid at every moment.
+class _Run(RunRecorder):
+    """A run in progress.
 
     The methods stand in the order in which they are called.
     """
@@ -189,16 +195,19 @@ class _Run:
         stages: Stages,
         time_scales: dict[str, str],
         references: list[np.ndarray],
+        budget_file: Path | None,
+        *,
+        bundled: BundledProgram | None = None,
+        test_set: TestSet | None = None,
     ) -> None:
-        self.references = references
-        self.request, self.board, self.model = request, board, model
-        self.directory, self.stages = directory, stages
-        self.console = CappedBuffer()
+        self.references, self.budget_file = references, budget_file
+        self.bundled, self.test_set = bundled, test_set
+        self.test_sets: list[_Run] = []
+        self.request, self.board, self.model, self.stages = request, board, model, stages
         self._evaluated: EvaluatedRun | None = None
-        self.began = time.monotonic()
         unfinished = Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST)
         own_id = uuid.uuid4().hex
-        self.result = Result(
+        result = Result(
             id=own_id,
             tool_version=__version__,
             started_utc=now_utc("milliseconds"),
@@ -208,7 +217,7 @@ class _Run:
             unit=request.unit_name or board.name,
             commit=current_commit(request.model) if request.commit is None else request.commit,
             session=request.session or os.environ.get(SESSION_VARIABLE, "") or own_id,
-            runs_requested=request.runs,
+            runs_requested=request.runs * (len(bundled.test_sets) if bundled else 1),
             runs_completed=0,
             seed=request.seed,
             emulated_time=board.emulated_time,
@@ -217,11 +226,13 @@ class _Run:
             exit_code=InfrastructureError.exit_code,
             failure=unfinished,
         )
-        # Describes the run if the process is killed before it can write the final result.
-        directory.write_result(self.result)
+        super().__init__(directory, result)
 
-    def execute(self) -> Trace:
-        """Start the target, run the model on it, and read outputs and trace."""
+    def execute(self) -> Trace | None:
+        """Start the target, run the model on it, and read outputs and trace.
+
+        Of a bundled program every test set has a trace of its own, and the whole has none.
+        """
         with ExitStack() as stack:
             self._hold_unit(stack)
             target, build_id = self._start(stack)
@@ -236,11 +247,9 @@ class _Run:
                 info = self._connect(session, build_id)
                 if info.postmortem:
                     save_earlier_postmortem(session, self.directory)
-                model_info = self._load(session, info)
-                self._set_inputs(session, model_info)
-                outcome, restart = self._execute(session)
-                self._read_outputs(session, model_info)
-                trace = self._pull(session, info, outcome, restart)
+                trace = self._measure(session, info) if self.bundled is None else None
+                for test_set in self.bundled.test_sets if self.bundled else ():
+                    self._run_test_set(test_set, session, info)
                 session.status()  # updates the link counters of the device's side
                 self._restore_baud(session)
             except RestartedError as error:
@@ -248,10 +257,10 @@ class _Run:
                     *(error, session, self.board.deadlines.boot_s, self.directory),
                     symbols_of_board(self.board),
                 )
-                self._update(runs_completed=completed or 0)
+                self.update(runs_completed=completed or 0)
                 raise explained from error
             finally:
-                self._update(link=session.statistics.as_dict())
+                self.update(link=session.statistics.as_dict())
         return trace
 
     def _hold_unit(self, stack: ExitStack) -> None:
@@ -264,7 +273,7 @@ class _Run:
             return
         name = unit.id if request.leased and request.leased.match else None
         self.request = dataclasses.replace(request, port=unit.port, unit=name or request.unit)
-        self._update(port=self.request.port_name, unit=self.request.unit_name)
+        self.update(port=self.request.port_name, unit=self.request.unit_name)
 
     def _start(self, stack: ExitStack) -> tuple[Target, str | None]:
         """Start or flash the board; return it, closed with ``stack``, and its expected build id."""
@@ -274,7 +283,7 @@ class _Run:
         if (started_here and flash is None) or (flash and flash.image is None):
             self.stages("building the firmware", 0, 0)
             firmware = build_firmware(self.board)
-            self._update(image=image_size(firmware))
+            self.update(image=image_size(firmware))
         if flash is not None:
             how = dataclasses.replace(flash, image=firmware.image) if firmware else flash
             wanted = FlashRequest(
@@ -288,7 +297,7 @@ class _Run:
         """Wait for HELLO, check that the target is the expected one, and raise the baud rate."""
         info = session.hello(self.board.deadlines.boot_s)
         info = with_declared_clock(info, self.board)
-        self._update(target=describe_target(info))
+        self.update(target=describe_target(info))
         check_identity(info, self.board, build_id)
         self._raise_baud(session, info)
         _log.info("%s answers, firmware %s", info.board, info.build_id)
@@ -300,14 +309,14 @@ class _Run:
         if wanted is None:
             listed = target.bauds if isinstance(target, SerialTarget) else ()
             unit = self.request.leased
-            self._update(baud=session.raise_baud(unit.rates(listed) if unit else listed))
+            self.update(baud=session.raise_baud(unit.rates(listed) if unit else listed))
             return
         if wanted not in info.bauds:
             rates = ", ".join(map(str, info.bauds)) or "its default rate only"
             raise UsageError(
                 f"{info.board} does not support {wanted} baud", hint=f"supported: {rates}"
             )
-        self._update(baud=session.raise_baud([wanted]))
+        self.update(baud=session.raise_baud([wanted]))
         if not self.result.baud:
             raise UsageError(
                 f"the connection to {info.board} has no baud rate to change to {wanted}",
@@ -319,76 +328,70 @@ class _Run:
                 hint="omit --baud, or use a lower rate: the adapter or cable may limit it",
             )
 
-    def _load(self, session: Session, info: TargetInfo) -> ModelInfo:
-        if len(self.model) > info.model_capacity:
-            raise TargetError(
-                f"{self.request.model} is too large for {info.board}: {len(self.model)} bytes, "
-                f"its limit is {info.model_capacity} bytes"
-            )
-        self._check_operators(info)
+    def _measure(self, session: Session, info: TargetInfo) -> Trace:
+        """Run one method with one set of inputs on a connected target."""
+        loaded = load_model(
+            *(session, info, self.board, self.request, self.model, self._method, self.stages)
+        )
+        self._set_inputs(session, loaded)
+        outcome, restart = self._execute(session)
+        self._read_outputs(session, loaded)
+        return self._pull(session, info, outcome, restart)
+
+    def _run_test_set(self, test_set: TestSet, session: Session, info: TargetInfo) -> None:
+        """Run a test set into a run directory of its own, and add its record to the result."""
+        method, index = test_set.method, test_set.index
+        folder = test_set_folder(method, index)
+        request = dataclasses.replace(
+            self.request, method=method, output=self.request.output / folder
+        )
+        directory = RunDirectory.create(self.directory.path / folder)
+        facts = (self.board, self.model, directory, self.stages, self.result.time_scales)
+        run = _Run(request, *facts, [*test_set.expected], self.budget_file, test_set=test_set)
+        shared = ("port", "unit", "commit", "session", "settings", "image", "target", "baud")
+        run.update(test_set=index, **{name: getattr(self.result, name) for name in shared})
+        self.test_sets.append(run)
         try:
-            loaded = session.load_model(
-                self.model,
-                method=self.request.method,
-                progress=lambda done, total: self.stages("uploading", done, total),
-            )
-        except DeviceRefusedError as error:
-            if error.status == Status.NO_METHOD:
-                raise UsageError(
-                    f"cannot run {self.request.model}: {error.message}",
-                    hint="select another method with --method",
-                ) from error
-            if error.status == Status.BAD_PROGRAM:
-                raise FormatError(
-                    f"{self.request.model} is not a complete ExecuTorch program: {error.message}",
-                    offset=error.detail,
-                    hint="export it again, or copy it again and compare sizes",
-                ) from error
+            with run.recorded():
+                run.evaluate(run._measure(session, info))
+        except HarnessError as error:
+            error.message = f"{test_set_name(method, index)}: {error.message}"
             raise
-        _log.info("loaded %s, %d bytes", self.request.model, len(self.model))
-        return loaded
+        finally:
+            record = TestSetRecord(method, index, run.result.id, folder, run.result.exit_code)
+            self.update(
+                test_sets=(*self.result.test_sets, record),
+                runs_completed=self.result.runs_completed + run.result.runs_completed,
+                model=self.result.model or _without_tensors(run.result.model),
+            )
 
     @cached_property
     def _method(self) -> Method | None:
         """The method that runs; None if the file cannot be read, which the device reports."""
-        return read_method(self.model, self.request.method)
-
-    def _check_operators(self, info: TargetInfo) -> None:
-        """Refuse a model with operators that the board lacks, all of them at once.
-
-        Firmware with a selection of the bundled kernels, or with ExecuTorch's, checks by itself:
-        it reports how many operators it has, not which.
-        """
-        available, method = bundled_operators(), self._method
-        executorch = self.board.build is not None and self.board.build.executorch
-        if method is None or executorch or info.operators != len(available):
-            return
-        if missing := missing_operators(method, available):
-            raise TargetError(
-                f"{info.board} has no kernel for {', '.join(missing)}, which "
-                f"{display_path(self.request.model)} calls",
-                hint="`etharness inspect` shows which boards a model fits",
-            )
+        return read_method(self.model, self.request.method_name)
 
     def _set_inputs(self, session: Session, info: ModelInfo) -> None:
         wanted = (len(info.outputs), self.request.rtol, self.request.atol)
-        self._update(reference=save_references(self.directory, self.references, *wanted))
-        arrays = read_inputs(self.request.inputs, info.inputs, self.request.seed)
+        self.update(reference=save_references(self.directory, self.references, *wanted))
+        if self.test_set is not None:
+            arrays = bundled_inputs(self.test_set, info.inputs)
+        else:
+            arrays = read_inputs(self.request.inputs, info.inputs, self.request.seed)
         inputs = []
         for index, (array, tensor) in enumerate(zip(arrays, info.inputs, strict=True)):
             sizes = array.shape if tensor.dynamic else ()
             session.set_input(index, to_bytes(array, tensor), sizes=sizes)
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
             inputs.append(TensorRecord(tensor.scalar_type, array.shape, array.nbytes, file))
-        self._update(settings=with_inputs(self.result.settings, info, inputs))
-        self._update(
+        self.update(settings=with_inputs(self.result.settings, info, inputs))
+        self.update(
             model=Model(
                 file=display_path(self.request.model),
                 sha256=hashlib.sha256(self.model).hexdigest(),
                 nbytes=len(self.model),
                 planned_bytes=info.planned_bytes,
                 method_bytes=info.method_bytes,
-                method=self.request.method,
+                method=self.request.method_name,
                 delegates=delegate_calls(self._method),
                 planned=planned_sizes(self._method),
                 chains=instruction_records(self._method),
@@ -399,12 +402,12 @@ class _Run:
 
     def _execute(self, session: Session) -> tuple[RunOutcome, Ping | None]:
         """Run the model between two series of pings; return the restart of its clock, too."""
-        self._update(pings=record_pings(session))
+        self.update(pings=record_pings(session))
         outcome = self._run_model(session)
-        self._update(runs_completed=outcome.completed)
+        self.update(runs_completed=outcome.completed)
         after = record_pings(session)
         restart = record_restart(outcome, after)
-        self._update(pings=self.result.pings + after, restart=restart)
+        self.update(pings=self.result.pings + after, restart=restart)
         return outcome, restart
 
     def _run_model(self, session: Session) -> RunOutcome:
@@ -413,7 +416,7 @@ class _Run:
         try:
             return session.run(
                 self.request.runs,
-                self.request.options,
+                dataclasses.replace(self.request.options, bundled_input=self._bundled_input),
                 chunks=chunks,
                 timeout_s=self.board.deadlines.execute_s,
                 progress=lambda done, total: self.stages("running", done, total),
@@ -431,7 +434,7 @@ class _Run:
             file = self.directory.write_tensor(f"outputs/{index}.npy", array)
             outputs.append(TensorRecord(tensor.scalar_type, tensor.sizes, tensor.nbytes, file))
         if self.result.model is not None:
-            self._update(model=replace(self.result.model, outputs=tuple(outputs)))
+            self.update(model=replace(self.result.model, outputs=tuple(outputs)))
 
     def _pull(
         self, session: Session, info: TargetInfo, outcome: RunOutcome, restart: Ping | None
@@ -446,7 +449,7 @@ class _Run:
         )
         trace = on_time_scales(trace, self.result.time_scales, self.result.model)
         quality = quality_of_run(trace, self.result.pings, restart, steadiness_of(self.board))
-        self._update(trace=summary, clock_quality=quality)
+        self.update(trace=summary, clock_quality=quality)
         return trace
 
     def _restore_baud(self, session: Session) -> None:
@@ -457,48 +460,30 @@ class _Run:
             # All data has been transferred, and the board falls back to its default rate by itself.
             _log.warning("%s", error.message)
 
-    def evaluate(self, trace: Trace, budget_file: Path | None) -> None:
-        self._update(failure=None)
+    def evaluate(self, trace: Trace | None) -> None:
+        """Evaluate the run; without a trace, from the verdicts of its test sets."""
+        self.update(failure=None)
         path = self.directory.path
-        self._evaluated = evaluate_run(
-            *(display_path(path), trace, self.result, budget_file, path),
-            history=self.request.against,
-        )
+        if trace is None:
+            runs = tuple(run.evaluated_run for run in self.test_sets)
+            self._evaluated = evaluate_test_sets(display_path(path), self.result, runs, path)
+        else:
+            self._evaluated = evaluate_run(
+                *(display_path(path), trace, self.result, self.budget_file, path),
+                history=self.request.against,
+            )
         verdict = verdict_record(self._evaluated)
-        self._update(verdict=verdict, exit_code=self._evaluated.verdict.exit_code)
+        self.update(verdict=verdict, exit_code=self._evaluated.verdict.exit_code)
+
+    @property
+    def _bundled_input(self) -> int:
+        return self.test_set.index if self.test_set is not None else -1
 
     @property
     def evaluated_run(self) -> EvaluatedRun:
         """The run for reports; without checks if it failed."""
         path = self.directory.path
-        failed = EvaluatedRun(display_path(path), None, Verdict(()), directory=path)
+        runs = tuple(run.evaluated_run for run in self.test_sets)
+        title = display_path(path)
+        failed = EvaluatedRun(title, None, Verdict(()), directory=path, test_sets=runs)
         return with_evidence(dataclasses.replace(self._evaluated or failed, result=self.result))
-
-    def fail(self, failure: Failure, exit_code: int) -> None:
-        self._update(failure=failure, exit_code=exit_code)
-
-    def finish(self) -> HostError | None:
-        """Write the console and the result; log and return an error, None if both are written."""
-        self._update(
-            duration_s=round(time.monotonic() - self.began, 3),
-            console_left_out=self.console.left_out,
-        )
-        # The result comes last, because it records the other files. An error of the result wins.
-        console = self._write("console", lambda: self.directory.write(CONSOLE, bytes(self.console)))
-        result = self._write("result", self._finish_directory)
-        return result or console
-
-    def _finish_directory(self) -> None:
-        self.result = self.directory.finish(self.result)
-
-    def _write(self, name: str, write: Callable[[], None]) -> HostError | None:
-        try:
-            with _as_host_error(f"the {name} of the run in {self.request.output} was not saved"):
-                write()
-        except HostError as error:
-            _log.error("%s", error.message)
-            return error
-        return None
-
-    def _update(self, **facts: object) -> None:
-        self.result = replace(self.result, **facts)

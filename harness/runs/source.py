@@ -433,6 +433,13 @@ def _file(path: Path) -> tuple[Path, Result | None, DamagedError | None]:
             return file, result, damaged
         if damaged is not None:
             raise damaged
+        if result.test_sets:
+            first = run.path / result.test_sets[0].directory
+            raise UsageError(
+                f"{path} is the run of a bundled program: each of its {len(result.test_sets)} test "
+                "sets has a trace of its own",
+                hint=f"name one of them, such as {first}",
+            )
         ended = f": {result.failure.message}" if result.failure else ""
         raise UsageError(f"{path} has no trace: its run ended before that{ended}")
     around, damaged = _examined_alone(path)

@@ -82,6 +82,25 @@ def test_a_method_can_be_profiled_alone(etstub: ct.CDLL) -> None:
     assert not {"OPERATOR_CALL", "native_call_relu.out"} & set(names)
 
 
+@pytest.mark.parametrize("index", [0, 2**31 - 1])
+def test_the_test_set_of_a_bundled_program_is_in_every_block(etstub: ct.CDLL, index: int) -> None:
+    server = prepared(etstub)
+    server.run(1, 2, bundled_input=index)
+    blocks = read_log(server.fetch(Region.TRACE)).blocks
+    assert {block.bundled_input_index for block in blocks} == {index}
+    server.run(2)
+    blocks = read_log(server.fetch(Region.TRACE)).blocks
+    assert {block.bundled_input_index for block in blocks} == {-1}
+
+
+@pytest.mark.parametrize("more", [b"\0", bytes(3), bytes(5), bytes(8)])
+def test_half_a_test_set_is_refused(etstub: ct.CDLL, more: bytes) -> None:
+    server = prepared(etstub)
+    refusal = server.refusal(Op.RUN, messages.run_request(1, 1) + more)
+    assert (refusal.status, refusal.message) == (Status.BAD_REQUEST, "wrong body size")
+    assert server.restarts == 0
+
+
 @pytest.mark.parametrize(
     ("place", "what"),
     [(12, "debug level"), (13, "profiling level"), (14, "policy"), (15, "flags")],

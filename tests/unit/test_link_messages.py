@@ -95,4 +95,6 @@ def test_requests_by_hand() -> None:
     levels = DebugLevel.INTERMEDIATE_OUTPUTS, ProfilingLevel.METHOD_ONLY
     options = RunOptions(3, *levels, stream=True)
     assert messages.run_request(1, 2, options) == b"\1\0\0\0\2\0\0\0\3\0\0\0\2\0\0\1"
+    bundled = messages.run_request(1, 2, RunOptions(bundled_input=5))
+    assert bundled == messages.run_request(1, 2) + b"\5\0\0\0"
     assert messages.read_request(Region.TRACE, 0, 1, 2) == b"\4\0\0\0\1\0\0\0\2\0\0\0"

@@ -20,7 +20,7 @@ static const struct {
     {ETD_LINK_OP_OPEN, OPEN_SIZE, true, etd_server_open},
     {ETD_LINK_OP_WRITE, 8, true, etd_server_write},
     {ETD_LINK_OP_COMMIT, COMMIT_SIZE, true, etd_server_commit},
-    {ETD_LINK_OP_RUN, 16, false, etd_server_run},
+    {ETD_LINK_OP_RUN, RUN_SIZE, true, etd_server_run},
     {ETD_LINK_OP_STAT, 4, false, etd_server_stat},
     {ETD_LINK_OP_READ, 12, false, etd_server_read},
 };

@@ -51,6 +51,8 @@ bool etd_server_watch_rate(etd_server *server, bool noise);
 #define COMMIT_SIZE (4u + ETD_LINK_DIGEST_SIZE)
 /* In OPEN the sizes of a dynamic input may follow. */
 #define OPEN_SIZE 8u
+/* Size of a RUN's body, without the test set's number that only runs of bundled programs send. */
+#define RUN_SIZE 16u
 etd_status etd_server_open(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error);
 etd_status etd_server_write(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error);
 etd_status etd_server_commit(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error);

@@ -7,6 +7,7 @@
 #include "server_internal.h"
 
 #define RUN_OPTIONS 4u
+#define BUNDLED_INPUT_SIZE 4u
 
 static void send_note(etd_server *server, uint8_t type) {
     const etd_run *run = &server->run;
@@ -82,6 +83,7 @@ static void init_tracer(etd_server *server) {
     etd_set_debug_level(tracer, (etd_debug_level)server->run.debug_level);
     etd_set_profiling_level(tracer, (etd_profiling_level)server->run.profiling_level);
     etd_set_when_full(tracer, (etd_when_full)server->run.when_full);
+    etd_set_bundled_input_index(tracer, server->run.bundled_input);
 }
 
 static void start_run(etd_server *server) {
@@ -149,6 +151,10 @@ etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *
         etd_write_u8(answer, run->error.status);
         return run->error.status;
     }
+    const bool bundled = request->size == RUN_SIZE + BUNDLED_INPUT_SIZE;
+    if (request->size != RUN_SIZE && !bundled) {
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, RUN_SIZE, "wrong body size", NULL);
+    }
     const uint8_t *options = request->body + 12;
     etd_status status = check_options(options, error);
     if (status == ETD_LINK_STATUS_OK) {
@@ -166,6 +172,7 @@ etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *
         .debug_level = options[0],
         .profiling_level = options[1],
         .when_full = options[2],
+        .bundled_input = bundled ? (int32_t)etd_get_u32(request->body + RUN_SIZE) : -1,
         .repeatable = true,
     };
     request->then = start_run;

@@ -1,0 +1,94 @@
+"""A run directory whose result is true at every moment: unfinished, failed, or complete."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from msgspec.structs import replace
+
+from harness.capped import CappedBuffer
+from harness.errors import HarnessError, HostError, Owner
+from harness.files import display_path
+from harness.records.result import Failure, Result
+from harness.runs.directory import CONSOLE, RunDirectory
+
+_log = logging.getLogger(__name__)
+
+
+class RunRecorder:
+    """Keeps the result of a run in its directory.
+
+    Attributes:
+        directory: The run directory.
+        result: The result so far.
+        console: The board's console output so far.
+    """
+
+    def __init__(self, directory: RunDirectory, result: Result) -> None:
+        """Write the result, which describes the run if the process is killed before its end."""
+        self.directory, self.result = directory, result
+        self.console = CappedBuffer()
+        self._began = time.monotonic()
+        directory.write_result(result)
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Record how the run ends, and complete its directory in any case.
+
+        Raises:
+            HostError: The directory could not be written.
+        """
+        try:
+            with self._as_host_error("was cut short"):
+                yield
+        except HarnessError as error:
+            failure = Failure(type(error).__name__, error.message, error.hint, error.owner)
+            self.update(failure=failure, exit_code=error.exit_code)
+            raise
+        except KeyboardInterrupt:
+            failure = Failure("KeyboardInterrupt", "interrupted", "", Owner.HOST)
+            self.update(failure=failure, exit_code=130)
+            raise
+        finally:
+            write_error = self._finish()
+        if write_error is not None:
+            raise write_error
+
+    def update(self, **facts: object) -> None:
+        """Replace fields of the result."""
+        self.result = replace(self.result, **facts)
+
+    def _finish(self) -> HostError | None:
+        """Write the console and the result; log and return an error, None if both are written."""
+        self.update(
+            duration_s=round(time.monotonic() - self._began, 3),
+            console_left_out=self.console.left_out,
+        )
+        # The result comes last, because it records the other files. An error of the result wins.
+        console = self._write("console", lambda: self.directory.write(CONSOLE, bytes(self.console)))
+        result = self._write("result", self._finish_directory)
+        return result or console
+
+    def _finish_directory(self) -> None:
+        self.result = self.directory.finish(self.result)
+
+    def _write(self, name: str, write: Callable[[], None]) -> HostError | None:
+        try:
+            with self._as_host_error("was not saved", f"the {name} of "):
+                write()
+        except HostError as error:
+            _log.error("%s", error.message)
+            return error
+        return None
+
+    @contextmanager
+    def _as_host_error(self, consequence: str, part: str = "") -> Iterator[None]:
+        """Turn errors of the operating system into HostError, with their consequence."""
+        try:
+            yield
+        except (OSError, MemoryError) as error:
+            place = display_path(self.directory.path)
+            raise HostError.of(error, f"{part}the run in {place} {consequence}") from error
