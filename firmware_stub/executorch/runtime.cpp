@@ -19,6 +19,14 @@ extern "C" {
 #include "etd_runtime.h"
 }
 
+/* The build names what it links, because the libraries do not. */
+#ifndef ETD_RUNTIME_NAME
+#define ETD_RUNTIME_NAME "ExecuTorch"
+#endif
+#ifndef ETD_KERNEL_LIBRARY
+#define ETD_KERNEL_LIBRARY "unnamed kernels"
+#endif
+
 #ifdef ETD_USE_ETDUMPGEN
 #include <cstdlib>
 #include <executorch/devtools/etdump/etdump_flatcc.h>
@@ -350,6 +358,8 @@ void register_platform() {
 extern "C" {
 
 extern const etd_kernel *const etd_kernels[] = {nullptr}; /* ExecuTorch has its own registry */
+extern const char etd_runtime_name[] = ETD_RUNTIME_NAME;
+extern const char etd_kernel_library[] = ETD_KERNEL_LIBRARY;
 extern const uint32_t etd_kernel_count = static_cast<uint32_t>(get_registered_kernels().size());
 
 etd_status etd_program_open(etd_program *program, const void *data, uint32_t size, etd_error *error) {

@@ -118,6 +118,10 @@ enum {
     ETD_LINK_INFO_BAUDS = 0xC,
     /* u32 capacity for logged tensor data in bytes */
     ETD_LINK_INFO_DEBUG_CAPACITY = 0xD,
+    /* text: runtime that executes models, with its version if it has one of its own */
+    ETD_LINK_INFO_RUNTIME = 0xE,
+    /* text: kernel library linked with the runtime */
+    ETD_LINK_INFO_KERNELS = 0xF,
 };
 
 /* kinds of RESET */

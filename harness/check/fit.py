@@ -17,6 +17,8 @@ from harness.analyze.workload import tensor_bytes
 from harness.config.board import Board, NativeTarget
 from harness.decode.program import Call, Method, Tensor
 from harness.files import data_directory
+from harness.records.measurement import BUNDLED_KERNELS
+from harness.records.result import BUNDLED_RUNTIME
 
 _ALIGNMENT: Final = 16
 
@@ -92,6 +94,7 @@ class Fit:
     Attributes:
         board: Name of the board.
         runtime: The runtime of its firmware.
+        kernels: The kernel library of its firmware, if it is built here.
         missing_operators: Operators without a kernel, sorted; None if the runtime's are not known.
         missing_backends: Backends of delegates that the firmware does not link, sorted.
         needs: Its needs of memory.
@@ -99,6 +102,7 @@ class Fit:
 
     board: str
     runtime: str
+    kernels: str
     missing_operators: tuple[str, ...] | None
     missing_backends: tuple[str, ...]
     needs: tuple[Need, ...]
@@ -198,7 +202,8 @@ def fit(method: Method, model_bytes: int, board: Board) -> Fit:
     backends = _called(method, Call.DELEGATE) - frozenset(board.backends)
     return Fit(
         board=board.name,
-        runtime="ExecuTorch" if executorch else "bundled C runtime",
+        runtime="ExecuTorch" if executorch else BUNDLED_RUNTIME,
+        kernels="ExecuTorch's" if executorch else BUNDLED_KERNELS if known else "not known",
         missing_operators=missing_operators(method, bundled_operators()) if known else None,
         missing_backends=tuple(sorted(backends)) if board.build is not None else (),
         needs=needs,

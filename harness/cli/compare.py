@@ -19,8 +19,9 @@ from harness.cli.options import (
     reading_options,
 )
 from harness.cli.output import OutputOptions
-from harness.errors import UsageError
+from harness.errors import NotComparableError, UsageError
 from harness.files import display_path
+from harness.formatting import printable
 from harness.records.result import recorded_settings
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ def command(
     """Compare two traces operator by operator.
 
     The largest slowdown comes first. BEFORE and AFTER are run directories, device logs or ED00
-    files. If they were measured with other settings, such as another kernel library or --values,
-    these are named first.
+    files. If they were measured with other settings, such as --values, these are named first.
+    Exits with 3 if the runs used different kernels: their times do not compare.
 
     With --values, compare the tensors that both logged, and name the first operator whose values
     differ by more than their type explains; exits with 1 if there is one.
@@ -92,23 +93,29 @@ def command(
     traces = (sources[0].trace, sources[1].trace)
     old, new = (recorded_settings(source.result) for source in sources)
     found = compare(*traces, statistic, executions, settings=(old, new))
+    targets = [source.result.target if source.result else None for source in sources]
+    kernels = [printable(target.software) if target else "" for target in targets]
+    code = NotComparableError.exit_code if all(kernels) and len(set(kernels)) > 1 else 0
     if output.json:
         from harness.report.compare import comparison_document, side
 
         first, second = (
-            side(display_path(path), source.trace, source.damage, source.later_dumps)
-            for path, source in zip((before, after), sources, strict=True)
+            side(display_path(path), source.trace, source.damage, source.later_dumps, name)
+            for path, source, name in zip((before, after), sources, kernels, strict=True)
         )
         click.echo(comparison_document(first, second, found), nl=False)
-        return 0
+        return code
     from harness.report.compare import print_comparison
-    from harness.report.terminal import print_damage
+    from harness.report.terminal import print_damage, show_line
 
     console, detailed = output.console(), output.verbosity > 0
     print_comparison(console, traces, found, detailed=detailed)
     for source in sources:
         print_damage(console, source.damage, detailed=detailed)
-    return 0
+    if code:
+        line = f"NOT COMPARABLE: different kernels: {kernels[0]} before, {kernels[1]} after"
+        show_line(console, line, style="bold red")
+    return code
 
 
 def _compare_values(

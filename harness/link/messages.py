@@ -395,6 +395,8 @@ _TAGS: Final[dict[int, Callable[[bytes], dict[str, Any]]]] = {
     Info.BOARD: _text_tag("board"),
     Info.CPU: _text_tag("cpu"),
     Info.BUILD_ID: _text_tag("build_id"),
+    Info.RUNTIME: _text_tag("runtime"),
+    Info.KERNELS: _text_tag("kernels"),
     Info.MODEL_CAPACITY: _number_tag("model_capacity"),
     Info.ARENA_CAPACITY: _number_tag("arena_capacity"),
     Info.INPUT_CAPACITY: _number_tag("input_capacity"),

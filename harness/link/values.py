@@ -28,6 +28,8 @@ class TargetInfo:
         board: Board name.
         cpu: CPU name.
         build_id: Identity of the firmware image.
+        runtime: Name of the runtime that executes models; empty if older firmware does not say.
+        kernels: Name of its kernel library, likewise.
         clocks: Clock domains; the position is the clock number in events.
         model_capacity: Largest model file, bytes.
         arena_capacity: Planned memory and method state together, bytes.
@@ -48,6 +50,8 @@ class TargetInfo:
     board: str = ""
     cpu: str = ""
     build_id: str = ""
+    runtime: str = ""
+    kernels: str = ""
     clocks: tuple[ClockDomain, ...] = ()
     model_capacity: int = 0
     arena_capacity: int = 0

@@ -124,6 +124,10 @@ class Info(IntEnum):
     """U32 each: rates that BAUD accepts, in bits per second, the rate after reset first."""
     DEBUG_CAPACITY = 0xD
     """U32 capacity for logged tensor data in bytes."""
+    RUNTIME = 0xE
+    """Text: runtime that executes models, with its version if it has one of its own."""
+    KERNELS = 0xF
+    """Text: kernel library linked with the runtime."""
 
 
 class Reset(IntEnum):

@@ -7,6 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
+BUNDLED_KERNELS: Final = "bundled C kernels"
+"""Name of the bundled kernel library in HELLO."""
+
 
 class MeasurementSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a run was measured. Numbers are comparable only between equal settings.
@@ -20,6 +23,8 @@ class MeasurementSettings(msgspec.Struct, frozen=True, omit_defaults=True):
         runtime: Runtime and kernel library of firmware built by the harness: ``etharness`` or
             ``executorch``; "" for firmware that was on the board.
         build: Build type of this firmware, the name of its CMake preset; "" likewise.
+        kernels: Kernel library that the firmware reports: "" for the bundled C kernels, ``unknown``
+            if it reports none.
         inputs: Sizes of the inputs whose shape is dynamic, such as ``0: 1x8``.
     """
 
@@ -31,6 +36,7 @@ class MeasurementSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     runtime: str = ""
     build: str = ""
     inputs: str = ""
+    kernels: str = ""
 
     @property
     def key(self) -> str:
@@ -84,6 +90,7 @@ _WORDS: Final = {
     "stream": "--stream",
     "trace_limit": "--trace-limit {}",
     "inputs": "inputs of size {}",
+    "kernels": "kernels {}",
 }
 
 _OFF: Final = {
@@ -92,6 +99,7 @@ _OFF: Final = {
     "runtime": "runtime unknown (firmware built elsewhere)",
     "build": "build preset unknown (firmware built elsewhere)",
     "inputs": "inputs of unknown size",
+    "kernels": BUNDLED_KERNELS,
 }
 """Texts of settings that are not set."""
 

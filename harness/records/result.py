@@ -83,8 +83,16 @@ class ClockRecord(_ResultRecord, frozen=True):
     monotonic: bool = False
 
 
+BUNDLED_RUNTIME: Final = "bundled C runtime"
+"""Name of the C runtime in HELLO, which its kernels' name already says."""
+
+
 class TargetRecord(_ResultRecord, frozen=True):
-    """The firmware's description of itself and of its memory."""
+    """The firmware's description of itself and of its memory.
+
+    ``runtime`` and ``kernels`` name the runtime and its kernel library, such as ``ExecuTorch
+    1.5.1`` and ``CMSIS-NN``; "" if the firmware does not report them, as older firmware.
+    """
 
     board: str
     cpu: str
@@ -100,6 +108,15 @@ class TargetRecord(_ResultRecord, frozen=True):
     probe_ticks: int
     probe_pairs: int
     operators: int
+    runtime: str = ""
+    kernels: str = ""
+
+    @property
+    def software(self) -> str:
+        """Whose kernels run, such as ``ExecuTorch 1.5.1 with CMSIS-NN``; "" if not reported."""
+        if self.runtime in ("", BUNDLED_RUNTIME):
+            return self.kernels
+        return f"{self.runtime} with {self.kernels}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +374,7 @@ class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
         board: Board type.
         model: File name of the model.
         firmware: Build id of the firmware.
+        kernels: Whose kernels ran: kernel library, and runtime if it is not the bundled one.
         commit: The tested commit.
         run: Id of the result.
         emulated_time: Times are of an emulator's clock, not of real time.
@@ -365,6 +383,7 @@ class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     board: str = ""
     model: str = ""
     firmware: str = ""
+    kernels: str = ""
     commit: str = ""
     run: str = ""
     emulated_time: bool = False
@@ -378,6 +397,7 @@ class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
             board=result.board,
             model=PurePath(result.model.file).name if result.model else "",
             firmware=result.target.build_id if result.target else "",
+            kernels=result.target.software if result.target else "",
             commit=result.commit,
             run=result.id,
             emulated_time=result.emulated_time,

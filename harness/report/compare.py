@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 class SideDocument(msgspec.Struct, frozen=True):
     """One of the two traces; what it lacks makes its counts and totals lower bounds.
 
-    ``suspicions`` say which of its clocks seem to be narrower than the file says, and why.
+    ``kernels`` says whose kernels ran, "" if that is not known. ``suspicions`` say which of its
+    clocks seem to be narrower than the file says, and why.
     """
 
     path: str
     losses: Losses
     damage: list[Damage]
     suspicions: list[str]
+    kernels: str
 
 
 class ComparisonDocument(msgspec.Struct, frozen=True):
@@ -42,11 +44,15 @@ class ComparisonDocument(msgspec.Struct, frozen=True):
 
 
 def side(
-    path: str, trace: Trace, damage: Iterable[Damage] = (), later_dumps: Sequence[int] = ()
+    path: str,
+    trace: Trace,
+    damage: Iterable[Damage] = (),
+    later_dumps: Sequence[int] = (),
+    kernels: str = "",
 ) -> SideDocument:
     """Describe one of the traces and its provenance."""
     suspicions = [printable(item.advice) for item in suspected_widths(trace, later_dumps)]
-    return SideDocument(printable(path), trace.losses, list(damage), suspicions)
+    return SideDocument(printable(path), trace.losses, list(damage), suspicions, kernels)
 
 
 def comparison_document(before: SideDocument, after: SideDocument, comparison: Comparison) -> bytes:

@@ -196,6 +196,7 @@ class RunDescription:
         board: Name of the board type; empty when unknown.
         unit: The physical board.
         model: Name of the model; empty when unknown.
+        kernels: Whose kernels ran; empty when unknown.
         facts: Where it is from, in order.
         figures: The few numbers to read first.
         operators: Its operators; None without events.
@@ -220,6 +221,7 @@ class RunDescription:
     board: str
     unit: str
     model: str
+    kernels: str
     facts: tuple[Fact, ...]
     figures: tuple[Fact, ...]
     operators: OperatorListing | None
@@ -260,6 +262,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         board=printable(board),
         unit=printable(result.unit) if result is not None else "",
         model=printable(model),
+        kernels=printable(result.target.software) if result and result.target else "",
         facts=tuple(provenance(run, delegates)),
         figures=tuple(_figures(run, losses, with_memory=not untold)),
         operators=table if table is not None and table.logged else None,
@@ -358,6 +361,8 @@ def _figures(run: EvaluatedRun, losses: Sequence[Loss], *, with_memory: bool) ->
     if run.result is not None:
         done = f"{run.result.runs_completed:,} of {run.result.runs_requested:,}"
         found.append(Fact("executions", done))
+        if run.result.target is not None and run.result.target.software:
+            found.append(Fact("kernels", printable(run.result.target.software)))
     # What is counted differs, so the numbers are not added.
     lost = [f"{item.count:,} {item.unit}" for item in losses if item.count and item.kind == "lost"]
     found.append(Fact("losses", ", ".join(lost) or "none"))
@@ -398,6 +403,7 @@ def _what_ran(run: EvaluatedRun) -> list[str]:
     if result is None:
         return []
     model = Path(result.model.file).name if result.model else "nothing"
-    build = f", firmware {result.target.build_id}" if result.target else ""
+    target = result.target
+    build = f", firmware {target.build_id}, {target.software}" if target else ""
     where = result.board if result.port is None else f"{result.board} ({result.unit})"
     return [f"{model} on {where}{build}"]

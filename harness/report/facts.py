@@ -349,6 +349,7 @@ def _hardware(result: Result) -> Iterator[Fact]:
     else:
         name = f"{printable(target.board)} ({printable(target.cpu)})"
         yield Fact("board", f"{name}, firmware {printable(target.build_id)}", essential=True)
+        yield Fact("kernels", printable(target.software) or "not reported", essential=True)
         clocks = [_clock_text(clock) for clock in target.clocks[:1]]
         clocks += ["emulated time"] if result.emulated_time else []
         if target.probe_pairs:

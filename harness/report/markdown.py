@@ -74,7 +74,8 @@ def _night(night: NightDocument) -> Iterator[str]:
 
 def _section(run: RunDescription, *, alone: bool) -> Iterator[str]:
     level = "#" if alone else "##"
-    yield f"{level} {escaped(run.verdict.line, LONGEST_SENTENCE)}\n\n{escaped(run.title)}\n\n"
+    yield f"{level} {escaped(run.verdict.line, LONGEST_SENTENCE)}\n\n"
+    yield f"{escaped(run.title)}{f', {escaped(run.kernels)}' if run.kernels else ''}\n\n"
     if run.failure is not None and run.failure.hint:
         yield f"Try: {escaped(run.failure.hint, LONGEST_SENTENCE)}\n\n"
     yield from _checks("Failed checks", run.verdict.failed)

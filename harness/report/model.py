@@ -80,10 +80,14 @@ class NeedDocument(msgspec.Struct, frozen=True):
 
 
 class FitDocument(msgspec.Struct, frozen=True):
-    """Whether a method fits a board; null if nothing is missing, but not everything is known."""
+    """Whether a method fits a board; null if nothing is missing, but not everything is known.
+
+    ``kernels`` names the kernel library of its firmware.
+    """
 
     board: str
     runtime: str
+    kernels: str
     fits: bool | None
     missing_operators: list[str] | None
     missing_backends: list[str]
@@ -239,10 +243,12 @@ def _print_pools(console: Console, method: MethodDocument, *, detailed: bool) ->
 def _print_boards(console: Console, boards: Sequence[FitDocument]) -> None:
     words = {True: "yes", False: "NO", None: "not known"}
     rows = [
-        (board.board, words[board.fits], *(_room(need) for need in board.needs)) for board in boards
+        (board.board, board.kernels, words[board.fits], *(_room(need) for need in board.needs))
+        for board in boards
     ]
     needs = [f"{need.resource} [B]" for need in boards[0].needs] if boards else []
-    show_table(console, ("board", "fits", *needs), rows, numbers=range(2, 2 + len(needs)))
+    headers = ("board", "kernels", "fits", *needs)
+    show_table(console, headers, rows, numbers=range(3, len(headers)))
 
 
 def _room(need: NeedDocument) -> str:
@@ -312,6 +318,7 @@ def _fit(found: Fit) -> FitDocument:
     return FitDocument(
         board=found.board,
         runtime=found.runtime,
+        kernels=found.kernels,
         fits=found.fits,
         missing_operators=None if missing is None else list(missing),
         missing_backends=list(found.missing_backends),

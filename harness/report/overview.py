@@ -13,7 +13,7 @@ from harness.runs.evaluation import EvaluatedRun
 if TYPE_CHECKING:
     from rich.console import Console
 
-HEADERS: Final = ("run", "board", "model", "verdict", "why")
+HEADERS: Final = ("run", "board", "model", "kernels", "verdict", "why")
 """Headers of the cells of a row."""
 
 OWNERS: Final = {
@@ -92,7 +92,10 @@ def describe_overview(runs: Sequence[RunDescription]) -> Overview:
         headline=f"{result}: {passed:,} of {len(runs):,} runs passed",
         order=tuple(sorted(range(len(runs)), key=lambda n: runs[n].verdict.outcome == "pass")),
         rows=tuple(
-            (run.title, run.board, run.model, _VERDICTS[run.verdict.outcome], run.verdict.why)
+            (
+                *(run.title, run.board, run.model, run.kernels),
+                *(_VERDICTS[run.verdict.outcome], run.verdict.why),
+            )
             for run in runs
         ),
         boards=tuple(boards),
@@ -107,7 +110,7 @@ def describe_overview(runs: Sequence[RunDescription]) -> Overview:
 def print_overview(console: Console, runs: Sequence[EvaluatedRun]) -> None:
     """Print how every run ended, those that did not pass last, and how many passed."""
     found = describe_overview([describe(run) for run in runs])
-    ordered = sorted(range(len(runs)), key=lambda n: found.rows[n][3] != "pass")
+    ordered = sorted(range(len(runs)), key=lambda n: found.rows[n][4] != "pass")
     show_table(console, HEADERS, [found.rows[n] for n in ordered], title="Runs")
     style = "bold green" if found.passed == len(runs) else "bold red"
     show_line(console, found.headline, style=style)

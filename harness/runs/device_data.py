@@ -40,7 +40,7 @@ from harness.link.session import Session
 from harness.link.values import TargetInfo
 from harness.link.wire import Region, Status
 from harness.records.clock_domain import Ping
-from harness.records.measurement import MeasurementSettings
+from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
 from harness.records.result import (
     DelegateCall,
     InstructionRecord,
@@ -104,6 +104,8 @@ def describe_target(info: TargetInfo) -> TargetRecord:
         probe_ticks=info.probe_ticks,
         probe_pairs=info.probe_pairs,
         operators=info.operators,
+        runtime=info.runtime,
+        kernels=info.kernels,
     )
 
 
@@ -117,6 +119,13 @@ def with_firmware(settings: MeasurementSettings, board: Board) -> MeasurementSet
         return settings
     runtime = "executorch" if build.executorch else "etharness"
     return msgspec.structs.replace(settings, runtime=runtime, build=build.preset)
+
+
+def with_kernels(settings: MeasurementSettings | None, info: TargetInfo) -> MeasurementSettings:
+    """Add the kernel library that the firmware reports."""
+    known = settings or MeasurementSettings()
+    kernels = "" if info.kernels == BUNDLED_KERNELS else info.kernels or "unknown"
+    return msgspec.structs.replace(known, kernels=kernels)
 
 
 def with_inputs(

@@ -75,6 +75,7 @@ from harness.runs.device_data import (
     with_declared_clock,
     with_firmware,
     with_inputs,
+    with_kernels,
 )
 from harness.runs.directory import PARTIAL, RunDirectory
 from harness.runs.evaluation import (
@@ -297,7 +298,7 @@ class _Run(RunRecorder):
         """Wait for HELLO, check that the target is the expected one, and raise the baud rate."""
         info = session.hello(self.board.deadlines.boot_s)
         info = with_declared_clock(info, self.board)
-        self.update(target=describe_target(info))
+        self.update(target=describe_target(info), settings=with_kernels(self.result.settings, info))
         check_identity(info, self.board, build_id)
         self._raise_baud(session, info)
         _log.info("%s answers, firmware %s", info.board, info.build_id)

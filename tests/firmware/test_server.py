@@ -32,6 +32,7 @@ def test_hello_names_the_target(server: CServer) -> None:
     info = messages.parse_hello(server.ask(Op.HELLO, messages.hello_request(77)))
     assert (info.version, info.mtu) == (VERSION, MTU)
     assert (info.board, info.cpu, info.build_id) == ("test board", "host", "build")
+    assert (info.runtime, info.kernels) == ("bundled C runtime", "bundled C kernels")
     assert [(clock.name, clock.hz, clock.bits, clock.down) for clock in info.clocks] == [
         ("test clock", 1000, 32, False),
         ("npu", Fraction(1_000_000, 3), 24, True),

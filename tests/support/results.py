@@ -29,6 +29,8 @@ TARGET = results.TargetRecord(
     probe_ticks=30,
     probe_pairs=3,
     operators=4,
+    runtime="bundled C runtime",
+    kernels="bundled C kernels",
 )
 
 

@@ -28,13 +28,16 @@ from tests.support.results import log_with, made
 
 Etharness = Callable[..., CommandResult]
 
-IDENTITY = RunIdentity("native", "kws.pte", "build-1", "abc123", "7d1f", emulated_time=True)
+IDENTITY = RunIdentity(
+    "native", "kws.pte", "build-1", "C kernels", "abc123", "7d1f", emulated_time=True
+)
+KERNELS = b"bundled C kernels"
 DIGITS = [b"", b"\x00", b"\x12\x34", b"\x00\x12", b"\x12\xe5", b"\x01\xe9\x99", b"\xff" * 9]
 """Metadata whose hexadecimal digits look like numbers: 1234, 0012, 12e5, 01e999."""
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_export_names_board_model_firmware_commit_and_run(
+def test_every_export_names_board_model_firmware_kernels_commit_and_run(
     name: str, etharness: Etharness, tmp_path: Path
 ) -> None:
     if name in ("parquet", "perfetto", "chakra"):
@@ -47,7 +50,7 @@ def test_every_export_names_board_model_firmware_commit_and_run(
     file = tmp_path / f"export.{name}"
     assert etharness("export", tmp_path / "run", "-f", name, "-o", file).code == 0
     data = file.read_bytes()
-    for text in (b"qemu-x", b"kws.pte", b"build 77", b"c0ffee", b"0123abcd", b"emulated"):
+    for text in (b"qemu-x", b"kws.pte", b"build 77", b"c0ffee", b"0123abcd", b"emulated", KERNELS):
         assert text in data, text
 
 
@@ -57,7 +60,10 @@ def test_an_ed00_file_with_a_name_reads_as_one_without(flavour: str) -> None:
     named = export(trace, "ed00", flavour, identity=IDENTITY).data
     plain = export(trace, "ed00", flavour).data
     assert read_ed00(named, CPU) == read_ed00(plain, CPU)
-    assert b"board=native; model=kws.pte; firmware=build-1; commit=abc123; run=7d1f" in named
+    assert (
+        b"board=native; model=kws.pte; firmware=build-1; kernels=C kernels; commit=abc123; run=7d1f"
+        in named
+    )
 
 
 def test_emulated_time_is_called_that_in_drawn_formats() -> None:

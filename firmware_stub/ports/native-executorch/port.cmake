@@ -19,8 +19,14 @@ set_source_files_properties(ports/native/native.c PROPERTIES COMPILE_DEFINITIONS
 # The package's variables work with every CMake, its targets only with 3.28 and later.
 include_directories(SYSTEM ${EXECUTORCH_INCLUDE_DIRS})
 include_directories(executorch)
+# The names are reported in HELLO.
+if(EXECUTORCH_LIBRARIES MATCHES "kernels_optimized")
+  set(ETD_KERNEL_LIBRARY "ExecuTorch's optimized kernels")
+else()
+  set(ETD_KERNEL_LIBRARY "ExecuTorch's portable kernels")
+endif()
 set_source_files_properties(executorch/runtime.cpp PROPERTIES COMPILE_DEFINITIONS
-  "${EXECUTORCH_COMPILE_DEFINITIONS};$<$<BOOL:${ETD_USE_ETDUMPGEN}>:ETD_USE_ETDUMPGEN>")
+  "${EXECUTORCH_COMPILE_DEFINITIONS};$<$<BOOL:${ETD_USE_ETDUMPGEN}>:ETD_USE_ETDUMPGEN>;ETD_RUNTIME_NAME=\"ExecuTorch ${executorch_VERSION}\";ETD_KERNEL_LIBRARY=\"${ETD_KERNEL_LIBRARY}\"")
 link_directories(${EXECUTORCH_RUNTIME_LIBRARY_DIR})
 link_libraries(${EXECUTORCH_LIBRARIES} ${EXECUTORCH_QUANTIZED_KERNELS_LIBRARY})
 set(CMAKE_BUILD_RPATH ${EXECUTORCH_RUNTIME_LIBRARY_DIR})

@@ -12,4 +12,6 @@ const etd_kernel *const etd_kernels[] = {
 #undef ETD_OPERATOR
 };
 
+const char etd_kernel_library[] = "bundled C kernels";
+
 const uint32_t etd_kernel_count = sizeof etd_kernels / sizeof etd_kernels[0];

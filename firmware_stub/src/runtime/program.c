@@ -17,6 +17,8 @@ enum {
     HEADER_LENGTH_WITH_DATA_SIZE = 32,
 };
 
+const char etd_runtime_name[] = "bundled C runtime";
+
 static etd_status damaged(uint32_t offset, etd_error *error, const char *message) {
     return etd_fail(error, ETD_LINK_STATUS_BAD_PROGRAM, offset, message, 0);
 }

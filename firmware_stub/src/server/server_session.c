@@ -86,6 +86,8 @@ etd_status etd_server_hello(etd_server *server, etd_request *request, etd_writer
     write_text_tag(answer, ETD_LINK_INFO_BOARD, config->target->board);
     write_text_tag(answer, ETD_LINK_INFO_CPU, config->target->cpu);
     write_text_tag(answer, ETD_LINK_INFO_BUILD_ID, config->build_id);
+    write_text_tag(answer, ETD_LINK_INFO_RUNTIME, etd_runtime_name);
+    write_text_tag(answer, ETD_LINK_INFO_KERNELS, etd_kernel_library);
     write_clock_tags(answer, config->target);
     write_u32_tag(answer, ETD_LINK_INFO_MODEL_CAPACITY, config->model_capacity);
     write_u32_tag(answer, ETD_LINK_INFO_ARENA_CAPACITY, config->arena_capacity);
