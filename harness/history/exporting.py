@@ -31,7 +31,7 @@ TYPES: Final = {
     **{f"settings_{name}": "text" for name in ("values", "profile", "when_full")},
     "settings_stream": "bool_",
     "settings_trace_limit": "int64",
-    **{f"settings_{name}": "text" for name in ("runtime", "build", "inputs")},
+    **{f"settings_{name}": "text" for name in ("runtime", "build", "inputs", "kernels")},
     "exit_code": "int16",
     "passed": "bool_",
     "sound": "bool_",
