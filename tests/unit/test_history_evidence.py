@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from harness.check.history.checks import history_checks
 from harness.check.history.compare import compare_with_history
@@ -229,6 +230,41 @@ def test_a_comparison_that_sees_nothing_is_no_comparison(
     assert Verdict(tuple(checks)).exit_code == code
     tolerant = compare_with_history(history, builder.judged, HistoryLimits(detectable=10.0))
     assert not any(check.code == "H06" for check in history_checks(tolerant))
+
+
+@pytest.mark.parametrize(
+    ("required", "rolling", "severity", "code"),
+    [(True, False, "error", 3), (True, True, "note", 0), (False, False, "note", 0)],
+)
+def test_one_session_a_side_is_no_comparison(
+    required: bool, rolling: bool, severity: str, code: int
+) -> None:
+    builder = nightly(nights(13, 2, spread=0.1))
+    known = builder.history()
+    history = replace(known, required=required, rolling=rolling)
+    comparison = compare_with_history(history, builder.judged)
+    assert comparison.detectable_median is None
+    checks = [*history_checks(comparison)]
+    [little] = [check for check in checks if check.code == "H06"]
+    assert (little.passed, little.severity) == (False, severity)
+    assert "history has 1 session of it, 5 are needed" in little.reason
+    assert Verdict(tuple(checks)).exit_code == code
+
+
+def test_operators_without_data_count_as_unseen() -> None:
+    builder = HistoryBuilder()
+    chance = np.random.default_rng(4)
+    for number in range(7):
+        known = 10 if number == 6 else 3  # seven of ten operators are new
+        values = {operator(n): 5e4 * chance.normal(1, 0.001) for n in range(known)}
+        if number == 5:
+            values |= {operator(n): 5e4 for n in range(3, 10)}
+        add = builder.now if number == 6 else builder.earlier
+        add(f"night {number}", f"c{number}", values)
+    comparison = compare_with_history(builder.history(), builder.judged)
+    assert comparison.detectable_median is None
+    reasons = [check.reason for check in history_checks(comparison) if check.code == "H06"]
+    assert any("would not have noticed a change of any size" in reason for reason in reasons)
 
 
 def test_a_step_lies_between_the_commits_that_are_named() -> None:

@@ -62,10 +62,7 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
     yield from _summary_check(numbers, "H07", "vanished", "in the baseline, but not in the result")
     yield from _summary_check(numbers, "H07", "appeared", "in the result, but not in the baseline")
     yield from _detectable_check(comparison)
-    little = [number for number in numbers if number.judgement == "too little"]
-    yield from _summary_check(little, "H06", "too little", little[0].reason if little else "")
-    for note in comparison.notes:
-        yield check("H06", rule=_ENOUGH_DATA, subject="history", passed=False, reason=note)
+    yield from _evidence_checks(comparison)
 
 
 def detectable_text(comparison: HistoryComparison) -> str:
@@ -98,6 +95,31 @@ def _detectable_check(comparison: HistoryComparison) -> Iterator[Check]:
         reason=f"{detectable_text(comparison)}; more sessions, paired ones (--session) or more "
         "executions see more",
     )
+
+
+def _evidence_checks(comparison: HistoryComparison) -> Iterator[Check]:
+    """Yield notes on what was not compared; errors where the baseline says nothing that was asked.
+
+    A rolling baseline fills by itself: its first nights are no failures.
+    """
+    little = [number for number in comparison.numbers if number.judgement == "too little"]
+    seen = [number for number in comparison.numbers if number.change is not None]
+    operators = any(number.metric.kind == "operator" for number in seen)
+    blind = not operators and (little or not seen)
+    severity: Severity | None = None
+    if blind and comparison.required and not comparison.rolling:
+        severity = "error"
+    reason = little[0].reason if little else ""
+    yield from _summary_check(little, "H06", "too little", reason, severity)
+    for note in comparison.notes:
+        yield check(
+            "H06",
+            severity=severity,
+            rule=_ENOUGH_DATA,
+            subject="history",
+            passed=False,
+            reason=note,
+        )
 
 
 def _common_check(
@@ -287,7 +309,11 @@ def _modes(metric: Metric, modes: Sequence[Mode]) -> str:
 
 
 def _summary_check(
-    numbers: Sequence[Compared], code: str, judgement: Judgement, reason: str
+    numbers: Sequence[Compared],
+    code: str,
+    judgement: Judgement,
+    reason: str,
+    severity: Severity | None = None,
 ) -> Iterator[Check]:
     chosen = [number for number in numbers if number.judgement == judgement]
     if chosen:
@@ -295,6 +321,7 @@ def _summary_check(
         more = f" and {len(chosen) - _NAMED} more" if len(chosen) > _NAMED else ""
         yield check(
             code,
+            severity=severity,
             rule="the same operators and sizes" if code == "H07" else _ENOUGH_DATA,
             subject=f"{len(chosen)} metrics",
             passed=False,

@@ -82,7 +82,7 @@ def compare_with_history(
     numbers = _with_confirmations(numbers, [*units, *witnesses], limits)
     if durations:
         numbers = [_with_modes_within(number, durations) for number in numbers]
-    seen = [n.detectable for n in numbers if n.metric.kind == "operator" and n.change is not None]
+    seen = [n.detectable for n in numbers if n.metric.kind == "operator" and _on_both_sides(n)]
     known = [np.inf if share is None else share for share in seen]
     found = HistoryComparison(
         description=history.description,
@@ -94,9 +94,15 @@ def compare_with_history(
         detectable_median=_finite(float(np.median(known))) if known else None,
         detectable_worst=_finite(max(known)) if known else None,
         required=history.required,
+        rolling=history.rolling,
         notes=(*history.notes, *notes),
     )
     return with_decisions(found, history, [item.provenance for item in candidates])
+
+
+def _on_both_sides(number: Compared) -> bool:
+    """Return whether both sides have the metric; with too little data no change of it is seen."""
+    return number.change is not None or number.judgement == "too little"
 
 
 def _finite(share: float) -> float | None:

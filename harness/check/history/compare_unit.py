@@ -330,7 +330,8 @@ def _with_estimate(
 
 def _too_little(number: Compared, samples: MetricHistory, limits: HistoryLimits) -> Compared:
     sessions = len(np.unique(samples.earlier.sessions))
-    reason = f"history has {sessions} sessions of it, {limits.min_results} are needed"
+    held = "1 session" if sessions == 1 else f"{sessions} sessions"
+    reason = f"history has {held} of it, {limits.min_results} are needed"
     if sessions >= limits.min_results:
         reason = "most earlier times are shorter than a tick of the clock"
     return msgspec.structs.replace(

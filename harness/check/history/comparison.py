@@ -225,9 +225,11 @@ class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
             significant statistic.
         common: What happened to all operators of a unit; empty with few operators.
         detectable_median: Median over the operators of the smallest change that would have been
-            found, as a share; None if no operator was compared.
+            found, as a share; None if no operator was compared, or no change of most of them would
+            have been found.
         detectable_worst: The largest of them.
         required: The baseline was asked for, so a comparison that sees too little is a failure.
+        rolling: The baseline is the newest results, and grows from night to night.
         notes: Metrics left out of the comparison, with the reason.
     """
 
@@ -240,4 +242,5 @@ class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
     detectable_median: float | None = None
     detectable_worst: float | None = None
     required: bool = False
+    rolling: bool = False
     notes: tuple[str, ...] = ()
