@@ -254,8 +254,6 @@ def command(
     print_damage(console, source.damage, detailed=detailed)
     if source.padding:
         click.echo(f"{source.padding:,} padding bytes behind the trace")
-    if len(source.dumps) > 1:
-        click.echo(f"the file holds {len(source.dumps)} dumps, one after the other")
 
 
 def _print_operators(

@@ -26,7 +26,6 @@ from harness.errors import UsageError
 from harness.export.formats import FORMATS, export, find_format, format_names
 from harness.files import write_atomic
 from harness.records.result import RunIdentity
-from harness.records.trace import Trace
 from harness.runs.source import Source
 
 
@@ -55,12 +54,6 @@ class _ExportCommand(PanelCommand):
         help="Format to write; see the list below.",
     ),
     option("--flavour", metavar="NAME", help="Variant of the format."),
-    option(
-        "--dump",
-        metavar="N",
-        type=click.IntRange(1),
-        help="Write only this dump of a file that holds several.",
-    ),
 )
 @panel(
     MODEL,
@@ -98,7 +91,6 @@ def command(
     flavour: str | None,
     model: Path | None,
     method: str | None,
-    dump: int | None,
     force: bool,
     reading: ReadingOptions,
     output: OutputOptions,
@@ -109,14 +101,13 @@ def command(
     """
     _refuse_to_replace(file, force)
     source = reading.load(path)
-    trace, notes = _chosen(source, dump)
+    trace = source.trace
     executed = find_method(read_program(model.read_bytes()), trace, method) if model else None
     exported = export(trace, name, flavour, executed, RunIdentity.of(source.result))
     write_atomic(file, exported.data)
-    exported = replace(exported, notes=notes + exported.notes)
+    exported = replace(exported, notes=_defects(source) + exported.notes)
     if output.json:
-        suspected = suspected_widths(trace, source.later_dumps if dump is None else ())
-        suspicions = tuple(item.advice for item in suspected)
+        suspicions = tuple(item.advice for item in suspected_widths(trace, source.later_dumps))
         exported = replace(exported, notes=suspicions + exported.notes)
         from harness.report.document import export_document
 
@@ -139,17 +130,11 @@ def _refuse_to_replace(file: Path, force: bool) -> None:
         )
 
 
-def _chosen(source: Source, dump: int | None) -> tuple[Trace, tuple[str, ...]]:
-    """Return the trace to write, and notes about its defects."""
-    count = len(source.dumps)
-    if dump is not None and dump > count:
-        raise UsageError(f"dump {dump} not found: the file has {count}")
+def _defects(source: Source) -> tuple[str, ...]:
+    """Return notes about the defects of the trace."""
     notes = tuple(
         f"damaged: {item.reason}" + (f"; {item.events} events lost" if item.events else "")
         for item in source.damage
     )
-    if dump is not None:
-        return source.dumps[dump - 1].trace, notes
-    if count > 1:
-        notes += (f"{count} dumps, assumed to share one clock; --dump N writes a single one",)
-    return source.trace, notes
+    count = len(source.dumps)
+    return (*notes, f"{count} dumps, assumed to share one clock") if count > 1 else notes

@@ -189,6 +189,7 @@ class ReadingOptions:
         salvage: Read the intact parts of a damaged file.
         debug_buffer: File with the bytes of logged tensors.
         time_scales: Tick rates of delegates' events, by pattern.
+        dump: The only dump to read of a file with several, from 1; None for all.
     """
 
     clock: ClockDomain | None
@@ -196,6 +197,7 @@ class ReadingOptions:
     salvage: bool
     debug_buffer: Path | None
     time_scales: dict[str, str]
+    dump: int | None
 
     def load(self, path: Path) -> Source:
         """Read a trace; log a warning for each counter that looks narrower than recorded."""
@@ -217,6 +219,7 @@ class ReadingOptions:
             salvage=self.salvage,
             debug_buffer=self.debug_buffer,
             time_scales=self.time_scales,
+            dump=self.dump,
             etrecord=etrecord,
             board=board,
             model=model,
@@ -258,12 +261,13 @@ def reading_options(function: _F) -> _F:
         salvage: bool,
         debug_buffer: Path | None,
         time_scales: dict[str, str],
+        dump: int | None,
         **kwargs: Any,
     ) -> Any:
         from harness.records.clock_domain import ClockDomain
 
         clock = ClockDomain("given", Fraction(clock_hz)) if clock_hz else None
-        reading = ReadingOptions(clock, clock_bits, salvage, debug_buffer, time_scales)
+        reading = ReadingOptions(clock, clock_bits, salvage, debug_buffer, time_scales, dump)
         return function(*args, reading=reading, **kwargs)
 
     return with_options(
@@ -295,6 +299,13 @@ def reading_options(function: _F) -> _F:
                 metavar="FILE",
                 type=FilePath(),
                 help="File with the bytes of the tensors that an ETDump logged.",
+            ),
+            option(
+                "--dump",
+                metavar="N",
+                type=click.IntRange(1),
+                help="Read only the Nth dump of a file with several; a device that was reset puts "
+                "the newest first.  [default: all, as one trace]",
             ),
             time_scale_option,
         ),

@@ -212,6 +212,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         firmware: The firmware image, if it was built on the host that wrote the bundle.
         clock: Clock of the trace, if it was given.
         clock_bits: Width of the counter, if it was given; null for that of the trace.
+        dump: The dump that was chosen, from 1; null for all of the file.
         salvage: Whether damaged parts of the trace were left out.
         time_scales: Time scales of delegate events that were given.
         day: Date for waivers that expire.
@@ -233,6 +234,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     firmware: str = ""
     clock: ClockRecord | None = None
     clock_bits: int | None = None
+    dump: int | None = None
     salvage: bool = False
     time_scales: dict[str, str] = {}
     day: str = ""
@@ -312,6 +314,7 @@ class _Contents:
         if subject is not None and subject.day is not None:
             self._facts["day"] = subject.day.isoformat()
         self._facts |= {"clock_bits": given.clock_bits, "salvage": given.salvage}
+        self._facts["dump"] = given.dump
         self._facts["time_scales"] = dict(given.time_scales)
         self._facts |= {"board": given.board, "of_model": given.model}
         self._model()

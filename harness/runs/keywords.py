@@ -87,6 +87,7 @@ class LoadKeywords(TypedDict, total=False):
     Attributes:
         clock_hz: Ticks per second; ED00 files count nanoseconds by default.
         clock_bits: Width of the counter, 8 to 64 bits.
+        dump: The only dump to read of a file with several, from 1.
         salvage: Read the intact parts of a damaged file.
         debug_buffer: File with the bytes of logged tensors.
         time_scales: What ticks of delegates' events mean, by pattern.
@@ -98,6 +99,7 @@ class LoadKeywords(TypedDict, total=False):
 
     clock_hz: float | None
     clock_bits: int | None
+    dump: int | None
     salvage: bool
     debug_buffer: PathLike | None
     time_scales: Mapping[str, str]

@@ -148,6 +148,7 @@ def replay(bundle: Bundle, directory: Path) -> Replayed:
     given = ReadOptions(
         clock=to_clock_domain(manifest.clock) if manifest.clock is not None else None,
         clock_bits=manifest.clock_bits,
+        dump=manifest.dump,
         salvage=manifest.salvage,
         debug_buffer=path_of(manifest.debug_buffer),
         time_scales=manifest.time_scales,

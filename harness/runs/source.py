@@ -5,6 +5,7 @@ A path is a run directory, a device log, ED00 files or a console capture.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,6 +56,7 @@ class ReadOptions:
         board: Board type for the rules, for a trace without a result.
         model: Model for the rules, for a trace without a result.
         clock_bits: Width of the counter of clock 0; None for that of the file.
+        dump: The only dump to read of a file with several, from 1; None for all.
     """
 
     clock: ClockDomain | None = None
@@ -66,6 +68,7 @@ class ReadOptions:
     board: str = ""
     model: str = ""
     clock_bits: int | None = None
+    dump: int | None = None
 
 
 DEFAULT_OPTIONS: Final = ReadOptions()
@@ -219,13 +222,14 @@ def load_source(
 
 
 def load_with_options(path: Path, given: ReadOptions) -> Source:
-    """Read the traces of ``path`` with the clock, width and time scales of ``given``.
+    """Read the traces of ``path`` with the clock, width, dump and time scales of ``given``.
 
     Raises:
-        UsageError: The path does not exist, or a time scale or the width does not fit.
+        UsageError: The path or the dump does not exist, or a time scale or the width does not fit.
         FormatError: The file is invalid.
     """
     source = load_source(path, given.clock, salvage=given.salvage, debug_buffer=given.debug_buffer)
+    source = _chosen(source, path, given.dump)
     if given.clock_bits is not None:
         dumps = (
             replace(dump, trace=with_width(dump.trace, given.clock_bits)) for dump in source.dumps
@@ -234,6 +238,19 @@ def load_with_options(path: Path, given: ReadOptions) -> Source:
     if not given.time_scales and (source.result is None or not source.result.time_scales):
         return source
     return on_scales(source, given.time_scales)
+
+
+def _chosen(source: Source, path: Path, dump: int | None) -> Source:
+    """Return the source with this dump, from 1; with None for all, warn of several."""
+    count = len(source.dumps)
+    if dump is not None and not 0 < dump <= count:
+        raise UsageError(f"{path}: dump {dump} not found: there are {count}")
+    if dump is not None:
+        return replace(source, dumps=source.dumps[dump - 1 : dump])
+    if count > 1:
+        text = "%s: %d dumps read as one trace; if a reset left the older ones, use --dump 1"
+        logging.getLogger(__name__).warning(text, path, count)
+    return source
 
 
 def on_scales(source: Source, scales: Mapping[str, str]) -> Source:

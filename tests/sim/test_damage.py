@@ -597,7 +597,9 @@ def test_the_beginning_of_a_log_is_recorded_and_verified(
     (copy / "trace.etlog").rename(copy / "trace.partial")
     (copy / "trace.etdp").unlink()
     failure = Failure("LinkError", "the line broke", "")
-    result = msgspec.structs.replace(directory.read_result(), failure=failure, trace=None)
+    result = msgspec.structs.replace(
+        directory.read_result(), failure=failure, exit_code=75, trace=None
+    )
     directory.finish(result)
     assert etharness("decode", copy / "trace.partial").code == 0
     with (copy / "trace.partial").open("ab") as file:

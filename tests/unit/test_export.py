@@ -173,7 +173,7 @@ def test_one_of_several_dumps_can_be_chosen(etharness: Etharness, tmp_path: Path
     assert read_json(out.read_bytes()) == read_ed00(DUMP.read_bytes())
     missing = etharness("export", both, "-f", "json", "-o", out, "--force", "--dump", "3")
     assert missing.code == 2
-    assert "dump 3 not found: the file has" in missing.err
+    assert "dump 3 not found: there are 2" in missing.err
 
 
 def test_what_salvage_left_out_is_said(etharness: Etharness, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+import harness
 from harness.decode.dumps import FoundDumps, read_dumps
 from harness.decode.ed00 import read_ed00, write_ed00
 from harness.errors import FormatError, UsageError
@@ -105,6 +106,41 @@ def test_dumps_from_before_a_reset_are_no_runs_of_this_one(
     assert len(load_source(image).dumps) == 2  # nobody knows of a file alone
 
 
+def test_several_dumps_of_a_file_alone_are_told_and_can_be_chosen(
+    tmp_path: Path, etharness: Etharness, caplog: pytest.LogCaptureFixture
+) -> None:
+    newest, older = (
+        trace_of(RunSpec([EventSpec("Method::execute", 100, 100 + ticks)])) for ticks in (20, 90)
+    )
+    file = tmp_path / "buffer.etdp"
+    file.write_bytes(write_ed00(newest) + write_ed00(older) + bytes(100))
+    budget = tmp_path / "limit.toml"
+    budget.write_text('schema = 1\n[[time]]\nevent = "Method::execute"\nlimit_us = 0.05\n')
+    check = ("check", file, "--budget", budget)
+    told = f"{file}: 2 dumps read as one trace; if a reset left the older ones, use --dump 1"
+    assert etharness(*check).code == 1
+    assert told in caplog.messages
+    caplog.clear()
+    by_dump = [etharness(*check, "--dump", str(number)) for number in (1, 2, 3)]
+    assert [result.code for result in by_dump] == [0, 1, 2]
+    assert not caplog.messages
+    assert f"{file}: dump 3 not found: there are 2" in by_dump[2].err
+    assert json.loads(etharness("decode", file, "--json").out)["dumps"] == 2
+    decoded = json.loads(etharness("decode", file, "--dump", "2", "--json").out)
+    assert (decoded["dumps"], decoded["events"], decoded["padding"]) == (1, 1, 100)
+    assert harness.load(file, dump=1).trace == newest
+    with pytest.raises(UsageError, match="dump 0 not found"):
+        harness.load(file, dump=0)
+    bundle = tmp_path / "one.zip"
+    assert etharness(*check, "--dump", "2", "--report", bundle).code == 1
+    assert harness.load(bundle).trace == older
+    capture = tmp_path / "console.log"
+    capture.write_bytes(recorded(printed(file.read_bytes(), None)))
+    assert etharness("decode", capture).code == 0
+    assert "2 dumps read as one trace" in caplog.text
+    assert harness.load(capture, dump=2).trace == older
+
+
 def test_debug_buffers(tmp_path: Path) -> None:
     data = write_ed00(full_trace())
     assert load_source(data).debug_buffer is None
@@ -196,13 +232,6 @@ def test_check_never_passes_what_was_salvaged_silently(
     assert "damaged events" in failed.out
     budget.write_text(BUDGET + "[losses]\ndamaged = 1\n")
     assert etharness("check", "--salvage", path, "--budget", budget).code == 0
-
-
-def test_decode_counts_dumps(etharness: Etharness, tmp_path: Path) -> None:
-    path = tmp_path / "trace.etdp"
-    path.write_bytes(write_ed00(ONE) + write_ed00(OTHER))
-    assert "the file holds 2 dumps, one after the other" in etharness("decode", path).out
-    assert json.loads(etharness("decode", "--json", path).out)["dumps"] == 2
 
 
 def test_a_vector_that_goes_too_far_is_read_as_far_as_it_is_there() -> None:
