@@ -1,14 +1,15 @@
-"""Logged values: as arrays, and how far those of two traces are apart.
+"""Logged values: as arrays, and how far they are from those of another trace or of a reference.
 
-Values are paired by execution, instruction and their order within it; with ETRecords by the debug
-handles of the instruction, which another export of the same model keeps.
+Values of two traces are paired by execution, instruction and their order within it; with ETRecords
+by the debug handles of the instruction, which another export of the same model keeps. Values of a
+reference are those of the operator with an instruction's last debug handle.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,13 @@ import numpy.typing as npt
 from harness.analyze.symbols import EventSymbols
 from harness.decode.etrecord import as_tuple
 from harness.errors import FormatError, NotComparableError
-from harness.records.scalar_types import BFLOAT16, STORED_AS, little_endian, type_name
+from harness.records.scalar_types import (
+    BFLOAT16,
+    STORED_AS,
+    little_endian,
+    scalar_type_of,
+    type_name,
+)
 from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Kind, TensorValue, Trace
 
 Floats = npt.NDArray[np.float64]
@@ -159,9 +166,13 @@ class _LoggedTensor:
     array: np.ndarray | None
 
 
+_Key = tuple[int, Hashable, int]
+"""Execution, instruction or debug handles, and position among the tensors of the instruction."""
+
+
 @dataclass(slots=True)
 class _LoggedTensors:
-    values: dict[Hashable, _LoggedTensor] = field(default_factory=dict)
+    values: dict[_Key, _LoggedTensor] = field(default_factory=dict)
     lost: int = 0
 
 
@@ -187,15 +198,105 @@ def compare_values(before: LoggedTrace, after: LoggedTrace) -> ValueComparison:
         if yours is None or mine.tensor.sizes != yours.tensor.sizes:
             unmatched += 1
         elif mine.array is not None and yours.array is not None:
-            pairs.setdefault(key[1:], []).append((mine, yours))  # type: ignore[index]
+            pairs.setdefault(key[1:], []).append((mine, yours))
     if not pairs:
         raise NotComparableError(
             "no value of the first trace has a counterpart in the second",
             hint="compare runs of the same model, or give the ETRecord of each export",
         )
-    gaps = [_worst(before, found) for found in pairs.values()]
+    lost = sum(side.lost for side in sides)
+    return _compared(before, pairs.values(), unmatched, lost)
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceValues:
+    """Values that another program computed from the same inputs.
+
+    Attributes:
+        operators: The outputs of the operator with a debug handle, by handle.
+        outputs: The outputs of the method; empty if they are unknown.
+    """
+
+    operators: Mapping[int, Sequence[np.ndarray]]
+    outputs: Sequence[np.ndarray] = ()
+
+
+def compare_with_reference(logged: LoggedTrace, reference: ReferenceValues) -> ValueComparison:
+    """Compare the values that a trace logged with those of a reference.
+
+    Tensors without a counterpart, or of another shape or kind of number, are counted.
+
+    Args:
+        logged: The trace, with symbols.
+        reference: The reference.
+
+    Raises:
+        NotComparableError: The trace has no values, or no value has a counterpart.
+        FormatError: Values are outside of the debug buffer.
+    """
+    side = _collect(logged, by_handles=False)
+    if not side.values:
+        raise NotComparableError(
+            "the trace has no logged values", hint="run it with --values intermediate"
+        )
+    last: dict[Hashable, int] = {}
+    for key, mine in side.values.items():
+        last[key[:2]] = max(last.get(key[:2], 0), mine.position)
+    pairs: dict[Hashable, list[tuple[_LoggedTensor, _LoggedTensor]]] = {}
+    unmatched = 0
+    for key, mine in side.values.items():
+        count = last[key[:2]] + 1
+        found = _reference_of(logged, mine, count, reference)
+        if found is None or not _alike(mine, found):
+            unmatched += 1
+        elif mine.array is not None:
+            tensor = replace(mine.tensor, scalar_type=scalar_type_of(found.dtype))
+            theirs = _LoggedTensor(mine.row, mine.position, tensor, found)
+            pairs.setdefault(key[1:], []).append((mine, theirs))
+    if not pairs:
+        raise NotComparableError(
+            "no logged value has a counterpart in the reference",
+            hint="give the ETRecord of the export that ran",
+        )
+    return _compared(logged, pairs.values(), unmatched, side.lost)
+
+
+def _reference_of(
+    logged: LoggedTrace, mine: _LoggedTensor, count: int, reference: ReferenceValues
+) -> np.ndarray | None:
+    """Return the reference of one of the ``count`` tensors that an instruction logged."""
+    if logged.trace.chain[mine.row] < 0:
+        outputs = reference.outputs
+        return outputs[mine.position] if len(outputs) == count else None
+    symbols = logged.symbols[mine.row] if logged.symbols is not None else None
+    handles = as_tuple(symbols.handles) if symbols and symbols.handles is not None else ()
+    if not handles:
+        return None
+    found = reference.operators.get(handles[-1], ())
+    if len(found) == count:
+        return found[mine.position]
+    # A delegate returns the values of several operators, those of the last handles.
+    handle = handles[mine.position - count] if len(handles) >= count else None
+    single = reference.operators.get(handle, ()) if handle is not None else ()
+    return single[0] if len(single) == 1 else None
+
+
+def _alike(mine: _LoggedTensor, reference: np.ndarray) -> bool:
+    """Whether two tensors have the same shape and are both floating-point, or both are not."""
+    is_float = type_name(mine.tensor.scalar_type) in TOLERANCES
+    return mine.tensor.sizes == reference.shape and is_float == (reference.dtype.kind == "f")
+
+
+def _compared(
+    logged: LoggedTrace,
+    pairs: Iterable[Sequence[tuple[_LoggedTensor, _LoggedTensor]]],
+    unmatched: int,
+    lost: int,
+) -> ValueComparison:
+    """Return the gaps of pairs in the order of execution."""
+    gaps = [_worst(logged, found) for found in pairs]
     gaps.sort(key=lambda gap: (gap.chain < 0, gap.chain, gap.instruction, gap.position))
-    return ValueComparison(tuple(gaps), unmatched, sum(side.lost for side in sides))
+    return ValueComparison(tuple(gaps), unmatched, lost)
 
 
 def _collect(logged: LoggedTrace, *, by_handles: bool) -> _LoggedTensors:
@@ -300,14 +401,20 @@ def _decibels(signal: float, noise: float) -> float:
 
 
 def _operator(trace: Trace, row: int) -> str:
-    """Return the kernel's or delegate's event name of a value's instruction."""
+    """Return the kernel's or delegate's event name of a value's instruction.
+
+    It is logged before the value by our runtime, and after it by ExecuTorch's, which logs values
+    within the scope of the kernel.
+    """
     chain, instruction = trace.chain[row], trace.instruction[row]
     if chain < 0:
         return ""
-    for other in range(row - 1, -1, -1):
-        if trace.chain[other] != chain or trace.instruction[other] != instruction:
-            break
-        name: Any = trace.text(int(trace.name[other]))
-        if trace.kind[other] == Kind.PROFILE and name not in (None, OPERATOR_CALL, DELEGATE_CALL):
-            return str(name)
+    for rows in (range(row - 1, -1, -1), range(row + 1, len(trace))):
+        for other in rows:
+            if trace.chain[other] != chain or trace.instruction[other] != instruction:
+                break
+            name: Any = trace.text(int(trace.name[other]))
+            scopes = (None, OPERATOR_CALL, DELEGATE_CALL)
+            if trace.kind[other] == Kind.PROFILE and name not in scopes:
+                return str(name)
     return ""

@@ -10,6 +10,7 @@ import click
 
 from harness.analyze.compare import EXECUTIONS, STATISTICS, Executions, Statistic, compare
 from harness.cli.options import (
+    OUTPUT,
     FilePath,
     PanelCommand,
     ReadingOptions,
@@ -25,12 +26,14 @@ from harness.formatting import printable
 from harness.records.result import recorded_settings
 
 if TYPE_CHECKING:
+    from harness.analyze.values import ValueComparison
+    from harness.report.facts import Fact
     from harness.runs.source import Source
 
 
 @click.command(name="compare", cls=PanelCommand)
 @click.argument("before", type=FilePath())
-@click.argument("after", type=FilePath())
+@click.argument("after", type=FilePath(), required=False)
 @panel(
     "Comparison",
     option(
@@ -59,18 +62,32 @@ if TYPE_CHECKING:
         type=FilePath(),
         multiple=True,
         metavar="FILE",
-        help="With --values: ETRecord of both exports, or one for each; pairs by debug handle.",
+        help="With --values: ETRecord of both exports, or one for each; pairs by debug handle. "
+        "Without AFTER: compare with the values that its program computes (needs ExecuTorch).",
+    ),
+)
+@panel(
+    OUTPUT,
+    option(
+        "--report",
+        "reports",
+        type=FilePath(dir_okay=False),
+        multiple=True,
+        metavar="FILE",
+        help="With --values: also write a report; the suffix selects the format: .html or .json. "
+        "Repeatable.",
     ),
 )
 @reading_options
 @output_options
 def command(
     before: Path,
-    after: Path,
+    after: Path | None,
     statistic: Statistic,
     executions: Executions,
     values: bool,
     etrecords: tuple[Path, ...],
+    reports: tuple[Path, ...],
     reading: ReadingOptions,
     output: OutputOptions,
 ) -> int:
@@ -81,15 +98,42 @@ def command(
     Exits with 3 if the runs used different kernels: their times do not compare.
 
     With --values, compare the tensors that both logged, and name the first operator whose values
-    differ by more than their type explains; exits with 1 if there is one.
+    differ by more than their type explains; exits with 1 if there is one. With --etrecord and
+    without AFTER, compare them with the values that the ETRecord's program computes from the same
+    inputs.
     """
     if etrecords and (not values or len(etrecords) > 2):
         raise UsageError(
             "--etrecord is for --values, once or twice", hint="compare --values --etrecord FILE"
         )
+    if reports and not values:
+        raise UsageError(
+            "--report is for --values", hint="`etharness report` writes reports of runs"
+        )
+    _check_formats(reports)
+    if after is None:
+        if not values or len(etrecords) != 1:
+            raise UsageError(
+                "compare needs a second run, or an ETRecord as the reference of values",
+                hint="compare BEFORE AFTER, or compare RUN --values --etrecord FILE",
+            )
+        compared = _with_reference(before, reading.load(before), etrecords[0])
+        return _show_values(*compared, reports, output)
     sources = [reading.load(path) for path in (before, after)]
     if values:
-        return _compare_values(sources, etrecords, output)
+        compared = _compare_values((before, after), sources, etrecords)
+        return _show_values(*compared, reports, output)
+    return _compare_times((before, after), sources, statistic, executions, output)
+
+
+def _compare_times(
+    paths: Sequence[Path],
+    sources: Sequence[Source],
+    statistic: Statistic,
+    executions: Executions,
+    output: OutputOptions,
+) -> int:
+    """Compare the times of two traces and show the differences; return the exit code."""
     traces = (sources[0].trace, sources[1].trace)
     old, new = (recorded_settings(source.result) for source in sources)
     found = compare(*traces, statistic, executions, settings=(old, new))
@@ -101,7 +145,7 @@ def command(
 
         first, second = (
             side(display_path(path), source.trace, source.damage, source.later_dumps, name)
-            for path, source, name in zip((before, after), sources, kernels, strict=True)
+            for path, source, name in zip(paths, sources, kernels, strict=True)
         )
         click.echo(comparison_document(first, second, found), nl=False)
         return code
@@ -118,11 +162,25 @@ def command(
     return code
 
 
+def _check_formats(reports: Sequence[Path]) -> None:
+    """Raise an error, before anything is compared, if a report cannot be written."""
+    from harness.report.formats import check_report_file
+
+    for file in reports:
+        check_report_file(file)
+        if file.suffix.lower() not in (".html", ".json"):
+            raise UsageError(
+                f"{file}: a comparison of values has no report with the suffix {file.suffix!r}",
+                hint="name a file that ends in .html or .json",
+            )
+
+
 def _compare_values(
-    sources: Sequence[Source], etrecords: Sequence[Path], output: OutputOptions
-) -> int:
+    paths: Sequence[Path], sources: Sequence[Source], etrecords: Sequence[Path]
+) -> tuple[ValueComparison, list[Fact]]:
+    """Compare the values of two traces; return what was compared, too."""
     from harness.analyze.values import LoggedTrace, compare_values
-    from harness.report.values import print_values, values_document
+    from harness.report.facts import Fact
     from harness.runs.source import check_same_inputs, load_metadata
 
     check_same_inputs(*sources)
@@ -133,7 +191,68 @@ def _compare_values(
         )
         for source, file in zip(sources, files, strict=True)
     ]
-    found = compare_values(*sides)
+    facts = [
+        Fact(label, _origin(path, source))
+        for label, path, source in zip(("before", "after"), paths, sources, strict=True)
+    ]
+    return compare_values(*sides), facts
+
+
+def _with_reference(
+    path: Path, source: Source, etrecord: Path
+) -> tuple[ValueComparison, list[Fact]]:
+    """Compare the values of a run with those that an ETRecord's program computes."""
+    from harness.analyze.values import LoggedTrace, compare_with_reference
+    from harness.inspector.gap import reference_values
+    from harness.inspector.record import InspectorRecord
+    from harness.report.facts import Fact
+    from harness.runs.source import load_metadata, read_npy
+
+    result = source.result
+    if result is None or result.model is None:
+        raise UsageError(
+            f"{display_path(path)} has no inputs for the ETRecord's program",
+            hint="give a run directory: it has the inputs of its run",
+        )
+    symbols = load_metadata(source, etrecord=etrecord).symbols
+    logged = LoggedTrace(source.trace, source.debug_buffer or b"", symbols)
+    folder = path if path.is_dir() else path.parent
+    inputs = [read_npy(folder / tensor.file) for tensor in result.model.inputs]
+    record, method = InspectorRecord(etrecord), result.model.method
+    reference = reference_values(record, method, inputs, result.test_set)
+    facts = [
+        Fact("reference", f"the program of {display_path(etrecord)}, method {method}, by PyTorch"),
+        Fact("run", _origin(path, source)),
+    ]
+    return compare_with_reference(logged, reference), facts
+
+
+def _origin(path: Path, source: Source) -> str:
+    """Return where a trace is from, in a line."""
+    from harness.records.result import RunIdentity
+
+    known = RunIdentity.of(source.result).texts()
+    settings = source.result.settings if source.result is not None else None
+    known["runtime"] = settings.runtime if settings is not None else ""
+    facts = ", ".join(f"{name} {text}" for name, text in known.items() if text)
+    return f"{display_path(path)} ({facts})" if facts else display_path(path)
+
+
+def _show_values(
+    found: ValueComparison, facts: Sequence[Fact], reports: Sequence[Path], output: OutputOptions
+) -> int:
+    """Print a comparison of values, and write its reports."""
+    from harness.report.formats import write_file
+    from harness.report.values import print_values, values_document
+
+    for file in reports:
+        if file.suffix.lower() == ".html":
+            from harness.report.html.values import values_report
+
+            data = values_report(found, facts)
+        else:
+            data = values_document(found)
+        write_file(file, data)
     if output.json:
         click.echo(values_document(found), nl=False)
     else:

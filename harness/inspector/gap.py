@@ -8,11 +8,15 @@ operator among the handles of its event.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from harness.analyze.values import ReferenceValues
 from harness.decode.etrecord import as_tuple
+from harness.errors import UsageError
 from harness.extras import require
 from harness.inspector.comparators import (
     COMPARATORS,
@@ -26,6 +30,7 @@ from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL
 if TYPE_CHECKING:
     from harness.inspector.event import Event
     from harness.inspector.inspector import Inspector
+    from harness.inspector.record import InspectorRecord
 
 _HANDLE = "debug_handle"
 _UNSET = 0
@@ -59,8 +64,8 @@ def numeric_gap(
     program = _reference(record, reference_graph, validate, inspector.method)
     if not record._representative_inputs:
         raise ValueError("the ETRecord has no representative inputs to compute values from")
-    graph = program.module()
-    computed, nodes = _capture(graph, record._representative_inputs)
+    inputs = record._representative_inputs
+    computed, nodes, _ = _capture(program, inputs if _is_sequence(inputs) else [inputs])
     names = {handle: [node.name for node in found] for handle, found in nodes.items()}
     logged, runtime_names = _runtime_values(inspector)
     table = comparator.compare(_pair(computed, logged), names, runtime_names)
@@ -93,6 +98,7 @@ def _reference(record: Any, name: str | None, validate: bool, method: str) -> An
     edge = edge[method] if isinstance(edge, dict) else edge
     if name in (None, _EXPORTED):
         exported = record.exported_program
+        exported = exported.get(method) if isinstance(exported, dict) else exported
         if exported is not None and _propagate(exported, record.export_graph_id, edge, validate):
             return exported
         if name == _EXPORTED:
@@ -144,14 +150,77 @@ def _propagate(exported: Any, graph_id: int, edge: Any, validate: bool) -> bool:
     return True
 
 
-def _capture(graph: Any, inputs: Any) -> tuple[dict[Handle, Any], dict[Handle, list[Any]]]:
-    """Execute a graph; return the value of each debug handle's last node, and all its nodes."""
+def reference_values(
+    record: InspectorRecord, method: str, inputs: Sequence[np.ndarray], test_set: int | None = None
+) -> ReferenceValues:
+    """Return the values that the program of an ETRecord computes from a run's inputs.
+
+    They are computed by the exported program, or by the edge dialect program if the exported one
+    is not in the record or lost operators on the way. The outputs are the reference outputs that
+    the record stores for the test set; without these, those of the same program.
+
+    Args:
+        record: The ETRecord.
+        method: The method that ran.
+        inputs: Its inputs, in order.
+        test_set: Number of the test set that ran; None for inputs of another origin.
+
+    Raises:
+        UsageError: ExecuTorch or PyTorch is not installed, or the record has no such method.
+    """
+    (torch,) = require("oracle", "values of an ETRecord's program", "torch")
+    if method not in record.symbols.edge:
+        raise UsageError(
+            f"{record.symbols.path} has no edge dialect graph of method {method!r}",
+            hint="generate the ETRecord with generate_etrecord=True, or to_edge's program",
+        )
+    stored = record.reference_outputs(method) if test_set is not None else None
+    program = _reference(record.program(), None, True, method)
+    tensors = [torch.from_numpy(array) for array in inputs]
+    computed, _, outputs = _capture(program, tensors, flat=True)
+    if stored is not None and test_set is not None and test_set < len(stored):
+        outputs = stored[test_set]
+    return ReferenceValues(
+        {handle[0]: _arrays(value) for handle, value in computed.items() if len(handle) == 1},
+        _arrays(outputs),
+    )
+
+
+def _arrays(value: Any) -> list[np.ndarray]:
+    """Return a tensor, or several, as arrays; none if there are other values among them."""
+    (torch,) = require("oracle", "values of an ETRecord's program", "torch")
+    items = value if _is_sequence(value) else [value]
+    if not all(isinstance(item, torch.Tensor) for item in items):
+        return []
+    tensors = [item.detach().cpu() for item in items]
+    # NumPy has no bfloat16, and float32 holds its values exactly.
+    wide = [item.float() if item.dtype == torch.bfloat16 else item for item in tensors]
+    return [np.array(item.numpy()) for item in wide]
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, tuple | list)
+
+
+def _capture(
+    program: Any, inputs: Sequence[Any], *, flat: bool = False
+) -> tuple[dict[Handle, Any], dict[Handle, list[Any]], Any]:
+    """Execute a program.
+
+    Args:
+        program: The exported program.
+        inputs: Its arguments.
+        flat: The inputs are those of the method instead, nested arguments in order.
+
+    Returns:
+        The value of each debug handle's last node, all its nodes, and the outputs of the program.
+    """
     torch, fx = require("oracle", "a numeric gap", "torch", "torch.fx")
     values: dict[Handle, Any] = {}
     nodes: dict[Handle, list[Any]] = {}
 
     def copied(value: Any) -> Any:
-        if isinstance(value, tuple | list):
+        if _is_sequence(value):
             return [copied(item) for item in value]
         return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
@@ -164,8 +233,8 @@ def _capture(graph: Any, inputs: Any) -> tuple[dict[Handle, Any], dict[Handle, l
                 nodes.setdefault(as_tuple(handle), []).append(node)
             return result
 
-    Capturer(graph).run(*(inputs if isinstance(inputs, tuple | list) else [inputs]))
-    return values, nodes
+    outputs = Capturer(program.module()).run(*inputs, enable_io_processing=not flat)
+    return values, nodes, outputs
 
 
 def _runtime_values(inspector: Inspector) -> tuple[dict[Handle, _Logged], Names]:

@@ -25,6 +25,8 @@ NUMPY_TYPES: Final[dict[int, type[np.generic]]] = {
 }
 """Scalar types that NumPy has."""
 
+_OF_DTYPE: Final = {np.dtype(type_): number for number, type_ in NUMPY_TYPES.items()}
+
 STORED_AS: Final[dict[int, type[np.generic]]] = NUMPY_TYPES | {
     12: np.int8,
     13: np.uint8,
@@ -66,3 +68,12 @@ def type_name(scalar_type: int) -> str:
 def little_endian(type_: type[np.generic]) -> np.dtype[Any]:
     """Return the little-endian dtype of elements on devices and in files."""
     return np.dtype(type_).newbyteorder("<")
+
+
+def scalar_type_of(dtype: np.dtype[Any]) -> int:
+    """Return the scalar type of a NumPy dtype.
+
+    Raises:
+        KeyError: No scalar type has it.
+    """
+    return _OF_DTYPE[dtype.newbyteorder("=")]

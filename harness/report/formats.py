@@ -90,7 +90,15 @@ def write_report(
     Raises:
         UsageError: The format is unknown, or the file cannot be written.
     """
-    data = _format_of(file).write([part for run in runs for part in run.parts], night)
+    write_file(file, _format_of(file).write([part for run in runs for part in run.parts], night))
+
+
+def write_file(file: Path, data: bytes) -> None:
+    """Write the contents of a report atomically; an existing file is replaced.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(file, data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -58,6 +58,48 @@ def values_document(found: ValueComparison) -> bytes:
     return encode(ValuesDocument(gaps, first, found.unmatched, found.lost))
 
 
+HEADERS: Final = (
+    *("operator", "instruction", "type", "sizes"),
+    *("max abs", "mean abs", "cosine", "SNR [dB]", "tolerance"),
+)
+NUMBERS: Final = range(4, 9)
+"""Headers of the cells of a tensor, and which of them are numbers."""
+
+
+def gap_cells(gap: ValueGap) -> tuple[str, ...]:
+    """Return the cells of a tensor."""
+    return (
+        _operator(gap),
+        _place(gap),
+        gap.types[0] if len({*gap.types}) == 1 else " / ".join(gap.types),
+        str([*gap.sizes]),
+        f"{gap.max_abs:.3g}",
+        f"{gap.mean_abs:.3g}",
+        f"{gap.cosine:.6f}",
+        f"{gap.snr_db:.1f}",
+        f"{gap.tolerance:.3g}",
+    )
+
+
+def verdict_lines(found: ValueComparison) -> list[str]:
+    """Return what was compared in counts, and the first difference last."""
+    within = len(found.gaps) - sum(gap.diverges for gap in found.gaps)
+    lines = [f"{within} of {counted(len(found.gaps), 'tensor')} within their tolerance"]
+    if found.unmatched:
+        lines.append(f"{counted(found.unmatched, 'tensor')} without a counterpart")
+    if found.lost:
+        lines.append(f"LOSSES: the bytes of {counted(found.lost, 'tensor')} were lost")
+    first = found.first_diverging
+    if first is None:
+        lines.append("no difference beyond the tolerances")
+    else:
+        lines.append(
+            f"first difference: {_operator(first)}, {_place(first)}: largest difference "
+            f"{first.max_abs:.3g}, tolerance {first.tolerance:.3g}"
+        )
+    return lines
+
+
 def print_values(console: Console, found: ValueComparison, *, detailed: bool = False) -> None:
     """Print the tensors beyond their tolerance, in the order of execution, and the first of them.
 
@@ -66,36 +108,14 @@ def print_values(console: Console, found: ValueComparison, *, detailed: bool = F
         found: The comparison.
         detailed: Also list tensors within their tolerance.
     """
-    shown = [gap for gap in found.gaps if detailed or gap.diverges]
-    headers = ["operator", "instruction", "type", "sizes"]
-    headers += ["max abs", "mean abs", "cosine", "SNR [dB]"]
-    rows = [
-        (
-            _operator(gap),
-            _place(gap),
-            gap.types[0] if len({*gap.types}) == 1 else " / ".join(gap.types),
-            str([*gap.sizes]),
-            f"{gap.max_abs:.3g}",
-            f"{gap.mean_abs:.3g}",
-            f"{gap.cosine:.6f}",
-            f"{gap.snr_db:.1f}",
-        )
-        for gap in shown
-    ]
+    rows = [gap_cells(gap) for gap in found.gaps if detailed or gap.diverges]
     if rows:
-        show_table(console, headers, rows, numbers=range(4, 8))
-    within = len(found.gaps) - sum(gap.diverges for gap in found.gaps)
-    show_line(console, f"{within} of {counted(len(found.gaps), 'tensor')} within their tolerance")
-    if found.unmatched:
-        show_line(console, f"{counted(found.unmatched, 'tensor')} without a counterpart")
-    if found.lost:
-        text = f"LOSSES: the bytes of {counted(found.lost, 'tensor')} were lost"
-        show_line(console, text, style="bold red")
-    first = found.first_diverging
-    if first is not None:
-        text = f"first difference: {_operator(first)}, {_place(first)}"
-        detail = f"{first.max_abs:.3g}, tolerance {first.tolerance:.3g}"
-        show_line(console, f"{text}: largest difference {detail}", style="bold")
+        show_table(console, HEADERS, rows, numbers=NUMBERS)
+    *counts, first = verdict_lines(found)
+    for line in counts:
+        show_line(console, line, style="bold red" if line.startswith("LOSSES") else None)
+    if found.first_diverging is not None:
+        show_line(console, first, style="bold")
 
 
 def _operator(gap: ValueGap) -> str:

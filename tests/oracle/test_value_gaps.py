@@ -1,7 +1,9 @@
-"""One wrong weight and one wrong requantise shift are located to their operators."""
+"""Wrong weights and a wrong requantise shift are located, by another run and by an ETRecord."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +12,24 @@ import pytest
 
 pytest.importorskip("executorch.exir", reason="needs torch and executorch")
 
+import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
 
 import harness
-from harness.analyze.values import LoggedTrace, ValueComparison, compare_values
+from harness.analyze.values import (
+    LoggedTrace,
+    ValueComparison,
+    compare_values,
+    compare_with_reference,
+)
 from harness.decode.program import Tensor
 from harness.decode.pte import read_program
 from harness.files import packaged_models
-from harness.runs.source import load_source
+from harness.inspector.gap import reference_values
+from harness.inspector.record import InspectorRecord
+from harness.runs.source import load_metadata, load_source
+from tests.support.bundled import bundle
+from tests.support.exported import Exported, export_methods
 
 pytestmark = pytest.mark.oracle
 MODEL = packaged_models()["ic_int8"]
@@ -92,3 +104,95 @@ def test_another_runtime_has_the_same_values(tmp_path: Path) -> None:
     assert found.first_diverging is None
     assert len(found.gaps) > 10
     assert any(gap.max_abs > 0 for gap in found.gaps)  # their kernels add in another order
+
+
+def reference_comparison(exported: Exported, directory: Path) -> ValueComparison:
+    """Compare a run with the values that the program of its ETRecord computes."""
+    source = load_source(directory)
+    assert source.result is not None
+    assert source.result.model is not None
+    symbols = load_metadata(source, etrecord=exported.etrecord).symbols
+    inputs = [np.load(directory / tensor.file) for tensor in source.result.model.inputs]
+    reference = reference_values(
+        InspectorRecord(exported.etrecord), source.result.model.method, inputs
+    )
+    found = LoggedTrace(source.trace, source.debug_buffer or b"", symbols)
+    return compare_with_reference(found, reference)
+
+
+@pytest.mark.parametrize("board", ["native", "native-executorch"])
+def test_a_sound_run_has_the_values_of_its_etrecord(
+    portable_model: Exported, board: str, tmp_path: Path
+) -> None:
+    harness.run(portable_model.model, board=board, runs=2, values="intermediate", output=tmp_path)
+    found = reference_comparison(portable_model, tmp_path)
+    assert found.first_diverging is None
+    operators = {gap.operator for gap in found.gaps}
+    assert {"native_call_addmm.out", "native_call_relu.out", ""} <= operators
+    assert all(gap.executions == 2 and gap.types[0] == "float32" for gap in found.gaps)
+    assert sum(gap.chain < 0 for gap in found.gaps) == 2
+
+
+def test_a_wrong_weight_is_located_by_the_etrecord(
+    portable_model: Exported, tmp_path: Path
+) -> None:
+    assert portable_model.network is not None
+    layers: Any = portable_model.network.get_submodule("layers")
+    weights = layers[1].weight.detach().numpy()
+    data = portable_model.model.read_bytes()
+    other = weights.copy()
+    other[3, 4] += 1.0
+    assert data.count(weights.tobytes()) == 1
+    (tmp_path / "m.pte").write_bytes(data.replace(weights.tobytes(), other.tobytes()))
+    run = tmp_path / "run"
+    harness.run(tmp_path / "m.pte", board="native", values="intermediate", output=run)
+    found = reference_comparison(portable_model, run)
+    first = found.first_diverging
+    assert first is not None
+    assert first.operator == "native_call_addmm.out"
+    before = [gap for gap in found.gaps if gap.operator == "native_call_addmm.out"]
+    assert [gap.diverges for gap in before] == [False, False, True]
+
+
+def test_the_command_takes_an_etrecord_as_the_reference(
+    portable_model: Exported, tmp_path: Path
+) -> None:
+    run, page = tmp_path / "run", tmp_path / "page.html"
+    harness.run(portable_model.model, board="native", values="intermediate", output=run)
+    words = ["compare", run, "--values", "--etrecord", portable_model.etrecord, "--report", page]
+    done = subprocess.run(
+        [sys.executable, "-c", "from harness.cli import main; main()", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tensors within their tolerance" in done.stdout
+    assert "portable.etrecord, method forward" in page.read_text()
+
+
+def test_outputs_are_compared_with_those_stored_for_the_test_set(tmp_path: Path) -> None:
+    """The ETRecord has other outputs for one test set than its program computes."""
+    exported = export_methods(tmp_path)
+    x = [torch.randn(2, 4) for _ in range(2)]
+    expected = [[torch.relu(each) + each] for each in x]
+    cases = [([given], wanted) for given, wanted in zip(x, expected, strict=True)]
+    (tmp_path / "m.bpte").write_bytes(bundle(exported.manager, {"double": cases}))
+    record = exported.manager.get_etrecord()
+    record.update_reference_outputs({"double": [expected[0], [expected[1][0] + 1]]})
+    record.save(tmp_path / "m.etrecord")
+    run = tmp_path / "run"
+    harness.run(tmp_path / "m.bpte", board="native", values="intermediate", output=run)
+    gaps = []
+    for index in range(2):
+        source = load_source(run / "test_sets" / f"double-{index}")
+        symbols = load_metadata(source, etrecord=tmp_path / "m.etrecord").symbols
+        reference = reference_values(
+            InspectorRecord(tmp_path / "m.etrecord"), "double", [x[index].numpy()], index
+        )
+        trace = LoggedTrace(source.trace, source.debug_buffer or b"", symbols)
+        gaps.append(compare_with_reference(trace, reference))
+    assert gaps[0].first_diverging is None
+    first = gaps[1].first_diverging
+    assert first is not None
+    assert first.chain == -1

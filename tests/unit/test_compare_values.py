@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -12,10 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analyze.values import TOLERANCES, LoggedTrace, compare_values
+from harness.analyze.symbols import EventSymbols
+from harness.analyze.values import (
+    TOLERANCES,
+    LoggedTrace,
+    ReferenceValues,
+    compare_values,
+    compare_with_reference,
+)
 from harness.errors import NotComparableError
 from harness.files import data_directory
 from harness.records.trace import Block, DebugValue, Kind, TensorValue, Trace
+from harness.report.facts import Fact
+from harness.report.html.values import values_report
 from tests.conftest import CommandResult
 
 Etharness = Callable[..., CommandResult]
@@ -133,3 +143,85 @@ def test_the_command_compares_two_runs(etharness: Etharness, tmp_path: Path) -> 
     assert code == 3
     assert "the second trace has no logged values" in err
     assert etharness("compare", tmp_path / "a", tmp_path / "b", "--etrecord", "x").code == 2
+
+
+def test_the_command_writes_pages_and_json(etharness: Etharness, tmp_path: Path) -> None:
+    run = ["run", "--board", "native", "--values", "intermediate", "--model", "small_int8"]
+    assert etharness(*run, "-o", tmp_path / "a").code == 0
+    pages = []
+    for name in ("page.html", "again.html"):
+        code, _, _ = etharness(
+            *("compare", tmp_path / "a", tmp_path / "a", "--values"),
+            *("--report", tmp_path / name, "--report", tmp_path / "values.json"),
+        )
+        assert code == 0
+        pages.append((tmp_path / name).read_text())
+    assert pages[0] == pages[1]
+    assert "no difference beyond the tolerances" in pages[0]
+    document = json.loads((tmp_path / "values.json").read_text())
+    assert pages[0].count("<tr><td>") == len(document["gaps"])
+    for arguments, message in (
+        (["--values", "--report", "x.md"], "no report with the suffix '.md'"),
+        (["--report", "x.html"], "--report is for --values"),
+    ):
+        code, _, err = etharness("compare", tmp_path / "a", tmp_path / "a", *arguments)
+        assert code == 2
+        assert message in err
+
+
+def test_a_page_marks_what_differs_and_escapes_names() -> None:
+    one, two = np.ones((1, 3), np.float32), np.full((1, 3), 2, np.float32)
+    found = compare_values(logged([[one, one]]), logged([[one, two]]))
+    page = values_report(found, [Fact("before", "<script>")]).decode()
+    assert "first difference: instruction, 0.1: largest difference 1, tolerance 0.0001" in page
+    assert [page.count(f'badge {outcome}"') for outcome in ("pass", "fail")] == [1, 2]
+    assert "&lt;script&gt;" in page
+
+
+@pytest.mark.parametrize("arguments", [[], ["--values"]])
+def test_one_run_needs_a_reference(
+    etharness: Etharness, tmp_path: Path, arguments: list[str]
+) -> None:
+    code, _, err = etharness("compare", tmp_path, *arguments)
+    assert code == 2
+    assert "compare needs a second run, or an ETRecord" in err
+
+
+def with_handles(found: LoggedTrace) -> LoggedTrace:
+    """The trace with an ETRecord by which instruction i has fused the operators i and 100 + i."""
+    handles = [(int(i), 100 + int(i)) for i in found.trace.instruction]
+    return replace(found, symbols=[EventSymbols(each) for each in handles])
+
+
+@given(executions.filter(lambda found: len(found) == 1), st.data())
+def test_a_reference_is_of_the_last_operator_of_an_instruction(
+    found: list[list[np.ndarray]], data: st.DataObject
+) -> None:
+    trace = with_handles(logged(found))
+    reference = {100 + i: [array] for i, array in enumerate(found[0])}
+    # Of operators before the last one nothing is logged.
+    same = compare_with_reference(
+        trace, ReferenceValues(reference | {i: [array + 1] for i, array in enumerate(found[0])})
+    )
+    assert same.first_diverging is None
+    assert (len(same.gaps), same.unmatched) == (len(found[0]), 0)
+    changed = data.draw(st.integers(0, len(found[0]) - 1))
+    others = {100 + i: [array + 100 if i >= changed else array] for i, array in enumerate(found[0])}
+    first = compare_with_reference(trace, ReferenceValues(others)).first_diverging
+    assert first is not None
+    assert first.instruction == changed
+    missing = {key: value for key, value in reference.items() if key != 100 + changed}
+    if missing:
+        assert compare_with_reference(trace, ReferenceValues(missing)).unmatched == 1
+
+
+def test_numbers_of_another_kind_have_no_counterpart() -> None:
+    one = np.ones((1, 3), np.int8)
+    trace = with_handles(logged([[one, one]]))
+    reference = {100: [one.astype(np.float32)], 101: [one]}
+    found = compare_with_reference(trace, ReferenceValues(reference))
+    assert (len(found.gaps), found.unmatched) == (1, 1)
+    with pytest.raises(NotComparableError, match="no logged value has a counterpart"):
+        compare_with_reference(trace, ReferenceValues({}))
+    with pytest.raises(NotComparableError, match="the trace has no logged values"):
+        compare_with_reference(with_handles(logged([])), ReferenceValues(reference))

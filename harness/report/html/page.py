@@ -135,19 +135,28 @@ def html_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = None
     limits = Limits.of(len(runs))
     views = [run_view(describe(run), index, limits) for index, run in enumerate(runs)]
     overview = describe_overview([view.run for view in views])
-    style, script = source("style.css"), source("script.js")
+    title = _title(views, overview.headline) if night is None else headline(night)
     page = templates.get_template("page.html.j2").render(
-        title=_title(views, overview.headline) if night is None else headline(night),
         night=night and night_view(night),
         runs=views,
         overview=overview if len(views) > 1 or night else None,
         codes=explanations(code for view in views for code in view.codes),
-        style=style,
-        script=script,
-        policy=_policy(style, script),
-        version=__version__,
+        **page_frame(title),
     )
     return page.encode()
+
+
+def page_frame(title: str) -> dict[str, str]:
+    """Return what every page needs besides its content."""
+    style, script = source("style.css"), source("script.js")
+    policy = _policy(style, script)
+    return {
+        "title": title,
+        "style": style,
+        "script": script,
+        "policy": policy,
+        "version": __version__,
+    }
 
 
 def _title(runs: Sequence[RunView], headline: str) -> str:
