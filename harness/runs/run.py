@@ -22,7 +22,6 @@ from harness.analyze.converters import parse_time_scales
 from harness.analyze.placement import quality_of_run
 from harness.capped import CappedBuffer
 from harness.check.budget import load_budget
-from harness.check.fit import bundled_operators, missing_operators
 from harness.check.history.comparison import HistoryComparison
 from harness.check.subject import model_name
 from harness.config.board import Board, SerialTarget, load_board
@@ -36,7 +35,6 @@ from harness.errors import (
     LinkError,
     Owner,
     RestartedError,
-    TargetError,
     UsageError,
 )
 from harness.files import absolute, display_path, find_model, read_model
@@ -52,6 +50,7 @@ from harness.records.clock_domain import Ping
 from harness.records.result import UNFINISHED, Failure, Model, Result, TensorRecord, now_utc
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
+from harness.runs.admission import check_operators, check_room, place_model
 from harness.runs.device_data import (
     delegate_calls,
     describe_target,
@@ -72,7 +71,7 @@ from harness.runs.device_data import (
     with_declared_clock,
     with_firmware,
     with_inputs,
-    with_kernels,
+    with_target,
 )
 from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
 from harness.runs.evaluation import EvaluatedRun, evaluate_run, verdict_record, with_evidence
@@ -126,6 +125,7 @@ def run_model(
     board, board_file = load_board(request.board)
     request = dataclasses.replace(request, model=find_model(request.model))
     model = read_model(request.model)
+    _check_placed(request, board)
     budget_file = _budget_file(request, board, board_file)
     references = read_references(request.references)
     if request.against is not None:
@@ -152,6 +152,17 @@ def run_model(
     if write_error is not None:
         raise write_error
     return FinishedRun(run.result, trace, run.evaluated_run.comparison)
+
+
+def _check_placed(request: RunRequest, board: Board) -> None:
+    """Refuse to place a model in firmware that this run does not build."""
+    kept = isinstance(board.target, SerialTarget) and request.flash is None
+    if request.placed and (kept or (request.flash and request.flash.image)):
+        raise UsageError(
+            f"cannot place the model: this run does not build the firmware of {board.name}",
+            hint="flash the board with --flash and without --image; a board whose firmware has the "
+            "model already needs no --placed",
+        )
 
 
 def _budget_file(request: RunRequest, board: Board, board_file: Path) -> Path | None:
@@ -274,7 +285,10 @@ class _Run:
         started_here = not isinstance(self.board.target, SerialTarget)
         if (started_here and flash is None) or (flash and flash.image is None):
             self.stages("building the firmware", 0, 0)
-            firmware = build_firmware(self.board)
+            placed = None
+            if request.placed:
+                placed = place_model(request.model, self.model, self.board)
+            firmware = build_firmware(self.board, placed)
             self._update(image=image_size(firmware))
         if flash is not None:
             how = dataclasses.replace(flash, image=firmware.image) if firmware else flash
@@ -289,9 +303,8 @@ class _Run:
         """Wait for HELLO, check that the target is the expected one, and raise the baud rate."""
         info = session.hello(self.board.deadlines.boot_s)
         info = with_declared_clock(info, self.board)
-        self._update(
-            target=describe_target(info), settings=with_kernels(self.result.settings, info)
-        )
+        settings = with_target(self.result.settings, info, self.model)
+        self._update(target=describe_target(info), settings=settings)
         check_identity(info, self.board, build_id)
         self._raise_baud(session, info)
         _log.info("%s answers, firmware %s", info.board, info.build_id)
@@ -323,12 +336,8 @@ class _Run:
             )
 
     def _load(self, session: Session, info: TargetInfo) -> ModelInfo:
-        if len(self.model) > info.model_capacity:
-            raise TargetError(
-                f"{self.request.model} is too large for {info.board}: {len(self.model)} bytes, "
-                f"its limit is {info.model_capacity} bytes"
-            )
-        self._check_operators(info)
+        check_room(info, self.board, self.model, self.request.model)
+        check_operators(info, self.board, self._method, self.request.model)
         try:
             loaded = session.load_model(
                 self.model,
@@ -355,23 +364,6 @@ class _Run:
     def _method(self) -> Method | None:
         """The method that runs; None if the file cannot be read, which the device reports."""
         return read_method(self.model, self.request.method)
-
-    def _check_operators(self, info: TargetInfo) -> None:
-        """Refuse a model with operators that the board lacks, all of them at once.
-
-        Firmware with a selection of the bundled kernels, or with ExecuTorch's, checks by itself:
-        it reports how many operators it has, not which.
-        """
-        available, method = bundled_operators(), self._method
-        executorch = self.board.build is not None and self.board.build.executorch
-        if method is None or executorch or info.operators != len(available):
-            return
-        if missing := missing_operators(method, available):
-            raise TargetError(
-                f"{info.board} has no kernel for {', '.join(missing)}, which "
-                f"{display_path(self.request.model)} calls",
-                hint="`etharness inspect` shows which boards a model fits",
-            )
 
     def _set_inputs(self, session: Session, info: ModelInfo) -> None:
         wanted = (len(info.outputs), self.request.rtol, self.request.atol)
