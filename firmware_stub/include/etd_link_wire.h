@@ -122,6 +122,8 @@ enum {
     ETD_LINK_INFO_RUNTIME = 0xE,
     /* text: kernel library linked with the runtime */
     ETD_LINK_INFO_KERNELS = 0xF,
+    /* u32 size in bytes, SHA-256 (32 bytes), text: name of a model in the firmware image, which COMMIT with that digest loads without an upload */
+    ETD_LINK_INFO_PLACED_MODEL = 0x10,
 };
 
 /* kinds of RESET */

@@ -31,12 +31,23 @@
 /* Size in bytes of the receive buffer for an MTU: one encoded frame, decoded in place. */
 #define ETD_SERVER_RECEIVE_SIZE(mtu) ((mtu) + (mtu) / 254u + 1u)
 
+/* Longest name of a placed model that HELLO reports; the rest is cut off. */
+#define ETD_SERVER_PLACED_NAME_SIZE 32u
+
+/* A model in the firmware image. It is used where it lies: COMMIT with its digest loads it without an upload. */
+typedef struct {
+    const uint8_t *bytes; /* aligned to 16 bytes */
+    uint32_t size;
+    const uint8_t *digest; /* SHA-256, ETD_LINK_DIGEST_SIZE bytes */
+    const char *name;
+} etd_placed_model;
+
 /* Memory and identity of a server. Everything must outlive the server. Capacities are in bytes. */
 typedef struct {
     const etd_port *port;
     const etd_target *target;
     const char *build_id;
-    uint8_t *model; /* aligned to 16 bytes */
+    uint8_t *model; /* buffer for uploads, aligned to 16 bytes; NULL if model_capacity is 0 */
     uint32_t model_capacity;
     uint8_t *arena; /* aligned to 16 bytes */
     uint32_t arena_capacity;
@@ -51,6 +62,7 @@ typedef struct {
     uint8_t *send;        /* mtu bytes */
     uint8_t *encoded;     /* ETD_FRAME_ENCODED_SIZE(mtu) bytes */
     uint32_t mtu;         /* ETD_LINK_MIN_MTU to 65535 */
+    const etd_placed_model *placed; /* NULL if there is none */
 } etd_server_config;
 
 /* Bytes [start, end). */
@@ -122,6 +134,7 @@ typedef struct {
     etd_upload upload;
     etd_download downloads[ETD_LINK_READ_QUEUE]; /* in the order requested */
     etd_run run;
+    const uint8_t *model; /* the model in use: in config.model or placed */
     uint32_t input_count;
     uint32_t model_size;
     uint32_t session;

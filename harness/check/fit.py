@@ -98,6 +98,8 @@ class Fit:
         missing_operators: Operators without a kernel, sorted; None if the runtime's are not known.
         missing_backends: Backends of delegates that the firmware does not link, sorted.
         needs: Its needs of memory.
+        placed: Whether it fits when it is placed in the firmware image; None if not examined, or if
+            such firmware cannot be built.
     """
 
     board: str
@@ -106,6 +108,7 @@ class Fit:
     missing_operators: tuple[str, ...] | None
     missing_backends: tuple[str, ...]
     needs: tuple[Need, ...]
+    placed: Fit | None = None
 
     @property
     def fits(self) -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -31,16 +32,18 @@ def command(model: Path, boards: tuple[str, ...], output: OutputOptions) -> int:
     """Show what a model contains and which boards it fits.
 
     Lists methods, operators with their multiply-accumulates and bytes moved, constants and planned
-    memory. Compares the model's needs with each board: kernels, model size, arena, inputs. Exits
-    with 1 if the model does not fit a board that --board names. -v lists the tensors of the planned
-    memory.
+    memory. Compares the model's needs with each board: kernels, model size, arena, inputs; and says
+    whether it fits when it is placed in flash (`etharness build --model`). Exits with 1 if it fits
+    a board that --board names in neither way. -v lists the tensors of the planned memory.
     """
     from harness.check.fit import fit
+    from harness.check.placement import fit_placed
     from harness.config.board import board_names, load_board
     from harness.decode.bundled_program import program_bytes
     from harness.decode.pte import read_program
     from harness.files import find_model, read_model
     from harness.report.model import describe_model, model_document, print_model
+    from harness.target.build import code_size
 
     path = find_model(model)
     model_file = read_model(path)
@@ -50,11 +53,22 @@ def command(model: Path, boards: tuple[str, ...], output: OutputOptions) -> int:
     except FormatError as error:
         raise UsageError(f"{display_path(model)}: {error.message}", hint=error.hint) from error
     described = [load_board(name)[0] for name in boards or board_names()]
-    fits = [[fit(method, len(data), board) for board in described] for method in program.methods]
+    codes = [code_size(board) for board in described]
+    fits = [
+        [
+            replace(
+                fit(method, len(data), board),
+                placed=fit_placed(method, program.methods, len(data), board, code),
+            )
+            for board, code in zip(described, codes, strict=True)
+        ]
+        for method in program.methods
+    ]
     found = describe_model(display_path(model), len(data), program, fits)
     if output.json:
         click.echo(model_document(found), nl=False)
     else:
         print_model(output.console(), found, reasons=bool(boards), detailed=output.verbosity > 0)
-    missing = any(each.fits is False for row in fits for each in row)
+    misfits = [each for row in fits for each in row if each.fits is False]
+    missing = any(each.placed is None or each.placed.fits is False for each in misfits)
     return 1 if boards and missing else 0

@@ -62,6 +62,12 @@ Examples:
         "method with test sets]",
     ),
     option(
+        "--placed",
+        is_flag=True,
+        help="Build the firmware with the model in flash instead of uploading it; a board on a "
+        "port also needs --flash.",
+    ),
+    option(
         "--runs",
         default=1,
         show_default=True,

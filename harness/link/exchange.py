@@ -58,6 +58,7 @@ class LinkStatistics:
         overruns: UART overruns since the device started, as it last reported.
         read_bytes: Bytes of regions read completely.
         read_us: Time for ``read_bytes``, microseconds.
+        model_bytes: Bytes of uploaded models; 0 if the device held the model already.
         corrupt: Frames rejected, by reason.
     """
 
@@ -78,6 +79,7 @@ class LinkStatistics:
     overruns: int = 0
     read_bytes: int = 0
     read_us: int = 0
+    model_bytes: int = 0
     corrupt: Counter[CorruptReason] = field(default_factory=Counter)
 
     @property

@@ -35,6 +35,7 @@ from harness.link.values import (
     DeviceStatus,
     LogPart,
     ModelInfo,
+    PlacedModelInfo,
     RegionInfo,
     RegionPart,
     RunNote,
@@ -161,6 +162,7 @@ _CLOCK_TAG = Struct(
 )
 _PROBE_TAG = Struct("ticks" / Int32ul, "pairs" / Int32ul, Terminated)
 _BAUDS_TAG = Struct("bauds" / GreedyRange(Int32ul), Terminated)
+_PLACED_TAG = Struct("size" / Int32ul, "digest" / Bytes(DIGEST_SIZE), "name" / GreedyBytes)
 _NUMBER_TAG = Struct("value" / Int32ul, Terminated)
 _BYTE_TAG = Struct("value" / Int8ul, Terminated)
 
@@ -386,6 +388,11 @@ def _bauds(value: bytes) -> dict[str, Any]:
     return {"bauds": tuple(_parse(_BAUDS_TAG, value).bauds)}
 
 
+def _placed(value: bytes) -> dict[str, Any]:
+    parsed = _parse(_PLACED_TAG, value)
+    return {"placed": PlacedModelInfo(parsed.size, parsed.digest, _printable(parsed.name))}
+
+
 def _probe(value: bytes) -> dict[str, Any]:
     parsed = _parse(_PROBE_TAG, value)
     return {"probe_ticks": parsed.ticks, "probe_pairs": parsed.pairs}
@@ -404,6 +411,7 @@ _TAGS: Final[dict[int, Callable[[bytes], dict[str, Any]]]] = {
     Info.DEBUG_CAPACITY: _number_tag("debug_capacity"),
     Info.PROBE_COST: _probe,
     Info.BAUDS: _bauds,
+    Info.PLACED_MODEL: _placed,
     Info.OPERATORS: _number_tag("operators"),
     Info.POSTMORTEM: _number_tag("postmortem", _BYTE_TAG),
 }

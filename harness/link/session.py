@@ -302,7 +302,7 @@ class Session:
         """Have the device load a ``.pte`` file; upload it unless the device holds it already.
 
         Args:
-            data: The file.
+            data: The file; not uploaded if it is in the firmware image.
             method: The method that will run; empty for ``forward``.
             progress: Called with (bytes arrived, total bytes).
 
@@ -315,20 +315,25 @@ class Session:
             held = self._load_held(data, method)
             if held is not None:
                 return held
+            self.statistics.model_bytes += len(data)
             return upload(
                 self._exchange, Region.MODEL, 0, data, messages.parse_model, progress, method
             )
 
     def _load_held(self, data: bytes, method: str) -> ModelInfo | None:
-        """Load the model that the device holds from an earlier run, if it is ``data``.
+        """Load the model that the device holds, if it is ``data``.
 
-        A COMMIT without an upload has the device compare the digest of the model in its memory.
+        It holds that of an earlier run, or has one in its image. A COMMIT without an upload has the
+        device compare the digest.
         """
+        commit = messages.commit_request(Region.MODEL, 0, hashlib.sha256(data).digest(), method)
+        if self.target is not None and self.target.holds(data):
+            # A refusal is final: an upload would be refused for the same reason.
+            return self._exchange.request(Op.COMMIT, commit, messages.parse_model, backoff=True)
         # Not status(), which reports a restart as an error: an upload works after one.
         found = self._exchange.request(Op.STATUS, b"", messages.parse_status)
         if found.state not in (State.READY, State.DONE):
             return None
-        commit = messages.commit_request(Region.MODEL, 0, hashlib.sha256(data).digest(), method)
         try:
             held = self._exchange.request(Op.COMMIT, commit, messages.parse_model, backoff=True)
         except DeviceRefusedError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +20,15 @@ class DeviceOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedModelInfo:
+    """A model in the firmware image: its size in bytes, SHA-256 and name."""
+
+    size: int
+    digest: bytes
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class TargetInfo:
     """A device's description of itself, from its response to HELLO.
 
@@ -31,7 +41,7 @@ class TargetInfo:
         runtime: Name of the runtime that executes models; empty if older firmware does not say.
         kernels: Name of its kernel library, likewise.
         clocks: Clock domains; the position is the clock number in events.
-        model_capacity: Largest model file, bytes.
+        model_capacity: Largest model file that can be uploaded, bytes.
         arena_capacity: Planned memory and method state together, bytes.
         input_capacity: Staged inputs together, bytes.
         trace_capacity: Compact log, bytes.
@@ -43,6 +53,7 @@ class TargetInfo:
             device has only one.
         postmortem: State found after the last reset (`postmortem_format.Condition`); if not 0,
             the region POSTMORTEM can be read.
+        placed: The model in its image, which needs no upload; None without.
     """
 
     version: int
@@ -63,6 +74,12 @@ class TargetInfo:
     operators: int = 0
     bauds: tuple[int, ...] = ()
     postmortem: int = 0
+    placed: PlacedModelInfo | None = None
+
+    def holds(self, model: bytes) -> bool:
+        """Return whether ``model`` is the one in the firmware image."""
+        placed = self.placed
+        return placed is not None and placed.digest == hashlib.sha256(model).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,8 @@ class Info(IntEnum):
     """Text: runtime that executes models, with its version if it has one of its own."""
     KERNELS = 0xF
     """Text: kernel library linked with the runtime."""
+    PLACED_MODEL = 0x10
+    """U32 size in bytes, SHA-256 (32 bytes), text: name of a model in the firmware image, which COMMIT with that digest loads without an upload."""
 
 
 class Reset(IntEnum):

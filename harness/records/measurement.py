@@ -25,6 +25,7 @@ class MeasurementSettings(msgspec.Struct, frozen=True, omit_defaults=True):
         build: Build type of this firmware, the name of its CMake preset; "" likewise.
         kernels: Kernel library that the firmware reports: "" for the bundled C kernels, ``unknown``
             if it reports none.
+        placed: Whether the model was in the firmware image, in flash, instead of RAM.
         inputs: Sizes of the inputs whose shape is dynamic, such as ``0: 1x8``.
     """
 
@@ -37,6 +38,7 @@ class MeasurementSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     build: str = ""
     inputs: str = ""
     kernels: str = ""
+    placed: bool = False
 
     @property
     def key(self) -> str:
@@ -91,6 +93,7 @@ _WORDS: Final = {
     "trace_limit": "--trace-limit {}",
     "inputs": "inputs of size {}",
     "kernels": "kernels {}",
+    "placed": "the model in the firmware image",
 }
 
 _OFF: Final = {
@@ -100,6 +103,7 @@ _OFF: Final = {
     "build": "build preset unknown (firmware built elsewhere)",
     "inputs": "inputs of unknown size",
     "kernels": BUNDLED_KERNELS,
+    "placed": "the model uploaded to RAM",
 }
 """Texts of settings that are not set."""
 

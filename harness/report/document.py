@@ -55,6 +55,7 @@ from harness.report.symbols import (
 )
 from harness.report.values import ValuesDocument
 from harness.runs.evaluation import BundleVerdict
+from harness.target.build import PlacedModel
 from harness.target.doctor import ProgramFinding
 
 
@@ -103,12 +104,31 @@ class TraceDocument(msgspec.Struct, frozen=True):
     outputs: list[OutputDocument]
 
 
+class PlacedDocument(msgspec.Struct, frozen=True):
+    """A model in the image, and bytes of the RAM buffers of this firmware."""
+
+    name: str
+    bytes: int
+    arena: int
+    inputs: int
+    uploads: int
+
+
 class BuildDocument(msgspec.Struct, frozen=True):
-    """What ``etharness build --json`` prints."""
+    """What ``etharness build --json`` prints; ``placed`` is null without a model in the image."""
 
     image: str
     build_id: str
     sizes: list[FirmwareSize]
+    placed: PlacedDocument | None
+
+
+def placed_document(placed: PlacedModel | None) -> PlacedDocument | None:
+    """Describe the model in an image."""
+    if placed is None:
+        return None
+    room = placed.capacity
+    return PlacedDocument(placed.name, len(placed.data), room.arena, room.inputs, room.model)
 
 
 class ExportDocument(msgspec.Struct, frozen=True):

@@ -79,10 +79,18 @@ class NeedDocument(msgspec.Struct, frozen=True):
     remedy: str
 
 
+class PlacedFitDocument(msgspec.Struct, frozen=True):
+    """Whether a method fits a board when the model is placed in the firmware image."""
+
+    fits: bool | None
+    needs: list[NeedDocument]
+
+
 class FitDocument(msgspec.Struct, frozen=True):
     """Whether a method fits a board; null if nothing is missing, but not everything is known.
 
-    ``kernels`` names the kernel library of its firmware.
+    ``kernels`` names the kernel library of its firmware. ``placed`` is null if firmware with the
+    model in its image cannot be built.
     """
 
     board: str
@@ -92,6 +100,7 @@ class FitDocument(msgspec.Struct, frozen=True):
     missing_operators: list[str] | None
     missing_backends: list[str]
     needs: list[NeedDocument]
+    placed: PlacedFitDocument | None
 
 
 class MethodDocument(msgspec.Struct, frozen=True):
@@ -184,7 +193,8 @@ def print_model(
         show_line(console)
         _print_method(console, method, detailed=detailed)
         _print_boards(console, method.boards)
-        for line in _missing(method.boards) + (_shortfalls(method.boards) if reasons else []):
+        shortfalls = _shortfalls(model.model, method.boards) if reasons else []
+        for line in _missing(method.boards) + shortfalls:
             show_line(console, line)
 
 
@@ -243,12 +253,16 @@ def _print_pools(console: Console, method: MethodDocument, *, detailed: bool) ->
 def _print_boards(console: Console, boards: Sequence[FitDocument]) -> None:
     words = {True: "yes", False: "NO", None: "not known"}
     rows = [
-        (board.board, board.kernels, words[board.fits], *(_room(need) for need in board.needs))
+        (
+            *(board.board, board.kernels, words[board.fits]),
+            *(_room(need) for need in board.needs),
+            "-" if board.placed is None else words[board.placed.fits],
+        )
         for board in boards
     ]
     needs = [f"{need.resource} [B]" for need in boards[0].needs] if boards else []
-    headers = ("board", "kernels", "fits", *needs)
-    show_table(console, headers, rows, numbers=range(3, len(headers)))
+    headers = ("board", "kernels", "fits", *needs, "fits placed in flash")
+    show_table(console, headers, rows, numbers=range(3, 3 + len(needs)))
 
 
 def _room(need: NeedDocument) -> str:
@@ -268,14 +282,23 @@ def _missing(boards: Sequence[FitDocument]) -> list[str]:
     return [f"{what}: {', '.join(names)}" for what, names in lacking.items()]
 
 
-def _shortfalls(boards: Sequence[FitDocument]) -> list[str]:
+def _shortfalls(model: str, boards: Sequence[FitDocument]) -> list[str]:
     """Return a line for each board's shortfall of memory, with what would help."""
-    return [
-        f"{board.board}: {need.resource}: {need.shortfall:,} bytes are missing; {need.remedy}"
-        for board in boards
-        for need in board.needs
-        if need.shortfall
-    ]
+    lines = []
+    for board in boards:
+        lines += [_shortfall(board.board, need) for need in board.needs if need.shortfall]
+        if board.placed is None or board.fits is not False:
+            continue
+        if board.placed.fits:
+            command = f"etharness build --board {board.board} --model {model}"
+            lines.append(f"{board.board}: fits when it is placed in flash: `{command}`")
+        placed = f"{board.board}, placed in flash"
+        lines += [_shortfall(placed, need) for need in board.placed.needs if need.shortfall]
+    return lines
+
+
+def _shortfall(where: str, need: NeedDocument) -> str:
+    return f"{where}: {need.resource}: {need.shortfall:,} bytes are missing; {need.remedy}"
 
 
 def _texts(method: Method, numbers: Sequence[int]) -> list[str]:
@@ -308,13 +331,7 @@ def _pool(pool: PlannedPool) -> PlannedPoolDocument:
 
 
 def _fit(found: Fit) -> FitDocument:
-    needs = [
-        NeedDocument(
-            need.resource, need.needed, need.exact, need.available, need.shortfall, need.remedy
-        )
-        for need in found.needs
-    ]
-    missing = found.missing_operators
+    missing, placed = found.missing_operators, found.placed
     return FitDocument(
         board=found.board,
         runtime=found.runtime,
@@ -322,5 +339,15 @@ def _fit(found: Fit) -> FitDocument:
         fits=found.fits,
         missing_operators=None if missing is None else list(missing),
         missing_backends=list(found.missing_backends),
-        needs=needs,
+        needs=_needs(found),
+        placed=None if placed is None else PlacedFitDocument(placed.fits, _needs(placed)),
     )
+
+
+def _needs(found: Fit) -> list[NeedDocument]:
+    return [
+        NeedDocument(
+            need.resource, need.needed, need.exact, need.available, need.shortfall, need.remedy
+        )
+        for need in found.needs
+    ]

@@ -121,11 +121,13 @@ def with_firmware(settings: MeasurementSettings, board: Board) -> MeasurementSet
     return msgspec.structs.replace(settings, runtime=runtime, build=build.preset)
 
 
-def with_kernels(settings: MeasurementSettings | None, info: TargetInfo) -> MeasurementSettings:
-    """Add the kernel library that the firmware reports."""
+def with_target(
+    settings: MeasurementSettings | None, info: TargetInfo, model: bytes
+) -> MeasurementSettings:
+    """Add the kernel library of the firmware, and whether it has ``model`` in its image."""
     known = settings or MeasurementSettings()
     kernels = "" if info.kernels == BUNDLED_KERNELS else info.kernels or "unknown"
-    return msgspec.structs.replace(known, kernels=kernels)
+    return msgspec.structs.replace(known, kernels=kernels, placed=info.holds(model))
 
 
 def with_inputs(

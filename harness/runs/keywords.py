@@ -37,6 +37,7 @@ class RunKeywords(TypedDict, total=False):
         baseline: Compare with these results of the history: ``last:20``, ``name:NAME`` or
             ``commit:PREFIX``.
         flash: Flash the board first: True builds the firmware, a path is the image to flash.
+        placed: Build the firmware with the model in flash, instead of uploading it.
         progress: Called with (stage, done, total) as the run goes on; total 0 means unknown.
         method: Method of the model; of a bundled program by default every one with test sets.
         inputs: One ``.npy`` file per input; random inputs by default.
@@ -63,6 +64,7 @@ class RunKeywords(TypedDict, total=False):
     history: str | None
     baseline: str | None
     flash: bool | PathLike | HowToFlash
+    placed: bool
     progress: Stages | None
     method: str | None
     inputs: Sequence[PathLike]

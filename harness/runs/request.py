@@ -65,6 +65,7 @@ class RunRequest:
             label of this run alone.
         against: The baseline to compare the run with; None for none.
         flash: How to flash the board first; None to keep its firmware.
+        placed: Build the firmware with the model in its image, instead of uploading it.
         leased: The unit of the lab to hold during the run; None for a board outside the lab.
     """
 
@@ -93,6 +94,7 @@ class RunRequest:
     against: HistoryRef | None = None
     flash: HowToFlash | None = None
     leased: Unit | None = None
+    placed: bool = False
 
     @property
     def unit_name(self) -> str | None:

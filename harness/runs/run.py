@@ -75,7 +75,7 @@ from harness.runs.device_data import (
     with_declared_clock,
     with_firmware,
     with_inputs,
-    with_kernels,
+    with_target,
 )
 from harness.runs.directory import PARTIAL, RunDirectory
 from harness.runs.evaluation import (
@@ -85,7 +85,7 @@ from harness.runs.evaluation import (
     verdict_record,
     with_evidence,
 )
-from harness.runs.loading import load_model
+from harness.runs.loading import load_model, place_model
 from harness.runs.recorder import RunRecorder
 from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
 from harness.runs.source import on_time_scales
@@ -142,6 +142,7 @@ def run_model(
     model = read_model(request.model)
     bundled = read_test_sets(model, request) if is_bundled_program(model) else None
     model = bundled.program if bundled is not None else model
+    _check_placed(request, board)
     budget_file = _budget_file(request, board, board_file)
     references = read_references(request.references)
     if request.against is not None:
@@ -160,6 +161,17 @@ def run_model(
         ended(run.evaluated_run)
     found = run.evaluated_run
     return FinishedRun(run.result, trace, found.comparison, found.test_sets)
+
+
+def _check_placed(request: RunRequest, board: Board) -> None:
+    """Refuse to place a model in firmware that this run does not build."""
+    kept = isinstance(board.target, SerialTarget) and request.flash is None
+    if request.placed and (kept or (request.flash and request.flash.image)):
+        raise UsageError(
+            f"cannot place the model: this run does not build the firmware of {board.name}",
+            hint="flash the board with --flash and without --image; a board whose firmware has the "
+            "model already needs no --placed",
+        )
 
 
 def _budget_file(request: RunRequest, board: Board, board_file: Path) -> Path | None:
@@ -283,7 +295,10 @@ class _Run(RunRecorder):
         started_here = not isinstance(self.board.target, SerialTarget)
         if (started_here and flash is None) or (flash and flash.image is None):
             self.stages("building the firmware", 0, 0)
-            firmware = build_firmware(self.board)
+            placed = None
+            if self.request.placed:
+                placed = place_model(self.request.model, self.model, self.board)
+            firmware = build_firmware(self.board, placed)
             self.update(image=image_size(firmware))
         if flash is not None:
             how = dataclasses.replace(flash, image=firmware.image) if firmware else flash
@@ -298,7 +313,8 @@ class _Run(RunRecorder):
         """Wait for HELLO, check that the target is the expected one, and raise the baud rate."""
         info = session.hello(self.board.deadlines.boot_s)
         info = with_declared_clock(info, self.board)
-        self.update(target=describe_target(info), settings=with_kernels(self.result.settings, info))
+        settings = with_target(self.result.settings, info, self.model)
+        self.update(target=describe_target(info), settings=settings)
         check_identity(info, self.board, build_id)
         self._raise_baud(session, info)
         _log.info("%s answers, firmware %s", info.board, info.build_id)

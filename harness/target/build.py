@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,15 +16,21 @@ from typing import Final
 
 from filelock import FileLock, Timeout
 
-from harness.config.board import Board, Build
+from harness.config.board import Board, Build, Capacity
 from harness.errors import InfrastructureError, UsageError
-from harness.files import absolute, data_directory, user_cache
+from harness.files import absolute, data_directory, user_cache, write_atomic
 from harness.records.result import FirmwareSize
 from harness.target.process_group import run_program, with_death_signal
 
 _BUILD_LIMIT_S: Final = 300.0
 _BUILT = "etharness-built"
 """File in a build directory with the options of the last complete build."""
+
+PLACED_TARGET: Final = "placed_firmware"
+"""CMake target of firmware with a model in its image."""
+
+_KEPT_IMAGES: Final = 16
+"""Images with a placed model in one build directory; older ones are deleted."""
 
 EXECUTORCH_REMEDY = "pip install 'etdump-harness[build,oracle]'"
 """How to install the executorch package in the tested version."""
@@ -55,6 +62,45 @@ _PREFIXES: Final = {40: "arm-none-eabi-", 243: "riscv64-unknown-elf-"}
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedModel:
+    """A model to place in the image.
+
+    Attributes:
+        name: Its file name.
+        data: The ``.pte`` file.
+        capacity: Sizes of the buffers of the firmware, which needs none for this model.
+    """
+
+    name: str
+    data: bytes
+    capacity: Capacity
+
+    def build_id(self, sources: str) -> str:
+        """Return the build id of the image, 12 hex digits; ``sources`` is that of the sources."""
+        parts = (sources, self.name, self.capacity, hashlib.sha256(self.data).hexdigest())
+        return hashlib.sha256(str(parts).encode()).hexdigest()[:12]
+
+    def options(self, sources: str, file: Path) -> dict[str, str]:
+        """Write the model to ``file``, and return CMake variables for an image with it.
+
+        A copy, because the original may change or disappear, and its path may need quoting.
+        """
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, self.data)
+        sizes = {
+            "ETD_MODEL_CAPACITY": self.capacity.model,
+            "ETD_ARENA_CAPACITY": self.capacity.arena,
+            "ETD_INPUT_CAPACITY": self.capacity.inputs,
+        }
+        return {
+            "ETD_PLACED_MODEL": str(file),
+            "ETD_PLACED_NAME": re.sub(r"[^A-Za-z0-9._-]", "_", self.name),
+            "ETD_PLACED_BUILD_ID": self.build_id(sources),
+            "ETD_PLACED_CAPACITIES": ";".join(f"{name}={size}" for name, size in sizes.items()),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Firmware:
     """A built image.
 
@@ -63,12 +109,14 @@ class Firmware:
         build_id: The build id that it reports in HELLO.
         directory: CMake's build directory.
         preset: The CMake preset it was built with.
+        placed: The model in the image; None without.
     """
 
     image: Path
     build_id: str
     directory: Path
     preset: str
+    placed: PlacedModel | None = None
 
 
 def source_digest(source: Path) -> str:
@@ -98,11 +146,12 @@ def build_directory(source: Path, preset: str) -> Path:
     return build_root() / f"{preset}-{digest}"
 
 
-def build_firmware(board: Board) -> Firmware:
+def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
     """Build a board's firmware, or update an earlier build.
 
     A complete build of the same sources with the same options is reused without starting CMake,
-    which needs seconds to find that nothing has changed.
+    which needs seconds to find that nothing has changed. An image with a model shares the objects
+    of the one without.
 
     Raises:
         UsageError: The board has no build settings, a build tool is missing (the hint names the
@@ -123,11 +172,37 @@ def build_firmware(board: Board) -> Firmware:
     image, built = directory / build.image, directory / _BUILT
     cmake = _require_tools(build.preset)
     with _alone_in(directory, build.preset):
+        if placed is not None:
+            return _build_placed(cmake, source, build.preset, directory, options, placed)
         if not (image.exists() and built.exists() and built.read_text() == wanted):
             built.unlink(missing_ok=True)
             _build(cmake, source, build.preset, directory, options)
             built.write_text(wanted)
     return Firmware(image, build_id, directory, build.preset)
+
+
+def _build_placed(
+    cmake: str,
+    source: Path,
+    preset: str,
+    directory: Path,
+    options: dict[str, str],
+    placed: PlacedModel,
+) -> Firmware:
+    """Build firmware with a model; the directory keeps the newest of these images."""
+    sources = options["ETD_BUILD_ID"]
+    build_id = placed.build_id(sources)
+    image = directory / f"{PLACED_TARGET}-{build_id}"
+    if not image.exists():
+        options = {**options, **placed.options(sources, directory / "placed_model.pte")}
+        _build(cmake, source, preset, directory, options, PLACED_TARGET)
+        part = directory / f"{build_id}.part"
+        shutil.copy2(directory / PLACED_TARGET, part)
+        part.replace(image)
+        images = directory.glob(f"{PLACED_TARGET}-*")
+        for old in sorted(images, key=lambda path: path.stat().st_mtime)[:-_KEPT_IMAGES]:
+            old.unlink(missing_ok=True)
+    return Firmware(image, build_id, directory, preset, placed)
 
 
 def built_firmware(board: Board) -> Firmware | None:
@@ -141,7 +216,9 @@ def built_firmware(board: Board) -> Firmware | None:
     return Firmware(image, build_id, directory, build.preset) if current else None
 
 
-def build_preset(source: Path, preset: str, directory: Path, options: dict[str, str]) -> None:
+def build_preset(
+    source: Path, preset: str, directory: Path, options: dict[str, str], target: str = "all"
+) -> None:
     """Configure and build one CMake preset of ``source`` in ``directory``.
 
     Raises:
@@ -150,7 +227,7 @@ def build_preset(source: Path, preset: str, directory: Path, options: dict[str, 
     """
     cmake = _require_tools(preset)
     with _alone_in(directory, preset):
-        _build(cmake, source, preset, directory, options)
+        _build(cmake, source, preset, directory, options, target)
 
 
 @contextmanager
@@ -172,10 +249,18 @@ def _alone_in(directory: Path, preset: str) -> Iterator[None]:
         lock.release()
 
 
-def _build(cmake: str, source: Path, preset: str, directory: Path, options: dict[str, str]) -> None:
+def _build(
+    cmake: str,
+    source: Path,
+    preset: str,
+    directory: Path,
+    options: dict[str, str],
+    target: str = "all",
+) -> None:
     definitions = [f"-D{key}={value}" for key, value in options.items()]
     _run([cmake, "--preset", preset, "-B", str(directory), *definitions], source, preset)
-    _run([cmake, "--build", str(directory), "--parallel", str(os.cpu_count() or 1)], source, preset)
+    build = [cmake, "--build", str(directory), "--target", target]
+    _run([*build, "--parallel", str(os.cpu_count() or 1)], source, preset)
 
 
 def find_cmake() -> str | None:
@@ -292,6 +377,20 @@ def image_size(firmware: Firmware) -> FirmwareSize:
         InfrastructureError: The toolchain's ``size`` failed.
     """
     return _total("image", _measure(_program(firmware.preset), [firmware.image]))
+
+
+def code_size(board: Board) -> int | None:
+    """Return the code and constants of a board's firmware, bytes; None if it is not built."""
+    if board.build is None:
+        return None
+    firmware = built_firmware(board)
+    if firmware is None:
+        return None
+    try:
+        size = image_size(firmware)
+    except InfrastructureError:  # no toolchain any more
+        return None
+    return size.text + size.data
 
 
 def _program(preset: str) -> str:

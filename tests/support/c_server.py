@@ -73,6 +73,16 @@ class _Target(ct.Structure):
     ]
 
 
+@mirrors("etd_server.h", "etd_placed_model")
+class _PlacedModel(ct.Structure):
+    _fields_ = [
+        ("bytes", ct.c_void_p),
+        ("size", ct.c_uint32),
+        ("digest", ct.c_char_p),
+        ("name", ct.c_char_p),
+    ]
+
+
 @mirrors("etd_server.h", "etd_server_config")
 class _Config(ct.Structure):
     _fields_ = [
@@ -94,6 +104,7 @@ class _Config(ct.Structure):
         ("send", ct.c_void_p),
         ("encoded", ct.c_void_p),
         ("mtu", ct.c_uint32),
+        ("placed", ct.POINTER(_PlacedModel)),
     ]
 
 
@@ -114,6 +125,7 @@ class CServer:
         calls: What was asked of its port, in order: quiet, loud, restart, write.
         baud: The rate it has set.
         answers: Frames it sent that nobody has taken yet.
+        flash: Memory with the placed model, if there is one.
     """
 
     def __init__(
@@ -125,6 +137,7 @@ class CServer:
         trace: int = 8192,
         debug: int = 0,
         mtu: int = MTU,
+        placed: bytes = b"",
     ) -> None:
         self.restarts = self.reboots = self.overruns = 0
         self.calls: list[str] = []
@@ -158,19 +171,29 @@ class CServer:
             mtu,
             longest + 3,
         ]
-        self._memory = [Memory(size) for size in sizes]
+        self._memory = [Memory(max(size, 1)) for size in sizes]
         program, arena, staged, log, values, kept, receive, send, encoded = self._memory
         self.kept, self.log = kept, log
         self._config = _Config(
             *(ct.pointer(self._port), ct.pointer(self._target), BUILD_ID),
-            *(program.address, program.size, arena.address, arena.size),
+            *(program.address, model, arena.address, arena.size),
             *(staged.address, staged.size, log.address, log.size),
             *(values.address, debug, kept.address),
             *(receive.address, send.address, encoded.address, mtu),
+            self._place(placed) if placed else None,
         )
         self._state = _Server()
         library.etd_server_poll.restype = ct.c_bool
         self.start()
+
+    def _place(self, model: bytes) -> Any:
+        """Put a model where a board has its flash."""
+        flash = Memory(len(model))
+        ct.memmove(flash.address, model, len(model))
+        self.flash = flash
+        return ct.pointer(
+            _PlacedModel(flash.address, len(model), sha256(model).digest(), b"placed.pte")
+        )
 
     def start(self) -> None:
         """Start as after a reset: all state is new, memory is as it was."""

@@ -12,29 +12,47 @@ from filelock import FileLock
 
 from harness.config.board import load_board
 from harness.files import data_directory
-from harness.target.build import Firmware, build_directory, build_preset, source_digest
+from harness.runs.loading import place_model
+from harness.target.build import (
+    PLACED_TARGET,
+    Firmware,
+    build_directory,
+    build_preset,
+    source_digest,
+)
 
 _DEADLINE_S = 280.0
 
 
-def real_image(name: str) -> Firmware:
-    """The image of a board as ``etharness build`` makes it, but for where it lies."""
+def real_image(name: str, model: Path | None = None, *, upload: int = 0) -> Firmware:
+    """The image of a board as ``etharness build`` makes it, but for where it lies.
+
+    With ``model`` it holds that model, and ``upload`` bytes of room for others.
+    """
     board, _ = load_board(name)
     assert board.build is not None
     source = data_directory("firmware_stub")
-    build_id = source_digest(source)
+    sources = build_id = source_digest(source)
     directory = build_directory(source, f"real-{board.cpu}")
     directory.parent.mkdir(parents=True, exist_ok=True)
+    built, target, placed = board.build.image, "firmware", None
+    if model is not None:
+        placed = place_model(model, model.read_bytes(), board, upload=upload)
+        built = target = PLACED_TARGET
+        build_id = placed.build_id(sources)
     image = directory / f"{name}-{build_id}.elf"
     with FileLock(f"{directory}.images.lock", timeout=_DEADLINE_S):
         if not image.exists():
             # What another board's preset has put there stays otherwise.
             (directory / "CMakeCache.txt").unlink(missing_ok=True)
-            build_preset(source, board.build.preset, directory, {"ETD_BUILD_ID": build_id})
+            options = {"ETD_BUILD_ID": sources}
+            if placed is not None:
+                options |= placed.options(sources, directory / "placed_model.pte")
+            build_preset(source, board.build.preset, directory, options, target)
             part = image.with_suffix(".part")
-            shutil.copy2(directory / board.build.image, part)
+            shutil.copy2(directory / built, part)
             part.replace(image)
-    return Firmware(image, build_id, directory, board.build.preset)
+    return Firmware(image, build_id, directory, board.build.preset, placed)
 
 
 def image_path(name: str) -> Path:

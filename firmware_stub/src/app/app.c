@@ -6,12 +6,18 @@
 
 #include "etd_port.h"
 #include "etd_server.h"
+#include "placed_model.h"
 
 #ifndef ETD_DEBUG_CAPACITY
 #define ETD_DEBUG_CAPACITY 0 /* no values of tensors */
 #endif
 
+/* Firmware with a placed model needs no buffer for uploads. */
+#if ETD_MODEL_CAPACITY > 0
 alignas(16) static uint8_t model[ETD_MODEL_CAPACITY];
+#else
+static uint8_t *const model = NULL;
+#endif
 alignas(16) static uint8_t arena[ETD_ARENA_CAPACITY];
 alignas(16) static uint8_t inputs[ETD_INPUT_CAPACITY];
 #if ETD_DEBUG_CAPACITY > 0
@@ -45,7 +51,7 @@ _Noreturn void etd_app_main(const etd_port *port, const etd_target *target) {
         .target = target,
         .build_id = ETD_BUILD_ID,
         .model = model,
-        .model_capacity = sizeof model,
+        .model_capacity = ETD_MODEL_CAPACITY,
         .arena = arena,
         .arena_capacity = sizeof arena,
         .inputs = inputs,
@@ -59,6 +65,9 @@ _Noreturn void etd_app_main(const etd_port *port, const etd_target *target) {
         .send = send,
         .encoded = encoded,
         .mtu = ETD_MTU,
+#ifdef ETD_PLACED_MODEL
+        .placed = &etd_app_placed_model,
+#endif
     };
     etd_server_init(&server, &config);
     /* The host finds the build id of an image by this text (harness/flash/image.py). Keep it in one piece. */

@@ -12,6 +12,7 @@ void etd_server_drop_model(etd_server *server) {
     etd_method_unload(&server->method);
     server->state = ETD_LINK_STATE_IDLE;
     server->loaded = false;
+    server->model = server->config.model;
     server->model_size = 0;
     server->input_count = 0;
     server->upload.open = false;
@@ -100,7 +101,7 @@ etd_status etd_server_load_model(etd_server *server, const char *method, etd_err
     const etd_server_config *config = &server->config;
     etd_method_unload(&server->method);
     server->state = ETD_LINK_STATE_IDLE;
-    etd_status status = etd_program_open(&server->program, config->model, server->model_size, error);
+    etd_status status = etd_program_open(&server->program, server->model, server->model_size, error);
     if (status == ETD_LINK_STATUS_OK) {
         status = etd_method_load(&server->method, &server->program, method, config->arena,
                                  config->arena_capacity, NULL, error);

@@ -58,6 +58,19 @@ static void write_bauds_tag(etd_writer *answer, const etd_server_config *config)
     }
 }
 
+static void write_placed_tag(etd_writer *answer, const etd_placed_model *placed) {
+    if (placed == NULL) {
+        return;
+    }
+    uint32_t length = (uint32_t)strlen(placed->name);
+    uint32_t cut = length > ETD_SERVER_PLACED_NAME_SIZE ? ETD_SERVER_PLACED_NAME_SIZE : length;
+    etd_write_u8(answer, ETD_LINK_INFO_PLACED_MODEL);
+    etd_write_u8(answer, 4u + ETD_LINK_DIGEST_SIZE + cut);
+    etd_write_u32(answer, placed->size);
+    etd_write_bytes(answer, placed->digest, ETD_LINK_DIGEST_SIZE);
+    etd_write_bytes(answer, placed->name, cut);
+}
+
 static void write_postmortem_tag(etd_writer *answer, uint8_t condition) {
     if (condition != ETD_POSTMORTEM_CONDITION_NONE) {
         etd_write_u8(answer, ETD_LINK_INFO_POSTMORTEM);
@@ -96,6 +109,7 @@ etd_status etd_server_hello(etd_server *server, etd_request *request, etd_writer
     write_u32_tag(answer, ETD_LINK_INFO_DEBUG_CAPACITY, config->debug_capacity);
     write_probe_tag(answer, server->probe_ticks);
     write_u32_tag(answer, ETD_LINK_INFO_OPERATORS, etd_kernel_count);
+    write_placed_tag(answer, config->placed);
     write_postmortem_tag(answer, server->postmortem);
     write_bauds_tag(answer, config);
     return ETD_LINK_STATUS_OK;

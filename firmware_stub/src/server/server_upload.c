@@ -2,7 +2,8 @@
 /* OPEN, WRITE, COMMIT: receives a region, verifies its digest and takes it into use.
  *
  * A failed COMMIT leaves the region open: repeating it gives the same answer, and missing bytes can still be
- * written. A COMMIT of a region already in use is compared and answered again. */
+ * written. A COMMIT of a region already in use is compared and answered again. A COMMIT with the digest of the
+ * placed model takes that one into use, whatever was uploaded. */
 #include <string.h>
 
 #include "etd_sha256.h"
@@ -154,22 +155,38 @@ static bool is_loaded(const etd_server *server, const char *method) {
     return server->loaded && strcmp(server->method.name, method) == 0;
 }
 
+/* Takes the placed model into use if the digest is its own. Returns false if it is not. */
+static bool choose_placed(etd_server *server, const uint8_t *digest) {
+    const etd_placed_model *placed = server->config.placed;
+    if (placed == NULL || memcmp(placed->digest, digest, ETD_LINK_DIGEST_SIZE) != 0) {
+        return false;
+    }
+    if (server->model != placed->bytes) {
+        etd_server_drop_model(server);
+        server->model = placed->bytes;
+        server->model_size = placed->size;
+    }
+    server->upload.open = false;
+    return true;
+}
+
 static etd_status commit_model(etd_server *server, const etd_request *request, etd_writer *answer,
                                etd_error *error) {
     const uint8_t *body = request->body;
     char method[ETD_SERVER_METHOD_SIZE];
-    bool open = is_open(&server->upload, body);
     etd_status status = read_method(request, method, error);
     if (status != ETD_LINK_STATUS_OK) {
         return status;
     }
+    const bool placed = choose_placed(server, body + 4);
+    const bool open = is_open(&server->upload, body);
     if (open) {
         status = check_complete(&server->upload, error);
-    } else if (server->state == ETD_LINK_STATE_IDLE) {
+    } else if (!placed && server->state == ETD_LINK_STATE_IDLE) {
         status = etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "no model upload is open", NULL);
     }
     if (status == ETD_LINK_STATUS_OK) {
-        status = check_digest(server->config.model, server->model_size, body + 4, error);
+        status = check_digest(server->model, server->model_size, body + 4, error);
     }
     if (status == ETD_LINK_STATUS_OK && !is_loaded(server, method)) {
         status = etd_server_load_model(server, method, error);

@@ -266,8 +266,10 @@ class Chip(ABC):
 class ChipTransport:
     """The link to a chip, as the host's session wants it: the chip runs while the host waits."""
 
-    def __init__(self, chip: Chip) -> None:
+    def __init__(self, chip: Chip, *, patience: int = _PATIENCE) -> None:
+        """``patience``: slices without a byte after which the chip counts as hanging."""
         self._chip = chip
+        self._patience = patience
 
     def read(self, timeout: float) -> bytes:
         """What the chip has sent; ``b""`` when it sleeps and has nothing to say.
@@ -279,7 +281,7 @@ class ChipTransport:
         slices = 0
         while not sent and self._chip.advance():
             slices += 1
-            if slices > _PATIENCE:
+            if slices > self._patience:
                 raise ChipError(f"silent for {slices} slices, the last at {self._chip.pc:#x}")
         data = bytes(sent)
         sent.clear()

@@ -1,0 +1,93 @@
+"""A model in the firmware image: named in HELLO, loaded by its digest, never uploaded."""
+
+from __future__ import annotations
+
+import ctypes as ct
+
+import pytest
+
+from harness.link import messages
+from harness.link.values import PlacedModelInfo
+from harness.link.wire import MIN_MTU, Op, Region, Reset, State, Status
+from tests.support.c_server import CServer
+from tests.support.prepared_server import INPUTS, MODEL, OUTPUTS, digest_of
+from tests.support.tiny_model import relu_model
+
+OTHER = relu_model([5])
+COMMIT = messages.commit_request(Region.MODEL, 0, digest_of(MODEL))
+
+
+@pytest.fixture
+def server(etstub: ct.CDLL) -> CServer:
+    return CServer(etstub, model=0, placed=MODEL)
+
+
+def run(server: CServer) -> list[bytes]:
+    for index, data in enumerate(INPUTS):
+        assert server.upload(Region.INPUT, index, data) == b"\0"
+    server.run(server.status().run_id + 1)
+    assert server.status().state == State.DONE
+    return [server.fetch(Region.OUTPUT, index) for index in range(len(OUTPUTS))]
+
+
+@pytest.mark.parametrize("mtu", [MIN_MTU, 512])
+def test_hello_names_the_placed_model(etstub: ct.CDLL, mtu: int) -> None:
+    server = CServer(etstub, model=0, mtu=mtu, placed=MODEL)
+    info = messages.parse_hello(server.ask(Op.HELLO, messages.hello_request(1)))
+    assert info.placed == PlacedModelInfo(len(MODEL), digest_of(MODEL), "placed.pte")
+    assert info.holds(MODEL)
+    assert not info.holds(OTHER)
+    assert info.model_capacity == 0
+
+
+def test_without_one_hello_names_none(etstub: ct.CDLL) -> None:
+    info = messages.parse_hello(CServer(etstub).ask(Op.HELLO, messages.hello_request(1)))
+    assert info.placed is None
+    assert not info.holds(MODEL)
+
+
+def test_its_digest_loads_it_without_an_upload(server: CServer) -> None:
+    for _ in range(2):
+        assert server.ask(Op.COMMIT, COMMIT)[0] == Status.OK
+        assert run(server) == OUTPUTS
+    server.ask(Op.RESET, messages.reset_request(Reset.SESSION))
+    assert server.status().state == State.IDLE
+    assert server.ask(Op.COMMIT, COMMIT)[0] == Status.OK
+    assert run(server) == OUTPUTS
+
+
+def test_firmware_without_a_buffer_takes_no_other_model(server: CServer) -> None:
+    outcome = server.refusal(Op.OPEN, messages.open_request(Region.MODEL, 0, len(OTHER)))
+    assert (outcome.status, outcome.detail) == (Status.TOO_LARGE, 0)
+    other = messages.commit_request(Region.MODEL, 0, digest_of(OTHER))
+    assert server.refusal(Op.COMMIT, other).status == Status.WRONG_STATE
+    assert server.ask(Op.COMMIT, COMMIT)[0] == Status.OK
+    assert server.refusal(Op.COMMIT, other).status == Status.DIGEST_MISMATCH
+
+
+def test_uploaded_and_placed_models_take_turns(etstub: ct.CDLL) -> None:
+    server = CServer(etstub, placed=MODEL)
+    for _ in range(2):
+        assert server.upload(Region.MODEL, 0, OTHER)[0] == Status.OK
+        assert len(messages.parse_model(server.ask(Op.COMMIT, commit(OTHER))).inputs) == 1
+        assert server.ask(Op.COMMIT, COMMIT)[0] == Status.OK
+        assert run(server) == OUTPUTS
+
+
+def commit(model: bytes) -> bytes:
+    return messages.commit_request(Region.MODEL, 0, digest_of(model))
+
+
+def test_it_is_chosen_also_while_an_upload_is_open(etstub: ct.CDLL) -> None:
+    server = CServer(etstub, placed=MODEL)
+    assert server.ask(Op.OPEN, messages.open_request(Region.MODEL, 0, len(OTHER))) == b"\0"
+    assert server.ask(Op.COMMIT, COMMIT)[0] == Status.OK
+    write = messages.write_request(Region.MODEL, 0, 0, OTHER)
+    assert server.refusal(Op.WRITE, write).status == Status.WRONG_STATE
+    assert run(server) == OUTPUTS
+
+
+def test_flash_that_lost_a_bit_is_noticed(server: CServer) -> None:
+    ct.memset(server.flash.address + len(MODEL) // 2, 0xA5, 1)
+    assert server.refusal(Op.COMMIT, COMMIT).status == Status.DIGEST_MISMATCH
+    assert server.status().state == State.IDLE
