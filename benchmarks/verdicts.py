@@ -62,9 +62,9 @@ from harness.runs.run import run_model
 
 SESSIONS = 80
 """Of a night."""
-NIGHTS = 100
-SLOWED_NIGHTS = 40
-TRIAL_NIGHTS = 20
+NIGHTS = 60
+SLOWED_NIGHTS = 20
+TRIAL_NIGHTS = 10
 """For choices that are only compared with each other."""
 EXACT_BOARD = "qemu-mps2-an386"
 EXACT_RESULTS = 5
@@ -92,7 +92,6 @@ class Nights:
         self,
         sessions: Sequence[int],
         variant: str,
-        limits: HistoryLimits = LIMITS,
         scaled: dict[int, float] | None = None,
         swapped: frozenset[int] = frozenset(),
     ) -> HistoryComparison:
@@ -106,9 +105,9 @@ class Nights:
         for number in sessions:
             old, new = (variant, BASELINE) if number in swapped else (BASELINE, variant)
             results.append(_provenance(number, BASELINE))
-            for metric, sample in self._samples(number, old, limits).items():
+            for metric, sample in self._samples(number, old).items():
                 series.setdefault(metric, []).append(sample)
-            samples = self._samples(number, new, limits)
+            samples = self._samples(number, new)
             if scaled:
                 samples = {m: _scaled(m, sample, scaled) for m, sample in samples.items()}
             judged.append(Measured(_provenance(number, variant), samples))
@@ -119,15 +118,15 @@ class Nights:
             places,
             "the baseline",
         )
-        return compare_with_history(history, judged, limits)
+        return compare_with_history(history, judged, LIMITS)
 
-    def _samples(self, session: int, variant: str, limits: HistoryLimits) -> dict[Metric, Sample]:
+    def _samples(self, session: int, variant: str) -> dict[Metric, Sample]:
         run = self.run(session, variant)
         return {
             replace(metric, statistic=statistic) if metric.kind == "operator" else metric: Sample(
                 value, EXECUTIONS
             )
-            for statistic in limits.statistics
+            for statistic in LIMITS.statistics
             for metric, value in zip(self.metrics, run.values[statistic], strict=True)
             if metric.name != OPERATOR_CALL
         }
@@ -158,9 +157,9 @@ def noise(nights: Nights) -> Iterator[str]:
     yield f"{EXECUTIONS} executions took {np.median(seconds):.2f} s (median; mean"
     middle, mean = (2 * SESSIONS * each for each in (np.median(seconds), np.mean(seconds)))
     yield f"{np.mean(seconds):.2f} s), so a night of {SESSIONS} sessions, each of one run of the"
-    yield f"baseline and one of what is new, takes {middle:.0f} to {mean:.0f} s. How much a time in"
-    yield "one run differs from that in another run of the same session, of the same program, as a"
-    yield "share of it, over the 60 operators:"
+    yield f"baseline and one of what is new, takes {middle:.0f} to {mean:.0f} s. The kernels are"
+    yield "those of the C firmware, built for the host; the clock is the host's. By how much a time"
+    yield "of an operator differs between two runs of the same program in one session, as a share:"
     yield ""
     yield "| statistic | quietest tenth | median operator | noisiest tenth | largest once |"
     yield "|---|---|---|---|---|"
