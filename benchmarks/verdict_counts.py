@@ -17,8 +17,11 @@ from harness.records.trace import OPERATOR_CALL
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs/verdicts.md"
 
+BEGAN_UTC: Final = "2026-01-01T00:00:00+00:00"
+"""Start of results whose order in time does not matter."""
 
-def provenance(session: str, commit: str, started_utc: str = "") -> Provenance:
+
+def provenance(session: str, commit: str, started_utc: str = BEGAN_UTC) -> Provenance:
     """Return the provenance of a result of the one unit that is measured."""
     return Provenance(
         id=f"{session} {commit}",

@@ -4,9 +4,10 @@
     python -m benchmarks.verdict_study --nights 10  # fewer nights; prints the table
 
 Every trial is a history of nights, one run each, of another commit each, with 60 operators. The
-last night is compared with the 20 before it three times: as it is, with one operator slower by the
-change that the comparison says it would have noticed, and with one slower by 3 %, if it says that
-it would have noticed that. Then five pairs of runs are compared, with one operator twice as slow.
+last night is compared with the 20 before it. Every third trial it is compared twice more: with one
+operator slower by the change that the comparison says it would have noticed, and with one slower by
+3 %, if it says that it would have noticed that. Then five pairs of runs are compared, and every
+third trial once more, with one operator twice as slow.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property
+from pathlib import Path
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from benchmarks.verdict_counts import Share, alarms, found, provenance, write_section
@@ -37,6 +40,9 @@ from harness.check.history.samples import (
 
 NIGHTS: Final = 120
 """Trials per kind of noise."""
+
+CHANGED_EVERY: Final = 3
+"""Every so many trials something is slower, too."""
 
 BASELINE: Final = 20
 LONGEST: Final = 140
@@ -142,8 +148,7 @@ def _measured(
     return Measured(result, samples, {"cycles": model.tick_ns})
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(msgspec.Struct, frozen=True):
     """What was seen in one trial; None where nothing could be asked.
 
     Attributes:
@@ -156,11 +161,11 @@ class Trial:
     """
 
     alarms: tuple[str, ...]
-    detectable: float
+    detectable: float | None
     stated: bool | None
     small: bool | None
     pair_alarms: tuple[str, ...]
-    doubled: bool
+    doubled: bool | None
 
 
 @dataclass(slots=True)
@@ -178,12 +183,13 @@ class Counts:
         """Count a trial."""
         self.alarms.add(bool(trial.alarms))
         self.pair_alarms.add(bool(trial.pair_alarms))
-        self.doubled.add(trial.doubled)
-        self.detectable.append(trial.detectable)
+        self.detectable.append(np.inf if trial.detectable is None else trial.detectable)
         if trial.stated is not None:
             self.stated.add(trial.stated)
         if trial.small is not None:
             self.small.add(trial.small)
+        if trial.doubled is not None:
+            self.doubled.add(trial.doubled)
 
     def add_all(self, other: Counts) -> None:
         """Add the counts of further trials."""
@@ -204,21 +210,25 @@ def try_one(name: str, seed: int, number: int) -> Trial:
         for number in quiet.numbers
         if number.detectable is not None
     }
-    stated = small = None
-    if states:
+    stated = small = doubled = None
+    changed = number % CHANGED_EVERY == 0
+    if states and changed:
         operator = int(chance.choice([*states]))
         stated = found(nights.compare({operator: 1 + states[operator]}), operator)
-    if seen := [operator for operator, share in states.items() if share < SMALL]:
+    seen = [operator for operator, share in states.items() if share < SMALL]
+    if seen and changed:
         operator = int(chance.choice(seen))
         small = found(nights.compare({operator: 1 + SMALL}), operator)
     times, operator = model.times(chance, 2 * PAIRS), int(chance.integers(OPERATORS))
+    if changed:
+        doubled = found(compare_pairs(model, times, {operator: 2.0}), operator)
     return Trial(
         alarms=tuple(alarms(quiet)),
-        detectable=np.inf if quiet.detectable_median is None else quiet.detectable_median,
+        detectable=quiet.detectable_median,
         stated=stated,
         small=small,
         pair_alarms=tuple(alarms(compare_pairs(model, times))),
-        doubled=found(compare_pairs(model, times, {operator: 2.0}), operator),
+        doubled=doubled,
     )
 
 
@@ -246,25 +256,40 @@ def table(counts: Mapping[str, Counts]) -> Iterator[str]:
         yield f"| {MODELS[name].title} | {one.pair_alarms} | {one.doubled} | {before} |"
 
 
-def measure(names: Sequence[str], seed: int, nights: int, jobs: int) -> dict[str, Counts]:
-    """Return the counts of all these kinds of noise, tried in parallel, and print each alarm."""
+def measure(
+    names: Sequence[str], seed: int, nights: int, jobs: int, file: Path | None
+) -> dict[str, Counts]:
+    """Return the counts of all these kinds of noise, and print each alarm.
+
+    The kinds of noise take turns, so that a study that is stopped has tried all of them. Trials
+    that ``file`` has are not repeated, and new ones are added to it.
+    """
+    wanted = [(name, seed, number) for number in range(nights) for name in names]
+    known = {} if file is None else read_trials(file)
+    missing = [key for key in wanted if key not in known]
     counts = {name: Counts() for name in names}
+    for key in wanted:
+        if key in known:
+            counts[key[0]].add(known[key])
     with ProcessPoolExecutor(jobs) as pool:
-        for name in names:
-            trials = pool.map(partial(try_one, name, seed), range(nights), chunksize=4)
-            for number, trial in enumerate(trials):
-                counts[name].add(trial)
-                for alarm in trial.alarms:
-                    print(f"{name}, trial {number}: {alarm}", flush=True)
-                for alarm in trial.pair_alarms:
-                    print(f"{name}, trial {number}, pairs: {alarm}", flush=True)
-            one = counts[name]
-            print(
-                f"{name}: nights with an alarm {one.alarms}, 3 % found {one.small}, stated found "
-                f"{one.stated}; pairs with an alarm {one.pair_alarms}, twice found {one.doubled}",
-                flush=True,
-            )
+        trials = pool.map(try_one, *zip(*missing, strict=True)) if missing else []
+        for key, trial in zip(missing, trials, strict=True):
+            counts[key[0]].add(trial)
+            if file is not None:
+                with file.open("ab") as out:
+                    out.write(msgspec.json.encode((key, trial)) + b"\n")
+            for what, reported in (("night", trial.alarms), ("pairs", trial.pair_alarms)):
+                for alarm in reported:
+                    print(f"{key[0]}, trial {key[2]}, {what}: {alarm}", flush=True)
     return counts
+
+
+def read_trials(file: Path) -> dict[tuple[str, int, int], Trial]:
+    """Return the trials of a file, by noise, seed and number."""
+    lines = file.read_bytes().splitlines() if file.exists() else []
+    return dict(
+        msgspec.json.decode(line, type=tuple[tuple[str, int, int], Trial]) for line in lines
+    )
 
 
 def main() -> None:
@@ -273,12 +298,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--noise", nargs="*", choices=[*MODELS], default=[*MODELS])
+    parser.add_argument("--trials", type=Path, help="file of trials, which the study continues")
     options = parser.parse_args()
-    lines = [*table(measure(options.noise, options.seed, options.nights, options.jobs))]
+    counts = measure(options.noise, options.seed, options.nights, options.jobs, options.trials)
     if options.nights < NIGHTS or len(options.noise) < len(MODELS):
-        print("\n".join(lines))
+        print("\n".join(table(counts)))
     else:
-        write_section("benchmarks/verdict_study.py", lines)
+        write_section("benchmarks/verdict_study.py", table(counts))
 
 
 if __name__ == "__main__":

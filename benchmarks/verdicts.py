@@ -22,6 +22,14 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
+from benchmarks.verdict_counts import (
+    Share,
+    alarms,
+    found,
+    is_operator,
+    provenance,
+    write_section,
+)
 from benchmarks.verdict_pool import (
     BASELINE,
     EXECUTIONS,
@@ -34,7 +42,7 @@ from benchmarks.verdict_pool import (
     write_models,
 )
 from harness.check.history.compare import compare_with_history
-from harness.check.history.comparison import Compared, HistoryComparison
+from harness.check.history.comparison import HistoryComparison
 from harness.check.history.measure import numbers_of
 from harness.check.history.samples import (
     Floats,
@@ -52,14 +60,11 @@ from harness.runs.evaluation import subject_of
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/verdicts.md"
-BEGIN, END = "<!-- measured: benchmarks/verdicts.py -->", "<!-- end of what is measured -->"
 SESSIONS = 80
 """Of a night."""
-NIGHTS = 200
-SLOWED_NIGHTS = 100
-SCALED_NIGHTS = 60
-TRIAL_NIGHTS = 20
+NIGHTS = 60
+SLOWED_NIGHTS = 20
+TRIAL_NIGHTS = 10
 """For choices that are only compared with each other."""
 EXACT_BOARD = "qemu-mps2-an386"
 EXACT_RESULTS = 5
@@ -87,7 +92,6 @@ class Nights:
         self,
         sessions: Sequence[int],
         variant: str,
-        limits: HistoryLimits = LIMITS,
         scaled: dict[int, float] | None = None,
         swapped: frozenset[int] = frozenset(),
     ) -> HistoryComparison:
@@ -101,9 +105,9 @@ class Nights:
         for number in sessions:
             old, new = (variant, BASELINE) if number in swapped else (BASELINE, variant)
             results.append(_provenance(number, BASELINE))
-            for metric, sample in self._samples(number, old, limits).items():
+            for metric, sample in self._samples(number, old).items():
                 series.setdefault(metric, []).append(sample)
-            samples = self._samples(number, new, limits)
+            samples = self._samples(number, new)
             if scaled:
                 samples = {m: _scaled(m, sample, scaled) for m, sample in samples.items()}
             judged.append(Measured(_provenance(number, variant), samples))
@@ -114,34 +118,22 @@ class Nights:
             places,
             "the baseline",
         )
-        return compare_with_history(history, judged, limits)
+        return compare_with_history(history, judged, LIMITS)
 
-    def _samples(self, session: int, variant: str, limits: HistoryLimits) -> dict[Metric, Sample]:
+    def _samples(self, session: int, variant: str) -> dict[Metric, Sample]:
         run = self.run(session, variant)
         return {
             replace(metric, statistic=statistic) if metric.kind == "operator" else metric: Sample(
                 value, EXECUTIONS
             )
-            for statistic in limits.statistics
+            for statistic in LIMITS.statistics
             for metric, value in zip(self.metrics, run.values[statistic], strict=True)
             if metric.name != OPERATOR_CALL
         }
 
 
 def _provenance(session: int, variant: str) -> Provenance:
-    return Provenance(
-        id=f"{session} {variant}",
-        started_utc="",
-        board="native",
-        unit="native",
-        model="sixty.pte",
-        model_sha256="",
-        method="forward",
-        build_id="",
-        tool_version="",
-        commit=variant,
-        session=f"night/{session}",
-    )
+    return provenance(f"night/{session}", variant)
 
 
 def _scaled(metric: Metric, sample: Sample, factors: dict[int, float]) -> Sample:
@@ -150,41 +142,11 @@ def _scaled(metric: Metric, sample: Sample, factors: dict[int, float]) -> Sample
     return Sample(sample.value * factors.get(metric.instruction, 1.0), sample.count)
 
 
-def is_operator(metric: Metric) -> bool:
-    """Whether it is one of the network's sixty, no scope around them and nothing about loading."""
-    inside = metric.kind == "operator" and metric.block == "Execute"
-    return inside and metric.name not in ("Method::execute", OPERATOR_CALL)
-
-
-def alarms(comparison: HistoryComparison, but: int | None = None) -> list[Compared]:
-    """What is reported as changed or as a step, but for the times of one operator."""
-    return [
-        number
-        for number in comparison.numbers
-        if (number.judgement in ("regression", "improvement") or number.steps)
-        and not (is_operator(number.metric) and number.metric.instruction == but)
-    ]
-
-
-def found(comparison: HistoryComparison, operator: int) -> bool:
-    """Whether an operator is reported as slower."""
-    return any(
-        is_operator(number.metric)
-        and number.metric.instruction == operator
-        and number.judgement == "regression"
-        for number in comparison.numbers
-    )
-
-
 def drawn(nights: Nights, count: int, sessions: int = SESSIONS) -> Iterator[list[int]]:
     """Sessions of so many nights, each without replacement, in the order in which they were run."""
     chance = np.random.default_rng(1)
     for _ in range(count):
         yield sorted(chance.choice(nights.numbers, sessions, replace=False).tolist())
-
-
-def share(count: int, nights: int) -> str:
-    return f"{count} of {nights} ({count / nights:.1%})"
 
 
 def noise(nights: Nights) -> Iterator[str]:
@@ -195,9 +157,9 @@ def noise(nights: Nights) -> Iterator[str]:
     yield f"{EXECUTIONS} executions took {np.median(seconds):.2f} s (median; mean"
     middle, mean = (2 * SESSIONS * each for each in (np.median(seconds), np.mean(seconds)))
     yield f"{np.mean(seconds):.2f} s), so a night of {SESSIONS} sessions, each of one run of the"
-    yield f"baseline and one of what is new, takes {middle:.0f} to {mean:.0f} s. How much a time in"
-    yield "one run differs from that in another run of the same session, of the same program, as a"
-    yield "share of it, over the 60 operators:"
+    yield f"baseline and one of what is new, takes {middle:.0f} to {mean:.0f} s. The kernels are"
+    yield "those of the C firmware, built for the host; the clock is the host's. By how much a time"
+    yield "of an operator differs between two runs of the same program in one session, as a share:"
     yield ""
     yield "| statistic | quietest tenth | median operator | noisiest tenth | largest once |"
     yield "|---|---|---|---|---|"
@@ -215,35 +177,38 @@ def noise(nights: Nights) -> Iterator[str]:
 
 def quiet(nights: Nights) -> Iterator[str]:
     """Nights without a change."""
-    count = sum(bool(alarms(nights.night(n, UNCHANGED))) for n in drawn(nights, NIGHTS))
-    yield "The same program under two names, in nights drawn from the pool:"
+    yield "The same program under two names, in nights drawn from the pool. An alarm is a"
+    yield "regression, an improvement, a step or a common change:"
     yield ""
-    yield "| nights | with any false alarm (regression, improvement or step) |"
+    yield "| nights | with any false alarm |"
     yield "|---|---|"
-    yield f"| {NIGHTS} of {SESSIONS} sessions | {share(count, NIGHTS)} |"
-    chance = np.random.default_rng(2)
-    count = 0
-    for night in drawn(nights, NIGHTS):
-        swapped = frozenset(number for number in night if chance.random() < 0.5)
-        count += bool(alarms(nights.night(night, UNCHANGED, swapped=swapped)))
-    row = f"{NIGHTS} of {SESSIONS} sessions, in each of which chance says which run is the baseline"
-    yield f"| {row} | {share(count, NIGHTS)} |"
-    apart = [
-        nights.numbers[start : start + SESSIONS]
-        for start in range(0, len(nights.numbers) - SESSIONS + 1, SESSIONS)
-    ]
-    count = sum(bool(alarms(nights.night(night, UNCHANGED))) for night in apart)
-    row = f"{len(apart)} of {SESSIONS} sessions in a row, none twice"
-    yield f"| {row} | {share(count, len(apart))} |"
+    for sessions in (5, 20, SESSIONS):
+        plain, swapped = Share(), Share()
+        chance = np.random.default_rng(2)
+        for night in drawn(nights, NIGHTS, sessions):
+            plain.add(any(alarms(nights.night(night, UNCHANGED))))
+            turned = frozenset(number for number in night if chance.random() < 0.5)
+            swapped.add(any(alarms(nights.night(night, UNCHANGED, swapped=turned))))
+        yield f"| {sessions} sessions | {plain} |"
+        row = f"{sessions} sessions, in each of which chance says which run is the baseline"
+        yield f"| {row} | {swapped} |"
+    apart = Share()
+    for start in range(0, len(nights.numbers) - 20 + 1, 20):
+        night = nights.numbers[start : start + 20]
+        apart.add(any(alarms(nights.night(night, UNCHANGED))))
+    yield f"| 20 sessions in a row, none twice | {apart} |"
 
 
 def slowed(nights: Nights) -> Iterator[str]:
     """Nights in which one operator had more to do."""
     yield f"One operator of the sixty has {SHARE:.0%} more elements. *Real*: the variant was run."
     yield "*Scaled*: the unchanged program was run, and the operator's times multiplied by"
-    yield f"{1 + SHARE}."
+    yield f"{1 + SHARE}. *Would notice*: the median of the stated detectable changes of the"
+    yield f"operator. Nights of {SESSIONS} sessions."
     yield ""
-    rows = []
+    head = ("operator", "time [us]", "slower by", "would notice", "found, real", "found, scaled")
+    yield f"| {' | '.join(head)} | other alarms |"
+    yield "|---|---|---|---|---|---|---|"
     for name, operator in SLOWER.items():
         [place] = [
             place
@@ -252,49 +217,49 @@ def slowed(nights: Nights) -> Iterator[str]:
         ]
         before, after = (nights.values(v, "p50")[:, place] for v in (BASELINE, name))
         really = np.median(after - before) / np.median(before)
-        real = scaled = other = 0
+        real, scaled, other = Share(), Share(), Share()
+        stated = []
         for night in drawn(nights, SLOWED_NIGHTS):
             comparison = nights.night(night, name)
-            real += found(comparison, operator)
-            other += bool(alarms(comparison, operator))
-        for night in drawn(nights, SCALED_NIGHTS):
-            scaled += found(nights.night(night, UNCHANGED, scaled={operator: 1 + SHARE}), operator)
-        times = (
-            share(real, SLOWED_NIGHTS),
-            share(scaled, SCALED_NIGHTS),
-            share(other, SLOWED_NIGHTS),
-        )
-        rows.append(
+            real.add(found(comparison, operator))
+            other.add(any(alarms(comparison, operator)))
+            multiplied = nights.night(night, UNCHANGED, scaled={operator: 1 + SHARE})
+            scaled.add(found(multiplied, operator))
+            stated.append(_detectable(comparison, operator))
+        yield (
             f"| {name} ({operator}) | {np.median(before) / 1000:.1f} | {really:.1%} "
-            f"| {' | '.join(times)} |"
+            f"| {np.median(stated):.1%} | {real} | {scaled} | {other} |"
         )
-    yield "| operator | time [us] | slower by | found, real | found, scaled | other alarms |"
-    yield "|---|---|---|---|---|---|"
-    yield from rows
+
+
+def _detectable(comparison: HistoryComparison, operator: int) -> float:
+    [share] = [
+        number.detectable
+        for number in comparison.numbers
+        if is_operator(number.metric) and number.metric.instruction == operator
+    ]
+    return np.inf if share is None else share
 
 
 def choices(nights: Nights) -> Iterator[str]:
-    """What else could have been chosen."""
-    yield f"Found in {TRIAL_NIGHTS} nights, by the statistics that stand for a run and by the"
-    yield "number of sessions:"
+    """How many sessions a night needs."""
+    yield f"Found in {TRIAL_NIGHTS} nights, by the number of sessions:"
     yield ""
-    yield f"| statistics | sessions | {' | '.join(SLOWER)} | false alarms |"
+    yield f"| sessions | would notice | {' | '.join(SLOWER)} | false alarms |"
     yield f"|---|---|{'---|' * len(SLOWER)}---|"
-    tried: list[tuple[tuple[str, ...], int]] = [
-        (statistics, SESSIONS) for statistics in (("min",), ("p10",), ("p50",), ("min", "p50"))
-    ]
-    tried += [(LIMITS.statistics, sessions) for sessions in (10, 20, 40, 60)]
-    for statistics, sessions in tried:
-        limits = replace(LIMITS, statistics=statistics)
-        counts = dict.fromkeys(SLOWER, 0)
-        false = 0
+    for sessions in (5, 10, 20, 40):
+        counts = {name: Share() for name in SLOWER}
+        false = Share()
+        stated = []
         for night in drawn(nights, TRIAL_NIGHTS, sessions):
-            false += bool(alarms(nights.night(night, UNCHANGED, limits)))
+            unchanged = nights.night(night, UNCHANGED)
+            false.add(any(alarms(unchanged)))
+            median = unchanged.detectable_median
+            stated.append(np.inf if median is None else median)
             for name, operator in SLOWER.items():
-                counts[name] += found(nights.night(night, name, limits), operator)
-        cells = " | ".join(f"{count / TRIAL_NIGHTS:.0%}" for count in counts.values())
-        names = ", ".join(f"`{name}`" for name in statistics)
-        yield f"| {names} | {sessions} | {cells} | {false} |"
+                counts[name].add(found(nights.night(night, name), operator))
+        cells = " | ".join(str(count) for count in counts.values())
+        yield f"| {sessions} | {np.median(stated):.1%} | {cells} | {false} |"
 
 
 def exact(_: Nights) -> Iterator[str]:
@@ -378,7 +343,7 @@ SECTIONS: dict[str, Callable[[Nights], Iterator[str]]] = {
     "The noise": noise,
     "Nights without a change": quiet,
     f"{SHARE:.0%} more time in one operator": slowed,
-    "Other choices": choices,
+    "Fewer sessions": choices,
     "One tick": exact,
 }
 
@@ -389,15 +354,15 @@ def section(title: str, pool: Path) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("pool", type=Path)
-    pool = parser.parse_args().pool
-    with ProcessPoolExecutor() as processes:
-        parts = processes.map(section, SECTIONS, [pool] * len(SECTIONS))
-        text = "\n".join([BEGIN, *chain.from_iterable(parts), "", END])
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text(before + text + rest.partition(END)[2])
-    print(text)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    with ProcessPoolExecutor(options.jobs) as processes:
+        parts = processes.map(section, SECTIONS, [options.pool] * len(SECTIONS))
+        lines = [*chain.from_iterable(parts)]
+    print("\n".join(lines))
+    write_section("benchmarks/verdicts.py", lines[1:])
 
 
 if __name__ == "__main__":

@@ -211,6 +211,54 @@ def test_the_stated_change_is_found_and_half_of_it_is_not() -> None:
     assert half <= 4
 
 
+def test_operators_of_which_most_are_at_upper_levels_have_not_changed_together() -> None:
+    chance = np.random.default_rng(6)
+    times = nights(6, 41)
+    upper = chance.random(times.shape) < 0.35
+    upper[-1] = np.arange(OPERATORS) < 12
+    gaps = 1 + chance.uniform(0.04, 0.12, OPERATORS)
+    comparison = compare(nightly(times * np.where(upper, gaps, 1.0)))
+    assert sum(len(number.modes) == 2 for number in comparison.numbers) >= 15
+    [common] = comparison.common
+    assert common.judgement == "same"
+    assert abs(common.change.value) < 0.01
+
+
+def test_a_few_values_between_two_levels_do_not_hide_them() -> None:
+    chance = np.random.default_rng(3)
+    values = 5e4 * (1 + 0.01 * chance.standard_normal(200))
+    values[chance.random(200) < 0.3] *= 1.07
+    values[[20, 90, 150]] = 5e4 * 1.035
+    builder = HistoryBuilder()
+    for place, value in enumerate(values[:-1].tolist()):
+        builder.earlier(f"n{place}", f"c{place}", {operator(): value}, baseline=place >= 179)
+    builder.now("now", "new", {operator(): float(values[-1])})
+    [number] = compare(builder).numbers
+    assert len(number.modes) == 2
+    assert not number.steps
+
+
+def test_five_pairs_find_an_operator_twice_as_slow_between_two_levels() -> None:
+    missed = 0
+    for seed in range(10):
+        chance = np.random.default_rng(seed)
+        times = nights(seed, 10)
+        times *= np.where(chance.random(times.shape) < 0.4, 1.12, 1.0)
+        times[1::2, 7] *= 2
+        builder = HistoryBuilder()
+        for place in range(5):
+            builder.earlier(f"night/{place}", "old", numbered(times[2 * place]))
+            builder.now(f"night/{place}", "new", numbered(times[2 * place + 1]))
+        comparison = compare(builder)
+        missed += of(comparison, 7).judgement != "regression"
+        assert not any(
+            number.judgement in ("regression", "improvement")
+            for number in comparison.numbers
+            if number.metric.instruction != 7
+        )
+    assert missed == 0
+
+
 @pytest.mark.parametrize(
     ("required", "severity", "code"), [(False, "warning", 0), (True, "error", 3)]
 )

@@ -39,6 +39,13 @@ class CommonFactors:
         """Return the values of an operator without the common factor."""
         return samples.changed(self._divided)
 
+    def restored(self, samples: MetricHistory) -> MetricHistory:
+        """Return the values of an operator with the common factor again."""
+        return samples.changed(self._multiplied)
+
+    def _multiplied(self, points: Points) -> Points:
+        return points.with_values(points.values * self.factors[points.results])
+
     def _divided(self, points: Points) -> Points:
         return points.with_values(points.values / self.factors[points.results])
 

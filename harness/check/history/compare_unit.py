@@ -85,6 +85,7 @@ class _OperatorGroup:
     modes: Mapping[Metric, tuple[Mode, ...]]
     mode_shares: Mapping[Metric, str]
     noises: Mapping[Metric, SessionNoise]
+    pairs: Mapping[Metric, Estimate | None]
     factors: CommonFactors | None
     scatter: float = 1.0
     scatter_p: float = 1.0
@@ -176,7 +177,7 @@ def _prepare(
     unit: UnitHistory, members: Mapping[Metric, MetricHistory], limits: HistoryLimits
 ) -> _OperatorGroup:
     """Separate the common factor and the modes, and learn the noise that is left."""
-    factors = common_factors(members, len(unit.results))
+    factors = _common_factors(members, len(unit.results))
     samples, modes, shares, noises = {}, {}, {}, {}
     rounding = []
     for metric, raw in members.items():
@@ -191,9 +192,15 @@ def _prepare(
             noises[metric] = noise
             rounding.append(of_clock / median(earlier.values))
     learnt = dict(zip(noises, pooled([*noises.values()], rounding), strict=True))
-    group = _OperatorGroup(samples, modes, shares, learnt, factors)
+    pairs = {
+        metric: paired(
+            one.baseline_points, one.now, limits.min_results, _ROUNDING * unit.tick(metric)
+        )
+        for metric, one in samples.items()
+    }
+    group = _OperatorGroup(samples, modes, shares, learnt, pairs, factors)
     if factors is not None:
-        group = replace(group, paired_error=_paired_error(group, limits.min_results))
+        group = replace(group, paired_error=_paired_error(pairs.values()))
     if factors is None or len(learnt) < POOLED:
         return group
     changes = []
@@ -210,15 +217,31 @@ def _prepare(
     return replace(group, noises=wider, scatter=scatter, scatter_p=chance, scatters=every)
 
 
-def _paired_error(group: _OperatorGroup, least: int) -> TypicalSpread:
+def _common_factors(members: Mapping[Metric, MetricHistory], results: int) -> CommonFactors | None:
+    """Return the common factors of operators, whichever of their two levels each happens to have.
+
+    In one night of a hundred most operators that flip are at their upper levels, and the median of
+    all would be as much higher.
+    """
+    factors = common_factors(members, results)
+    if factors is None:
+        return None
+    steady = {}
+    for metric, raw in members.items():
+        whole = factors.without(raw)
+        if modes := modes_of(whole.earlier):
+            level = whole.changed(partial(without_modes, modes=modes))
+            steady[metric] = factors.restored(level)
+    return common_factors({**members, **steady}, results) if steady else factors
+
+
+def _paired_error(found: Iterable[Estimate | None]) -> TypicalSpread:
     """Return what the errors of the operators' paired changes are like, as shares."""
-    errors, freedom = [], []
-    for samples in group.samples.values():
-        pairs = paired(samples.baseline_points, samples.now, least, 0.0)
-        if pairs is not None and pairs.baseline > 0:
-            errors.append(pairs.error / pairs.baseline)
-            freedom.append(pairs.freedom)
-    return TypicalSpread.of(errors, min(freedom)) if errors else UNKNOWN_SPREAD
+    known = [pairs for pairs in found if pairs is not None and pairs.baseline > 0]
+    if not known:
+        return UNKNOWN_SPREAD
+    errors = [pairs.error / pairs.baseline for pairs in known]
+    return TypicalSpread.of(errors, min(pairs.freedom for pairs in known))
 
 
 def _evaluate(
@@ -231,7 +254,7 @@ def _evaluate(
         samples.baseline_points,
         samples.now,
         noise,
-        limits.min_results,
+        group.pairs[metric],
         rounding,
         group.paired_error,
     )
@@ -371,7 +394,8 @@ def _common(
     noise = session_noise(history.earlier, limits.min_results, 0.0)
     if noise is not None:
         [noise] = pooled([noise], [0.0])
-    found = estimate(history.baseline_points, history.now, noise, limits.min_results, 0.0)
+    pairs = paired(history.baseline_points, history.now, limits.min_results, 0.0)
+    found = estimate(history.baseline_points, history.now, noise, pairs, 0.0)
     deviations = [*_relative(evaluated[metric] for metric in group.samples)]
     shift = group.factors.change
     common = CommonChange(

@@ -30,7 +30,7 @@ from harness.check.history.noise import (
     distributions,
     robust_deviation,
 )
-from harness.check.history.samples import Floats, Points, median, medians_by
+from harness.check.history.samples import Floats, Ints, Points, median, medians_by
 
 TRIMMED: Final = 0.25
 """Largest share of the values trimmed at either end, which leaves the interquartile mean."""
@@ -131,7 +131,7 @@ def estimate(
     baseline: Points,
     now: Points,
     noise: SessionNoise | None,
-    least: int,
+    pairs: Estimate | None,
     rounding: float,
     typical: TypicalSpread = UNKNOWN_SPREAD,
 ) -> Estimate | None:
@@ -141,14 +141,14 @@ def estimate(
         baseline: Values of the baseline, not empty.
         now: Values of the candidate, not empty.
         noise: Noise between sessions; None if history has too few.
-        least: Sessions needed for pairs.
+        pairs: The comparison of paired sessions; None if there are too few.
         rounding: Standard deviation of the clock's rounding.
         typical: Errors of the paired changes of all operators, as shares.
 
     Returns:
         None if there are too few sessions for any design.
     """
-    found = [*_designs(baseline, now, noise, least, rounding, typical)]
+    found = [*_designs(baseline, now, noise, pairs, rounding, typical)]
     return min(found, key=lambda one: one.reach(_TYPICAL), default=None)
 
 
@@ -156,15 +156,15 @@ def _designs(
     baseline: Points,
     now: Points,
     noise: SessionNoise | None,
-    least: int,
+    pairs: Estimate | None,
     rounding: float,
     typical: TypicalSpread,
 ) -> Iterator[Estimate]:
-    if (pairs := paired(baseline, now, least, rounding)) is not None:
+    if pairs is not None:
         level = abs(pairs.baseline) or 1.0
         error, freedom = typical.moderated(pairs.error / level, pairs.freedom)
         yield replace(pairs, error=error * level, freedom=freedom)
-    elif len(common := np.intersect1d(baseline.sessions, now.sessions)):
+    elif len(common := common_sessions(baseline, now)):
         sides = [side.where(np.isin(side.sessions, common)) for side in (baseline, now)]
         if sum(map(len, sides)) - len(common) - 1 >= _MIN_FREEDOM:
             yield _within(sides[0], sides[1], rounding)
@@ -172,9 +172,16 @@ def _designs(
         yield between(baseline, now, noise)
 
 
+def common_sessions(baseline: Points, now: Points) -> Ints:
+    """Return the sessions that have both sides, ascending."""
+    if now.sessions.min() > baseline.sessions.max():
+        return np.empty(0, np.int64)  # a night of its own: the usual case
+    return np.intersect1d(baseline.sessions, now.sessions)
+
+
 def paired(baseline: Points, now: Points, least: int, rounding: float) -> Estimate | None:
     """Compare within the sessions that have both sides; None if there are fewer than ``least``."""
-    common = np.intersect1d(baseline.sessions, now.sessions)
+    common = common_sessions(baseline, now)
     if len(common) < least:
         return None
     before, after = (_medians(side, common) for side in (baseline, now))
@@ -263,5 +270,7 @@ def _trimmed_mean(values: Floats) -> tuple[float, float, float]:
 
 
 def _medians(side: Points, sessions: Any) -> Floats:
-    chosen = side.where(np.isin(side.sessions, sessions))
+    chosen = side
+    if len(sessions) < len(side):
+        chosen = side.where(np.isin(side.sessions, sessions))
     return medians_by(chosen.sessions, chosen.values)

@@ -252,6 +252,8 @@ def group_by_unit(
 def _only(
     results: tuple[int, ...], samples: tuple[Sample, ...], kept: frozenset[int]
 ) -> tuple[tuple[int, ...], tuple[Sample, ...]]:
+    if kept.issuperset(results):
+        return results, samples
     pairs = [pair for pair in zip(results, samples, strict=True) if pair[0] in kept]
     return tuple(place for place, _ in pairs), tuple(sample for _, sample in pairs)
 

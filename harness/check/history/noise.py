@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -118,6 +118,7 @@ class SessionNoise:
         return count / (1 + (count - 1) * self.correlation)
 
 
+@cache
 def distributions() -> Any:
     """Return ``scipy.special``, which has Student's distribution.
 

@@ -147,7 +147,8 @@ def steps_in(
         scatters: How noisy each result was, at least 1, shape (results,).
     """
     cells = points.cells
-    boundaries = (np.flatnonzero(np.diff(cells.origins)) + 1).tolist()
+    changes = (np.flatnonzero(np.diff(cells.origins)) + 1).tolist()
+    boundaries = [at for at in changes if not _side_by_side(cells, at)]
     if not boundaries:
         return ()  # no position for a step
     values = cells.values
@@ -160,8 +161,7 @@ def steps_in(
         size = abs(step.size.value)
         if step.p > limits.fdr or size <= relative * abs(step.before) or size <= absolute:
             continue
-        near = (at for at in boundaries if step.earliest <= at <= step.latest)
-        places = [at for at in near if not _side_by_side(cells, at)]
+        places = [at for at in boundaries if step.earliest <= at <= step.latest]
         if not places:
             continue
         last, first = (results[cells.results[at]] for at in (places[0] - 1, places[-1]))
@@ -182,7 +182,7 @@ def steps_in(
 def _side_by_side(cells: Points, at: int) -> bool:
     """Return whether the points before and at ``at`` have one commit or common sessions."""
     old, new = (cells.sessions[cells.origins == cells.origins[place]] for place in (at - 1, at))
-    return len(np.intersect1d(old, new)) > 0
+    return bool(set(old.tolist()) & set(new.tolist()))
 
 
 def find_steps(
