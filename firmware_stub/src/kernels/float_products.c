@@ -312,7 +312,8 @@ static void multiply_group(const etd_float_products *products, const etd_group *
 
 /* Multiplies the next `count` vectors of `b` with the single one of `a`, in several batches at once: for
  * areas of few positions in depthwise convolutions. */
-static void compute_pairs(const etd_float_products *products, etd_cursor *cursor, int32_t count) {
+static ETD_NOINLINE void compute_pairs(const etd_float_products *products, etd_cursor *cursor,
+                                       int32_t count) {
     const etd_float_batch *batch = &products->batch;
     etd_group group; /* the same vector in adjacent batches */
     for (int32_t i = 0; i < FEW; i++) {
@@ -339,9 +340,22 @@ static void compute_pairs(const etd_float_products *products, etd_cursor *cursor
     }
 }
 
-/* Returns the products with a single vector of `b`, as those of a single vector of `a`. */
-static etd_float_products exchange(const etd_float_products *products, const etd_cursor *cursor) {
+/* Multiplies all vectors of `a` with the next `count` ones of `b`. */
+static ETD_NOINLINE void compute_vectors(const etd_float_products *products, etd_cursor *cursor,
+                                         int32_t count) {
+    etd_group group;
+    while (count > 0) {
+        fill_group(products, cursor, count < MANY ? count : MANY, &group);
+        multiply_group(products, &group);
+        count -= group.count;
+    }
+}
+
+/* Multiplies the next vector of `b` with all vectors of `a`: their roles are exchanged, so that those of `a`
+ * form groups. */
+static ETD_NOINLINE void compute_single(const etd_float_products *products, const etd_cursor *cursor) {
     etd_float_products exchanged = *products;
+    etd_cursor start = {0};
     exchanged.a = products->b + cursor->place;
     exchanged.b = products->a;
     exchanged.out += cursor->out;
@@ -355,18 +369,7 @@ static etd_float_products exchange(const etd_float_products *products, const etd
         exchanged.loops[i].a_step = products->loops[i].b_step;
         exchanged.loops[i].b_step = products->loops[i].a_step;
     }
-    return exchanged;
-}
-
-/* Multiplies all vectors of `a` with the next `count` ones of `b`. */
-static ETD_NOINLINE void compute_vectors(const etd_float_products *products, etd_cursor *cursor,
-                                         int32_t count) {
-    etd_group group;
-    while (count > 0) {
-        fill_group(products, cursor, count < MANY ? count : MANY, &group);
-        multiply_group(products, &group);
-        count -= group.count;
-    }
+    compute_vectors(&exchanged, &start, exchanged.b_columns.count);
 }
 
 void etd_compute_products(const etd_float_products *products) {
@@ -379,8 +382,6 @@ void etd_compute_products(const etd_float_products *products) {
     }
     compute_vectors(products, &cursor, count - single);
     if (single != 0) {
-        const etd_float_products exchanged = exchange(products, &cursor);
-        cursor = (etd_cursor){0};
-        compute_vectors(&exchanged, &cursor, exchanged.b_columns.count);
+        compute_single(products, &cursor);
     }
 }
