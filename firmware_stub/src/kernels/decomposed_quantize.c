@@ -13,6 +13,7 @@ typedef struct {
     const etd_tensor *scales;      /* per channel; NULL: one for the tensor */
     const etd_tensor *zero_points; /* per channel; NULL: zero, or one for the tensor */
     double scale;
+    float inverse; /* of the scale */
     int32_t zero_point;
     int32_t min;
     int32_t max;
@@ -121,39 +122,53 @@ static const char *read_per_channel(const etd_call *call, bool to_float, etd_aff
 }
 
 static void use_channel(etd_affine *affine, uint32_t channel) {
+    bool is_single = false; /* the scale is a float32 tensor */
     if (affine->scales != NULL) {
         affine->scale = etd_load_number(affine->scales, channel).real;
+        is_single = affine->scales->dtype == ETD_FLOAT;
     }
     if (affine->zero_points != NULL) {
         affine->zero_point = (int32_t)etd_load_number(affine->zero_points, channel).integer;
     }
+    affine->inverse = is_single ? 1.0f / (float)affine->scale : (float)(1.0 / affine->scale);
 }
 
-static etd_number quantize(const etd_affine *affine, etd_number x) {
-    const float inverse = affine->scales != NULL && affine->scales->dtype == ETD_FLOAT
-                              ? 1.0f / (float)affine->scale
-                              : (float)(1.0 / affine->scale);
-    const double rounded = (double)rintf((float)x.real * inverse) + affine->zero_point;
-    const double low = rounded < affine->min || isnan(rounded) ? affine->min : rounded;
-    return (etd_number){.is_real = true, .real = low > affine->max ? affine->max : low};
+/* Converts adjacent elements. */
+typedef void (*etd_affine_fn)(const etd_affine *affine, uint32_t first, uint32_t end);
+
+static void quantize(const etd_affine *affine, uint32_t first, uint32_t end) {
+    const float *x = etd_floats(affine->input);
+    for (uint32_t i = first; i < end; i++) {
+        const double rounded = (double)rintf(x[i] * affine->inverse) + affine->zero_point;
+        const double low = rounded < affine->min || isnan(rounded) ? affine->min : rounded;
+        const etd_number number = {.is_real = true, .real = low > affine->max ? affine->max : low};
+        etd_store_number(affine->out, i, number);
+    }
 }
 
-static etd_number dequantize(const etd_affine *affine, etd_number x) {
-    const float offset = (float)(x.integer - affine->zero_point);
-    return (etd_number){.is_real = true, .real = (double)(offset * (float)affine->scale)};
+static void dequantize(const etd_affine *affine, uint32_t first, uint32_t end) {
+    const float scale = (float)affine->scale;
+    float *y = etd_out_floats(affine->out);
+    if (affine->input->dtype == ETD_CHAR && affine->zero_point >= INT8_MIN &&
+        affine->zero_point <= INT8_MAX) {
+        const int8_t *x = etd_int8s(affine->input);
+        for (uint32_t i = first; i < end; i++) {
+            y[i] = (float)(x[i] - affine->zero_point) * scale;
+        }
+        return;
+    }
+    for (uint32_t i = first; i < end; i++) {
+        y[i] = (float)(etd_load_number(affine->input, i).integer - affine->zero_point) * scale;
+    }
 }
 
-typedef etd_number (*etd_affine_fn)(const etd_affine *affine, etd_number x);
-
-static const char *run(etd_affine *affine, const char *refusal, etd_affine_fn compute) {
+static const char *run(etd_affine *affine, const char *refusal, etd_affine_fn convert) {
     const etd_blocks *channels = &affine->channels;
     for (uint32_t channel = 0; refusal == NULL && channel < channels->length; channel++) {
         use_channel(affine, channel);
         for (uint32_t block = 0; block < channels->outer; block++) {
             const uint32_t start = (block * channels->length + channel) * channels->stride;
-            for (uint32_t i = start; i < start + channels->stride; i++) {
-                etd_store_number(affine->out, i, compute(affine, etd_load_number(affine->input, i)));
-            }
+            convert(affine, start, start + channels->stride);
         }
     }
     return refusal;

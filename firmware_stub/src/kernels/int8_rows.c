@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "int8_rows.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "cpu.h"
@@ -78,19 +79,29 @@ void etd_finish_many(const etd_output_stage *stage, int32_t first, const int32_t
 }
 
 #if ETD_MVE
-/* Adds to each sum the products of one row of weights with x. Inlined, so that sums stay in registers. */
-static inline void add_four_products(const int8_t *w0, const int8_t *w1, const int8_t *w2, const int8_t *w3,
-                                     const int8_t *x, int32_t length, int32_t sums[4]) {
+/* Adds the products of 16 weights with as many numbers, and with the addend if there is one. */
+static ETD_INLINE int32_t add_sixteen(int32_t sum, int8x16_t weights, int8x16_t numbers, bool has_addend,
+                                      int8x16_t addend) {
+    sum = vmladavaq_s8(sum, numbers, weights);
+    return has_addend ? vmladavaq_s8(sum, addend, weights) : sum;
+}
+
+/* Adds to each sum the products of one row of weights with x. With an addend, x is first combined with `flip`
+ * by an exclusive or. Inlined, so that sums stay in registers. */
+static ETD_INLINE void add_four_products(const int8_t *w0, const int8_t *w1, const int8_t *w2,
+                                         const int8_t *w3, const int8_t *x, int32_t length, bool has_addend,
+                                         int8x16_t flip, int8x16_t addend, int32_t sums[4]) {
     int32_t s0 = sums[0];
     int32_t s1 = sums[1];
     int32_t s2 = sums[2];
     int32_t s3 = sums[3];
     for (uint32_t blocks = (uint32_t)length / 16u; blocks > 0; blocks--) {
-        const int8x16_t numbers = vldrbq_s8(x);
-        s0 = vmladavaq_s8(s0, numbers, vldrbq_s8(w0));
-        s1 = vmladavaq_s8(s1, numbers, vldrbq_s8(w1));
-        s2 = vmladavaq_s8(s2, numbers, vldrbq_s8(w2));
-        s3 = vmladavaq_s8(s3, numbers, vldrbq_s8(w3));
+        int8x16_t numbers = vldrbq_s8(x);
+        numbers = has_addend ? veorq_s8(numbers, flip) : numbers;
+        s0 = add_sixteen(s0, vldrbq_s8(w0), numbers, has_addend, addend);
+        s1 = add_sixteen(s1, vldrbq_s8(w1), numbers, has_addend, addend);
+        s2 = add_sixteen(s2, vldrbq_s8(w2), numbers, has_addend, addend);
+        s3 = add_sixteen(s3, vldrbq_s8(w3), numbers, has_addend, addend);
         x += 16;
         w0 += 16;
         w1 += 16;
@@ -99,13 +110,14 @@ static inline void add_four_products(const int8_t *w0, const int8_t *w1, const i
         ETD_KEEP_POINTERS(w0, w1, w2, w3);
     }
     const uint32_t rest = (uint32_t)length % 16u;
-    if (rest != 0) { /* what is beyond the end is not loaded, and counts as zero */
+    if (rest != 0) { /* weights beyond the end are not loaded, and count as zero */
         const mve_pred16_t inside = vctp8q(rest);
-        const int8x16_t numbers = vldrbq_z_s8(x, inside);
-        s0 = vmladavaq_s8(s0, numbers, vldrbq_z_s8(w0, inside));
-        s1 = vmladavaq_s8(s1, numbers, vldrbq_z_s8(w1, inside));
-        s2 = vmladavaq_s8(s2, numbers, vldrbq_z_s8(w2, inside));
-        s3 = vmladavaq_s8(s3, numbers, vldrbq_z_s8(w3, inside));
+        int8x16_t numbers = vldrbq_z_s8(x, inside);
+        numbers = has_addend ? veorq_s8(numbers, flip) : numbers;
+        s0 = add_sixteen(s0, vldrbq_z_s8(w0, inside), numbers, has_addend, addend);
+        s1 = add_sixteen(s1, vldrbq_z_s8(w1, inside), numbers, has_addend, addend);
+        s2 = add_sixteen(s2, vldrbq_z_s8(w2, inside), numbers, has_addend, addend);
+        s3 = add_sixteen(s3, vldrbq_z_s8(w3, inside), numbers, has_addend, addend);
     }
     sums[0] = s0;
     sums[1] = s1;
@@ -113,12 +125,30 @@ static inline void add_four_products(const int8_t *w0, const int8_t *w1, const i
     sums[3] = s3;
 }
 
+/* Not inlined, so that the loop has all registers for itself. */
+static ETD_NOINLINE void add_plain_products(const int8_t *w0, const int8_t *w1, const int8_t *w2,
+                                            const int8_t *w3, const int8_t *x, int32_t length,
+                                            int32_t sums[4]) {
+    const int8x16_t zero = vdupq_n_s8(0);
+    add_four_products(w0, w1, w2, w3, x, length, false, zero, zero, sums);
+}
+
 void etd_add_four_rows(const int8_t *const w[4], const int8_t *x, int32_t length, int32_t offset,
                        int32_t sums[4]) {
-    for (int32_t i = 0; i < 4 && offset != 0; i++) {
-        sums[i] += offset * add_weights(w[i], length); /* x + offset needs more than 8 bits */
+    if (offset == 0) {
+        add_plain_products(w[0], w[1], w[2], w[3], x, length, sums);
+        return;
     }
-    add_four_products(w[0], w[1], w[2], w[3], x, length, sums);
+    /* x + offset needs more than 8 bits, so weights are multiplied with both. Of 128, which is no int8, the
+     * opposite is: -(x + offset) = ~x + (1 - offset). */
+    const bool is_opposite = offset > INT8_MAX;
+    const int8x16_t flip = vdupq_n_s8(is_opposite ? -1 : 0);
+    const int8x16_t addend = vdupq_n_s8((int8_t)(is_opposite ? 1 - offset : offset));
+    int32_t totals[4] = {0};
+    add_four_products(w[0], w[1], w[2], w[3], x, length, true, flip, addend, totals);
+    for (int32_t i = 0; i < 4; i++) {
+        sums[i] += is_opposite ? -totals[i] : totals[i];
+    }
 }
 
 /* Multiplies the rows with one column; sums[i] is that of row i. */
@@ -129,13 +159,13 @@ static void multiply_column(const etd_row_block *rows, const int8_t *x, int32_t 
     const int32_t padded = (rows->count + 3) / 4 * 4;
     memcpy(sums, rows->sums, (size_t)padded * sizeof sums[0]);
     for (; row + 4 <= rows->count; row += 4) {
-        add_four_products(w, w + length, w + 2 * length, w + 3 * length, x, length, sums + row);
+        add_plain_products(w, w + length, w + 2 * length, w + 3 * length, x, length, sums + row);
         w += 4 * length;
     }
     if (row < rows->count) { /* missing rows repeat the first one of the last four */
         const int32_t left = rows->count - row;
-        add_four_products(w, left > 1 ? w + length : w, left > 2 ? w + 2 * length : w, w, x, length,
-                          sums + row);
+        add_plain_products(w, left > 1 ? w + length : w, left > 2 ? w + 2 * length : w, w, x, length,
+                           sums + row);
     }
 }
 

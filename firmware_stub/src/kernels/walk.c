@@ -26,7 +26,7 @@ void etd_walk_add_dims(etd_walk *walk, const etd_tensor *tensor, uint32_t ndim) 
     }
 }
 
-void etd_walk_next(etd_walk *walk) {
+void etd_walk_carry(etd_walk *walk) {
     for (uint32_t d = walk->ndim; d-- > 0;) {
         walk->offset += (uint32_t)walk->strides[d];
         if (++walk->index[d] < walk->sizes[d]) {

@@ -16,7 +16,19 @@ typedef struct {
 } etd_walk;
 
 void etd_walk_add(etd_walk *walk, int32_t size, int32_t stride);
-void etd_walk_next(etd_walk *walk);
+
+/* As etd_walk_next, at the end of the innermost dimension. */
+void etd_walk_carry(etd_walk *walk);
+
+static inline void etd_walk_next(etd_walk *walk) {
+    const uint32_t last = walk->ndim - 1u;
+    if (walk->ndim > 0 && walk->index[last] + 1 < walk->sizes[last]) {
+        walk->index[last]++;
+        walk->offset += (uint32_t)walk->strides[last];
+        return;
+    }
+    etd_walk_carry(walk);
+}
 
 /* Adds the first `ndim` dimensions of the tensor. */
 void etd_walk_add_dims(etd_walk *walk, const etd_tensor *tensor, uint32_t ndim);
