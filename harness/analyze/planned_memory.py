@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.memory import Gaps, gaps
 from harness.analyze.operands import lifetimes
+from harness.analyze.workload import tensor_bytes
 from harness.decode.program import Method, Tensor
 from harness.errors import FormatError
-from harness.records.scalar_types import STORED_AS
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +72,10 @@ def planned_pools(method: Method) -> list[PlannedPool]:
     for number, life in lifetimes(method).items():
         value = method.values[number]
         if isinstance(value, Tensor) and value.pool in by_pool and value.offset >= 0:
-            if value.scalar_type not in STORED_AS:
-                text = f"value {number}: unknown scalar type {value.scalar_type}"
-                raise FormatError(text, field="values")
-            size = prod(value.sizes) * np.dtype(STORED_AS[value.scalar_type]).itemsize
+            try:
+                size = tensor_bytes(value)
+            except FormatError as error:
+                raise FormatError(f"value {number}: {error.message}", field="values") from error
             tensor = PlannedTensor(number, value.offset, size, life.first, life.last)
             by_pool[value.pool].append(tensor)
     return [

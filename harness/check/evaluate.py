@@ -2,22 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from itertools import chain
+from typing import Final
 
 import msgspec
 
 from harness.check.budget import Budget
 from harness.check.history.checks import history_checks
 from harness.check.history.comparison import HistoryComparison
-from harness.check.invariants import invariant_checks
-from harness.check.invariants.completion import nothing_checked
+from harness.check.invariants.arenas import memory_checks, stack_checks
+from harness.check.invariants.clocks import (
+    clock_checks,
+    order_checks,
+    precision_checks,
+    untimed_check,
+)
+from harness.check.invariants.executions import (
+    completion_checks,
+    logged_checks,
+    measured_checks,
+    nothing_checked,
+    sameness_checks,
+)
+from harness.check.invariants.nesting import nesting_checks
+from harness.check.invariants.outputs import output_checks
+from harness.check.invariants.program import program_checks
 from harness.check.limits import limit_checks
 from harness.check.rules import Waiver
 from harness.check.subject import Subject
+from harness.errors import FormatError
 from harness.records.check_codes import CODES
 from harness.records.verdict import Check, Verdict
+
+_Invariant = Callable[[Subject], Iterator[Check]]
+"""Yields no check when it does not apply to the subject."""
+
+_TREE_INVARIANTS: Final[tuple[_Invariant, ...]] = (nesting_checks, order_checks, memory_checks)
+"""Invariants that need the call tree."""
+
+_OTHER_INVARIANTS: Final[tuple[_Invariant, ...]] = (
+    clock_checks,
+    precision_checks,
+    sameness_checks,
+    output_checks,
+    completion_checks,
+    measured_checks,
+    program_checks,
+    logged_checks,
+    stack_checks,
+)
 
 DEFAULT_BUDGET = Budget()
 """The budget of a subject without one: no losses are allowed."""
@@ -58,6 +93,20 @@ def _own_severity(check: Check, budget: Budget) -> Waiver:
     lowered = check.severity == "note" != CODES[check.code].severity
     kept = lowered and budget.waiver(check.code).severity != "off"
     return Waiver(severity="note") if kept else Waiver()
+
+
+def invariant_checks(subject: Subject) -> list[Check]:
+    """Apply every invariant to ``subject`` and return the checks, sorted by code."""
+    invariants = _OTHER_INVARIANTS
+    checks = []
+    try:
+        _ = subject.tree
+        invariants += _TREE_INVARIANTS
+    except FormatError as error:
+        checks.append(untimed_check(error.message))
+    for invariant in invariants:
+        checks += invariant(subject)
+    return sorted(checks, key=lambda item: item.code)
 
 
 def apply_waivers(check: Check, waivers: Sequence[Waiver], day: date) -> Check | None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from harness.decode import device_log_format as fmt
 from harness.decode.device_log_format import Record, Value
 from harness.errors import FormatError
-from harness.records.scalar_types import NUMPY_TYPES
+from harness.records.scalar_types import STORED_AS
 from harness.records.trace import DebugValue, TensorValue
 
 Bools = npt.NDArray[np.bool_]
@@ -372,9 +372,9 @@ class _Content:
             )
             defect = tensor.defect
             self.refuse(bool(defect), dims + fmt.RECORD_SIZE, "sizes", defect)
-            element = NUMPY_TYPES.get(dtype)
-            stated = nbytes // np.dtype(element).itemsize if element else nbytes
-            wrong = (nbytes == 0) != (0 in sizes) or (bool(element) and stated != prod(sizes))
+            element = STORED_AS.get(dtype)
+            exact = prod(sizes) * np.dtype(element).itemsize if element else None
+            wrong = (nbytes == 0) != (0 in sizes) if exact is None else nbytes != exact
             self.refuse(wrong, within + 8, "bytes", "does not match the sizes")
             inside = lost or offset + nbytes <= self.debug_size
             self.refuse(not inside, within + 4, "offset", "outside the debug buffer")

@@ -9,12 +9,12 @@ from harness.decode.device_log_format import ALLOCATION_FAILED, NO_OFFSET
 from tests.support.mirrors import mirrors
 from tests.support.runtime import Tracer
 from tests.support.tracer_model import (
-    NO_BYTES,
     TICK,
     UNSET_CHAIN,
     Model,
     Started,
     made_up_strides,
+    tensor_bytes,
     value_type,
 )
 
@@ -64,9 +64,8 @@ class LoggedTensor(ct.Structure):
     def of(cls, dtype: int, sizes: list[int], data: bytes | None) -> LoggedTensor:
         """A tensor whose strides are made up, to be seen again."""
         dims = ct.c_int32 * len(sizes)
-        nbytes = NO_BYTES if data is None else len(data)
         strides = dims(*made_up_strides(sizes))
-        return cls(data, nbytes, dims(*sizes), strides, len(sizes), dtype)
+        return cls(data, tensor_bytes(dtype, sizes), dims(*sizes), strides, len(sizes), dtype)
 
 
 TENSOR_AT = ct.CFUNCTYPE(None, ct.c_void_p, ct.c_uint32, ct.POINTER(LoggedTensor))

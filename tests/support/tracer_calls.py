@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from tests.support.tracer_model import tensor_bytes
+
 I32 = st.integers(-(2**31), 2**31 - 1)
 U32 = st.integers(0, 2**32 - 1)
 CHAIN = st.one_of(st.sampled_from([-1, 0, 1, -(2**15), 2**15 - 1, 2**15]), I32)
@@ -20,11 +22,18 @@ PATTERN = st.sampled_from(
 FILTER = st.tuples(
     st.lists(PATTERN, max_size=3), st.one_of(st.none(), st.tuples(I32, I32).map(sorted))
 )
-SIZES = st.lists(st.integers(0, 4), max_size=5)
-BYTES = st.one_of(st.none(), st.binary(min_size=1, max_size=40))
-TENSOR = st.tuples(st.integers(0, 44), SIZES, BYTES).map(
-    lambda tensor: tensor if 0 not in tensor[1] else (*tensor[:2], b"")
-)
+SIZES = st.lists(st.integers(0, 2), max_size=5)
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> tuple[int, list[int], bytes | None]:
+    """Scalar type, sizes, and as many bytes as these take, or None for a tensor without data."""
+    scalar_type, sizes = draw(st.integers(0, 44)), draw(SIZES)
+    nbytes = tensor_bytes(scalar_type, sizes)
+    return scalar_type, sizes, draw(st.none() | st.binary(min_size=nbytes, max_size=nbytes))
+
+
+TENSOR = tensors()
 VALUE = st.one_of(
     st.none(),
     st.booleans(),

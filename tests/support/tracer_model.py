@@ -7,7 +7,10 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import prod
 from typing import NamedTuple
+
+import numpy as np
 
 from harness.decode.device_log_format import (
     DELEGATE_METADATA,
@@ -24,12 +27,16 @@ from harness.decode.device_log_format import (
     Record,
     Value,
 )
+from harness.records.scalar_types import STORED_AS
 
 TICK = 7
 UNSET_CHAIN = -1
 
-NO_BYTES = 7
-"""Bytes that a tensor without memory would have."""
+
+def tensor_bytes(scalar_type: int, sizes: list[int]) -> int:
+    """The bytes of a tensor; an element of a type that NumPy does not have counts as one."""
+    element = STORED_AS.get(scalar_type)
+    return prod(sizes) * (np.dtype(element).itemsize if element else 1)
 
 
 def value_type(value: object) -> Value:
@@ -285,7 +292,7 @@ class Model:
                 return [struct.pack("<d8x", value)], False
         records, lost = [], False
         for dtype, sizes, data in [value] if isinstance(value, tuple) else value:  # type: ignore[attr-defined]
-            offset, nbytes = NO_OFFSET, NO_BYTES if data is None else len(data)
+            offset, nbytes = NO_OFFSET, tensor_bytes(dtype, sizes)
             padded = self.debug + bytes(-len(self.debug) % PAYLOAD_ALIGNMENT)
             if data and len(padded) + nbytes <= self.debug_size:
                 offset, self.debug = len(padded), padded + data

@@ -1,4 +1,6 @@
-"""Checks that clocks advance (I03), and that events end in log order (I04)."""
+"""Checks that clocks advance (I03), events end in log order (I04), and operators are long enough
+to measure (I05).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from harness.analyze.call_tree import WRAPPERS
 from harness.analyze.ticks import SuspectedWidth, durations, suspected_widths
 from harness.check.invariants.scopes import describe, own_scopes
 from harness.check.subject import Subject
@@ -26,6 +29,12 @@ STILL_FACTOR: Final = 4
 """How many times longer this stretch must be than the next longest: a coarse clock has many
 stretches of equal readings."""
 
+MIN_EVENT_COSTS: Final = 1
+"""Shortest trusted duration, in durations of an empty event. Below this, the tracer's own cost is
+the larger part of the measurement."""
+
+_NAMED: Final = 5
+"""Number of operators to name."""
 
 _ORDER_RULE: Final = "events end after they start, in log order"
 
@@ -132,4 +141,46 @@ def untimed_check(why: str) -> Check:
         subject="log",
         passed=False,
         reason=f"{why}; the declared width or direction of a counter may be wrong",
+    )
+
+
+def precision_checks(subject: Subject) -> Iterator[Check]:
+    """Compare the median of each operator with the duration of an empty event on the device."""
+    if not subject.probe or not subject.trace.clocks:
+        return
+    clock = subject.trace.clocks[0]
+    least = float(subject.probe) * MIN_EVENT_COSTS
+    operators = [
+        item
+        for item in subject.operators
+        if item.clock == clock
+        and item.chain != -1
+        and item.delegate_int == -1
+        and item.delegate_str is None
+        and item.name not in WRAPPERS
+    ]
+    if not operators:
+        return
+    medians = [(item.ticks.p50, item) for item in operators if item.ticks is not None]
+    short = sorted((found for found in medians if found[0] < least), key=lambda found: found[0])
+    reason = f"all {len(operators):,} operators take at least {least:,.1f} ticks"
+    if short:
+        names = [
+            f"{item.name} (instruction {item.instruction}): {median:,.1f}"
+            for median, item in short[:_NAMED]
+        ]
+        more = f" and {len(short) - _NAMED:,} more" if len(short) > _NAMED else ""
+        reason = (
+            f"{len(short):,} of {len(operators):,} operators take less than {least:,.1f} ticks, "
+            f"the duration of an empty event: {'; '.join(names)}{more}"
+        )
+    yield check(
+        "I05",
+        rule="operators are long enough to measure",
+        subject="operators",
+        measured=float(len(short)),
+        limit=0.0,
+        unit="operators",
+        passed=not short,
+        reason=reason,
     )

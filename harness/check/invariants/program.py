@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.analyze.blocks import runs
 from harness.analyze.operands import KERNEL_EVENT
-from harness.check.invariants.sameness import STREAMING
+from harness.check.invariants.executions import STREAMING
 from harness.check.invariants.scopes import order_known
 from harness.check.subject import Subject
 from harness.records.result import InstructionRecord
