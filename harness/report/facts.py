@@ -450,10 +450,14 @@ def output_facts(subject: Subject | None, result: Result | None) -> list[OutputF
     for output in () if subject is None else subject.outputs:
         if output.value.shape != output.reference.shape:
             off[output.name] = f"the reference has shape {_shape(output.reference.shape)}"
+        elif output.value.dtype != output.reference.dtype:
+            types = f"it is {output.value.dtype}, the reference is {output.reference.dtype}"
+            off[output.name] = printable(types)
         elif not output.value.size:
             off[output.name] = "both are empty"
         else:
-            difference = np.abs(output.value.astype(float) - output.reference.astype(float))
+            with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity
+                difference = np.abs(output.value.astype(float) - output.reference.astype(float))
             off[output.name] = f"{number(float(difference.max()))} at most"
     if result is None or result.model is None:
         return [OutputFacts(printable(name), "", "", 0, text) for name, text in off.items()]

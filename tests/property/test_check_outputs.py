@@ -14,12 +14,15 @@ from hypothesis.extra import numpy as arrays
 from harness.check.evaluate import evaluate
 from harness.check.subject import ModelOutput, Subject
 from harness.records.verdict import Check
+from harness.report.facts import output_facts
 from tests.support.reported import SMALL
 
 FLOATS = st.sampled_from([np.float16, np.float32, np.float64])
 INTEGERS = st.sampled_from(
     [np.uint8, np.int8, np.int16, np.int32, np.int64, np.uint16, np.uint32, np.uint64, np.bool_]
 )
+SIGNALING = np.array([0x7F800001], np.uint32).view(np.float32)
+"""A signaling NaN, which raises a warning when it is converted."""
 TOLERANCE = st.sampled_from([0.0, 1e-6, 1e-3, 0.5])
 
 
@@ -91,3 +94,19 @@ def test_other_shapes_and_types_are_failures_with_a_reason() -> None:
     assert not compared(np.zeros(2, np.int8), np.zeros(2, np.uint8)).passed
     assert compared(np.zeros((0, 2), np.int8), np.zeros((0, 2), np.int8)).passed
     assert compared(np.float32(1), np.float32(1)).passed
+
+
+@pytest.mark.parametrize(
+    ("value", "reference", "text"),
+    [
+        (np.array([b"x"]), np.array([1], np.int8), "it is |S1, the reference is int8"),
+        (np.array([1], "M8[s]"), np.array([1], np.int64), "it is datetime64[s], the reference is "),
+        (SIGNALING, np.array([np.inf], np.float32), "at most"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_outputs_of_other_types_are_reported_without_a_difference(
+    value: np.ndarray, reference: np.ndarray, text: str
+) -> None:
+    subject = Subject(SMALL, outputs=(ModelOutput("outputs/0.npy", value, reference),))
+    assert text in output_facts(subject, None)[0].off

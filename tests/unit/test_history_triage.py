@@ -248,6 +248,17 @@ def test_the_history_has_the_verdict_that_was_given(nights: Nights) -> None:
     assert series.baseline == tuple(range(6))
 
 
+def test_firmware_built_elsewhere_is_not_compared_with_firmware_built_here(nights: Nights) -> None:
+    nights.run(GOOD, settings=MeasurementSettings(runtime="etharness", build="native"))
+    flashed = nights.run(SLOW, settings=MeasurementSettings())
+    named = nights.check(flashed, baseline="commit:c0100")
+    assert named.code == 3
+    assert (
+        "measured with runtime etharness, build preset native, this run with runtime unknown "
+        "(firmware built elsewhere), build preset unknown (firmware built elsewhere)"
+    ) in named.err
+
+
 def test_other_measurement_settings_are_another_series(nights: Nights) -> None:
     plain = MeasurementSettings(runtime="etharness", build="native")
     logged = replace(plain, values="intermediate", stream=True)
