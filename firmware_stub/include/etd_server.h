@@ -31,9 +31,6 @@
 /* Size in bytes of the receive buffer for an MTU: one encoded frame, decoded in place. */
 #define ETD_SERVER_RECEIVE_SIZE(mtu) ((mtu) + (mtu) / 254u + 1u)
 
-/* Longest name of a placed model that HELLO reports; the rest is cut off. */
-#define ETD_SERVER_PLACED_NAME_SIZE 32u
-
 /* A model in the firmware image. It is used where it lies: COMMIT with its digest loads it without an upload. */
 typedef struct {
     const uint8_t *bytes; /* aligned to 16 bytes */
