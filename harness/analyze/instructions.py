@@ -83,7 +83,7 @@ class InstructionModel(msgspec.Struct, frozen=True):
     def median_error(self) -> float | None:
         """Median relative error of the networks that were not fitted."""
         errors = [abs(error) for error in self.held_out.values()]
-        return float(np.median(errors)) if errors else None
+        return round(float(np.median(errors)), 4) if errors else None
 
     @property
     def worst_error(self) -> float | None:
