@@ -26,7 +26,7 @@ help:
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
-	@echo "make measure    regenerate what is measured in docs: networks, measurements, operators, decoding, history, reports, verdicts, remote ports, nights, scaling"
+	@echo "make measure    regenerate what is measured in docs: networks, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, nights, scaling"
 
 setup: setup-test setup-oracle setup-tools setup-labgrid
 setup-%:
@@ -84,6 +84,9 @@ measure: setup-test setup-oracle
 	.venv-oracle/bin/python -m benchmarks.measure
 	.venv-oracle/bin/python -m benchmarks.operators
 	.venv-oracle/bin/python -m benchmarks.decoding
+	mkdir -p out/zoo
+	.venv-oracle/bin/python firmware_stub/models/export_zoo.py --models out/zoo
+	$(PYTHON) -m benchmarks.instructions --models out/zoo
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 $(PYTHON) -m pytest tests/sim/test_default_budgets.py
 	ETHARNESS_EVERY_SEED=1 $(PYTHON) -m pytest tests/sim/test_mutated_runs.py
 	ETHARNESS_FUZZ_CASES=100000 $(PYTHON) -m pytest -s tests/sim/test_fuzzed_runs.py

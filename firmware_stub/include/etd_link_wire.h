@@ -122,7 +122,7 @@ enum {
     ETD_LINK_INFO_RUNTIME = 0xE,
     /* text: kernel library linked with the runtime */
     ETD_LINK_INFO_KERNELS = 0xF,
-    /* u32 size in bytes, SHA-256 (32 bytes), text: name of a model in the firmware image, which COMMIT with that digest loads without an upload */
+    /* 8 bytes: start of the SHA-256 of a model in the firmware image, which COMMIT with that digest loads without an upload; text: its name, cut to what the answer has room for */
     ETD_LINK_INFO_PLACED_MODEL = 0x10,
 };
 

@@ -194,8 +194,8 @@ etd_status etd_method_execute(etd_method *method, etd_error *error);
  * makes such traces. The bytes stay valid until the next load. */
 const void *etd_method_trace(const etd_method *method, uint32_t index, uint32_t *size);
 
-/* Names of the runtime and of its kernel library for HELLO, such as "ExecuTorch 1.5.1" and "CMSIS-NN". Numbers
- * of different kernel libraries are not compared. */
+/* Names of the runtime and of its kernel library for HELLO, such as "ExecuTorch 1.5.1" and "CMSIS-NN".
+ * Numbers of different kernel libraries are not compared. */
 extern const char etd_runtime_name[];
 extern const char etd_kernel_library[];
 

@@ -31,10 +31,8 @@
 /* Size in bytes of the receive buffer for an MTU: one encoded frame, decoded in place. */
 #define ETD_SERVER_RECEIVE_SIZE(mtu) ((mtu) + (mtu) / 254u + 1u)
 
-/* Longest name of a placed model that HELLO reports; the rest is cut off. */
-#define ETD_SERVER_PLACED_NAME_SIZE 32u
-
-/* A model in the firmware image. It is used where it lies: COMMIT with its digest loads it without an upload. */
+/* A model in the firmware image. It is used where it lies: COMMIT with its digest loads it without an upload.
+ */
 typedef struct {
     const uint8_t *bytes; /* aligned to 16 bytes */
     uint32_t size;
@@ -57,11 +55,11 @@ typedef struct {
     uint32_t trace_capacity;
     uint8_t *debug; /* values of logged tensors */
     uint32_t debug_capacity;
-    etd_postmortem *kept; /* postmortem record and tracer; survives a reset if `trace` does */
-    uint8_t *receive;     /* ETD_SERVER_RECEIVE_SIZE(mtu) bytes */
-    uint8_t *send;        /* mtu bytes */
-    uint8_t *encoded;     /* ETD_FRAME_ENCODED_SIZE(mtu) bytes */
-    uint32_t mtu;         /* ETD_LINK_MIN_MTU to 65535 */
+    etd_postmortem *kept;           /* postmortem record and tracer; survives a reset if `trace` does */
+    uint8_t *receive;               /* ETD_SERVER_RECEIVE_SIZE(mtu) bytes */
+    uint8_t *send;                  /* mtu bytes */
+    uint8_t *encoded;               /* ETD_FRAME_ENCODED_SIZE(mtu) bytes */
+    uint32_t mtu;                   /* ETD_LINK_MIN_MTU to 65535 */
     const etd_placed_model *placed; /* NULL if there is none */
 } etd_server_config;
 

@@ -28,6 +28,9 @@ class Step:
         elements: Elements of its outputs.
         bytes_read: Bytes of its input tensors.
         bytes_written: Bytes of its output tensors.
+        constant_bytes: The part of ``bytes_read`` that is constant, such as weights.
+        variant: Kind of a convolution that takes another loop: ``depthwise``, ``pointwise`` or
+            ``transposed``; empty for others.
     """
 
     chain: int
@@ -38,6 +41,13 @@ class Step:
     elements: int
     bytes_read: int
     bytes_written: int
+    constant_bytes: int = 0
+    variant: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The operator with its variant."""
+        return f"{self.operator} {self.variant}".rstrip()
 
 
 def tensor_bytes(tensor: Tensor) -> int:
@@ -69,6 +79,8 @@ def method_steps(method: Method) -> list[Step]:
                 elements=sum(prod(tensor.sizes) for tensor in outputs),
                 bytes_read=sum(map(tensor_bytes, inputs)),
                 bytes_written=sum(map(tensor_bytes, outputs)),
+                constant_bytes=sum(tensor_bytes(tensor) for tensor in inputs if tensor.constant),
+                variant="" if call is Call.DELEGATE else _variant(found, inputs),
             )
         )
     return steps
@@ -113,6 +125,21 @@ def _macs(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> int:
     if name == "addmm":  # the bias comes first
         return elements * weight.sizes[-1]
     return 0
+
+
+def _variant(found: Arguments, inputs: list[Tensor]) -> str:
+    """Return the kind of a convolution; empty for other operators."""
+    name = found.instruction.name.partition("::")[2].partition(".")[0]
+    if name not in ("convolution", "quantized_conv2d") or len(inputs) < 2:
+        return ""
+    data, weight = inputs[:2]
+    if name == "convolution" and _is_true(found, 6):
+        return "transposed"
+    channels = data.sizes[1] if len(data.sizes) > 1 else 1
+    products = prod(weight.sizes[1:])
+    if name == "convolution" and weight.sizes[1] == 1 and channels > 1:
+        return "depthwise"
+    return "pointwise" if products == channels else ""
 
 
 def _is_true(found: Arguments, position: int) -> bool:

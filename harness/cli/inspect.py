@@ -35,7 +35,10 @@ def command(model: Path, boards: tuple[str, ...], output: OutputOptions) -> int:
     memory. Compares the model's needs with each board: kernels, model size, arena, inputs; and says
     whether it fits when it is placed in flash (`etharness build --model`). Exits with 1 if it fits
     a board that --board names in neither way. -v lists the tensors of the planned memory.
+
+    With --board, also estimates the instructions of every operator from measured coefficients.
     """
+    from harness.analyze.instructions import instruction_model
     from harness.check.fit import fit
     from harness.check.placement import fit_placed
     from harness.config.board import board_names, load_board
@@ -64,7 +67,8 @@ def command(model: Path, boards: tuple[str, ...], output: OutputOptions) -> int:
         ]
         for method in program.methods
     ]
-    found = describe_model(display_path(model), len(data), program, fits)
+    instructions = [instruction_model(board) for board in described]
+    found = describe_model(display_path(model), len(data), program, fits, instructions)
     if output.json:
         click.echo(model_document(found), nl=False)
     else:

@@ -162,7 +162,7 @@ _CLOCK_TAG = Struct(
 )
 _PROBE_TAG = Struct("ticks" / Int32ul, "pairs" / Int32ul, Terminated)
 _BAUDS_TAG = Struct("bauds" / GreedyRange(Int32ul), Terminated)
-_PLACED_TAG = Struct("size" / Int32ul, "digest" / Bytes(DIGEST_SIZE), "name" / GreedyBytes)
+_PLACED_TAG = Struct("digest" / Bytes(8), "name" / GreedyBytes)
 _NUMBER_TAG = Struct("value" / Int32ul, Terminated)
 _BYTE_TAG = Struct("value" / Int8ul, Terminated)
 
@@ -390,7 +390,7 @@ def _bauds(value: bytes) -> dict[str, Any]:
 
 def _placed(value: bytes) -> dict[str, Any]:
     parsed = _parse(_PLACED_TAG, value)
-    return {"placed": PlacedModelInfo(parsed.size, parsed.digest, _printable(parsed.name))}
+    return {"placed": PlacedModelInfo(parsed.digest, _printable(parsed.name))}
 
 
 def _probe(value: bytes) -> dict[str, Any]:

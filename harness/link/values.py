@@ -21,9 +21,8 @@ class DeviceOutcome:
 
 @dataclass(frozen=True, slots=True)
 class PlacedModelInfo:
-    """A model in the firmware image: its size in bytes, SHA-256 and name."""
+    """A model in the firmware image: the start of its SHA-256, and its name, which may be cut."""
 
-    size: int
     digest: bytes
     name: str
 
@@ -79,7 +78,7 @@ class TargetInfo:
     def holds(self, model: bytes) -> bool:
         """Return whether ``model`` is the one in the firmware image."""
         placed = self.placed
-        return placed is not None and placed.digest == hashlib.sha256(model).digest()
+        return placed is not None and hashlib.sha256(model).digest().startswith(placed.digest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ class Info(IntEnum):
     KERNELS = 0xF
     """Text: kernel library linked with the runtime."""
     PLACED_MODEL = 0x10
-    """U32 size in bytes, SHA-256 (32 bytes), text: name of a model in the firmware image, which COMMIT with that digest loads without an upload."""
+    """8 bytes: start of the SHA-256 of a model in the firmware image, which COMMIT with that digest loads without an upload; text: its name, cut to what the answer has room for."""
 
 
 class Reset(IntEnum):

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from harness.analyze.instructions import InstructionModel
 from harness.analyze.operands import Argument
 from harness.analyze.planned_memory import PlannedPool, planned_pools
 from harness.analyze.workload import Step, constant_bytes, method_steps
 from harness.check.fit import Fit
 from harness.decode.program import Method, Program
 from harness.records.result import encode
+from harness.report.instructions import EstimateDocument, describe_estimate, print_estimate
 from harness.report.terminal import print_header, show_line, show_table
 from harness.report.text import percent
 
@@ -90,7 +92,7 @@ class FitDocument(msgspec.Struct, frozen=True):
     """Whether a method fits a board; null if nothing is missing, but not everything is known.
 
     ``kernels`` names the kernel library of its firmware. ``placed`` is null if firmware with the
-    model in its image cannot be built.
+    model in its image cannot be built. ``estimate`` is null if the board's CPU was not measured.
     """
 
     board: str
@@ -101,6 +103,7 @@ class FitDocument(msgspec.Struct, frozen=True):
     missing_backends: list[str]
     needs: list[NeedDocument]
     placed: PlacedFitDocument | None
+    estimate: EstimateDocument | None
 
 
 class MethodDocument(msgspec.Struct, frozen=True):
@@ -140,7 +143,11 @@ class ModelDocument(msgspec.Struct, frozen=True):
 
 
 def describe_model(
-    name: str, size: int, program: Program, fits: Sequence[Sequence[Fit]]
+    name: str,
+    size: int,
+    program: Program,
+    fits: Sequence[Sequence[Fit]],
+    instructions: Sequence[InstructionModel | None],
 ) -> ModelDocument:
     """Return the description of a model.
 
@@ -149,14 +156,18 @@ def describe_model(
         size: Bytes of its file.
         program: Its methods.
         fits: For each method, whether it fits each of the boards.
+        instructions: The measured coefficients of each of the boards.
     """
     methods = [
-        _method(method, boards) for method, boards in zip(program.methods, fits, strict=True)
+        _method(method, boards, instructions)
+        for method, boards in zip(program.methods, fits, strict=True)
     ]
     return ModelDocument(name, size, methods)
 
 
-def _method(method: Method, boards: Sequence[Fit]) -> MethodDocument:
+def _method(
+    method: Method, boards: Sequence[Fit], instructions: Sequence[InstructionModel | None]
+) -> MethodDocument:
     steps = method_steps(method)
     return MethodDocument(
         name=method.name,
@@ -168,7 +179,10 @@ def _method(method: Method, boards: Sequence[Fit]) -> MethodDocument:
         backends=list(method.delegates),
         operators=_by_operator(steps),
         pools=list(map(_pool, planned_pools(method))),
-        boards=list(map(_fit, boards)),
+        boards=[
+            _fit(board, describe_estimate(steps, known))
+            for board, known in zip(boards, instructions, strict=True)
+        ],
     )
 
 
@@ -185,7 +199,7 @@ def print_model(
     Args:
         console: Where to.
         model: The description.
-        reasons: Say of each board why the model does not fit.
+        reasons: Say of each board why the model does not fit, and estimate its instructions.
         detailed: List the tensors of the planned memory.
     """
     show_line(console, f"{model.model}: {model.bytes:,} bytes", style="bold")
@@ -196,6 +210,8 @@ def print_model(
         shortfalls = _shortfalls(model.model, method.boards) if reasons else []
         for line in _missing(method.boards) + shortfalls:
             show_line(console, line)
+        for board in method.boards if reasons else ():
+            print_estimate(console, board.board, board.estimate)
 
 
 def _print_method(console: Console, method: MethodDocument, *, detailed: bool) -> None:
@@ -330,7 +346,7 @@ def _pool(pool: PlannedPool) -> PlannedPoolDocument:
     return PlannedPoolDocument(pool.pool, pool.planned, pool.peak, pool.peak_at, tensors)
 
 
-def _fit(found: Fit) -> FitDocument:
+def _fit(found: Fit, estimate: EstimateDocument | None) -> FitDocument:
     missing, placed = found.missing_operators, found.placed
     return FitDocument(
         board=found.board,
@@ -341,6 +357,7 @@ def _fit(found: Fit) -> FitDocument:
         missing_backends=list(found.missing_backends),
         needs=_needs(found),
         placed=None if placed is None else PlacedFitDocument(placed.fits, _needs(placed)),
+        estimate=estimate,
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.link import messages
 from harness.link.values import PlacedModelInfo
-from harness.link.wire import MIN_MTU, Op, Region, Reset, State, Status
+from harness.link.wire import CRC_SIZE, HEADER_SIZE, MIN_MTU, Op, Region, Reset, State, Status
 from tests.support.c_server import CServer
 from tests.support.prepared_server import INPUTS, MODEL, OUTPUTS, digest_of
 from tests.support.tiny_model import relu_model
@@ -34,10 +34,29 @@ def run(server: CServer) -> list[bytes]:
 def test_hello_names_the_placed_model(etstub: ct.CDLL, mtu: int) -> None:
     server = CServer(etstub, model=0, mtu=mtu, placed=MODEL)
     info = messages.parse_hello(server.ask(Op.HELLO, messages.hello_request(1)))
-    assert info.placed == PlacedModelInfo(len(MODEL), digest_of(MODEL), "placed.pte")
+    assert info.placed == PlacedModelInfo(digest_of(MODEL)[:8], "placed.pte")
     assert info.holds(MODEL)
     assert not info.holds(OTHER)
     assert info.model_capacity == 0
+
+
+@pytest.mark.parametrize("board", ["b" * length for length in (1, 60, 90)])
+def test_the_answer_is_read_by_a_host_that_does_not_know_the_mtu(
+    etstub: ct.CDLL, board: str
+) -> None:
+    server = CServer(etstub, model=0, mtu=2 * MIN_MTU, placed=MODEL)
+    server._target.board = board.encode()
+    body = server.ask(Op.HELLO, messages.hello_request(1))
+    assert len(body) <= MIN_MTU - HEADER_SIZE - CRC_SIZE
+    info = messages.parse_hello(body)
+    assert info.board == board
+    room = MIN_MTU - HEADER_SIZE - CRC_SIZE - len(body)
+    if info.placed is None:
+        assert room < 2 + 8
+    else:
+        assert info.holds(MODEL)
+        assert "placed.pte".startswith(info.placed.name)
+        assert info.placed.name == "placed.pte" or room == 0
 
 
 def test_without_one_hello_names_none(etstub: ct.CDLL) -> None:

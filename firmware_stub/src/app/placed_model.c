@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Includes the file ETD_PLACED_MODEL in the image, in read-only memory. The assembler reads the file, because a
- * C array of megabytes takes a compiler minutes. */
+/* Includes the file ETD_PLACED_MODEL in the image, in read-only memory. The assembler reads the file, because
+ * a C array of megabytes takes a compiler minutes. */
 #include "placed_model.h"
 
 extern const uint8_t etd_app_placed_bytes[];

@@ -5,6 +5,10 @@
 #include "etd_kernel.h"
 #include "server_internal.h"
 
+/* Of a placed model: bytes of its digest, and the longest name. */
+#define PLACED_DIGEST_SIZE 8u
+#define PLACED_NAME_SIZE 32u
+
 static void write_text_tag(etd_writer *answer, uint32_t tag, const char *text) {
     size_t length = strlen(text);
     uint32_t cut = length > UINT8_MAX ? UINT8_MAX : (uint32_t)length;
@@ -58,16 +62,19 @@ static void write_bauds_tag(etd_writer *answer, const etd_server_config *config)
     }
 }
 
+/* The last tag, because the name takes what room is left. Left out if there is none at all. */
 static void write_placed_tag(etd_writer *answer, const etd_placed_model *placed) {
-    if (placed == NULL) {
+    const uint32_t needed = answer->size + 2u + PLACED_DIGEST_SIZE;
+    if (placed == NULL || needed > answer->capacity) {
         return;
     }
     uint32_t length = (uint32_t)strlen(placed->name);
-    uint32_t cut = length > ETD_SERVER_PLACED_NAME_SIZE ? ETD_SERVER_PLACED_NAME_SIZE : length;
+    uint32_t room = answer->capacity - needed;
+    uint32_t cut = length < room ? length : room;
+    cut = cut < PLACED_NAME_SIZE ? cut : PLACED_NAME_SIZE;
     etd_write_u8(answer, ETD_LINK_INFO_PLACED_MODEL);
-    etd_write_u8(answer, 4u + ETD_LINK_DIGEST_SIZE + cut);
-    etd_write_u32(answer, placed->size);
-    etd_write_bytes(answer, placed->digest, ETD_LINK_DIGEST_SIZE);
+    etd_write_u8(answer, PLACED_DIGEST_SIZE + cut);
+    etd_write_bytes(answer, placed->digest, PLACED_DIGEST_SIZE);
     etd_write_bytes(answer, placed->name, cut);
 }
 
@@ -93,6 +100,9 @@ etd_status etd_server_hello(etd_server *server, etd_request *request, etd_writer
     server->session = session;
     etd_server_stop_download(server);
 
+    /* The host does not know the MTU before it has read this answer. */
+    const uint32_t around = ETD_LINK_HEADER_SIZE + ETD_LINK_CRC_SIZE;
+    answer->capacity = ETD_LINK_MIN_MTU - around;
     etd_write_u8(answer, ETD_LINK_STATUS_OK);
     etd_write_u8(answer, ETD_LINK_VERSION);
     etd_write_u16(answer, config->mtu);
@@ -109,9 +119,9 @@ etd_status etd_server_hello(etd_server *server, etd_request *request, etd_writer
     write_u32_tag(answer, ETD_LINK_INFO_DEBUG_CAPACITY, config->debug_capacity);
     write_probe_tag(answer, server->probe_ticks);
     write_u32_tag(answer, ETD_LINK_INFO_OPERATORS, etd_kernel_count);
-    write_placed_tag(answer, config->placed);
     write_postmortem_tag(answer, server->postmortem);
     write_bauds_tag(answer, config);
+    write_placed_tag(answer, config->placed);
     return ETD_LINK_STATUS_OK;
 }
 

@@ -2,8 +2,8 @@
 /* OPEN, WRITE, COMMIT: receives a region, verifies its digest and takes it into use.
  *
  * A failed COMMIT leaves the region open: repeating it gives the same answer, and missing bytes can still be
- * written. A COMMIT of a region already in use is compared and answered again. A COMMIT with the digest of the
- * placed model takes that one into use, whatever was uploaded. */
+ * written. A COMMIT of a region already in use is compared and answered again. A COMMIT with the digest of
+ * the placed model takes that one into use, whatever was uploaded. */
 #include <string.h>
 
 #include "etd_sha256.h"
