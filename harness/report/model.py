@@ -11,6 +11,7 @@ from harness.analyze.operands import Argument
 from harness.analyze.planned_memory import PlannedPool, planned_pools
 from harness.analyze.workload import Step, constant_bytes, method_steps
 from harness.check.fit import Fit
+from harness.decode.bundled_program import TestSet
 from harness.decode.program import Method, Program
 from harness.records.result import encode
 from harness.report.terminal import print_header, show_line, show_table
@@ -104,6 +105,7 @@ class MethodDocument(msgspec.Struct, frozen=True):
         operators: Its work by operator, in the order of first use.
         pools: Its planned memory.
         boards: Whether it fits each board.
+        test_sets: Number of its test sets in a bundled program; null for a program alone.
     """
 
     name: str
@@ -116,10 +118,11 @@ class MethodDocument(msgspec.Struct, frozen=True):
     operators: list[WorkDocument]
     pools: list[PlannedPoolDocument]
     boards: list[FitDocument]
+    test_sets: int | None = None
 
 
 class ModelDocument(msgspec.Struct, frozen=True):
-    """What ``etharness inspect --json`` prints."""
+    """What ``etharness inspect --json`` prints; ``bytes`` is the size of the program."""
 
     model: str
     bytes: int
@@ -127,23 +130,30 @@ class ModelDocument(msgspec.Struct, frozen=True):
 
 
 def describe_model(
-    name: str, size: int, program: Program, fits: Sequence[Sequence[Fit]]
+    name: str,
+    size: int,
+    program: Program,
+    fits: Sequence[Sequence[Fit]],
+    test_sets: Sequence[TestSet] | None = None,
 ) -> ModelDocument:
     """Return the description of a model.
 
     Args:
         name: Its path as the user knows it.
-        size: Bytes of its file.
+        size: Bytes of the program.
         program: Its methods.
         fits: For each method, whether it fits each of the boards.
+        test_sets: Those of a bundled program; None for a program alone.
     """
+    names = [each.method for each in test_sets] if test_sets is not None else None
     methods = [
-        _method(method, boards) for method, boards in zip(program.methods, fits, strict=True)
+        _method(method, boards, names.count(method.name) if names is not None else None)
+        for method, boards in zip(program.methods, fits, strict=True)
     ]
     return ModelDocument(name, size, methods)
 
 
-def _method(method: Method, boards: Sequence[Fit]) -> MethodDocument:
+def _method(method: Method, boards: Sequence[Fit], test_sets: int | None) -> MethodDocument:
     steps = method_steps(method)
     return MethodDocument(
         name=method.name,
@@ -156,6 +166,7 @@ def _method(method: Method, boards: Sequence[Fit]) -> MethodDocument:
         operators=_by_operator(steps),
         pools=list(map(_pool, planned_pools(method))),
         boards=list(map(_fit, boards)),
+        test_sets=test_sets,
     )
 
 
@@ -193,6 +204,8 @@ def _print_method(console: Console, method: MethodDocument, *, detailed: bool) -
         "multiply-accumulates": f"{method.macs:,}",
         "constants": f"{method.constant_bytes:,} bytes",
     }
+    if method.test_sets is not None:
+        header["test sets"] = f"{method.test_sets:,}"
     if method.backends:
         header["delegates"] = f"{', '.join(method.backends)} (their work is not in the file)"
     print_header(console, header)
