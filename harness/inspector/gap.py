@@ -46,6 +46,23 @@ class _Logged:
     outputs: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Captured:
+    """What a program computed.
+
+    Attributes:
+        values: The value of each debug handle's last node.
+        nodes: All nodes of each debug handle.
+        quantized: The value of every node that quantizes.
+        outputs: The outputs of the program.
+    """
+
+    values: dict[Handle, Any]
+    nodes: dict[Handle, list[Any]]
+    quantized: dict[Any, Any]
+    outputs: Any
+
+
 def numeric_gap(
     inspector: Inspector,
     record: Any,
@@ -65,7 +82,8 @@ def numeric_gap(
     if not record._representative_inputs:
         raise ValueError("the ETRecord has no representative inputs to compute values from")
     inputs = record._representative_inputs
-    computed, nodes, _ = _capture(program, inputs if _is_sequence(inputs) else [inputs])
+    captured = _capture(program, inputs if _is_sequence(inputs) else [inputs])
+    computed, nodes = captured.values, captured.nodes
     names = {handle: [node.name for node in found] for handle, found in nodes.items()}
     logged, runtime_names = _runtime_values(inspector)
     table = comparator.compare(_pair(computed, logged), names, runtime_names)
@@ -177,12 +195,20 @@ def reference_values(
     stored = record.reference_outputs(method) if test_set is not None else None
     program = _reference(record.program(), None, True, method)
     tensors = [torch.from_numpy(array) for array in inputs]
-    computed, _, outputs = _capture(program, tensors, flat=True)
+    captured = _capture(program, tensors, flat=True)
+    outputs = captured.outputs
     if stored is not None and test_set is not None and test_set < len(stored):
         outputs = stored[test_set]
+    single = {handle[0]: handle for handle in captured.values if len(handle) == 1}
+    ends = {number: _fused_quantize(captured.nodes[handle]) for number, handle in single.items()}
     return ReferenceValues(
-        {handle[0]: _arrays(value) for handle, value in computed.items() if len(handle) == 1},
+        {number: _arrays(captured.values[handle]) for number, handle in single.items()},
         _arrays(outputs),
+        {
+            number: _arrays(captured.quantized[node])
+            for number, node in ends.items()
+            if node in captured.quantized
+        },
     )
 
 
@@ -202,22 +228,18 @@ def _is_sequence(value: Any) -> bool:
     return isinstance(value, tuple | list)
 
 
-def _capture(
-    program: Any, inputs: Sequence[Any], *, flat: bool = False
-) -> tuple[dict[Handle, Any], dict[Handle, list[Any]], Any]:
-    """Execute a program.
+def _capture(program: Any, inputs: Sequence[Any], *, flat: bool = False) -> _Captured:
+    """Execute a program, and capture what its nodes compute.
 
     Args:
         program: The exported program.
         inputs: Its arguments.
         flat: The inputs are those of the method instead, nested arguments in order.
-
-    Returns:
-        The value of each debug handle's last node, all its nodes, and the outputs of the program.
     """
     torch, fx = require("oracle", "a numeric gap", "torch", "torch.fx")
     values: dict[Handle, Any] = {}
     nodes: dict[Handle, list[Any]] = {}
+    quantized: dict[Any, Any] = {}
 
     def copied(value: Any) -> Any:
         if _is_sequence(value):
@@ -227,6 +249,8 @@ def _capture(
     class Capturer(fx.Interpreter):  # type: ignore[misc, name-defined]
         def run_node(self, node: Any) -> Any:
             result = super().run_node(node)
+            if _is_quantize(node):
+                quantized[node] = copied(result)
             handle = node.meta.get(_HANDLE)
             if handle is not None and node.op == "call_function" and "getitem" not in node.name:
                 values[as_tuple(handle)] = copied(result)
@@ -234,7 +258,29 @@ def _capture(
             return result
 
     outputs = Capturer(program.module()).run(*inputs, enable_io_processing=not flat)
-    return values, nodes, outputs
+    return _Captured(values, nodes, quantized, outputs)
+
+
+def _is_quantize(node: Any) -> bool:
+    """Whether a node quantizes a tensor; ``dequantize`` has another name in every dialect."""
+    return node.op == "call_function" and "::quantize_per_" in getattr(node.target, "name", str)()
+
+
+def _fused_quantize(group: Sequence[Any]) -> Any:
+    """Return the node that quantizes what the nodes of a debug handle compute; None without one.
+
+    A quantized operator of the device does the work of several nodes: the float operator, an
+    activation, and the quantization. Its debug handle is that of the float operator.
+    """
+    for node in reversed(group):
+        if _is_quantize(node):
+            return node
+    node = group[-1]
+    while len(node.users) == 1:
+        (node,) = node.users
+        if _is_quantize(node):
+            return node
+    return None
 
 
 def _runtime_values(inspector: Inspector) -> tuple[dict[Handle, _Logged], Names]:
