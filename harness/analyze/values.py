@@ -270,6 +270,25 @@ def compare_with_reference(logged: LoggedTrace, reference: ReferenceValues) -> V
     return _compared(logged, pairs.values(), unmatched, side.lost)
 
 
+def values_by_handle(logged: LoggedTrace) -> dict[int, list[list[np.ndarray]]]:
+    """Return the values of the first execution by the last debug handle of their instruction.
+
+    Several instructions can have the same last handle; each has a list of its own. Instructions
+    of which bytes were lost are left out.
+    """
+    instructions: dict[Hashable, list[_LoggedTensor]] = {}
+    for (execution, place, _), tensor in _collect(logged, by_handles=False).values.items():
+        if execution == 0:
+            instructions.setdefault(place, []).append(tensor)
+    found: dict[int, list[list[np.ndarray]]] = {}
+    for tensors in instructions.values():
+        symbols = logged.symbols[tensors[0].row] if logged.symbols is not None else None
+        arrays = [tensor.array for tensor in tensors if tensor.array is not None]
+        if symbols is not None and symbols.handles is not None and len(arrays) == len(tensors):
+            found.setdefault(as_tuple(symbols.handles)[-1], []).append(arrays)
+    return found
+
+
 def _counterpart(
     logged: LoggedTrace, mine: _LoggedTensor, count: int, reference: ReferenceValues
 ) -> _LoggedTensor | None:
