@@ -36,6 +36,10 @@ Types that are not listed, such as int8, have to be equal.
 """
 
 
+QUANTUM: Final = 1.0
+"""How far a quantized value may be from one that a reference rounds from floating point."""
+
+
 def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
     """Return the elements of a logged tensor in its logical shape, for any strides.
 
@@ -158,12 +162,16 @@ class LoggedTrace:
 
 @dataclass(slots=True)
 class _LoggedTensor:
-    """A tensor of one execution, or None if its bytes were lost."""
+    """A tensor of one execution, or None if its bytes were lost.
+
+    ``slack`` is how far a counterpart may be from it beyond the tolerance of their types.
+    """
 
     row: int
     position: int
     tensor: TensorValue
     array: np.ndarray | None
+    slack: float = 0.0
 
 
 _Key = tuple[int, Hashable, int]
@@ -215,10 +223,13 @@ class ReferenceValues:
     Attributes:
         operators: The outputs of the operator with a debug handle, by handle.
         outputs: The outputs of the method; empty if they are unknown.
+        quantized: The same as ``operators``, once activations and quantization that follow have
+            been applied: what a fused quantized operator computes.
     """
 
     operators: Mapping[int, Sequence[np.ndarray]]
     outputs: Sequence[np.ndarray] = ()
+    quantized: Mapping[int, Sequence[np.ndarray]] = field(default_factory=dict)
 
 
 def compare_with_reference(logged: LoggedTrace, reference: ReferenceValues) -> ValueComparison:
@@ -246,12 +257,10 @@ def compare_with_reference(logged: LoggedTrace, reference: ReferenceValues) -> V
     unmatched = 0
     for key, mine in side.values.items():
         count = last[key[:2]] + 1
-        found = _reference_of(logged, mine, count, reference)
-        if found is None or not _alike(mine, found):
+        theirs = _counterpart(logged, mine, count, reference)
+        if theirs is None:
             unmatched += 1
         elif mine.array is not None:
-            tensor = replace(mine.tensor, scalar_type=scalar_type_of(found.dtype))
-            theirs = _LoggedTensor(mine.row, mine.position, tensor, found)
             pairs.setdefault(key[1:], []).append((mine, theirs))
     if not pairs:
         raise NotComparableError(
@@ -261,23 +270,56 @@ def compare_with_reference(logged: LoggedTrace, reference: ReferenceValues) -> V
     return _compared(logged, pairs.values(), unmatched, side.lost)
 
 
-def _reference_of(
+def values_by_handle(logged: LoggedTrace) -> dict[int, list[list[np.ndarray]]]:
+    """Return the values of the first execution by the last debug handle of their instruction.
+
+    Several instructions can have the same last handle; each has a list of its own. Instructions
+    of which bytes were lost are left out.
+    """
+    instructions: dict[Hashable, list[_LoggedTensor]] = {}
+    for (execution, place, _), tensor in _collect(logged, by_handles=False).values.items():
+        if execution == 0:
+            instructions.setdefault(place, []).append(tensor)
+    found: dict[int, list[list[np.ndarray]]] = {}
+    for tensors in instructions.values():
+        symbols = logged.symbols[tensors[0].row] if logged.symbols is not None else None
+        arrays = [tensor.array for tensor in tensors if tensor.array is not None]
+        if symbols is not None and symbols.handles is not None and len(arrays) == len(tensors):
+            found.setdefault(as_tuple(symbols.handles)[-1], []).append(arrays)
+    return found
+
+
+def _counterpart(
     logged: LoggedTrace, mine: _LoggedTensor, count: int, reference: ReferenceValues
-) -> np.ndarray | None:
+) -> _LoggedTensor | None:
     """Return the reference of one of the ``count`` tensors that an instruction logged."""
-    if logged.trace.chain[mine.row] < 0:
-        outputs = reference.outputs
-        return outputs[mine.position] if len(outputs) == count else None
     symbols = logged.symbols[mine.row] if logged.symbols is not None else None
     handles = as_tuple(symbols.handles) if symbols and symbols.handles is not None else ()
-    if not handles:
-        return None
-    found = reference.operators.get(handles[-1], ())
+    if logged.trace.chain[mine.row] < 0:
+        outputs = reference.outputs
+        found = [(outputs[mine.position], 0.0)] if len(outputs) == count else []
+    else:
+        found = [
+            (array, slack)
+            for values, slack in ((reference.operators, 0.0), (reference.quantized, QUANTUM))
+            if (array := _of_handles(values, handles, mine.position, count)) is not None
+        ]
+    for array, slack in found:
+        if _alike(mine, array):
+            tensor = replace(mine.tensor, scalar_type=scalar_type_of(array.dtype))
+            return _LoggedTensor(mine.row, mine.position, tensor, array, slack)
+    return None
+
+
+def _of_handles(
+    values: Mapping[int, Sequence[np.ndarray]], handles: Sequence[int], position: int, count: int
+) -> np.ndarray | None:
+    """Return the value at a position of an instruction with these debug handles."""
+    found = values.get(handles[-1], ()) if handles else ()
     if len(found) == count:
-        return found[mine.position]
+        return found[position]
     # A delegate returns the values of several operators, those of the last handles.
-    handle = handles[mine.position - count] if len(handles) >= count else None
-    single = reference.operators.get(handle, ()) if handle is not None else ()
+    single = values.get(handles[position - count], ()) if len(handles) >= count else ()
     return single[0] if len(single) == 1 else None
 
 
@@ -384,7 +426,7 @@ def _distance(mine: _LoggedTensor, yours: _LoggedTensor) -> _Distance:
         mean_abs=float(difference.mean()) if a.size else 0.0,
         cosine=_cosine(a, b),
         snr_db=_decibels(signal / max(a.size, 1), noise),
-        tolerance=relative * scale,
+        tolerance=relative * scale + yours.slack,
     )
 
 

@@ -202,8 +202,8 @@ def _with_reference(
     path: Path, source: Source, etrecord: Path
 ) -> tuple[ValueComparison, list[Fact]]:
     """Compare the values of a run with those that an ETRecord's program computes."""
-    from harness.analyze.values import LoggedTrace, compare_with_reference
-    from harness.inspector.gap import reference_values
+    from harness.analyze.values import LoggedTrace
+    from harness.inspector.gap import compare_with_record
     from harness.inspector.record import InspectorRecord
     from harness.report.facts import Fact
     from harness.runs.source import load_metadata, read_npy
@@ -219,12 +219,12 @@ def _with_reference(
     folder = path if path.is_dir() else path.parent
     inputs = [read_npy(folder / tensor.file) for tensor in result.model.inputs]
     record, method = InspectorRecord(etrecord), result.model.method
-    reference = reference_values(record, method, inputs, result.test_set)
+    found = compare_with_record(logged, record, method, inputs, result.test_set)
     facts = [
         Fact("reference", f"the program of {display_path(etrecord)}, method {method}, by PyTorch"),
         Fact("run", _origin(path, source)),
     ]
-    return compare_with_reference(logged, reference), facts
+    return found, facts
 
 
 def _origin(path: Path, source: Source) -> str:

@@ -42,16 +42,18 @@ def command(model: Path, boards: tuple[str, ...], output: OutputOptions) -> int:
     from harness.check.fit import fit
     from harness.check.placement import fit_placed
     from harness.config.board import board_names, load_board
-    from harness.decode.bundled_program import program_bytes
+    from harness.decode.bundled_program import is_bundled_program, read_bundled_program
     from harness.decode.pte import read_program
     from harness.files import find_model, read_model
     from harness.report.model import describe_model, model_document, print_model
     from harness.target.build import code_size
 
     path = find_model(model)
-    model_file = read_model(path)
+    data, test_sets = read_model(path), None
     try:
-        data = program_bytes(model_file)
+        if is_bundled_program(data):
+            bundled = read_bundled_program(data)
+            data, test_sets = bundled.program, bundled.test_sets
         program = read_program(data)
     except FormatError as error:
         raise UsageError(f"{display_path(model)}: {error.message}", hint=error.hint) from error
@@ -68,7 +70,7 @@ def command(model: Path, boards: tuple[str, ...], output: OutputOptions) -> int:
         for method in program.methods
     ]
     instructions = [instruction_model(board) for board in described]
-    found = describe_model(display_path(model), len(data), program, fits, instructions)
+    found = describe_model(display_path(model), len(data), program, fits, instructions, test_sets)
     if output.json:
         click.echo(model_document(found), nl=False)
     else:

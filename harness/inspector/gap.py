@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.analyze.values import ReferenceValues
+from harness.analyze.values import (
+    LoggedTrace,
+    ReferenceValues,
+    ValueComparison,
+    compare_with_reference,
+    values_by_handle,
+)
 from harness.decode.etrecord import as_tuple
 from harness.errors import UsageError
 from harness.extras import require
@@ -46,6 +53,23 @@ class _Logged:
     outputs: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Captured:
+    """What a program computed.
+
+    Attributes:
+        values: The value of each debug handle's last node.
+        nodes: All nodes of each debug handle.
+        quantized: The value of every node that quantizes.
+        outputs: The outputs of the program.
+    """
+
+    values: dict[Handle, Any]
+    nodes: dict[Handle, list[Any]]
+    quantized: dict[Any, Any]
+    outputs: Any
+
+
 def numeric_gap(
     inspector: Inspector,
     record: Any,
@@ -65,7 +89,8 @@ def numeric_gap(
     if not record._representative_inputs:
         raise ValueError("the ETRecord has no representative inputs to compute values from")
     inputs = record._representative_inputs
-    computed, nodes, _ = _capture(program, inputs if _is_sequence(inputs) else [inputs])
+    captured = _capture(program, inputs if _is_sequence(inputs) else [inputs])
+    computed, nodes = captured.values, captured.nodes
     names = {handle: [node.name for node in found] for handle, found in nodes.items()}
     logged, runtime_names = _runtime_values(inspector)
     table = comparator.compare(_pair(computed, logged), names, runtime_names)
@@ -150,16 +175,23 @@ def _propagate(exported: Any, graph_id: int, edge: Any, validate: bool) -> bool:
     return True
 
 
-def reference_values(
-    record: InspectorRecord, method: str, inputs: Sequence[np.ndarray], test_set: int | None = None
-) -> ReferenceValues:
-    """Return the values that the program of an ETRecord computes from a run's inputs.
+def compare_with_record(
+    logged: LoggedTrace,
+    record: InspectorRecord,
+    method: str,
+    inputs: Sequence[np.ndarray],
+    test_set: int | None = None,
+) -> ValueComparison:
+    """Compare logged values with those that the program of an ETRecord computes.
 
     They are computed by the exported program, or by the edge dialect program if the exported one
-    is not in the record or lost operators on the way. The outputs are the reference outputs that
-    the record stores for the test set; without these, those of the same program.
+    is not in the record or lost operators on the way. Each operator is computed from the values
+    that the run logged for the operators before it, so that differences of rounding do not add up
+    and a wrong operator does not make all later ones differ. The outputs are compared with those
+    that the record stores for the test set; without these, with those of the program.
 
     Args:
+        logged: The trace, with symbols of the record.
         record: The ETRecord.
         method: The method that ran.
         inputs: Its inputs, in order.
@@ -167,6 +199,8 @@ def reference_values(
 
     Raises:
         UsageError: ExecuTorch or PyTorch is not installed, or the record has no such method.
+        NotComparableError: The trace has no values, or no value has a counterpart.
+        FormatError: Values are outside of the debug buffer.
     """
     (torch,) = require("oracle", "values of an ETRecord's program", "torch")
     if method not in record.symbols.edge:
@@ -177,13 +211,22 @@ def reference_values(
     stored = record.reference_outputs(method) if test_set is not None else None
     program = _reference(record.program(), None, True, method)
     tensors = [torch.from_numpy(array) for array in inputs]
-    computed, _, outputs = _capture(program, tensors, flat=True)
+    captured = _capture(program, tensors, flat=True, device=values_by_handle(logged))
+    outputs = captured.outputs
     if stored is not None and test_set is not None and test_set < len(stored):
         outputs = stored[test_set]
-    return ReferenceValues(
-        {handle[0]: _arrays(value) for handle, value in computed.items() if len(handle) == 1},
+    single = {handle[0]: handle for handle in captured.values if len(handle) == 1}
+    ends = {number: _fused_quantize(captured.nodes[handle]) for number, handle in single.items()}
+    reference = ReferenceValues(
+        {number: _arrays(captured.values[handle]) for number, handle in single.items()},
         _arrays(outputs),
+        {
+            number: _arrays(captured.quantized[node])
+            for number, node in ends.items()
+            if node in captured.quantized
+        },
     )
+    return compare_with_reference(logged, reference)
 
 
 def _arrays(value: Any) -> list[np.ndarray]:
@@ -202,22 +245,25 @@ def _is_sequence(value: Any) -> bool:
     return isinstance(value, tuple | list)
 
 
+_DeviceValues = AbstractMapping[int, Sequence[Sequence[np.ndarray]]]
+"""Logged values by debug handle: those of each instruction with this handle."""
+
+
 def _capture(
-    program: Any, inputs: Sequence[Any], *, flat: bool = False
-) -> tuple[dict[Handle, Any], dict[Handle, list[Any]], Any]:
-    """Execute a program.
+    program: Any, inputs: Sequence[Any], *, flat: bool = False, device: _DeviceValues | None = None
+) -> _Captured:
+    """Execute a program, and capture what its nodes compute.
 
     Args:
         program: The exported program.
         inputs: Its arguments.
         flat: The inputs are those of the method instead, nested arguments in order.
-
-    Returns:
-        The value of each debug handle's last node, all its nodes, and the outputs of the program.
+        device: Values that replace those of nodes once these are captured.
     """
     torch, fx = require("oracle", "a numeric gap", "torch", "torch.fx")
     values: dict[Handle, Any] = {}
     nodes: dict[Handle, list[Any]] = {}
+    quantized: dict[Any, Any] = {}
 
     def copied(value: Any) -> Any:
         if _is_sequence(value):
@@ -227,14 +273,72 @@ def _capture(
     class Capturer(fx.Interpreter):  # type: ignore[misc, name-defined]
         def run_node(self, node: Any) -> Any:
             result = super().run_node(node)
+            if _is_quantize(node):
+                quantized[node] = copied(result)
             handle = node.meta.get(_HANDLE)
             if handle is not None and node.op == "call_function" and "getitem" not in node.name:
                 values[as_tuple(handle)] = copied(result)
                 nodes.setdefault(as_tuple(handle), []).append(node)
-            return result
+            return _replaced(result, logged.get(node, ()))
 
-    outputs = Capturer(program.module()).run(*inputs, enable_io_processing=not flat)
-    return values, nodes, outputs
+    module = program.module()
+    logged = _logged_of_nodes(module, device or {})
+    outputs = Capturer(module).run(*inputs, enable_io_processing=not flat)
+    return _Captured(values, nodes, quantized, outputs)
+
+
+def _logged_of_nodes(module: Any, device: _DeviceValues) -> dict[Any, list[Sequence[np.ndarray]]]:
+    """Return what the device may have logged for the last node of a handle, or its quantize."""
+    groups: dict[int, list[Any]] = {}
+    for node in module.graph.nodes:
+        handle = node.meta.get(_HANDLE)
+        if node.op == "call_function" and "getitem" not in node.name and isinstance(handle, int):
+            groups.setdefault(handle, []).append(node)
+    found: dict[Any, list[Sequence[np.ndarray]]] = {}
+    for number, values in device.items():
+        if group := groups.get(number):
+            for node in {group[-1], _fused_quantize(group)} - {None}:
+                found.setdefault(node, []).extend(values)
+    return found
+
+
+def _replaced(result: Any, candidates: Sequence[Sequence[np.ndarray]]) -> Any:
+    """Return the last of the logged values that has the kind and shape of a node's result."""
+    if not candidates:
+        return result
+    (torch,) = require("oracle", "values of an ETRecord's program", "torch")
+    items = result if _is_sequence(result) else [result]
+    if not all(isinstance(item, torch.Tensor) for item in items):
+        return result
+    kinds = [(tuple(item.shape), item.dtype.is_floating_point) for item in items]
+    for arrays in reversed(candidates):
+        if kinds == [(array.shape, array.dtype.kind == "f") for array in arrays]:
+            pairs = zip(arrays, items, strict=True)
+            tensors = tuple(torch.from_numpy(array).to(item.dtype) for array, item in pairs)
+            return tensors if _is_sequence(result) else tensors[0]
+    return result
+
+
+def _is_quantize(node: Any) -> bool:
+    """Whether a node quantizes a tensor; ``dequantize`` has another name in every dialect."""
+    return node.op == "call_function" and "::quantize_per_" in getattr(node.target, "name", str)()
+
+
+def _fused_quantize(group: Sequence[Any]) -> Any:
+    """Return the node that quantizes what the nodes of a debug handle compute; None without one.
+
+    A quantized operator of the device does the work of several nodes: the float operator, an
+    activation, and the quantization. Its debug handle is that of the float operator.
+    """
+    for node in reversed(group):
+        if _is_quantize(node):
+            return node
+    node = group[-1]
+    while len(node.users) == 1:
+        (node,) = node.users
+        if _is_quantize(node):
+            return node
+    return None
 
 
 def _runtime_values(inspector: Inspector) -> tuple[dict[Handle, _Logged], Names]:

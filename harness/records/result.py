@@ -206,6 +206,9 @@ class InstructionRecord(_ResultRecord, frozen=True, omit_defaults=True):
 class Model(_ResultRecord, frozen=True):
     """The program that ran; ``planned`` are the bytes planned for each allocator, by name.
 
+    Of a bundled program it is the program within, whose length and digest it has; for the whole run
+    with the memory of the method that takes most, and ``method`` is empty.
+
     ``chains`` are the method's instructions, per chain; null if the host could not read the file,
     and in results of older versions.
     """
@@ -221,6 +224,11 @@ class Model(_ResultRecord, frozen=True):
     delegates: tuple[DelegateCall, ...] = ()
     planned: dict[str, int] = {}
     chains: tuple[tuple[InstructionRecord, ...], ...] | None = None
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the arena that it takes."""
+        return self.planned_bytes + self.method_bytes
 
 
 class TraceSummary(_ResultRecord, frozen=True):

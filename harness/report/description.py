@@ -41,6 +41,7 @@ from harness.report.operators import OperatorListing, describe_operators
 from harness.report.text import counted, number, one_time, percent
 from harness.runs.baseline import HistoryRef
 from harness.runs.evaluation import EvaluatedRun
+from harness.runs.test_sets import test_set_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,7 @@ class RunDescription:
         title: The path where it was found.
         board: Name of the board type; empty when unknown.
         unit: The physical board.
-        model: Name of the model; empty when unknown.
+        model: Name of the model, with the test set if one of several ran; empty when unknown.
         kernels: Whose kernels ran; empty when unknown.
         facts: Where it is from, in order.
         figures: The few numbers to read first.
@@ -245,6 +246,8 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
     model = subject.model if subject is not None else ""
     if not model and result is not None and result.model is not None:
         model = model_name(result.model.file)
+    if result is not None and result.model is not None and result.test_set is not None:
+        model = f"{model}, {test_set_name(result.model.method, result.test_set)}"
     board = (subject.board if subject is not None else "") or (result.board if result else "")
     untold = _untold(subject)
     trace = None if subject is None else subject.trace

@@ -12,6 +12,7 @@ from harness.analyze.operands import Argument
 from harness.analyze.planned_memory import PlannedPool, planned_pools
 from harness.analyze.workload import Step, constant_bytes, method_steps
 from harness.check.fit import Fit
+from harness.decode.bundled_program import TestSet
 from harness.decode.program import Method, Program
 from harness.records.result import encode
 from harness.report.instructions import EstimateDocument, describe_estimate, print_estimate
@@ -120,6 +121,7 @@ class MethodDocument(msgspec.Struct, frozen=True):
         operators: Its work by operator, in the order of first use.
         pools: Its planned memory.
         boards: Whether it fits each board.
+        test_sets: Number of its test sets in a bundled program; null for a program alone.
     """
 
     name: str
@@ -132,10 +134,11 @@ class MethodDocument(msgspec.Struct, frozen=True):
     operators: list[WorkDocument]
     pools: list[PlannedPoolDocument]
     boards: list[FitDocument]
+    test_sets: int | None = None
 
 
 class ModelDocument(msgspec.Struct, frozen=True):
-    """What ``etharness inspect --json`` prints."""
+    """What ``etharness inspect --json`` prints; ``bytes`` is the size of the program."""
 
     model: str
     bytes: int
@@ -148,25 +151,33 @@ def describe_model(
     program: Program,
     fits: Sequence[Sequence[Fit]],
     instructions: Sequence[InstructionModel | None],
+    test_sets: Sequence[TestSet] | None = None,
 ) -> ModelDocument:
     """Return the description of a model.
 
     Args:
         name: Its path as the user knows it.
-        size: Bytes of its file.
+        size: Bytes of the program.
         program: Its methods.
         fits: For each method, whether it fits each of the boards.
         instructions: The measured coefficients of each of the boards.
+        test_sets: Those of a bundled program; None for a program alone.
     """
+    names = [each.method for each in test_sets] if test_sets is not None else None
     methods = [
-        _method(method, boards, instructions)
+        _method(
+            method, boards, instructions, names.count(method.name) if names is not None else None
+        )
         for method, boards in zip(program.methods, fits, strict=True)
     ]
     return ModelDocument(name, size, methods)
 
 
 def _method(
-    method: Method, boards: Sequence[Fit], instructions: Sequence[InstructionModel | None]
+    method: Method,
+    boards: Sequence[Fit],
+    instructions: Sequence[InstructionModel | None],
+    test_sets: int | None,
 ) -> MethodDocument:
     steps = method_steps(method)
     return MethodDocument(
@@ -183,6 +194,7 @@ def _method(
             _fit(board, describe_estimate(steps, known))
             for board, known in zip(boards, instructions, strict=True)
         ],
+        test_sets=test_sets,
     )
 
 
@@ -223,6 +235,8 @@ def _print_method(console: Console, method: MethodDocument, *, detailed: bool) -
         "multiply-accumulates": f"{method.macs:,}",
         "constants": f"{method.constant_bytes:,} bytes",
     }
+    if method.test_sets is not None:
+        header["test sets"] = f"{method.test_sets:,}"
     if method.backends:
         header["delegates"] = f"{', '.join(method.backends)} (their work is not in the file)"
     print_header(console, header)

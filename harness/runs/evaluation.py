@@ -497,7 +497,7 @@ def subject_of(
         log_bytes=summary.log_bytes if summary else None,
         trace_capacity=target.trace_capacity if target else None,
         arena_capacity=target.arena_capacity if target else None,
-        arena_used=model.planned_bytes + model.method_bytes if model else None,
+        arena_used=model.arena_bytes if model else None,
         probe=probe,
         qualities=result.clock_quality,
         emulated_time=result.emulated_time,

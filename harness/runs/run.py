@@ -186,11 +186,11 @@ def _budget_file(request: RunRequest, board: Board, board_file: Path) -> Path | 
     return file
 
 
-def _without_tensors(model: Model | None) -> Model | None:
-    """Return what the model of one test set says of the whole bundled program."""
-    return model and replace(
-        model, method="", inputs=(), outputs=(), delegates=(), planned={}, chains=None
-    )
+def _bundled_model(whole: Model | None, model: Model | None) -> Model | None:
+    """Return the record of a bundled program: of the method that needs most of the arena."""
+    if model is None or (whole is not None and whole.arena_bytes >= model.arena_bytes):
+        return whole
+    return replace(model, method="", inputs=(), outputs=(), delegates=(), planned={}, chains=None)
 
 
 class _Run(RunRecorder):
@@ -379,7 +379,7 @@ class _Run(RunRecorder):
             self.update(
                 test_sets=(*self.result.test_sets, record),
                 runs_completed=self.result.runs_completed + run.result.runs_completed,
-                model=self.result.model or _without_tensors(run.result.model),
+                model=_bundled_model(self.result.model, run.result.model),
             )
 
     @cached_property

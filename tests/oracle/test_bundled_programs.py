@@ -11,12 +11,14 @@ import pytest
 pytest.importorskip("executorch.exir", reason="needs torch and executorch")
 
 import torch
+from executorch.devtools import Inspector, parse_etrecord
 from executorch.exir import to_edge_transform_and_lower
 from executorch.extension.pybindings import portable_lib
 
 import harness
 from harness.decode.bundled_program import read_bundled_program
 from tests.support.bundled import bundle, two_methods
+from tests.support.exported import Exported
 
 pytestmark = pytest.mark.oracle
 RTOL, ATOL = 1e-5, 1e-8
@@ -110,3 +112,36 @@ def test_a_test_set_that_does_not_fit_is_named(tmp_path: Path) -> None:
     with pytest.raises(harness.HarnessError, match="test set 0 has 0 inputs, the method has 1"):
         harness.run(tmp_path / "none.bpte", board="native", output=tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("board", ["native", "native-executorch"])
+def test_executorchs_inspector_finds_the_reference_of_the_test_set(
+    portable_model: Exported, board: str, tmp_path: Path
+) -> None:
+    """With the index -1, which ExecuTorch's own tracer writes, it takes the last test case."""
+    network, shape = portable_model.network, portable_model.inputs[0].shape
+    assert network is not None
+    cases = []
+    for seed in range(3):
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+        cases.append(([x], [*network(x)]))
+    (tmp_path / "m.bpte").write_bytes(bundle(portable_model.manager, {"forward": cases}))
+    etrecord = parse_etrecord(str(portable_model.etrecord))
+    etrecord.update_reference_outputs({"forward": [outputs for _, outputs in cases]})
+    etrecord.save(tmp_path / "m.etrecord")
+    run = tmp_path / "run"
+    assert harness.run(tmp_path / "m.bpte", board=board, values="outputs", output=run).passed
+    for index, (_, expected) in enumerate(cases):
+        folder = run / "test_sets" / f"forward-{index}"
+        inspector = Inspector(
+            etdump_path=str(folder / "trace.etdp"),
+            debug_buffer_path=str(folder / "debug_buffer.bin"),
+            etrecord=str(tmp_path / "m.etrecord"),
+        )
+        block = next(each for each in inspector.event_blocks if each.name == "Execute")
+        assert block.bundled_input_index == index
+        for found, wanted, ran in zip(
+            block.reference_output, expected, block.run_output, strict=True
+        ):
+            torch.testing.assert_close(found, wanted)
+            torch.testing.assert_close(ran, wanted)

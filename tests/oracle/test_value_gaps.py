@@ -20,12 +20,11 @@ from harness.analyze.values import (
     LoggedTrace,
     ValueComparison,
     compare_values,
-    compare_with_reference,
 )
 from harness.decode.program import Tensor
 from harness.decode.pte import read_program
 from harness.files import packaged_models
-from harness.inspector.gap import reference_values
+from harness.inspector.gap import compare_with_record
 from harness.inspector.record import InspectorRecord
 from harness.runs.source import load_metadata, load_source
 from tests.support.bundled import bundle
@@ -113,11 +112,9 @@ def reference_comparison(exported: Exported, directory: Path) -> ValueComparison
     assert source.result.model is not None
     symbols = load_metadata(source, etrecord=exported.etrecord).symbols
     inputs = [np.load(directory / tensor.file) for tensor in source.result.model.inputs]
-    reference = reference_values(
-        InspectorRecord(exported.etrecord), source.result.model.method, inputs
-    )
     found = LoggedTrace(source.trace, source.debug_buffer or b"", symbols)
-    return compare_with_reference(found, reference)
+    record = InspectorRecord(exported.etrecord)
+    return compare_with_record(found, record, source.result.model.method, inputs)
 
 
 @pytest.mark.parametrize("board", ["native", "native-executorch"])
@@ -187,11 +184,13 @@ def test_outputs_are_compared_with_those_stored_for_the_test_set(tmp_path: Path)
     for index in range(2):
         source = load_source(run / "test_sets" / f"double-{index}")
         symbols = load_metadata(source, etrecord=tmp_path / "m.etrecord").symbols
-        reference = reference_values(
-            InspectorRecord(tmp_path / "m.etrecord"), "double", [x[index].numpy()], index
-        )
         trace = LoggedTrace(source.trace, source.debug_buffer or b"", symbols)
-        gaps.append(compare_with_reference(trace, reference))
+        given = [x[index].numpy()]
+        gaps.append(
+            compare_with_record(
+                trace, InspectorRecord(tmp_path / "m.etrecord"), "double", given, index
+            )
+        )
     assert gaps[0].first_diverging is None
     first = gaps[1].first_diverging
     assert first is not None

@@ -149,6 +149,10 @@ def test_commands_take_the_run_of_a_bundled_program(
         assert all(store.has(each) for each in ids)
     _, out, _ = etharness("history", "add", run, "--history", tmp_path / "another.sqlite")
     assert "5 added" in out
+    assert "test_sets/forward-1" in report.read_text()
+    page = tmp_path / "page.html"
+    assert etharness("report", run, "-o", page).code == 1
+    assert "wrong.bpte, forward, test set 1 on native" in page.read_text()
     code, out, _ = etharness("check", run)
     assert code == 1
     assert "I11 forward, test set 1: outputs/0.npy" in out

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +18,7 @@ from harness.decode.bundled_program import (
 )
 from harness.decode.pte import is_program, read_program
 from harness.errors import FormatError
-from tests.conftest import MODELS
+from tests.conftest import MODELS, CommandResult
 from tests.support.bundled import FIXTURE
 
 DATA = FIXTURE.read_bytes()
@@ -52,6 +56,18 @@ def test_another_file_or_version_is_refused() -> None:
     with pytest.raises(FormatError, match="'BP07'") as caught:
         program_bytes(DATA[:4] + b"BP07" + DATA[8:])
     assert "bundle the program again" in caught.value.hint
+
+
+def test_inspect_counts_the_test_sets(etharness: Callable[..., CommandResult]) -> None:
+    _, out, _ = etharness("inspect", FIXTURE, "--board", "native", "--json")
+    document = json.loads(out)
+    assert document["bytes"] == len(read_bundled_program(DATA).program)
+    counts = {method["name"]: method["test_sets"] for method in document["methods"]}
+    assert counts == {"encode": 2, "forward": 3}
+    _, out, _ = etharness("inspect", FIXTURE, "--board", "native")
+    assert re.search(r"test sets +3\n", out)
+    _, out, _ = etharness("inspect", "kws_int8", "--board", "native", "--json")
+    assert json.loads(out)["methods"][0]["test_sets"] is None
 
 
 @given(st.integers(0, len(DATA) - 8))

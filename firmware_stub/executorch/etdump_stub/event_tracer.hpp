@@ -32,8 +32,8 @@ using executorch::runtime::Result;
 
 class EventTracer final : public executorch::runtime::EventTracer {
   public:
-    /* `tracer` must be initialized and outlive this object. Its levels and its bundled input index are copied;
-     * from then on those of this object apply. */
+    /* `tracer` must be initialized and outlive this object. Its levels and its bundled input index are
+     * copied; from then on those of this object apply. */
     explicit EventTracer(etd_tracer &tracer) : tracer_(tracer) {
         set_event_tracer_debug_level(static_cast<EventTracerDebugLogLevel>(tracer.debug_level));
         set_event_tracer_profiling_level(static_cast<EventTracerProfilingLevel>(tracer.profiling_level));
