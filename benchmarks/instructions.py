@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from harness.analyze.instructions import InstructionModel, Sample, fit_coefficients
+from harness.analyze.instructions import InstructionModel, MeasuredCall, fit_coefficients
 from harness.analyze.ticks import durations, exact_nanoseconds
 from harness.analyze.workload import Step, method_steps
 from harness.config.board import Board, load_board
@@ -57,7 +57,7 @@ class Network:
     """A measured network: its calls, with their instructions."""
 
     name: str
-    samples: list[Sample]
+    samples: list[MeasuredCall]
 
     @property
     def held_out(self) -> bool:
@@ -104,7 +104,7 @@ def measure(board: Board, models: Mapping[str, Path]) -> Iterator[Network]:
         yield Network(name, list(samples(trace, steps)))
 
 
-def samples(trace: Trace, steps: Iterable[Step]) -> Iterator[Sample]:
+def samples(trace: Trace, steps: Iterable[Step]) -> Iterator[MeasuredCall]:
     """Yield every call of a kernel that ran once, with its instructions."""
     by_place = {(step.chain, step.instruction): step for step in steps if not step.delegated}
     calls = np.flatnonzero(trace.name == trace.names.index("OPERATOR_CALL"))
@@ -115,7 +115,7 @@ def samples(trace: Trace, steps: Iterable[Step]) -> Iterator[Sample]:
         times[place].append(float(exact_nanoseconds(int(ticks[row]), trace.clocks[0])))
     for place, found in times.items():
         if place in by_place and len(found) == 1:
-            yield Sample(by_place[place], found[0])
+            yield MeasuredCall(by_place[place], found[0])
 
 
 def fit(board: Board, networks: Sequence[Network]) -> InstructionModel:
@@ -142,9 +142,9 @@ def fit(board: Board, networks: Sequence[Network]) -> InstructionModel:
     return replace(model, held_out=held_out)
 
 
-def grouped(networks: Iterable[Network]) -> dict[str, list[Sample]]:
+def grouped(networks: Iterable[Network]) -> dict[str, list[MeasuredCall]]:
     """Return the samples of networks by operator."""
-    found: dict[str, list[Sample]] = defaultdict(list)
+    found: dict[str, list[MeasuredCall]] = defaultdict(list)
     for network in networks:
         for sample in network.samples:
             found[sample.step.kind].append(sample)

@@ -97,7 +97,7 @@ class InstructionModel(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MeasuredCall:
     """The measured instructions of one call."""
 
     step: Step
@@ -111,7 +111,7 @@ def features(step: Step) -> tuple[float, ...]:
     return tuple(map(float, numbers))
 
 
-def fit_coefficients(samples: Sequence[Sample]) -> Coefficients | None:
+def fit_coefficients(samples: Sequence[MeasuredCall]) -> Coefficients | None:
     """Return coefficients that are not negative, as few as explain the samples of an operator.
 
     None with too few samples: one size says nothing about others.

@@ -14,20 +14,23 @@ from harness.errors import UsageError
 
 
 @click.command(name="build", cls=PanelCommand)
-@option(
-    "--board",
-    required=True,
-    metavar="BOARD",
-    shell_complete=complete_boards,
-    help="Board name (see `etharness boards`) or board file.",
-)
-@option(
-    "-o",
-    "--output",
-    "destination",
-    metavar="FILE",
-    type=FilePath(),
-    help="Copy the image to this file.  [default: leave it in the build cache]",
+@panel(
+    "Firmware",
+    option(
+        "--board",
+        required=True,
+        metavar="BOARD",
+        shell_complete=complete_boards,
+        help="Board name (see `etharness boards`) or board file.",
+    ),
+    option(
+        "-o",
+        "--output",
+        "destination",
+        metavar="FILE",
+        type=FilePath(),
+        help="Copy the image to this file.  [default: leave it in the build cache]",
+    ),
 )
 @panel(
     "Model in flash",

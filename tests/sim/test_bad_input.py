@@ -83,6 +83,7 @@ def test_model_too_large(etharness: Etharness, tmp_path: Path) -> None:
     assert code == 4
     assert err == (
         f"error: {model} is too large for native: 4194305 bytes, its limit is 4194304 bytes\n"
+        f"  try: place the model in flash: `etharness build --board native --model {model}`\n"
     )
     assert failure(tmp_path)["exit_code"] == 4
 

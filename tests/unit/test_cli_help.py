@@ -15,7 +15,7 @@ from tests.conftest import CommandResult
 Etharness = Callable[..., CommandResult]
 
 RUN = {
-    "Model": ["--model", "--method", "--runs", "--input", "--seed"],
+    "Model": ["--model", "--method", "--placed", "--runs", "--input", "--seed"],
     "Target": ["--board", "--unit", "--units", "--port", "--baud"],
     "Flashing": ["--flash", "--image", "--tool", "--probe"],
     "Tracing": [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.analyze.instructions import (
     InstructionModel,
-    Sample,
+    MeasuredCall,
     fit_coefficients,
     instruction_model,
 )
@@ -44,7 +44,7 @@ def test_a_fit_of_exact_instructions_is_close_everywhere(
     call: int, mac: int, element: int, sizes: list[tuple[int, int]]
 ) -> None:
     """It may leave out a term, but only one that hardly matters in what was measured."""
-    samples = [Sample(step(m, e), call + mac * m + element * e) for m, e in sizes]
+    samples = [MeasuredCall(step(m, e), call + mac * m + element * e) for m, e in sizes]
     found = fit_coefficients(samples)
     assert found is not None
     assert min(found.call, found.mac, found.element) >= 0
@@ -53,8 +53,11 @@ def test_a_fit_of_exact_instructions_is_close_everywhere(
 
 
 def test_one_size_says_nothing_about_others() -> None:
-    assert fit_coefficients([Sample(step(0, 8), 100.0)] * 5) is None
-    assert fit_coefficients([Sample(step(0, 8), 80.0), Sample(step(0, 80), 800.0)]) is not None
+    assert fit_coefficients([MeasuredCall(step(0, 8), 100.0)] * 5) is None
+    assert (
+        fit_coefficients([MeasuredCall(step(0, 8), 80.0), MeasuredCall(step(0, 80), 800.0)])
+        is not None
+    )
 
 
 @pytest.mark.parametrize("file", MEASURED, ids=lambda file: file.stem)

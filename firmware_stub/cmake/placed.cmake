@@ -6,10 +6,11 @@ set(ETD_PLACED_BUILD_ID "unnamed" CACHE STRING "build id of placed_firmware")
 set(ETD_PLACED_CAPACITIES "" CACHE STRING
   "sizes that replace the port's, such as ETD_MODEL_CAPACITY=0;ETD_ARENA_CAPACITY=8192")
 
+set(definitions ${ETD_BOARD_DEFINITIONS})
 foreach(capacity ${ETD_PLACED_CAPACITIES})
   string(REGEX REPLACE "=.*" "=" name ${capacity})
-  list(FILTER ETD_BOARD_DEFINITIONS EXCLUDE REGEX "^${name}")
-  list(APPEND ETD_BOARD_DEFINITIONS ${capacity})
+  list(FILTER definitions EXCLUDE REGEX "^${name}")
+  list(APPEND definitions ${capacity})
 endforeach()
 
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ETD_PLACED_MODEL})
@@ -17,10 +18,14 @@ file(SIZE ${ETD_PLACED_MODEL} size)
 file(SHA256 ${ETD_PLACED_MODEL} digest)
 string(REGEX REPLACE "(..)" "0x\\1," digest ${digest})
 
-etd_add_firmware(placed_firmware ${PROJECT_SOURCE_DIR}/src/app/placed_model.c)
+# A source file has one set of definitions, so this image has a copy of app.c.
+set(app ${PROJECT_BINARY_DIR}/placed/app.c)
+configure_file(src/app/app.c ${app} COPYONLY)
+etd_add_firmware(placed_firmware ${app} src/app/placed_model.c)
 set_target_properties(placed_firmware PROPERTIES EXCLUDE_FROM_ALL ON)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/app/app.c PROPERTIES
-  COMPILE_DEFINITIONS "ETD_BUILD_ID=\"${ETD_PLACED_BUILD_ID}\";ETD_PLACED_MODEL;${ETD_BOARD_DEFINITIONS}")
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/app/placed_model.c PROPERTIES
+target_include_directories(placed_firmware PRIVATE src/app)
+set_source_files_properties(${app} PROPERTIES
+  COMPILE_DEFINITIONS "ETD_BUILD_ID=\"${ETD_PLACED_BUILD_ID}\";ETD_PLACED_MODEL;${definitions}")
+set_source_files_properties(src/app/placed_model.c PROPERTIES
   OBJECT_DEPENDS ${ETD_PLACED_MODEL}
   COMPILE_DEFINITIONS "ETD_PLACED_MODEL=\"${ETD_PLACED_MODEL}\";ETD_PLACED_NAME=\"${ETD_PLACED_NAME}\";ETD_PLACED_SIZE=${size}u;ETD_PLACED_DIGEST=${digest}")
