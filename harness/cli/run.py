@@ -228,6 +228,7 @@ def command(
         against=history_of(history, baseline) if baseline is not None else None,
         **request_fields(options),
     )
+    _refuse_archive(request.model, reports)
     keeping = HistoryKeeper(history)
 
     def ended(run: EvaluatedRun) -> None:
@@ -238,3 +239,17 @@ def command(
         outcome = run_model(request, stages, ended)
     show_outcome(output, outcome, directory)
     return outcome.result.exit_code or keeping.exit_code
+
+
+def _refuse_archive(model: Path, reports: tuple[Path, ...]) -> None:
+    """Raise an error, before anything is run, for an archive of several test sets."""
+    from harness.decode.bundled_program import is_bundled_program
+    from harness.errors import UsageError
+    from harness.files import read_model
+
+    archives = [file for file in reports if file.suffix.lower() == ".zip"]
+    if archives and is_bundled_program(read_model(model)):
+        raise UsageError(
+            f"{archives[0]}: an archive is of one run, a bundled program has one per test set",
+            hint="`etharness report RUN/test_sets/NAME -o x.zip` writes one after the run",
+        )

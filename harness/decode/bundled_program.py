@@ -31,47 +31,65 @@ _FAMILY: Final = b"BP"
 """Start of the identifiers of all versions of the format."""
 
 
-class _BundledProgramTable(IntEnum):
+class BundledProgramTable(IntEnum):
+    """Slots of BundledProgram."""
+
     VERSION = 0
     METHOD_TEST_SUITES = 1
     PROGRAM = 2
 
 
-class _BundledMethodTestSuite(IntEnum):
+class BundledMethodTestSuite(IntEnum):
+    """Slots of BundledMethodTestSuite."""
+
     METHOD_NAME = 0
     TEST_CASES = 1
 
 
-class _BundledMethodTestCase(IntEnum):
+class BundledMethodTestCase(IntEnum):
+    """Slots of BundledMethodTestCase."""
+
     INPUTS = 0
     EXPECTED_OUTPUTS = 1
 
 
-class _BundledValue(IntEnum):
+class BundledValue(IntEnum):
+    """Slots of BundledValue."""
+
     VAL_TYPE = 0
     VAL = 1
 
 
-class _BundledTensor(IntEnum):
+class BundledTensor(IntEnum):
+    """Slots of BundledTensor."""
+
     SCALAR_TYPE = 0
     SIZES = 1
     DATA = 2
     DIM_ORDER = 3
 
 
-class _BundledScalar(IntEnum):
+class BundledScalar(IntEnum):
+    """Slots of BundledScalar."""
+
     CONTENT = 0
 
 
-class _BundledInt(IntEnum):
+class BundledInt(IntEnum):
+    """Slots of BundledInt."""
+
     CONTENT = 0
 
 
-class _BundledBool(IntEnum):
+class BundledBool(IntEnum):
+    """Slots of BundledBool."""
+
     CONTENT = 0
 
 
-class _BundledDouble(IntEnum):
+class BundledDouble(IntEnum):
+    """Slots of BundledDouble."""
+
     CONTENT = 0
 
 
@@ -80,20 +98,20 @@ _SCALARS: Final = {2: "<i8", 3: "?", 4: "<f8"}
 """Dtypes of the types of a value other than a tensor, by number in the union."""
 
 _LAYOUT: Final[Layout] = {
-    _BundledProgramTable: ("<u4", Vector(_BundledMethodTestSuite), Vector("u1")),
-    _BundledMethodTestSuite: (str, Vector(_BundledMethodTestCase)),
-    _BundledMethodTestCase: (Vector(_BundledValue), Vector(_BundledValue)),
-    _BundledValue: (
+    BundledProgramTable: ("<u4", Vector(BundledMethodTestSuite), Vector("u1")),
+    BundledMethodTestSuite: (str, Vector(BundledMethodTestCase)),
+    BundledMethodTestCase: (Vector(BundledValue), Vector(BundledValue)),
+    BundledValue: (
         "u1",
-        Union({1: _BundledTensor, 2: _BundledInt, 3: _BundledBool, 4: _BundledDouble}),
+        Union({1: BundledTensor, 2: BundledInt, 3: BundledBool, 4: BundledDouble}),
     ),
-    _BundledTensor: ("i1", Vector("<i4"), Vector("u1"), Vector("u1")),
-    _BundledInt: ("<i8",),
-    _BundledBool: ("u1",),
-    _BundledDouble: ("<f8",),
+    BundledTensor: ("i1", Vector("<i4"), Vector("u1"), Vector("u1")),
+    BundledInt: ("<i8",),
+    BundledBool: ("u1",),
+    BundledDouble: ("<f8",),
 }
 
-BundledValue = np.ndarray | int | float | bool
+BundledInput = np.ndarray | int | float | bool
 """An input: an array for a tensor, else a plain number."""
 
 
@@ -112,7 +130,7 @@ class TestSet:
 
     method: str
     index: int
-    inputs: tuple[BundledValue, ...]
+    inputs: tuple[BundledInput, ...]
     expected: tuple[np.ndarray, ...]
 
 
@@ -150,11 +168,11 @@ def read_bundled_program(data: bytes) -> BundledProgram:
         FormatError: The data is not a bundled program of this version, or is truncated or damaged.
     """
     root = _root(data)
-    suites, _ = root.children(_BundledProgramTable.METHOD_TEST_SUITES, _BundledMethodTestSuite)
-    names = suites.texts(_BundledMethodTestSuite.METHOD_NAME)
-    cases, counts = suites.children(_BundledMethodTestSuite.TEST_CASES, _BundledMethodTestCase)
-    inputs = _values(cases, _BundledMethodTestCase.INPUTS)
-    expected = _values(cases, _BundledMethodTestCase.EXPECTED_OUTPUTS)
+    suites, _ = root.children(BundledProgramTable.METHOD_TEST_SUITES, BundledMethodTestSuite)
+    names = suites.texts(BundledMethodTestSuite.METHOD_NAME)
+    cases, counts = suites.children(BundledMethodTestSuite.TEST_CASES, BundledMethodTestCase)
+    inputs = _values(cases, BundledMethodTestCase.INPUTS)
+    expected = _values(cases, BundledMethodTestCase.EXPECTED_OUTPUTS)
     if repeated := {name for name in names if names.count(name) > 1}:
         raise FormatError(
             f"two test suites of method {min(repeated)!r}", field="method_test_suites"
@@ -173,7 +191,7 @@ def read_bundled_program(data: bytes) -> BundledProgram:
     return BundledProgram(_program(root), tuple(sets))
 
 
-def _root(data: bytes) -> Tables[_BundledProgramTable]:
+def _root(data: bytes) -> Tables[BundledProgramTable]:
     """Return the root table, once everything that it refers to is verified."""
     if data[4:8] != IDENTIFIER:
         found = data[4:8].decode(errors="backslashreplace")
@@ -187,12 +205,12 @@ def _root(data: bytes) -> Tables[_BundledProgramTable]:
     start = np.zeros(1, np.int64)
     buffer.inside(start, 8, "file", start)
     place = buffer.follow(start, "root")
-    verify(buffer, place, _BundledProgramTable, _LAYOUT)
-    return Tables.at(buffer, place, _BundledProgramTable)
+    verify(buffer, place, BundledProgramTable, _LAYOUT)
+    return Tables.at(buffer, place, BundledProgramTable)
 
 
-def _program(root: Tables[_BundledProgramTable]) -> bytes:
-    (program,) = _byte_vectors(root, _BundledProgramTable.PROGRAM)
+def _program(root: Tables[BundledProgramTable]) -> bytes:
+    (program,) = _byte_vectors(root, BundledProgramTable.PROGRAM)
     if not program:
         raise FormatError("the bundled program contains no program", field="BundledProgram.program")
     return program
@@ -212,37 +230,37 @@ def _byte_vectors(tables: Tables[Any], slot: IntEnum) -> list[bytes]:
 
 
 def _values(
-    cases: Tables[_BundledMethodTestCase], slot: _BundledMethodTestCase
-) -> list[tuple[BundledValue, ...]]:
+    cases: Tables[BundledMethodTestCase], slot: BundledMethodTestCase
+) -> list[tuple[BundledInput, ...]]:
     """Return the values in ``slot`` of every test set."""
-    tables, counts = cases.children(slot, _BundledValue)
+    tables, counts = cases.children(slot, BundledValue)
     buffer = tables.buffer
-    types = tables.scalars(_BundledValue.VAL_TYPE, "u1", 0)
+    types = tables.scalars(BundledValue.VAL_TYPE, "u1", 0)
     known = (types == _TENSOR) | np.isin(types, [*_SCALARS])
     buffer.require(known, tables.positions, "Value", "unknown kind of value")
-    places = tables.references(_BundledValue.VAL)
+    places = tables.references(BundledValue.VAL)
     buffer.require(places != 0, tables.positions, "Value", "has no content")
-    values: list[BundledValue] = [0] * len(types)
+    values: list[BundledInput] = [0] * len(types)
     rows = np.flatnonzero(types == _TENSOR)
     for row, array in zip(rows.tolist(), _tensors(buffer, places[rows]), strict=True):
         values[row] = array
     for number, dtype in _SCALARS.items():
         rows = np.flatnonzero(types == number)
-        scalars = Tables.at(buffer, places[rows], _BundledScalar)
-        found = scalars.scalars(_BundledScalar.CONTENT, dtype, 0).tolist()
+        scalars = Tables.at(buffer, places[rows], BundledScalar)
+        found = scalars.scalars(BundledScalar.CONTENT, dtype, 0).tolist()
         for row, value in zip(rows.tolist(), found, strict=True):
             values[row] = value
     return split(values, counts)
 
 
 def _tensors(buffer: FlatBuffer, places: Ints) -> list[np.ndarray]:
-    tables = Tables.at(buffer, places, _BundledTensor)
+    tables = Tables.at(buffer, places, BundledTensor)
     columns = zip(
         places.tolist(),
-        tables.scalars(_BundledTensor.SCALAR_TYPE, "i1", 0).tolist(),
-        tables.vectors(_BundledTensor.SIZES, "<i4"),
-        tables.vectors(_BundledTensor.DIM_ORDER, "u1"),
-        _byte_vectors(tables, _BundledTensor.DATA),
+        tables.scalars(BundledTensor.SCALAR_TYPE, "i1", 0).tolist(),
+        tables.vectors(BundledTensor.SIZES, "<i4"),
+        tables.vectors(BundledTensor.DIM_ORDER, "u1"),
+        _byte_vectors(tables, BundledTensor.DATA),
         strict=True,
     )
     return [_tensor(*fields) for fields in columns]

@@ -44,7 +44,13 @@ def read_test_sets(data: bytes, request: RunRequest) -> BundledProgram:
             f"{name} is a bundled program: its test sets have the inputs and the expected outputs",
             hint="omit --input and --reference, or run the .pte file that was bundled",
         )
-    bundled = read_bundled_program(data)
+    try:
+        bundled = read_bundled_program(data)
+    except FormatError as error:
+        raise FormatError(
+            f"{name} is not a complete bundled program: {error.message}",
+            hint=error.hint or "bundle it again, or copy it again and compare sizes",
+        ) from error
     known = dict.fromkeys(each.method for each in bundled.test_sets)
     if not known:
         raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,7 @@ from harness.files import packaged_models
 from harness.inspector.gap import compare_with_record
 from harness.inspector.record import InspectorRecord
 from harness.runs.source import load_metadata, load_source
+from tests.conftest import MODELS
 from tests.support.bundled import bundle
 from tests.support.exported import Exported, export_methods
 
@@ -42,11 +44,11 @@ def logged(model: Path, directory: Path) -> LoggedTrace:
     return LoggedTrace(source.trace, source.debug_buffer or b"")
 
 
-def constant_of(argument: int) -> tuple[int, int]:
+def constant_of(argument: int, model: Path = MODEL, number: int = INSTRUCTION) -> tuple[int, int]:
     """Offset and length in the file of a constant argument of the instruction."""
-    data = MODEL.read_bytes()
+    data = model.read_bytes()
     method = read_program(data).methods[0]
-    instruction = method.chains[0][INSTRUCTION]
+    instruction = method.chains[0][number]
     assert "conv2d" in instruction.name
     tensor = method.values[instruction.args[argument]]
     assert isinstance(tensor, Tensor)
@@ -166,6 +168,73 @@ def test_the_command_takes_an_etrecord_as_the_reference(
     assert done.returncode == 0, done.stderr
     assert "tensors within their tolerance" in done.stdout
     assert "portable.etrecord, method forward" in page.read_text()
+
+
+class Picture(torch.nn.Module):
+    """Convolutions with an activation, a pooling and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Conv2d(3, 8, 3, padding=1)
+        self.second = torch.nn.Conv2d(8, 8, 3, padding=1)
+        self.classifier = torch.nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.second(torch.relu(self.first(x))))
+        x = torch.nn.functional.avg_pool2d(x, 8)
+        return self.classifier(torch.flatten(x, 1))  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def int8_model(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """``Picture`` in int8, fused for a Cortex-M, with the ETRecord from before that."""
+    sys.path.insert(0, str(MODELS))
+    try:
+        script = runpy.run_path(str(MODELS / "export.py"))
+    finally:
+        sys.path.remove(str(MODELS))
+    torch.manual_seed(3)
+    quantized = script["quantize"](Picture().eval(), lambda: torch.randn(1, 3, 8, 8))
+    config = script["cortex_m_edge_compile_config"]()
+    edge = script["to_edge"](quantized, compile_config=config, generate_etrecord=True)
+    target = script["CortexMTargetConfig"](cpu=script["CortexM"].M3)
+    passes = script["CortexMPassManager"](edge.exported_program(), target_config=target)
+    edge._edge_programs["forward"] = passes.transform()
+    manager = edge.to_executorch()
+    folder = tmp_path_factory.mktemp("int8")
+    made = Exported(folder / "int8.pte", folder / "int8.etrecord", (), manager)
+    made.model.write_bytes(manager.buffer)
+    manager.get_etrecord().save(made.etrecord)
+    return made
+
+
+def test_fused_int8_operators_are_at_most_a_quantum_from_pytorch(
+    int8_model: Exported, tmp_path: Path
+) -> None:
+    harness.run(int8_model.model, board="native", values="intermediate", output=tmp_path)
+    found = reference_comparison(int8_model, tmp_path)
+    assert found.first_diverging is None
+    assert found.unmatched <= 2  # layouts that a pass changed
+    int8 = [gap for gap in found.gaps if gap.types[0] == "int8"]
+    assert sum("quantized_conv2d" in gap.operator for gap in int8) == 2
+    assert all(gap.types == ("int8", "int8") and gap.tolerance == 1 for gap in int8)
+
+
+def test_a_wrong_shift_is_the_only_difference_from_the_etrecord(
+    int8_model: Exported, tmp_path: Path
+) -> None:
+    """Later operators are computed from what the run logged, so they do not differ."""
+    chain = read_program(int8_model.model.read_bytes()).methods[0].chains[0]
+    number = [i for i, step in enumerate(chain) if "conv2d" in step.name][1]
+    at, length = constant_of(9, int8_model.model, number)
+    data = bytearray(int8_model.model.read_bytes())
+    shifts = np.frombuffer(data, "<i4", length // 4, at)
+    data[at : at + 4] = np.int32(shifts[0] + 1).tobytes()
+    (tmp_path / "m.pte").write_bytes(data)
+    run = tmp_path / "run"
+    harness.run(tmp_path / "m.pte", board="native", values="intermediate", output=run)
+    found = reference_comparison(int8_model, run)
+    assert [gap.instruction for gap in found.gaps if gap.diverges] == [number]
 
 
 def test_outputs_are_compared_with_those_stored_for_the_test_set(tmp_path: Path) -> None:

@@ -120,6 +120,7 @@ def test_one_method_can_be_chosen_and_old_test_sets_go(wrong: Path, tmp_path: Pa
         (["--method", "decode"], "no test sets for method 'decode'"),
         (["--input", "x.npy"], "its test sets have the inputs"),
         (["--reference", "y.npy"], "its test sets have the inputs"),
+        (["--report", "x.zip"], "an archive is of one run"),
     ],
 )
 def test_what_does_not_go_with_test_sets_is_refused(
@@ -129,6 +130,18 @@ def test_what_does_not_go_with_test_sets_is_refused(
     code, _, err = etharness(*("run", "--board", "native", "--model", FIXTURE, *options, "-o", run))
     assert code == 2
     assert message in err
+    assert not run.exists()
+
+
+def test_a_damaged_bundle_is_named(etharness: Etharness, tmp_path: Path) -> None:
+    (tmp_path / "cut.bpte").write_bytes(FIXTURE.read_bytes()[:3000])
+    run = tmp_path / "run"
+    code, _, err = etharness(
+        *("run", "--board", "native", "--model", tmp_path / "cut.bpte", "-o", run)
+    )
+    assert code == 2
+    assert "cut.bpte is not a complete bundled program: points outside the buffer" in err
+    assert "in BundledProgram.method_test_suites at byte" in err
     assert not run.exists()
 
 

@@ -20,6 +20,7 @@ from harness.analyze.values import (
     ReferenceValues,
     compare_values,
     compare_with_reference,
+    values_by_handle,
 )
 from harness.errors import NotComparableError
 from harness.files import data_directory
@@ -225,3 +226,23 @@ def test_numbers_of_another_kind_have_no_counterpart() -> None:
         compare_with_reference(trace, ReferenceValues({}))
     with pytest.raises(NotComparableError, match="the trace has no logged values"):
         compare_with_reference(with_handles(logged([])), ReferenceValues(reference))
+
+
+@pytest.mark.parametrize(("off", "diverges"), [(0, False), (1, False), (2, True)])
+def test_a_fused_quantized_operator_may_be_one_quantum_off(off: int, diverges: bool) -> None:
+    one = np.full((1, 3), 7, np.int8)
+    trace = with_handles(logged([[one]]))
+    unfused = {100: [one.astype(np.float32) / 5]}
+    (gap,) = compare_with_reference(
+        trace, ReferenceValues(unfused, quantized={100: [one + np.int8(off)]})
+    ).gaps
+    assert (gap.max_abs, gap.tolerance, gap.diverges) == (off, 1, diverges)
+
+
+def test_values_of_the_first_execution_are_found_by_the_last_handle() -> None:
+    one, two = np.ones((1, 3), np.int8), np.full((1, 3), 2, np.int8)
+    found = values_by_handle(with_handles(logged([[one, two], [two, one]])))
+    assert {key: value[0][0].tolist() for key, value in found.items()} == {
+        100: one.tolist(),
+        101: two.tolist(),
+    }
