@@ -28,6 +28,7 @@ from harness.check.history.noise import (
     SessionNoise,
     TypicalSpread,
     distributions,
+    median_error,
     robust_deviation,
 )
 from harness.check.history.samples import Floats, Ints, Points, median, medians_by
@@ -40,6 +41,9 @@ _KEPT: Final = 10
 
 _MIN_FREEDOM: Final = 4
 """Degrees of freedom needed to estimate the spread within sessions."""
+
+_RANKED: Final = 3
+"""Sessions on each side from which their ranks say how far the medians may be off."""
 
 _ROUNDING: Final = 1e-12
 """Relative difference below which two values are equal except for rounding."""
@@ -231,12 +235,16 @@ def between(baseline: Points, now: Points, noise: SessionNoise) -> Estimate:
     before, after = baseline.cells.values, now.cells.values
     level, current = median(before), median(after)
     spread = noise.spread * level
+    error = noise.error(len(after), len(before)) * level
+    if min(len(after), len(before)) >= _RANKED:
+        # The spread of winsorised values says too little of a median between two levels.
+        error = max(error, float(np.hypot(median_error(after), median_error(before))))
     return Estimate(
         "between sessions",
         level,
         spread * float(np.sqrt(MEDIAN_VARIANCE / len(before))),
         current,
-        noise.error(len(after), len(before)) * level,
+        error,
         noise.freedom_of(len(after)),
         spread,
     )
