@@ -219,7 +219,6 @@ def try_one(name: str, seed: int, number: int) -> Trial:
     if seen and changed:
         operator = int(chance.choice(seen))
         small = found(nights.compare({operator: 1 + SMALL}), operator)
-    chance = np.random.default_rng([seed, sorted(MODELS).index(name), number, PAIRS])
     times, operator = model.times(chance, 2 * PAIRS), int(chance.integers(OPERATORS))
     if changed:
         doubled = found(compare_pairs(model, times, {operator: 2.0}), operator)

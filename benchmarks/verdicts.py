@@ -62,7 +62,7 @@ from harness.runs.run import run_model
 
 SESSIONS = 80
 """Of a night."""
-NIGHTS = 40
+NIGHTS = 24
 SLOWED_NIGHTS = 10
 TRIAL_NIGHTS = 5
 """For choices that are only compared with each other."""
@@ -182,7 +182,7 @@ def quiet(nights: Nights) -> Iterator[str]:
     yield ""
     yield "| nights | with any false alarm |"
     yield "|---|---|"
-    for sessions in (5, 20, SESSIONS):
+    for sessions in (5, 10, 20, SESSIONS):
         plain, swapped = Share(), Share()
         chance = np.random.default_rng(2)
         for night in drawn(nights, NIGHTS, sessions):

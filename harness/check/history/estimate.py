@@ -25,6 +25,7 @@ import numpy as np
 from harness.check.history.comparison import Interval, Method
 from harness.check.history.noise import (
     MEDIAN_VARIANCE,
+    RANKED,
     SessionNoise,
     TypicalSpread,
     distributions,
@@ -41,9 +42,6 @@ _KEPT: Final = 10
 
 _MIN_FREEDOM: Final = 4
 """Degrees of freedom needed to estimate the spread within sessions."""
-
-_RANKED: Final = 3
-"""Sessions on each side from which their ranks say how far the medians may be off."""
 
 _ROUNDING: Final = 1e-12
 """Relative difference below which two values are equal except for rounding."""
@@ -236,7 +234,7 @@ def between(baseline: Points, now: Points, noise: SessionNoise) -> Estimate:
     level, current = median(before), median(after)
     spread = noise.spread * level
     error = noise.error(len(after), len(before)) * level
-    if min(len(after), len(before)) >= _RANKED:
+    if min(len(after), len(before)) >= RANKED:
         # The spread of winsorised values says too little of a median between two levels.
         error = max(error, float(np.hypot(median_error(after), median_error(before))))
     return Estimate(
