@@ -238,6 +238,22 @@ def test_a_few_values_between_two_levels_do_not_hide_them() -> None:
     assert not number.steps
 
 
+def test_the_median_of_ten_sessions_between_two_levels_proves_nothing() -> None:
+    alarms = 0
+    for seed in range(20):
+        chance = np.random.default_rng(seed)
+        times = nights(seed, 20)
+        upper = chance.random((20, 4)) < 0.4
+        times[:, :4] *= np.where(upper, 1.1 + 0.05 * chance.random((20, 4)), 1.0)
+        builder = HistoryBuilder()
+        for place in range(10):
+            builder.earlier(f"night/{place}", "old", numbered(times[2 * place]))
+            builder.now(f"night/{place}", "new", numbered(times[2 * place + 1]))
+        comparison = compare(builder)
+        alarms += any(n.judgement in ("regression", "improvement") for n in comparison.numbers)
+    assert alarms <= 1
+
+
 def test_five_pairs_find_an_operator_twice_as_slow_between_two_levels() -> None:
     missed = 0
     for seed in range(10):

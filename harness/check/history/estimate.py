@@ -25,9 +25,11 @@ import numpy as np
 from harness.check.history.comparison import Interval, Method
 from harness.check.history.noise import (
     MEDIAN_VARIANCE,
+    RANKED,
     SessionNoise,
     TypicalSpread,
     distributions,
+    median_error,
     robust_deviation,
 )
 from harness.check.history.samples import Floats, Ints, Points, median, medians_by
@@ -231,12 +233,16 @@ def between(baseline: Points, now: Points, noise: SessionNoise) -> Estimate:
     before, after = baseline.cells.values, now.cells.values
     level, current = median(before), median(after)
     spread = noise.spread * level
+    error = noise.error(len(after), len(before)) * level
+    if min(len(after), len(before)) >= RANKED:
+        # The spread of winsorised values says too little of a median between two levels.
+        error = max(error, float(np.hypot(median_error(after), median_error(before))))
     return Estimate(
         "between sessions",
         level,
         spread * float(np.sqrt(MEDIAN_VARIANCE / len(before))),
         current,
-        noise.error(len(after), len(before)) * level,
+        error,
         noise.freedom_of(len(after)),
         spread,
     )

@@ -44,6 +44,13 @@ _FEW: Final = 10
 _CLIP: Final = 3.0
 """Deviations beyond which a residual counts as this many (winsorised)."""
 
+_RANK_REACH: Final = 1.96
+"""Standard deviations around the middle rank that have a probability of 95 %."""
+
+RANKED: Final = 9
+"""Values from which their ranks say how far their median may be off: the most extreme one of them,
+which may be of a wild session, does not count then."""
+
 _WINDOW: Final = 20
 """Largest number of earlier sessions that a session is compared with."""
 
@@ -136,6 +143,21 @@ def robust_deviation(values: Floats) -> float:
     arrays of a history, of which a comparison has thousands.
     """
     return MAD_SCALE * median(np.abs(values - median(values)))
+
+
+def median_error(values: Floats) -> float:
+    """Return the standard error of the median of ``RANKED`` values or more, by their ranks.
+
+    The values whose ranks enclose the median with a probability of about 95 % say how far it may be
+    off, whatever the distribution (McKean and Schrader 1984, with the exact probability of Price
+    and Bonett 2001). The median of values at two levels jumps from one to the other.
+    """
+    count = len(values)
+    special = distributions()
+    rank = max(1, int((count + 1) / 2 - _RANK_REACH * np.sqrt(count / 4)))
+    reach = float(special.ndtri(1 - special.bdtr(rank - 1, count, 0.5)))
+    ordered = np.sort(values)
+    return float(ordered[count - rank] - ordered[rank - 1]) / (2 * reach)
 
 
 def session_noise(points: Points, least: int, rounding: float) -> SessionNoise | None:
