@@ -25,7 +25,7 @@ help:
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
-	@echo "make measure    regenerate what is measured in docs: networks, measurements, operators, decoding, history, reports, verdicts, remote ports, nights, scaling"
+	@echo "make measure    regenerate what is measured in docs: networks, kernels, measurements, operators, decoding, history, reports, verdicts, remote ports, nights, scaling"
 
 setup: setup-test setup-oracle setup-tools setup-labgrid
 setup-%:
@@ -79,6 +79,7 @@ measure: setup-test setup-oracle
 	$(PYTHON) -m benchmarks.verdicts out/verdicts.jsonl
 	.venv-oracle/bin/python -m benchmarks.measure
 	.venv-oracle/bin/python -m benchmarks.operators
+	.venv-oracle/bin/python -m benchmarks.kernels
 	.venv-oracle/bin/python -m benchmarks.decoding
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 $(PYTHON) -m pytest tests/sim/test_default_budgets.py
 	ETHARNESS_FUZZ_CASES=100000 $(PYTHON) -m pytest -s tests/sim/test_fuzzed_runs.py
