@@ -26,7 +26,7 @@ help:
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
-	@echo "make measure    regenerate what is measured in docs: networks, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, nights, scaling"
+	@echo "make measure    regenerate what is measured in docs: networks, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, nights, scaling"
 
 setup: setup-test setup-oracle setup-tools setup-labgrid
 setup-%:
@@ -83,6 +83,7 @@ measure: setup-test setup-oracle
 	$(PYTHON) -m benchmarks.verdicts out/verdicts.jsonl
 	.venv-oracle/bin/python -m benchmarks.measure
 	.venv-oracle/bin/python -m benchmarks.operators
+	.venv-oracle/bin/python -m benchmarks.kernels
 	.venv-oracle/bin/python -m benchmarks.decoding
 	mkdir -p out/zoo
 	.venv-oracle/bin/python firmware_stub/models/export_zoo.py --models out/zoo

@@ -78,6 +78,41 @@ static const char *fold(etd_reduction *reduction, etd_tensor *out, etd_fold_fn f
     return NULL;
 }
 
+/* Returns the largest element of a reduction, or the smallest. NaN is both. */
+static float find_extreme(etd_reduction *reduction, const float *x, bool is_largest) {
+    const etd_walk_run line = etd_innermost(&reduction->over);
+    float extreme = *x;
+    for (uint32_t left = reduction->count; left > 0; left -= line.count) {
+        const float *at = x + reduction->over.offset;
+        for (uint32_t i = 0; i < line.count; i++) {
+            const bool replaces = is_largest ? *at > extreme : *at < extreme;
+            extreme = replaces || isnan(*at) ? *at : extreme;
+            at += line.stride;
+        }
+        etd_walk_next_line(&reduction->over);
+    }
+    return extreme;
+}
+
+/* As fold, for float32, the usual type, without a call per element. */
+static const char *fold_extremes(etd_reduction *reduction, etd_tensor *out, bool is_largest) {
+    etd_walk to = {0};
+    if (reduction->input->nbytes == 0) {
+        return "empty input";
+    }
+    if (!etd_plan_reduction(reduction, out)) {
+        return "invalid output size";
+    }
+    etd_walk_add_dims(&to, out, out->ndim);
+    for (uint32_t left = etd_numel(out); left > 0; left--) {
+        const float *x = etd_floats(reduction->input) + reduction->from.offset;
+        etd_out_floats(out)[to.offset] = find_extreme(reduction, x, is_largest);
+        etd_walk_next(&reduction->from);
+        etd_walk_next(&to);
+    }
+    return NULL;
+}
+
 /* Argument positions of an overload; 0 for arguments that it lacks. */
 typedef struct {
     uint32_t dims;
@@ -114,8 +149,11 @@ static const char *run_extreme(const etd_call *call, const etd_places *places, e
     if (refusal != NULL) {
         return refusal;
     }
-    return out->dtype != reduction.input->dtype ? "input and output differ in type"
-                                                : fold(&reduction, out, function, NULL);
+    if (out->dtype != reduction.input->dtype) {
+        return "input and output differ in type";
+    }
+    return out->dtype == ETD_FLOAT ? fold_extremes(&reduction, out, function == larger)
+                                   : fold(&reduction, out, function, NULL);
 }
 
 /* Computes a boolean; for uint8 the output may be uint8. */

@@ -10,7 +10,10 @@ typedef struct {
     float squares; /* the sum of squared differences from the mean */
 } etd_moments;
 
-/* Computes the moments of `count` elements along a walk, which is back at its start afterwards. Uses two
+/* Returns the sum of the `count` elements of a walk, which is back at its start afterwards. */
+float etd_sum(const float *x, etd_walk *over, uint32_t count);
+
+/* Computes the moments of the `count` elements of a walk, which is back at its start afterwards. Uses two
  * passes, because the difference of a mean of squares and a squared mean loses digits. */
 etd_moments etd_measure(const float *x, etd_walk *over, uint32_t count);
 

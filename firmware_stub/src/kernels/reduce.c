@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce.h"
 
+#include "moments.h"
+
 static void reduce_all(etd_reduction *reduction) {
     reduction->reduced = (1u << reduction->input->ndim) - 1u;
 }
@@ -54,11 +56,7 @@ static const char *sum(etd_reduction *reduction, etd_tensor *out, bool average) 
     etd_walk_add_dims(&to, out, out->ndim);
     for (uint32_t left = etd_numel(out); left > 0; left--) {
         const float *x = etd_floats(reduction->input) + reduction->from.offset;
-        float total = 0.0f;
-        for (uint32_t k = 0; k < reduction->count; k++) {
-            total += x[reduction->over.offset];
-            etd_walk_next(&reduction->over);
-        }
+        const float total = etd_sum(x, &reduction->over, reduction->count);
         etd_out_floats(out)[to.offset] = average ? total / (float)reduction->count : total;
         etd_walk_next(&reduction->from);
         etd_walk_next(&to);

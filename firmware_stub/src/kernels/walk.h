@@ -30,6 +30,28 @@ static inline void etd_walk_next(etd_walk *walk) {
     etd_walk_carry(walk);
 }
 
+/* The elements of the innermost dimension. */
+typedef struct {
+    uint32_t count;
+    int32_t stride;
+} etd_walk_run;
+
+static inline etd_walk_run etd_innermost(const etd_walk *walk) {
+    const uint32_t last = walk->ndim - 1u;
+    return walk->ndim == 0 ? (etd_walk_run){1, 0}
+                           : (etd_walk_run){(uint32_t)walk->sizes[last], walk->strides[last]};
+}
+
+/* Moves from the first element of a line to that of the next one. */
+static inline void etd_walk_next_line(etd_walk *walk) {
+    const uint32_t last = walk->ndim - 1u;
+    if (walk->ndim > 0) {
+        walk->index[last] = walk->sizes[last] - 1;
+        walk->offset += (uint32_t)walk->index[last] * (uint32_t)walk->strides[last];
+    }
+    etd_walk_carry(walk);
+}
+
 /* Adds the first `ndim` dimensions of the tensor. */
 void etd_walk_add_dims(etd_walk *walk, const etd_tensor *tensor, uint32_t ndim);
 

@@ -1,0 +1,147 @@
+"""The int8 kernels as compiled for an emulated core, against the portable ones on this host.
+
+Helium's loops on a Cortex-M55 and the DSP extension's on a Cortex-M4, with any arguments: shifts
+that the fast paths do not take, weights of -128, rows of any length, scratch for columns or none.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes as ct
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from harness.link.wire import Region
+from tests.firmware.test_fast_kernels import (
+    NCHW,
+    NHWC,
+    convolutions,
+    extremes,
+    input_offsets,
+    int8s,
+    output_shape,
+    output_stage,
+    seeds,
+)
+from tests.support.boards import Bench, started
+from tests.support.kernels import Array, Out, Tensor, one_call, outputs, run_all
+
+pytestmark = pytest.mark.sim
+CORES = ["qemu-mps3-an547", "qemu-mps2-an386"]
+generated = settings(
+    max_examples=25,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.fixture(scope="module", params=CORES)
+def board(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    with started(request.param, deadline_s=60) as bench:
+        yield bench
+
+
+def run_on(board: Bench, operator: str, arguments: list[object]) -> list[Array]:
+    """As ``run_all``, on a board."""
+    session, outs = board.session, outputs(arguments)
+    session.load_model(one_call(operator, arguments))
+    session.run(1, timeout_s=60)
+    return [out.arrange(session.read(Region.OUTPUT, i)) for i, out in enumerate(outs)]
+
+
+def compare(board: Bench, etstub: ct.CDLL, operator: str, *arguments: object) -> None:
+    """Run one kernel on both; the last output must be the same."""
+    expected = run_all(etstub, operator, *copy.deepcopy(arguments))
+    found = run_on(board, operator, list(copy.deepcopy(arguments)))
+    np.testing.assert_array_equal(found[-1], expected[-1])
+
+
+def weights(seed: int, *shape: int) -> Array:
+    """Any int8; of every other seed many are -128, the product of which is the largest."""
+    numbers = int8s(seed, *shape)
+    return np.where(numbers < -64, np.int8(-128), numbers) if seed % 2 else numbers
+
+
+@generated
+@given(
+    seed=seeds,
+    conv=convolutions(),
+    channels=st.integers(1, 19),
+    offset=input_offsets,
+    extreme=extremes,
+    room=st.integers(0, 3),
+)
+def test_conv2d(board, etstub, seed, conv, channels, offset, extreme, room) -> None:
+    x, size, window = conv
+    length = prod(size) * x.shape[1]
+    bias, stage = output_stage(seed, channels, length, extreme)
+    w = weights(seed, channels, *size, x.shape[1])
+    outs = (
+        Out([length * room], np.uint8),
+        Out(output_shape(x, size, window, channels), np.int8, NHWC),
+    )
+    rest = w, bias, *window, offset, *stage
+    compare(board, etstub, "cortex_m::quantized_conv2d.out", Tensor(x, NHWC), *rest, *outs)
+
+
+@generated
+@given(
+    seed=seeds,
+    conv=convolutions(),
+    multiplier=st.integers(1, 35),
+    channels=st.sampled_from([0, 8, 17, 29]),
+    offset=input_offsets,
+    extreme=extremes,
+    order=st.sampled_from([NHWC, NHWC, NCHW]),
+)
+def test_depthwise(board, etstub, seed, conv, multiplier, channels, offset, extreme, order) -> None:
+    """Many channels, or one channel with many outputs."""
+    x, size, window = conv
+    if channels:
+        x, multiplier = int8s(seed, x.shape[0], channels, *x.shape[2:]), 1
+    else:
+        x = x[:, :1]
+    w = weights(seed, 1, *size, multiplier * x.shape[1])
+    bias, stage = output_stage(seed, w.shape[3], prod(size), extreme)
+    outs = Out([0], np.uint8), Out(output_shape(x, size, window, w.shape[3]), np.int8, order)
+    rest = w, bias, *window, multiplier, offset, *stage
+    operator = "cortex_m::quantized_depthwise_conv2d.out"
+    compare(board, etstub, operator, Tensor(x, order), *rest, *outs)
+
+
+@generated
+@given(
+    seed=seeds,
+    rows=st.integers(1, 2),
+    sizes=st.tuples(st.integers(1, 70), st.integers(1, 21)),
+    offset=input_offsets,
+    extreme=extremes,
+    with_sums=st.booleans(),
+)
+@example(seed=1, rows=1, sizes=(70, 21), offset=128, extreme="", with_sums=False)
+@example(seed=1, rows=1, sizes=(70, 21), offset=127, extreme="", with_sums=False)
+@example(seed=1, rows=1, sizes=(70, 21), offset=-127, extreme="", with_sums=False)
+def test_linear(board, etstub, seed, rows, sizes, offset, extreme, with_sums) -> None:
+    length, count = sizes
+    bias, (zero, factors, shifts, low, high) = output_stage(seed, count, length, extreme)
+    pair = [None, bias] if with_sums else [bias, None]
+    scale = [[int(factors[0])], [int(shifts[0])], high, low]
+    arguments = [int8s(seed, rows, length), weights(seed, count, length), *pair, offset, 0, zero]
+    out = Out((rows, count), np.int8)
+    compare(board, etstub, "cortex_m::quantized_linear.out", *arguments, *scale, out)
+
+
+@generated
+@given(
+    seed=seeds, shape=st.lists(st.integers(1, 6), min_size=1, max_size=4), shift=st.integers(-31, 2)
+)
+def test_add(board, etstub, seed, shape, shift) -> None:
+    scale = (seed % (1 << 31), shift)
+    sides = [int8s(seed, *shape), 3, *scale, int8s(seed + 1, *shape), -5, *scale]
+    rest = [7, *scale, -100, 90, Out(shape, np.int8)]
+    compare(board, etstub, "cortex_m::quantized_add.out", *sides, *rest)
