@@ -27,7 +27,7 @@ CASE: Final = "_etharness_case"
 
 OPTIONS: Final = (
     *("runs", "inputs", "seed", "references", "rtol", "atol", "trace_limit", "method"),
-    *("stream", "baud", "values", "profile", "when_full", "time_scales"),
+    *("stream", "baud", "values", "profile", "when_full", "time_scales", "placed"),
 )
 """Fields of ``harness.runs.request.RunRequest`` that a marker can set."""
 

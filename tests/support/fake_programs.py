@@ -71,7 +71,7 @@ class Interpreter:
     def __init__(self, graph: Program) -> None:
         self.graph = graph.graph
 
-    def run(self, *_: Any) -> None:
+    def run(self, *_: Any, enable_io_processing: bool = True) -> None:
         for node in self.graph.nodes:
             self.run_node(node)
 
