@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from harness import __version__
+from harness.records.check_codes import OUTPUTS
 from harness.records.result import Result
+from harness.records.verdict import Verdict
 
 
 def contradiction(result: Result) -> str:
@@ -18,6 +21,24 @@ def contradiction(result: Result) -> str:
     if result.files is None:
         return ""
     return next(_of_verdict(result), "") or next(_of_files(result), "")
+
+
+def changed_outputs(result: Result, verdict: Verdict) -> str:
+    """Return which output matches its reference now and did not in the run, "" if there is none.
+
+    Outputs, references and tolerances are recorded, so no option and no budget changes this check;
+    the default tolerance of another version may.
+    """
+    if result.verdict is None or result.tool_version != __version__:
+        return ""
+    differed = {c.subject for c in result.verdict.checks if c.code == OUTPUTS and not c.passed}
+    for check in verdict.checks:
+        if check.code == OUTPUTS and check.passed and check.subject in differed:
+            return (
+                f"it records that {check.subject} differs from its reference, but by its tolerance "
+                "they match"
+            )
+    return ""
 
 
 def _of_verdict(result: Result) -> Iterator[str]:

@@ -15,7 +15,6 @@ from typing import Final
 
 import msgspec
 
-from harness import __version__
 from harness.analyze.postmortem import PostmortemDocument
 from harness.check.budget import Budget, load_budget
 from harness.check.evaluate import DEFAULT_BUDGET, evaluate
@@ -37,7 +36,7 @@ from harness.errors import (
 from harness.files import display_path, read_tail
 from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
-from harness.records.check_codes import OUTPUTS
+from harness.records.contradictions import changed_outputs
 from harness.records.result import RESTORE, Failure, Result, VerdictRecord, moment
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
@@ -254,7 +253,8 @@ def _with_own_verdict(
                 save_history(directory, history)
         comparison = compare_with(history, subject, result, rules)
     verdict = evaluate(subject, rules, comparison)
-    _require_same_outputs(run, verdict)
+    if result is not None and directory is not None and (doubt := changed_outputs(result, verdict)):
+        raise DamagedError(f"{directory / RESULT}: damaged: {doubt}", hint=RESTORE)
     evaluated = replace(
         run,
         verdict=Verdict(tuple(map(with_printable_text, verdict.checks))),
@@ -268,28 +268,6 @@ def _with_own_verdict(
             save_verdict(directory, verdict_record(evaluated))
         source.record(result.id, verdict_record(evaluated))
     return evaluated
-
-
-def _require_same_outputs(run: EvaluatedRun, verdict: Verdict) -> None:
-    """Check that outputs that differed from their references in the run still do.
-
-    Outputs, references and tolerances are recorded, so no option and no budget changes this check.
-
-    Raises:
-        DamagedError: They match now, so the recorded tolerance is not that of the run.
-    """
-    if run.result is None or run.result.verdict is None or run.directory is None:
-        return
-    if run.result.tool_version != __version__:  # the default tolerance may be another one
-        return
-    differed = {c.subject for c in run.result.verdict.checks if c.code == OUTPUTS and not c.passed}
-    for check in verdict.checks:
-        if check.code == OUTPUTS and check.passed and check.subject in differed:
-            raise DamagedError(
-                f"{run.directory / RESULT}: damaged: it records that {check.subject} differs from "
-                "its reference, but by its tolerance they match",
-                hint=RESTORE,
-            )
 
 
 def evaluate_test_sets(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.check.fit import bundled_operators, missing_operators
 from harness.check.placement import fit_placed, placed_capacity
-from harness.config.board import Board
+from harness.config.board import Board, SerialTarget
 from harness.decode.program import Method
 from harness.decode.pte import read_program
 from harness.errors import DeviceRefusedError, FormatError, TargetError, UsageError
@@ -23,6 +23,21 @@ from harness.runs.request import RunRequest
 from harness.target.build import PlacedModel
 
 _log = logging.getLogger(__name__)
+
+
+def check_placeable(request: RunRequest, board: Board) -> None:
+    """Refuse to place a model in firmware that a run does not build.
+
+    Raises:
+        UsageError: The firmware is on the board already, or comes as an image.
+    """
+    kept = isinstance(board.target, SerialTarget) and request.flash is None
+    if request.placed and (kept or (request.flash and request.flash.image)):
+        raise UsageError(
+            f"cannot place the model: this run does not build the firmware of {board.name}",
+            hint="flash the board with --flash and without --image; a board whose firmware has the "
+            "model already needs no --placed",
+        )
 
 
 def place_model(path: Path, data: bytes, board: Board, *, upload: int = 0) -> PlacedModel:

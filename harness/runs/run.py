@@ -85,7 +85,7 @@ from harness.runs.evaluation import (
     verdict_record,
     with_evidence,
 )
-from harness.runs.loading import load_model, place_model
+from harness.runs.loading import check_placeable, load_model, place_model
 from harness.runs.recorder import RunRecorder
 from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
 from harness.runs.source import on_time_scales
@@ -142,7 +142,7 @@ def run_model(
     model = read_model(request.model)
     bundled = read_test_sets(model, request) if is_bundled_program(model) else None
     model = bundled.program if bundled is not None else model
-    _check_placed(request, board)
+    check_placeable(request, board)
     budget_file = _budget_file(request, board, board_file)
     references = read_references(request.references)
     if request.against is not None:
@@ -161,17 +161,6 @@ def run_model(
         ended(run.evaluated_run)
     found = run.evaluated_run
     return FinishedRun(run.result, trace, found.comparison, found.test_sets)
-
-
-def _check_placed(request: RunRequest, board: Board) -> None:
-    """Refuse to place a model in firmware that this run does not build."""
-    kept = isinstance(board.target, SerialTarget) and request.flash is None
-    if request.placed and (kept or (request.flash and request.flash.image)):
-        raise UsageError(
-            f"cannot place the model: this run does not build the firmware of {board.name}",
-            hint="flash the board with --flash and without --image; a board whose firmware has the "
-            "model already needs no --placed",
-        )
 
 
 def _budget_file(request: RunRequest, board: Board, board_file: Path) -> Path | None:
