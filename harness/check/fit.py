@@ -175,7 +175,7 @@ def staged_bytes(method: Method) -> int:
 
 def fit(method: Method, model_bytes: int, board: Board) -> Fit:
     """Return whether a method of a model of ``model_bytes`` bytes fits a board."""
-    executorch = board.build is not None and board.build.executorch
+    executorch = board.links_executorch
     sizes = SIZES_64 if isinstance(board.target, NativeTarget) else SIZES_32
     arena = arena_need(method, sizes)
     model_room, arena_room, input_room = (

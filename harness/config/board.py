@@ -199,6 +199,11 @@ class Board(Strict, frozen=True, dict=True):
         return isinstance(self.target, QemuTarget) and "-icount" in self.target.arguments
 
     @property
+    def links_executorch(self) -> bool:
+        """Whether its firmware is built here with ExecuTorch's own runtime."""
+        return self.build is not None and self.build.executorch
+
+    @property
     def untested(self) -> bool:
         """Whether the file was tested neither on a board nor on a simulator."""
         return self.tested == "no"

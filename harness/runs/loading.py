@@ -152,8 +152,7 @@ def _check_operators(info: TargetInfo, board: Board, method: Method | None, path
         TargetError: Operators are missing.
     """
     available = bundled_operators()
-    executorch = board.build is not None and board.build.executorch
-    if method is None or executorch or info.operators != len(available):
+    if method is None or board.links_executorch or info.operators != len(available):
         return
     if missing := missing_operators(method, available):
         raise TargetError(

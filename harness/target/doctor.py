@@ -39,7 +39,7 @@ def find_programs(boards: Iterable[Board]) -> list[ProgramFinding]:
             if tool not in findings:
                 findings[tool] = ProgramFinding(tool, _version(path), remedy)
             findings[tool].needed_by.append(board.name)
-        if board.build is not None and board.build.executorch:
+        if board.links_executorch:
             installed = version("executorch") if find_executorch() else None
             wheel = ProgramFinding("executorch", installed, EXECUTORCH_REMEDY)
             findings.setdefault(wheel.tool, wheel).needed_by.append(board.name)
@@ -54,7 +54,7 @@ def missing_tools(board: Board) -> list[str]:
     if isinstance(board.target, SerialTarget):
         return []
     needs = [*_needs(board)]
-    if board.build is not None and board.build.executorch:
+    if board.links_executorch:
         found = find_executorch()
         needs.append(("executorch", str(found) if found else None, EXECUTORCH_REMEDY))
     return [f"{tool} ({remedy})" for tool, path, remedy in needs if path is None]
