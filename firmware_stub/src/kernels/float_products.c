@@ -59,6 +59,7 @@ static ETD_INLINE void add_products(const float *a[], int a_count, const float *
             const float factor = *a[i];
             a[i] += a_step;
             if (kind == PAIRED) {
+                /* As many at a as at b. NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
                 sums[i] += factor * numbers[i];
                 continue;
             }

@@ -12,6 +12,7 @@ typedef void (*copy_fn)(const uint8_t *from, uint8_t *to, const etd_copy_loop *o
                         const etd_copy_loop *inner);
 
 /* Copies two nested loops of elements of one type. memcpy of one element is a load and a store. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type in parentheses declares nothing. */
 #define DEFINE_COPY(name, type)                                                                              \
     static void name(const uint8_t *from, uint8_t *to, const etd_copy_loop *outer,                           \
                      const etd_copy_loop *inner) {                                                           \
@@ -36,6 +37,7 @@ DEFINE_COPY(copy_bytes, uint8_t)
 DEFINE_COPY(copy_halves, uint16_t)
 DEFINE_COPY(copy_words, uint32_t)
 DEFINE_COPY(copy_doubles, uint64_t)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* Copies runs of adjacent bytes. */
 static void copy_runs(const uint8_t *from, uint8_t *to, uint32_t size, const etd_copy_loop *outer,
