@@ -94,7 +94,7 @@ def load_model(
         UsageError: The program has no such method.
         FormatError: The device found it damaged.
     """
-    _check_room(info, board, program, request.model)
+    check_room(info, board, program, request.model)
     _check_operators(info, board, method, request.model)
     try:
         loaded = session.load_model(
@@ -119,7 +119,7 @@ def load_model(
     return loaded
 
 
-def _check_room(info: TargetInfo, board: Board, model: bytes, path: Path) -> None:
+def check_room(info: TargetInfo, board: Board, model: bytes, path: Path) -> None:
     """Refuse a model that is larger than the board's buffer for uploads.
 
     Raises:
