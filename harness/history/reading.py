@@ -154,16 +154,16 @@ def provenances(connection: Connection, rows: Sequence[Row[Any]]) -> list[Proven
 
 def settings_used(connection: Connection, selection: Selection) -> list[MeasurementSettings | None]:
     """Return the measurement settings of the selected results, the newest last."""
-    newest = func.max(RESULT.c.started_us)
     query = (
-        select(RESULT.c.settings_id)
+        select(RESULT.c.settings_id, func.max(RESULT.c.started_us))
         .where(*_conditions(selection))
         .group_by(RESULT.c.settings_id)
-        .order_by(newest)
     )
-    numbers = [*connection.scalars(query)]
-    names = known_names(connection, {number for number in numbers if number is not None})
-    return [settings_of_key(names[n]) if n is not None else None for n in numbers]
+    newest = {number: started_us for number, started_us in connection.execute(query)}
+    names = known_names(connection, newest.keys() - {None})
+    # By name where two began at once, so that every database gives the same order.
+    order = sorted(newest, key=lambda number: (newest[number], names.get(number, "")))
+    return [settings_of_key(names[n]) if n is not None else None for n in order]
 
 
 def tested(connection: Connection) -> list[Tested]:
