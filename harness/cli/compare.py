@@ -139,7 +139,8 @@ def _compare_times(
     found = compare(*traces, statistic, executions, settings=(old, new))
     targets = [source.result.target if source.result else None for source in sources]
     kernels = [printable(target.software) if target else "" for target in targets]
-    code = NotComparableError.exit_code if all(kernels) and len(set(kernels)) > 1 else 0
+    libraries = {target.kernels for target in targets if target and target.kernels}
+    code = NotComparableError.exit_code if len(libraries) == len(targets) else 0
     if output.json:
         from harness.report.compare import comparison_document, side
 

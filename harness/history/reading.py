@@ -159,7 +159,7 @@ def settings_used(connection: Connection, selection: Selection) -> list[Measurem
         .where(*_conditions(selection))
         .group_by(RESULT.c.settings_id)
     )
-    newest = {number: started_us for number, started_us in connection.execute(query)}
+    newest = {row[0]: row[1] for row in connection.execute(query)}
     names = known_names(connection, newest.keys() - {None})
     # By name where two began at once, so that every database gives the same order.
     order = sorted(newest, key=lambda number: (newest[number], names.get(number, "")))

@@ -77,7 +77,9 @@ def test_a_kernel_library_is_a_series_of_its_own() -> None:
     bundled = MeasurementSettings(build="native")
     other = MeasurementSettings(build="native", kernels="CMSIS-NN")
     assert bundled.key != other.key
-    assert str(other) == "kernels: CMSIS-NN"
+    assert str(other) == (
+        "runtime unknown (firmware built elsewhere), build preset native, kernels CMSIS-NN"
+    )
 
 
 def test_the_bundled_runtime_goes_without_saying() -> None:

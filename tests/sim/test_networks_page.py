@@ -26,7 +26,8 @@ def test_the_boards_left_out_are_real_ones_and_those_without_our_runtime() -> No
 
 
 def test_every_fixture_of_a_network_is_used() -> None:
-    of_networks = {path.stem for path in FIXTURES.glob("*_*.npz")}
+    # "gesture" stands for any network that is placed in flash; the page is about known ones.
+    of_networks = {path.stem for path in FIXTURES.glob("*_*.npz")} - {"gesture_int8"}
     assert set(networks()) == {name for name in of_networks if name.endswith(("_f32", "_int8"))}
     assert len(networks()) == 9
 

@@ -152,7 +152,7 @@ def test_failures_say_what_failed_and_where_it_is_kept(project: pytest.Pytester)
     said = [
         fail[0],
         *lines_of_checks(lines),
-        f"small.pte on native, firmware {build}",
+        f"small.pte on native, firmware {build}, bundled C kernels",
         f"budget: {project.path}/fails.toml",
         f"kept in: {base}/etharness/{kept}",
         f"again: etharness check {base}/etharness/{kept} --budget {project.path}/fails.toml",
@@ -461,7 +461,9 @@ def test_a_run_whose_worker_died_is_run_again_and_one_under_way_is_waited_for(
     assert first.directory is not None
     assert Runs(tmp_path, 5).get(*wanted).result == first.result
     cut_off = Failure("Unfinished", "the run was cut off", "run it again")
-    RunDirectory(first.directory).write_result(replace(first.result, failure=cut_off))
+    RunDirectory(first.directory).write_result(
+        replace(first.result, failure=cut_off, files=None, digest="")
+    )
     again = Runs(tmp_path, 5).get(*wanted)
     assert again.result is not None
     assert again.failure is None

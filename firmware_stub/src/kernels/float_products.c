@@ -291,7 +291,9 @@ static void move_batch(etd_batch_start *start, const etd_float_batch *batch, int
     start->a += count * batch->a_step;
     start->b += count * batch->b_step;
     start->out += count * batch->out_step;
-    start->added += start->added != NULL ? count * batch->added_step : 0;
+    if (start->added != NULL) {
+        start->added += count * batch->added_step;
+    }
 }
 
 static void multiply_group(const etd_float_products *products, const etd_group *group) {
@@ -360,7 +362,9 @@ static ETD_NOINLINE void compute_single(const etd_float_products *products, cons
     exchanged.a = products->b + cursor->place;
     exchanged.b = products->a;
     exchanged.out += cursor->out;
-    exchanged.added += exchanged.added != NULL ? cursor->added : 0;
+    if (exchanged.added != NULL) {
+        exchanged.added += cursor->added;
+    }
     exchanged.a_row = (etd_float_row){1, 0, 0, 0};
     exchanged.b_rows = (etd_float_row){1, 0, 0, 0};
     exchanged.b_columns = products->a_row;
