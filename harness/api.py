@@ -366,7 +366,8 @@ class Run:
         """
         from harness.report.formats import write_report
 
-        write_report(file := absolute(path), [self._evaluate()[0]])
+        file = absolute(path)
+        write_report(file, [self._evaluate()[0]])
         return file
 
     def export(
@@ -424,7 +425,8 @@ class Run:
         baseline: str | None = None,
         record: bool = False,
     ) -> tuple[EvaluatedRun, HistoryRef | None]:
-        rules, against = self._budget if budget is None else budget, self._against
+        rules = self._budget if budget is None else budget
+        against = self._against
         if history is not None or baseline is not None:
             url = history or (against.url if against is not None else None)
             against = history_of(url, baseline)

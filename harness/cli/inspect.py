@@ -46,7 +46,7 @@ def command(model: Path, boards: tuple[str, ...], output: OutputOptions) -> int:
     from harness.decode.pte import read_program
     from harness.files import find_model, read_model
     from harness.report.model import describe_model, model_document, print_model
-    from harness.target.build import code_size
+    from harness.target.build import code_sizes
 
     path = find_model(model)
     data, test_sets = read_model(path), None
@@ -58,7 +58,7 @@ def command(model: Path, boards: tuple[str, ...], output: OutputOptions) -> int:
     except FormatError as error:
         raise UsageError(f"{display_path(model)}: {error.message}", hint=error.hint) from error
     described = [load_board(name)[0] for name in boards or board_names()]
-    codes = [code_size(board) for board in described]
+    codes = code_sizes(described)
     fits = [
         [
             replace(

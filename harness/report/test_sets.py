@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.records.check_codes import OUTPUTS
 from harness.report.description import RunDescription, describe
 from harness.report.run import print_verdict
 from harness.report.terminal import print_header, show_table
@@ -33,7 +34,7 @@ def print_test_sets(console: Console, run: EvaluatedRun, *, verbosity: int = 0) 
 
 def _row(found: RunDescription) -> list[str]:
     result, figures = found.run.result, {fact.label: fact.text for fact in found.figures}
-    outputs = [check for check in found.run.verdict.checks if check.code == "I11"]
+    outputs = [check for check in found.run.verdict.checks if check.code == OUTPUTS]
     wrong = sum(not check.passed for check in outputs)
     state = f"{wrong:,} of {len(outputs):,} differ" if wrong else "match"
     return [

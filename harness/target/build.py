@@ -8,9 +8,10 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -205,14 +206,19 @@ def _build_placed(
     return Firmware(image, build_id, directory, preset, placed)
 
 
-def built_firmware(board: Board) -> Firmware | None:
-    """Return the firmware if it is built from the current sources, else None; builds nothing."""
+def built_firmware(board: Board, digest: Callable[[Path], str] = source_digest) -> Firmware | None:
+    """Return the firmware if it is built from the current sources, else None; builds nothing.
+
+    ``digest`` is ``source_digest``, or remembers what that returned.
+    """
     build = _recipe(board)
     source = data_directory("firmware_stub")
     directory = build_directory(source, build.preset)
     image, built = directory / build.image, directory / _BUILT
-    build_id = source_digest(source)
-    current = image.is_file() and built.is_file() and build_id in built.read_text()
+    if not (image.is_file() and built.is_file()):
+        return None
+    build_id = digest(source)
+    current = build_id in built.read_text()
     return Firmware(image, build_id, directory, build.preset) if current else None
 
 
@@ -379,11 +385,16 @@ def image_size(firmware: Firmware) -> FirmwareSize:
     return _total("image", _measure(_program(firmware.preset), [firmware.image]))
 
 
-def code_size(board: Board) -> int | None:
-    """Return the code and constants of a board's firmware, bytes; None if it is not built."""
+def code_sizes(boards: Sequence[Board]) -> list[int | None]:
+    """Return the code and constants of each board's firmware, bytes; None if it is not built."""
+    digest = cache(source_digest)  # of the same sources for all boards
+    return [_code_size(board, digest) for board in boards]
+
+
+def _code_size(board: Board, digest: Callable[[Path], str]) -> int | None:
     if board.build is None:
         return None
-    firmware = built_firmware(board)
+    firmware = built_firmware(board, digest)
     if firmware is None:
         return None
     try:
