@@ -165,7 +165,8 @@ class Run:
             HarnessError: The run left no trace: the failure for which it ended.
         """
         if self._found.subject is None:
-            raise self._found.error or UsageError(f"{self.path} holds no trace, but test_sets may")
+            where = "; each run in test_sets has one" if self._found.test_sets else ""
+            raise self._found.error or UsageError(f"{self.path} holds no trace{where}")
         return self._found.subject
 
     @property

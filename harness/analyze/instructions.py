@@ -144,7 +144,7 @@ def _choices(*, with_macs: bool, most: int) -> Iterator[list[int]]:
 
 def instruction_model(board: Board) -> InstructionModel | None:
     """Return the measured coefficients for a board's CPU and kernels; None if there are none."""
-    if board.build is None or board.build.executorch:
+    if board.build is None or board.links_executorch:
         return None
     file = data_directory("boards") / "instructions" / f"{board.cpu}.json"
     if not file.is_file():
