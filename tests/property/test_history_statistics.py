@@ -163,6 +163,29 @@ def test_a_clear_step_is_found_where_it_is(seed: int, old: int, new: int, sign: 
     assert steps[0].size.value == pytest.approx(sign * 20, abs=3)
 
 
+def test_a_few_noisy_nights_are_no_step() -> None:
+    false = 0
+    for seed in range(100):
+        chance = np.random.default_rng(seed)
+        scatters = np.ones(60)
+        first = int(chance.integers(48))
+        scatters[first : first + 12] = 4
+        series = 1000 + scatters * chance.standard_normal(60)
+        false += any(step.p < 1e-3 for step in find_steps(series, scatters=scatters))
+    # 12 with levels that are as certain as those of quiet nights.
+    assert false <= 1
+
+
+def test_a_step_between_noisy_nights_is_found() -> None:
+    chance = np.random.default_rng(0)
+    scatters = np.where(np.arange(60) % 5 == 0, 4.0, 1.0)
+    series = 1000 + scatters * chance.standard_normal(60)
+    series[40:] += 8
+    [step] = find_steps(series, scatters=scatters)
+    assert step.p < 1e-5
+    assert step.earliest <= 40 <= step.latest
+
+
 @given(SEEDS, st.integers(20, 200), st.floats(0.3, 0.7), st.floats(11, 1000))
 def test_two_modes_are_found_whatever_the_scale(
     seed: int, count: int, weight: float, distance: float

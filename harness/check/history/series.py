@@ -151,13 +151,10 @@ def steps_in(
     boundaries = [at for at in changes if not _side_by_side(cells, at)]
     if not boundaries:
         return ()  # no position for a step
-    values = cells.values
-    if scatters is not None:
-        middle = neighbor_medians(values)
-        values = middle + (values - middle) / scatters[cells.results]
     relative, absolute = limit
     found = []
-    for step in find_steps(values, limits.confidence, noise):
+    of_points = None if scatters is None else scatters[cells.results]
+    for step in find_steps(cells.values, limits.confidence, noise, of_points):
         size = abs(step.size.value)
         if step.p > limits.fdr or size <= relative * abs(step.before) or size <= absolute:
             continue
@@ -186,7 +183,10 @@ def _side_by_side(cells: Points, at: int) -> bool:
 
 
 def find_steps(
-    values: Floats, confidence: float = 0.95, known: SessionNoise | None = None
+    values: Floats,
+    confidence: float = 0.95,
+    known: SessionNoise | None = None,
+    scatters: Floats | None = None,
 ) -> list[FoundStep]:
     """Return the steps of a series of shape (n,), oldest point first.
 
@@ -194,8 +194,14 @@ def find_steps(
         values: The series.
         confidence: Level of the intervals.
         known: What is known of its noise.
+        scatters: How noisy each point is, at least 1, shape (n,); None for equally noisy points.
     """
     count = len(values)
+    if scatters is None:
+        scatters = np.ones(count)
+    else:
+        middle = neighbor_medians(values)
+        values = middle + (values - middle) / scatters
     if count < 2 * SHORTEST or values.min() == values.max():
         return []
     smooth = _without_outliers(values)
@@ -215,7 +221,7 @@ def find_steps(
     positions = count - 2 * SHORTEST + 1
     chances = positions ** min(len(levels) - 1, 2) * (len(levels) - 1)
     return [
-        _test_step((smooth, values), before, after, noise, chances, confidence)
+        _test_step((smooth, values), scatters, before, after, noise, chances, confidence)
         for before, after in pairwise(levels)
     ]
 
@@ -236,6 +242,7 @@ def noise_of(series: Floats) -> tuple[float, float]:
 
 def _test_step(
     series: tuple[Floats, Floats],
+    scatters: Floats,
     before: tuple[int, int],
     after: tuple[int, int],
     noise: _Noise,
@@ -246,12 +253,17 @@ def _test_step(
 
     Medians of noise with two modes have levels that the noise has not, and single outliers make
     levels of the series as it is; a step shows in both.
+
+    A level of noisy points is less certain. Noisy points were moved towards the medians of their
+    neighbors, and a median of normal points of unequal widths has the error of equal points whose
+    width is the harmonic mean.
     """
     special = distributions()
     levels = [[float(one[slice(*part)].mean()) for part in (before, after)] for one in series]
     sides = [range(*part) for part in (before, after)]
     old, new = min(levels, key=lambda level: abs(level[1] - level[0]))
-    error = float(np.sqrt(sum(noise.variance / len(side) for side in sides)))
+    parts = [(len(side), np.sum(1 / scatters[side.start : side.stop])) for side in sides]
+    error = float(np.sqrt(sum(noise.variance * count / weight**2 for count, weight in parts)))
     size = new - old
     # A level is off only if more than half of its points are (Hampel's filter moves the others).
     together = (min(map(len, sides)) + 1) / 2
