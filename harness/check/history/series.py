@@ -270,21 +270,24 @@ def _test_step(
     freedom = min(noise.freedom, noise.tail * together)
     reach = float(special.stdtrit(freedom, 0.5 + confidence / 2)) * error
     p = float(2 * special.stdtr(freedom, -abs(size) / error)) * chances
-    earliest, latest = _positions(series[0][before[0] : after[1]], len(sides[0]), noise.point)
+    both = slice(before[0], after[1])
+    weights = 1 / scatters[both] ** 2
+    earliest, latest = _positions(series[0][both], weights, len(sides[0]), noise.point)
     interval = Interval(size, size - reach, size + reach)
     at = after[0]
     return FoundStep(at, before[0] + earliest, before[0] + latest, old, interval, min(p, 1.0))
 
 
-def _positions(values: Floats, at: int, variance: float) -> tuple[int, int]:
+def _positions(values: Floats, weights: Floats, at: int, variance: float) -> tuple[int, int]:
     """Return the first and last position of a step that explain two levels as well as ``at``.
 
-    These are the positions within a likelihood ratio of ``_LIKELY`` that adjoin ``at``.
+    These are the positions within a likelihood ratio of ``_LIKELY`` that adjoin ``at``. A point of
+    a noisy night says little of where the step was.
     """
-    parts = np.arange(1, len(values))
-    centered = values - values.mean()
-    sums = np.cumsum(centered)[:-1]
-    explained = sums**2 * (1 / parts + 1 / (len(values) - parts))
+    centered = values - np.average(values, weights=weights)
+    sums = np.cumsum(weights * centered)[:-1]
+    before = np.cumsum(weights)[:-1]
+    explained = sums**2 * (1 / before + 1 / (weights.sum() - before))
     likely = explained >= explained[at - 1] - 2 * np.log(_LIKELY) * variance
     unlikely = np.flatnonzero(~likely) + 1
     earliest = max((place + 1 for place in unlikely.tolist() if place < at), default=1)
