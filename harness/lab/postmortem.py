@@ -15,7 +15,7 @@ from harness.errors import HarnessError, UsageError
 from harness.link.session import Session
 from harness.link.wire import Region
 from harness.records.clock_domain import ClockDomain
-from harness.target.build import ImageSymbols, build_firmware
+from harness.target.build import ImageSymbols, build_firmware, placed_image
 
 _log = logging.getLogger(__name__)
 
@@ -51,12 +51,18 @@ def symbols_of_image(image: Path) -> Lookup:
 
 
 def symbols_of_board(board: Board) -> Lookup:
-    """Return a lookup that builds the board's firmware; None if another build crashed."""
+    """Return a lookup that builds the board's firmware; None if another build crashed.
+
+    Firmware with a placed model is looked for among the images that were built.
+    """
 
     def find(found: Postmortem) -> ImageSymbols | None:
         if not found.registers:
             return None
         try:
+            placed = placed_image(board, found.build_id)
+            if placed is not None:
+                return ImageSymbols(placed)
             firmware = build_firmware(board)
         except HarnessError as error:
             _log.info("no symbols: %s", error.message)

@@ -44,7 +44,7 @@ from harness.runs.directory import (
     recorded_clocks,
 )
 from harness.runs.evaluation import BundleVerdict, EvaluatedRun, evaluate_path, verdict_record
-from harness.target.build import built_firmware
+from harness.target.build import built_image
 from harness.target.doctor import find_programs
 
 MANIFEST: Final = "manifest.json"
@@ -391,10 +391,9 @@ class _Contents:
 
     def _firmware(self, board: Board) -> None:
         target = self._run.result.target if self._run.result is not None else None
-        built = built_firmware(board)
-        if target is not None and built is not None and built.build_id == target.build_id:
-            name = built.image.name
-            self._facts["firmware"] = self._add("firmware", name, _read(built.image))
+        image = None if target is None else built_image(board, target.build_id)
+        if image is not None:
+            self._facts["firmware"] = self._add("firmware", image.name, _read(image))
         else:
             self._missing.append("the firmware: not built on this host, or another build")
 

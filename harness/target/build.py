@@ -222,6 +222,21 @@ def built_firmware(board: Board, digest: Callable[[Path], str] = source_digest) 
     return Firmware(image, build_id, directory, build.preset) if current else None
 
 
+def built_image(board: Board, build_id: str) -> Path | None:
+    """Return the image of a board that has this build id; None unless it is kept."""
+    firmware = built_firmware(board)
+    if firmware is not None and firmware.build_id == build_id:
+        return firmware.image
+    return placed_image(board, build_id)
+
+
+def placed_image(board: Board, build_id: str) -> Path | None:
+    """Return the image with a placed model that has this build id; None unless it is kept."""
+    directory = build_directory(data_directory("firmware_stub"), _recipe(board).preset)
+    images = directory.glob(f"{PLACED_TARGET}-*")
+    return next((image for image in images if image.name.endswith(f"-{build_id}")), None)
+
+
 def build_preset(
     source: Path, preset: str, directory: Path, options: dict[str, str], target: str = "all"
 ) -> None:

@@ -19,6 +19,7 @@ from harness.link.wire import Region
 from harness.runs.device_data import from_bytes, to_bytes
 from harness.runs.directory import RunDirectory
 from harness.runs.loading import check_room, place_model
+from harness.runs.replay import open_bundle
 from harness.target.build import image_size
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.chips.core import Chip, ChipTransport
@@ -92,8 +93,9 @@ def test_run_places_a_model_and_uploads_nothing(
     np.save(tmp_path / "outputs.npy", fixture["outputs"][:1])
     files = ("--input", tmp_path / "inputs.npy", "--reference", tmp_path / "outputs.npy")
     request = ("run", "--board", board, "--model", GESTURE, *files, "--placed")
-    outcome = etharness(*request, "-o", tmp_path / "run")
+    outcome = etharness(*request, "-o", tmp_path / "run", "--report", tmp_path / "run.zip")
     assert outcome.code == 0, outcome
+    assert open_bundle(tmp_path / "run.zip").manifest.missing == ()
     result = RunDirectory(tmp_path / "run").read_result()
     assert result.link["model_bytes"] == 0
     assert result.link["bytes_sent"] < 2000

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.config.board import load_board
 from harness.errors import RestartedError
 from harness.link.session import Session
 from harness.link.wire import Region, Reset
+from harness.runs.loading import place_model
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
+from harness.target.build import build_firmware
 from tests.conftest import MODELS, NATIVE_PRESET, CommandResult
 from tests.support.boards import Bench, native_board, once, started
 from tests.support.debugger import Debugger
@@ -98,6 +101,19 @@ def test_a_reset_from_outside_in_a_run_names_the_operator_too(board: str, tmp_pa
     assert error.message == f"{board}: the board restarted by itself: {where}"
     kept = document("postmortem", (tmp_path / "run" / "postmortem.json").read_text())
     assert (kept["registers"], kept["places"]) == ({}, {})
+
+
+def test_a_fault_with_the_model_in_flash_names_the_line(tmp_path: Path) -> None:
+    board = "qemu-mps2-an386"
+    description, _ = load_board(board)
+    placed = place_model(MODEL, MODEL.read_bytes(), description)
+    image = build_firmware(description, placed).image
+    stop = Debugger(
+        *(board, tmp_path, "quantized_linear"), stops=STOPS, then=UNDEFINED["arm"], image=image
+    )
+    run = tmp_path / "run"
+    with pytest.raises(RestartedError, match=r"at quantized_linear at cortex_m_linear\.c:"):
+        run_model(RunRequest(str(stop.board_file), MODEL, RUNS, run, placed=True))
 
 
 def test_an_access_to_nowhere_names_the_address(tmp_path: Path) -> None:

@@ -22,9 +22,19 @@ class Debugger:
     """
 
     def __init__(
-        self, board: str, directory: Path, function: str, *, stops: int, then: str
+        self,
+        board: str,
+        directory: Path,
+        function: str,
+        *,
+        stops: int,
+        then: str,
+        image: Path | None = None,
     ) -> None:
-        """At the given stop in ``function``, do ``then`` (gdb commands) and let go."""
+        """At the given stop in ``function``, do ``then`` (gdb commands) and let go.
+
+        ``image`` is what runs, unless it is the board's firmware without a model.
+        """
         description, path = load_board(board)
         self._socket = directory / "gdb"
         self.board_file = directory / f"{board}.toml"
@@ -39,8 +49,8 @@ class Debugger:
         ]
         script = directory / "commands"
         script.write_text("\n".join(commands) + "\n")
-        image = str(build_firmware(description).image)
-        self._command = ["gdb-multiarch", "-batch", "-x", str(script), image]
+        image = image or build_firmware(description).image
+        self._command = ["gdb-multiarch", "-batch", "-x", str(script), str(image)]
         self._output = ""
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
