@@ -206,6 +206,61 @@ def test_conversion_keeps_what_it_can(etstub: ct.CDLL) -> None:
     assert "shape" in refusal(etstub, operator, x, False, [0], Out((4,), np.int64))
 
 
+TYPES = (np.uint8, np.int8, np.int16, np.int32, np.int64, np.float32, np.float64)
+AROUND_A_CHUNK = (1, 7, 8, 9, 16, 19)
+"""Lengths of lines: numbers of any type are loaded eight at a time."""
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("length", AROUND_A_CHUNK)
+def test_conversion_between_layouts(etstub: ct.CDLL, dtype: type, length: int) -> None:
+    x = np.arange(6 * length).reshape(2, 3, length).astype(dtype)
+    out = Out(x.shape, np.int32 if dtype == np.float32 else np.float32, order=(1, 0, 2))
+    found = run(
+        etstub, "aten::copy", np.zeros(x.shape, out.dtype), Tensor(x, (2, 1, 0)), False, out
+    )
+    np.testing.assert_array_equal(found, x.astype(out.dtype))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("length", AROUND_A_CHUNK)
+def test_reductions_of_any_type(etstub: ct.CDLL, dtype: type, length: int) -> None:
+    rng = np.random.default_rng(length)
+    x = Tensor(rng.integers(0, 4, (2, length, 3)).astype(dtype), (0, 2, 1))
+    wide = dtype if np.dtype(dtype).kind == "f" else np.int64
+    for dims in ([1], [0, 1]):
+        shape = x.data.sum(tuple(dims)).shape
+        for name, expected in (
+            ("amax", np.max),
+            ("amin", np.min),
+            ("any", np.any),
+            ("all", np.all),
+        ):
+            overload = "" if name.startswith("am") else ".dims_out"
+            out = Out(shape, dtype if name.startswith("am") else np.bool_)
+            found = run(etstub, f"aten::{name}{overload}", x, dims, False, out)
+            np.testing.assert_array_equal(found, expected(x.data, tuple(dims)))
+    for name, with_dim in (("prod.int_out", np.prod), ("cumsum", np.cumsum)):
+        expected = with_dim(x.data, 1, dtype=wide)
+        arguments = [False, None] if name == "prod.int_out" else [None]
+        out = Out(expected.shape, wide)
+        np.testing.assert_array_equal(run(etstub, f"aten::{name}", x, 1, *arguments, out), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32, np.float64])
+def test_the_first_of_equal_extremes_is_found(etstub: ct.CDLL, dtype: type) -> None:
+    x = np.array([[2, 0, 9, 9, 0, 1], [-3, -3, -7, 5, -7, 5]], dtype)
+    for name, expected in (("argmax", [2, 3]), ("argmin", [1, 2])):
+        for order in ((0, 1), (1, 0)):
+            found = run(etstub, f"aten::{name}", Tensor(x, order), 1, False, Out((2,), np.int64))
+            np.testing.assert_array_equal(found, expected)
+    if np.dtype(dtype).kind == "f":
+        x[:, [1, 3]] = np.nan
+        for name in ("argmax", "argmin"):
+            found = run(etstub, f"aten::{name}", x, 1, False, Out((2,), np.int64))
+            np.testing.assert_array_equal(found, [1, 1])
+
+
 def test_sum_and_layer_norm(etstub: ct.CDLL) -> None:
     x = floats(2, 3, 4)
     found = run(

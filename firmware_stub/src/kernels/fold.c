@@ -1,55 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reductions of any type: elements are folded into a number one by one. */
+/* Reductions of any type: elements are folded into a number, one after the other. */
 #include <math.h>
 
 #include "kernels.h"
 #include "number.h"
 #include "reduce.h"
 
-/* Returns the number after one more element. */
-typedef etd_number (*etd_fold_fn)(etd_number so_far, etd_number x);
+/* Folds some elements into a number. */
+typedef void (*etd_fold_fn)(etd_number *so_far, const etd_numbers *numbers);
 
-static etd_number add(etd_number so_far, etd_number x) {
-    so_far.real += x.real;
-    so_far.integer = (int64_t)((uint64_t)so_far.integer + (uint64_t)x.integer); /* wraps, as in PyTorch */
-    return so_far;
-}
+/* Defines an etd_fold_fn: each statement adds element x to `real` or to `integer`. */
+#define FOLD(name, with_real, with_integer)                                                                  \
+    static void name(etd_number *so_far, const etd_numbers *numbers) {                                       \
+        double real = so_far->real;                                                                          \
+        int64_t integer = so_far->integer;                                                                   \
+        for (uint32_t i = 0; i < numbers->count; i++) {                                                      \
+            if (numbers->is_real) {                                                                          \
+                const double x = numbers->as.reals[i];                                                       \
+                with_real;                                                                                   \
+            } else {                                                                                         \
+                const int64_t x = numbers->as.integers[i];                                                   \
+                with_integer;                                                                                \
+            }                                                                                                \
+        }                                                                                                    \
+        so_far->real = real;                                                                                 \
+        so_far->integer = integer;                                                                           \
+    }
 
-static etd_number multiply(etd_number so_far, etd_number x) {
-    so_far.real *= x.real;
-    so_far.integer = (int64_t)((uint64_t)so_far.integer * (uint64_t)x.integer);
-    return so_far;
-}
-
-static bool holds(etd_number x) {
-    return x.is_real ? x.real != 0.0 : x.integer != 0;
-}
-
-static etd_number either(etd_number so_far, etd_number x) {
-    so_far.integer |= holds(x);
-    return so_far;
-}
-
-static etd_number both(etd_number so_far, etd_number x) {
-    so_far.integer &= holds(x);
-    return so_far;
-}
-
+/* Integers wrap, as in PyTorch. */
+FOLD(add, real += x, integer = (int64_t)((uint64_t)integer + (uint64_t)x))
+FOLD(multiply, real *= x, integer = (int64_t)((uint64_t)integer * (uint64_t)x))
+FOLD(either, integer |= x != 0.0, integer |= x != 0)
+FOLD(both, integer &= x != 0.0, integer &= x != 0)
 /* NaN is both the largest and the smallest number. */
-static etd_number larger(etd_number so_far, etd_number x) {
-    return x.is_real ? (x.real > so_far.real || isnan(x.real) ? x : so_far)
-                     : (x.integer > so_far.integer ? x : so_far);
-}
-
-static etd_number smaller(etd_number so_far, etd_number x) {
-    return x.is_real ? (x.real < so_far.real || isnan(x.real) ? x : so_far)
-                     : (x.integer < so_far.integer ? x : so_far);
-}
+FOLD(larger, real = x > real || isnan(x) ? x : real, integer = x > integer ? x : integer)
+FOLD(smaller, real = x < real || isnan(x) ? x : real, integer = x < integer ? x : integer)
 
 /* Returns a start value in the input's kind of number. */
 static etd_number neutral(const etd_tensor *input, int32_t number) {
     const bool is_real = input->dtype == ETD_FLOAT || input->dtype == ETD_DOUBLE;
     return (etd_number){is_real, number, number};
+}
+
+/* Folds the elements of one reduction. */
+static void fold_one(etd_reduction *reduction, etd_fold_fn function, etd_number *number) {
+    const etd_walk_run line = etd_innermost(&reduction->over);
+    etd_numbers numbers;
+    for (uint32_t left = reduction->count; left > 0; left -= line.count) {
+        uint32_t place = reduction->from.offset + reduction->over.offset;
+        for (uint32_t rest = line.count; rest > 0; rest -= numbers.count) {
+            etd_load_numbers(reduction->input, place, line.stride, rest, &numbers);
+            function(number, &numbers);
+            place += numbers.count * (uint32_t)line.stride;
+        }
+        etd_walk_next_line(&reduction->over);
+    }
 }
 
 /* Folds the elements of each reduction, beginning with `start`, or with the first element if NULL. */
@@ -66,11 +71,7 @@ static const char *fold(etd_reduction *reduction, etd_tensor *out, etd_fold_fn f
     etd_walk_add_dims(&to, out, out->ndim);
     for (uint32_t left = etd_numel(out); left > 0; left--) {
         etd_number number = start != NULL ? *start : etd_load_number(input, reduction->from.offset);
-        for (uint32_t k = 0; k < reduction->count; k++) {
-            const uint32_t place = reduction->from.offset + reduction->over.offset;
-            number = function(number, etd_load_number(input, place));
-            etd_walk_next(&reduction->over);
-        }
+        fold_one(reduction, function, &number);
         etd_store_number(out, to.offset, number);
         etd_walk_next(&reduction->from);
         etd_walk_next(&to);
@@ -78,23 +79,7 @@ static const char *fold(etd_reduction *reduction, etd_tensor *out, etd_fold_fn f
     return NULL;
 }
 
-/* Returns the largest element of a reduction, or the smallest. NaN is both. */
-static float find_extreme(etd_reduction *reduction, const float *x, bool is_largest) {
-    const etd_walk_run line = etd_innermost(&reduction->over);
-    float extreme = *x;
-    for (uint32_t left = reduction->count; left > 0; left -= line.count) {
-        const float *at = x + reduction->over.offset;
-        for (uint32_t i = 0; i < line.count; i++) {
-            const bool replaces = is_largest ? *at > extreme : *at < extreme;
-            extreme = replaces || isnan(*at) ? *at : extreme;
-            at += line.stride;
-        }
-        etd_walk_next_line(&reduction->over);
-    }
-    return extreme;
-}
-
-/* As fold, for float32, the usual type, without a call per element. */
+/* As fold, for the usual type. */
 static const char *fold_extremes(etd_reduction *reduction, etd_tensor *out, bool is_largest) {
     etd_walk to = {0};
     if (reduction->input->nbytes == 0) {
@@ -106,7 +91,7 @@ static const char *fold_extremes(etd_reduction *reduction, etd_tensor *out, bool
     etd_walk_add_dims(&to, out, out->ndim);
     for (uint32_t left = etd_numel(out); left > 0; left--) {
         const float *x = etd_floats(reduction->input) + reduction->from.offset;
-        etd_out_floats(out)[to.offset] = find_extreme(reduction, x, is_largest);
+        etd_out_floats(out)[to.offset] = etd_find_extreme(reduction, x, is_largest).value;
         etd_walk_next(&reduction->from);
         etd_walk_next(&to);
     }
@@ -276,7 +261,9 @@ static const char *cumsum(const etd_call *call) {
     for (uint32_t line = 0; line < lines; line++) {
         etd_number number = start;
         for (uint32_t i = 0; i < length; i++) {
-            number = add(number, etd_load_number(input, from.offset + i * (uint32_t)input->strides[dim]));
+            etd_numbers next;
+            etd_load_numbers(input, from.offset + i * (uint32_t)input->strides[dim], 0, 1, &next);
+            add(&number, &next);
             etd_store_number(out, to.offset + i * (uint32_t)out->strides[dim], number);
         }
         etd_walk_next(&from);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "number.h"
 
+#include "cpu.h"
 #include "walk.h"
 
 bool etd_is_numeric(const etd_tensor *tensor) {
@@ -33,52 +34,89 @@ bool etd_arg_scalar(const etd_call *call, uint32_t i, etd_number *number) {
     return !number->is_real || etd_arg_number(call, i, &number->real);
 }
 
-etd_number etd_load_number(const etd_tensor *tensor, uint32_t place) {
-    const void *data = tensor->data;
+/* Returns an element. Where the type is a constant, the switch is gone. */
+static ETD_INLINE etd_number load(const uint8_t *data, uint8_t dtype, uint32_t place) {
+    const void *typed = data;
     etd_number number = {0};
-    switch (tensor->dtype) {
+    switch (dtype) {
     case ETD_CHAR:
-        number.integer = ((const int8_t *)data)[place];
+        number.integer = ((const int8_t *)typed)[place];
         break;
     case ETD_SHORT:
-        number.integer = ((const int16_t *)data)[place];
+        number.integer = ((const int16_t *)typed)[place];
         break;
     case ETD_INT:
-        number.integer = ((const int32_t *)data)[place];
+        number.integer = ((const int32_t *)typed)[place];
         break;
     case ETD_LONG:
-        number.integer = ((const int64_t *)data)[place];
+        number.integer = ((const int64_t *)typed)[place];
         break;
     case ETD_FLOAT:
         number.is_real = true;
-        number.real = (double)((const float *)data)[place];
+        number.real = (double)((const float *)typed)[place];
         break;
     case ETD_DOUBLE:
         number.is_real = true;
-        number.real = ((const double *)data)[place];
+        number.real = ((const double *)typed)[place];
         break;
     default: /* uint8 and bool */
-        number.integer = tensor->data[place];
+        number.integer = data[place];
         break;
     }
     return number;
 }
 
-static int64_t to_integer(etd_number number) {
-    const double limit = 9223372036854775808.0; /* 2^63 */
-    if (!number.is_real) {
-        return number.integer;
-    }
-    if (number.real >= limit) {
-        return INT64_MAX;
-    }
-    if (number.real < -limit) {
-        return INT64_MIN;
-    }
-    return number.real == number.real ? (int64_t)number.real : 0;
+etd_number etd_load_number(const etd_tensor *tensor, uint32_t place) {
+    return load(tensor->data, tensor->dtype, place);
 }
 
-void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number number) {
+#define LOAD_NUMBERS(type, kind)                                                                             \
+    for (uint32_t i = 0; i < count; i++) {                                                                   \
+        numbers->as.kind##s[i] = load(tensor->data, type, place).kind;                                       \
+        place += (uint32_t)step;                                                                             \
+    }                                                                                                        \
+    break;
+
+void etd_load_numbers(const etd_tensor *tensor, uint32_t place, int32_t step, uint32_t count,
+                      etd_numbers *numbers) {
+    const uint8_t dtype = tensor->dtype;
+    count = count < ETD_NUMBERS ? count : ETD_NUMBERS;
+    numbers->count = count;
+    numbers->is_real = dtype == ETD_FLOAT || dtype == ETD_DOUBLE;
+    switch (dtype) {
+    case ETD_CHAR:
+        LOAD_NUMBERS(ETD_CHAR, integer)
+    case ETD_SHORT:
+        LOAD_NUMBERS(ETD_SHORT, integer)
+    case ETD_INT:
+        LOAD_NUMBERS(ETD_INT, integer)
+    case ETD_LONG:
+        LOAD_NUMBERS(ETD_LONG, integer)
+    case ETD_FLOAT:
+        LOAD_NUMBERS(ETD_FLOAT, real)
+    case ETD_DOUBLE:
+        LOAD_NUMBERS(ETD_DOUBLE, real)
+    default:
+        LOAD_NUMBERS(ETD_BYTE, integer)
+    }
+}
+
+static int64_t to_integer(const etd_number *number) {
+    const double limit = 9223372036854775808.0; /* 2^63 */
+    if (!number->is_real) {
+        return number->integer;
+    }
+    if (number->real >= limit) {
+        return INT64_MAX;
+    }
+    if (number->real < -limit) {
+        return INT64_MIN;
+    }
+    return number->real == number->real ? (int64_t)number->real : 0;
+}
+
+/* Not by value: a CPU that copies a number right after its parts were stored waits for them. */
+static void store(const etd_tensor *tensor, uint32_t place, const etd_number *number) {
     void *data = tensor->data;
     switch (tensor->dtype) {
     case ETD_SHORT:
@@ -91,17 +129,36 @@ void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number numbe
         ((int64_t *)data)[place] = to_integer(number);
         break;
     case ETD_FLOAT: /* not through double, which would round an integer twice */
-        ((float *)data)[place] = number.is_real ? (float)number.real : (float)number.integer;
+        ((float *)data)[place] = number->is_real ? (float)number->real : (float)number->integer;
         break;
     case ETD_DOUBLE:
-        ((double *)data)[place] = etd_to_real(number);
+        ((double *)data)[place] = etd_to_real(*number);
         break;
     case ETD_BOOL:
-        tensor->data[place] = number.is_real ? number.real != 0.0 : number.integer != 0;
+        tensor->data[place] = number->is_real ? number->real != 0.0 : number->integer != 0;
         break;
     default: /* int8 and uint8 */
         tensor->data[place] = (uint8_t)to_integer(number);
         break;
+    }
+}
+
+void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number number) {
+    store(tensor, place, &number);
+}
+
+/* Stores the numbers at equal steps, as etd_store_number. */
+static void store_numbers(const etd_tensor *tensor, uint32_t place, int32_t step,
+                          const etd_numbers *numbers) {
+    etd_number number = {.is_real = numbers->is_real};
+    for (uint32_t i = 0; i < numbers->count; i++) {
+        if (number.is_real) {
+            number.real = numbers->as.reals[i];
+        } else {
+            number.integer = numbers->as.integers[i];
+        }
+        store(tensor, place, &number);
+        place += (uint32_t)step;
     }
 }
 
@@ -141,11 +198,15 @@ bool etd_assign(const etd_tensor *from, etd_tensor *to) {
         etd_copy_along(from, &from_walk, to, &to_walk);
         return true;
     }
-    const uint32_t numel = etd_numel(to);
-    for (uint32_t i = 0; i < numel; i++) {
-        etd_store_number(to, to_walk.offset, etd_load_number(from, from_walk.offset));
-        etd_walk_next(&from_walk);
-        etd_walk_next(&to_walk);
+    etd_numbers numbers;
+    for (uint32_t left = etd_numel(to); left > 0; left -= numbers.count) {
+        const uint32_t from_left = etd_walk_left(&from_walk);
+        const uint32_t to_left = etd_walk_left(&to_walk);
+        const uint32_t count = from_left < to_left ? from_left : to_left;
+        etd_load_numbers(from, from_walk.offset, etd_innermost(&from_walk).stride, count, &numbers);
+        store_numbers(to, to_walk.offset, etd_innermost(&to_walk).stride, &numbers);
+        etd_walk_skip(&from_walk, numbers.count);
+        etd_walk_skip(&to_walk, numbers.count);
     }
     return true;
 }

@@ -17,8 +17,23 @@ bool etd_arg_scalar(const etd_call *call, uint32_t i, etd_number *number);
 /* Returns true if numbers of this type can be loaded and stored. */
 bool etd_is_numeric(const etd_tensor *tensor);
 
+/* Some elements of a tensor, for loops without a switch or a call per element. */
+#define ETD_NUMBERS 8
+typedef struct {
+    uint32_t count;
+    bool is_real;
+    union {
+        double reals[ETD_NUMBERS];
+        int64_t integers[ETD_NUMBERS];
+    } as;
+} etd_numbers;
+
 /* Loads the element at offset `place`, in elements. */
 etd_number etd_load_number(const etd_tensor *tensor, uint32_t place);
+
+/* Loads up to ETD_NUMBERS of `count` elements, `step` apart. */
+void etd_load_numbers(const etd_tensor *tensor, uint32_t place, int32_t step, uint32_t count,
+                      etd_numbers *numbers);
 
 /* Stores a number, converted as in C. A value too large for an integer is clamped to int64, and NaN becomes
  * 0. */

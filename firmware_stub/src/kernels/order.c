@@ -29,11 +29,32 @@ static bool is_smaller_or_nan(etd_number a, etd_number b) {
     return is_smaller(a, b) || (a.is_real && isnan(a.real));
 }
 
+/* Returns the first element of one reduction in the given order, and its index. */
+static etd_number find_first(etd_reduction *reduction, etd_prefer_fn prefers, int64_t *index) {
+    const etd_tensor *input = reduction->input;
+    const uint32_t start = reduction->from.offset;
+    if (input->dtype == ETD_FLOAT) { /* the usual type */
+        const etd_extreme extreme =
+            etd_find_extreme(reduction, etd_floats(input) + start, prefers == is_larger);
+        *index = extreme.index;
+        return (etd_number){.is_real = true, .real = (double)extreme.value};
+    }
+    etd_number best = etd_load_number(input, start);
+    for (uint32_t k = 0; k < reduction->count; k++) {
+        const etd_number x = etd_load_number(input, start + reduction->over.offset);
+        if (prefers(x, best)) {
+            best = x;
+            *index = k;
+        }
+        etd_walk_next(&reduction->over);
+    }
+    return best;
+}
+
 /* Finds the first element of each reduction in the given order: its index within the reduction, and its value
  * unless `values` is NULL. */
 static const char *find(etd_reduction *reduction, etd_tensor *values, etd_tensor *indices,
                         etd_prefer_fn prefers) {
-    const etd_tensor *input = reduction->input;
     etd_walk to_index = {0};
     etd_walk to_value = {0};
     if (!etd_plan_reduction(reduction, indices) || (values != NULL && !etd_resize_like(values, indices))) {
@@ -44,16 +65,8 @@ static const char *find(etd_reduction *reduction, etd_tensor *values, etd_tensor
         etd_walk_add_dims(&to_value, values, values->ndim);
     }
     for (uint32_t left = etd_numel(indices); left > 0; left--) {
-        etd_number best = etd_load_number(input, reduction->from.offset);
         etd_number index = {0};
-        for (uint32_t k = 0; k < reduction->count; k++) {
-            const etd_number x = etd_load_number(input, reduction->from.offset + reduction->over.offset);
-            if (prefers(x, best)) {
-                best = x;
-                index.integer = k;
-            }
-            etd_walk_next(&reduction->over);
-        }
+        const etd_number best = find_first(reduction, prefers, &index.integer);
         etd_store_number(indices, to_index.offset, index);
         if (values != NULL) {
             etd_store_number(values, to_value.offset, best);

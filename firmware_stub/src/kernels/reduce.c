@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce.h"
 
+#include <math.h>
+
 #include "moments.h"
 
 static void reduce_all(etd_reduction *reduction) {
@@ -46,6 +48,23 @@ bool etd_plan_reduction(etd_reduction *reduction, etd_tensor *out) {
         }
     }
     return etd_resize(out, sizes, dim);
+}
+
+etd_extreme etd_find_extreme(etd_reduction *reduction, const float *x, bool is_largest) {
+    const etd_walk_run line = etd_innermost(&reduction->over);
+    etd_extreme extreme = {*x, 0};
+    for (uint32_t index = 0; index < reduction->count; etd_walk_next_line(&reduction->over)) {
+        const float *at = x + reduction->over.offset;
+        for (const uint32_t end = index + line.count; index < end; index++) {
+            const float next = *at;
+            const bool is_beyond = is_largest ? next > extreme.value : next < extreme.value;
+            if (is_beyond || (isnan(next) && !isnan(extreme.value))) {
+                extreme = (etd_extreme){next, index};
+            }
+            at += line.stride;
+        }
+    }
+    return extreme;
 }
 
 static const char *sum(etd_reduction *reduction, etd_tensor *out, bool average) {

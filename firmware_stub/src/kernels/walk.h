@@ -42,14 +42,25 @@ static inline etd_walk_run etd_innermost(const etd_walk *walk) {
                            : (etd_walk_run){(uint32_t)walk->sizes[last], walk->strides[last]};
 }
 
-/* Moves from the first element of a line to that of the next one. */
-static inline void etd_walk_next_line(etd_walk *walk) {
+/* Returns the elements from the current one to the end of its line. */
+static inline uint32_t etd_walk_left(const etd_walk *walk) {
+    const uint32_t last = walk->ndim - 1u;
+    return walk->ndim == 0 ? 1u : (uint32_t)(walk->sizes[last] - walk->index[last]);
+}
+
+/* Moves forward by `count` elements, at most to the start of the next line. */
+static inline void etd_walk_skip(etd_walk *walk, uint32_t count) {
     const uint32_t last = walk->ndim - 1u;
     if (walk->ndim > 0) {
-        walk->index[last] = walk->sizes[last] - 1;
-        walk->offset += (uint32_t)walk->index[last] * (uint32_t)walk->strides[last];
+        walk->index[last] += (int32_t)(count - 1u);
+        walk->offset += (count - 1u) * (uint32_t)walk->strides[last];
     }
-    etd_walk_carry(walk);
+    etd_walk_next(walk);
+}
+
+/* Moves to the start of the next line. */
+static inline void etd_walk_next_line(etd_walk *walk) {
+    etd_walk_skip(walk, etd_walk_left(walk));
 }
 
 /* Adds the first `ndim` dimensions of the tensor. */
