@@ -21,17 +21,13 @@ static etd_number multiply(etd_number so_far, etd_number x) {
     return so_far;
 }
 
-static bool holds(etd_number x) {
-    return x.is_real ? x.real != 0.0 : x.integer != 0;
-}
-
 static etd_number either(etd_number so_far, etd_number x) {
-    so_far.integer |= holds(x);
+    so_far.integer |= etd_holds(x);
     return so_far;
 }
 
 static etd_number both(etd_number so_far, etd_number x) {
-    so_far.integer &= holds(x);
+    so_far.integer &= etd_holds(x);
     return so_far;
 }
 

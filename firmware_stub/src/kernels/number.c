@@ -97,12 +97,21 @@ void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number numbe
         ((double *)data)[place] = etd_to_real(number);
         break;
     case ETD_BOOL:
-        tensor->data[place] = number.is_real ? number.real != 0.0 : number.integer != 0;
+        tensor->data[place] = etd_holds(number);
         break;
     default: /* int8 and uint8 */
         tensor->data[place] = (uint8_t)to_integer(number);
         break;
     }
+}
+
+void etd_put_number(const etd_tensor *tensor, uint32_t place, etd_number number, bool accumulate) {
+    if (accumulate) {
+        const etd_number before = etd_load_number(tensor, place);
+        number.real += before.real;
+        number.integer = (int64_t)((uint64_t)number.integer + (uint64_t)before.integer); /* wraps */
+    }
+    etd_store_number(tensor, place, number);
 }
 
 bool etd_is_index(const etd_tensor *tensor) {
