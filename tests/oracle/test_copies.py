@@ -54,6 +54,8 @@ def test_slice_and_select(etstub: ct.CDLL, x: Tensor, data: st.DataObject) -> No
     step = data.draw(st.integers(1, 3))
     check(etstub, data, "slice_copy.Tensor_out", x, dim, start, end, step)
     check(etstub, data, "select_copy.int_out", x, dim, data.draw(st.integers(-size, size - 1)))
+    length = data.draw(st.integers(0, size - first))
+    check(etstub, data, "narrow_copy", x, dim, first, length)
 
 
 @oracle
@@ -89,6 +91,28 @@ def test_constant_pad(etstub: ct.CDLL, x: Tensor, data: st.DataObject) -> None:
     real = x.data.dtype == np.float32
     value = data.draw(st.sampled_from([0, 1.5, -2] if real else [0, 1]))
     check(etstub, data, "constant_pad_nd", x, pads, value)
+
+
+@oracle
+@given(st.integers(1, 3), st.booleans(), dtypes, st.data())
+def test_pads_of_edges(
+    etstub: ct.CDLL, padded: int, batched: bool, dtype: type, data: st.DataObject
+) -> None:
+    """Reflection and replication of the last one, two or three dimensions."""
+    shape = data.draw(shapes(padded + 1 + batched, padded + 1 + batched, 4))
+    x = values(data, shape, dtype)
+    for kind in ("reflection", "replication"):
+        pads = []
+        for size in shape[: -padded - 1 : -1]:
+            limit = st.integers(0, size - 1 if kind == "reflection" else 5)
+            pads += [data.draw(limit), data.draw(limit)]
+        function = getattr(torch.ops.aten, f"{kind}_pad{padded}d").default
+        computed = torch.from_numpy(x.astype(np.float32 if x.dtype == np.bool_ else x.dtype))
+        expected = function(computed, pads).numpy().astype(dtype)
+        given_ = Tensor(x, data.draw(ordered(len(shape))))
+        out = Out(expected.shape, dtype, data.draw(ordered(len(shape))))
+        found = run(etstub, f"aten::{kind}_pad{padded}d", given_, pads, out)
+        np.testing.assert_array_equal(found, expected)
 
 
 @oracle

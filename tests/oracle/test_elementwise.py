@@ -201,6 +201,63 @@ def test_bits(
     check_call(etstub, "aten::bitwise_not.out", [a], torch.bitwise_not(tensors[0]), data)
 
 
+@oracle
+@given(broadcast_shapes(), st.data(), st.sampled_from(["left", "right"]))
+def test_shifts(
+    etstub: ct.CDLL, shape: tuple[Shape, Shape, Shape], data: st.DataObject, direction: str
+) -> None:
+    """Also by distances that C leaves undefined: below zero, and beyond the number of bits."""
+    dtype = data.draw(st.sampled_from([np.int8, np.uint8, np.int32, np.int64]))
+    a = ints(data.draw(seeds), shape[0], dtype)
+    low = 0 if dtype == np.uint8 else -3
+    distances = np.random.default_rng(data.draw(seeds)).integers(low, 70, shape[1])
+    b, number = np.asarray(distances, dtype), data.draw(st.integers(low, 70))
+    tensors = torch.from_numpy(a), torch.from_numpy(b)
+    shift = getattr(torch.ops.aten, f"bitwise_{direction}_shift")
+    expected = shift.Tensor(*tensors), shift.Tensor_Scalar(tensors[0], number)
+    python = f"aten::__{direction[0]}shift__"
+    for name, suffix in ((f"aten::bitwise_{direction}_shift", "Tensor_"), (python, "")):
+        check_call(etstub, f"{name}.Tensor_out", [a, b], expected[0], data)
+        check_call(etstub, f"{name}.{suffix}Scalar_out", [a, number], expected[1], data)
+
+
+@oracle
+@given(broadcast_shapes(), st.data())
+def test_bounds_by_tensors(
+    etstub: ct.CDLL, shape: tuple[Shape, Shape, Shape], data: st.DataObject
+) -> None:
+    dtype = data.draw(st.sampled_from([np.float32, np.int8, np.int64]))
+    make = floats if dtype == np.float32 else ints
+    x, low, high = (make(data.draw(seeds), part, dtype) for part in (*shape[:2], shape[0]))
+    if dtype == np.float32 and x.size:
+        x.flat[0], low.flat[-1] = np.nan, data.draw(st.sampled_from([0.0, np.nan, np.inf]))
+    bounds = data.draw(st.sampled_from([(low, high), (low, None), (None, low)]))
+    tensors = [None if bound is None else torch.from_numpy(bound) for bound in bounds]
+    expected = torch.clamp(torch.from_numpy(x), *tensors)
+    check_call(etstub, "aten::clamp.Tensor_out", [x, *bounds], expected, data)
+
+
+@oracle
+@given(shapes(1, 4), st.data())
+def test_gates_and_logits(etstub: ct.CDLL, shape: Shape, data: st.DataObject) -> None:
+    dim = data.draw(st.integers(-len(shape), len(shape) - 1))
+    doubled = list(shape)
+    doubled[dim] *= 2
+    x = floats(data.draw(seeds), doubled)
+    expected = torch.nn.functional.glu(torch.from_numpy(x), dim)
+    check_call(etstub, "aten::glu.out", [x, dim], expected, data)
+    probabilities = np.asarray(np.random.default_rng(data.draw(seeds)).random(shape), np.float32)
+    epsilon = data.draw(st.sampled_from([None, 0.0, 0.125]))
+    expected = torch.logit(torch.from_numpy(probabilities), epsilon)
+    check_call(etstub, "aten::logit.out", [probabilities, epsilon], expected)
+    base = data.draw(st.sampled_from([0.5, 2.0, 3]))
+    exponents = floats(data.draw(seeds), shape)
+    expected = torch.pow(base, torch.from_numpy(exponents))
+    check_call(etstub, "aten::pow.Scalar_out", [base, exponents], expected, data)
+    expected = torch.exp2(torch.from_numpy(exponents))
+    check_call(etstub, "aten::exp2.out", [exponents], expected, data)
+
+
 DIVISIONS: dict[str, list[Any]] = {
     "fmod.Tensor": [],
     "remainder.Tensor": [],

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes as ct
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.oracle.strategies import floats, oracle, seeds
+from tests.support.kernels import Out, run
 from tests.support.torch_calls import check
 
 torch = pytest.importorskip("torch")
@@ -84,6 +86,45 @@ def test_adaptive_pooling(etstub: ct.CDLL, data: st.DataObject) -> None:
     check(etstub, "aten::_adaptive_avg_pool2d.out", [x, size], expected, data)
     expected = torch.ops.aten.adaptive_max_pool2d.default(tensor, size)
     check(etstub, "aten::adaptive_max_pool2d.out", [x, size], expected)
+
+
+MODES, PADDINGS = ("bilinear", "nearest"), ("zeros", "border", "reflection")
+
+
+@oracle
+@given(st.data(), st.integers(0, 1), st.integers(0, 2), st.booleans())
+def test_sampling_at_a_grid(
+    etstub: ct.CDLL, data: st.DataObject, mode: int, padding: int, corners: bool
+) -> None:
+    """Positions lie within the image and beyond all of its sides."""
+    x = image(data)
+    grid = floats(data.draw(seeds), (x.shape[0], data.draw(small), data.draw(small), 2)) * 1.5
+    tensors = torch.from_numpy(x), torch.from_numpy(grid)
+    expected = torch.nn.functional.grid_sample(*tensors, MODES[mode], PADDINGS[padding], corners)
+    arguments = [x, grid, mode, padding, corners]
+    check(etstub, "aten::grid_sampler_2d.out", arguments, expected, data)
+
+
+def test_positions_that_are_not_finite_are_outside(etstub: ct.CDLL) -> None:
+    x = np.ones((1, 1, 2, 2), np.float32)
+    grid = np.array([[[[np.nan, 0], [np.inf, 0], [0, -np.inf], [3e38, 3e38]]]], np.float32)
+    for padding, expected in ((0, 0.0), (1, 1.0), (2, 1.0)):
+        found = run(etstub, "aten::grid_sampler_2d", x, grid, 0, padding, False, Out((1, 1, 1, 4)))
+        np.testing.assert_array_equal(found, np.full((1, 1, 1, 4), expected, np.float32))
+
+
+@oracle
+@given(st.data(), st.sampled_from([0.0, 1.0, 2.0, 3.0, float("inf")]))
+def test_distances(etstub: ct.CDLL, data: st.DataObject, p: float) -> None:
+    batch, rows, length = data.draw(st.sampled_from([(), (1,), (3,)])), data.draw(small), 3
+    x = floats(data.draw(seeds), (*batch, data.draw(small), length))
+    y = floats(data.draw(seeds), (rows, length))
+    tensors = torch.from_numpy(x), torch.from_numpy(y)
+    expected = torch.cdist(*tensors, p)
+    check(etstub, "aten::_cdist_forward.out", [x, y, p, None], expected, data)
+    assume(rows > 1)
+    expected = torch.nn.functional.pdist(tensors[1], p)
+    check(etstub, "aten::_pdist_forward.out", [y, p], expected)
 
 
 @oracle

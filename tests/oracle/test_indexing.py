@@ -11,8 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.oracle.strategies import Shape, floats, ints, oracle, seeds, shapes
-from tests.support.kernels import Array, TensorList
-from tests.support.torch_calls import check
+from tests.support.kernels import Array, Out, Tensor, TensorList, run
+from tests.support.runtime import RuntimeFailure
+from tests.support.torch_calls import check, laid_out
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.oracle
@@ -111,6 +112,36 @@ def test_matrices_and_pixels(
     image = floats(data.draw(seeds), (*shape[:1], shape[0] * factor**2, *shape[-2:]))
     expected = torch.nn.functional.pixel_shuffle(torch.from_numpy(image), factor)
     check(etstub, "aten::pixel_shuffle.out", [image, factor], expected, data)
+    check(
+        etstub,
+        "aten::pixel_unshuffle.out",
+        [expected.numpy(), factor],
+        torch.from_numpy(image),
+        data,
+    )
+    dims = data.draw(st.permutations(range(-len(shape), 0)))[:2]
+    expected = torch.diagonal(tensor, diagonal, *dims).contiguous()
+    check(etstub, "aten::diagonal_copy.out", [x, diagonal, *dims], expected, data)
+
+
+@oracle
+@given(shapes(1, 3), shapes(0, 3), st.data())
+def test_strides_over_memory(
+    etstub: ct.CDLL, shape: Shape, sizes: Shape, data: st.DataObject
+) -> None:
+    """Elements as memory has them; sizes and strides must stay within it."""
+    x = draw_tensor(data, shape)
+    strides = [data.draw(st.integers(0, 7)) for _ in sizes]
+    start = data.draw(st.integers(0, 5))
+    last = start + sum((n - 1) * stride for n, stride in zip(sizes, strides, strict=True))
+    arguments = [x, list(sizes), strides, start]
+    if last < x.size:
+        expected = torch.from_numpy(x).as_strided(sizes, strides, start).contiguous()
+        check(etstub, "aten::as_strided_copy.out", arguments, expected)
+    else:
+        out = Out(sizes, x.dtype.type)
+        with pytest.raises(RuntimeFailure, match="storage_offset"):
+            run(etstub, "aten::as_strided_copy", *arguments, out)
 
 
 @oracle
@@ -180,8 +211,86 @@ def test_index_tensors(
 
 @oracle
 @given(shapes(1, 4), st.data())
-def test_masks(etstub: ct.CDLL, shape: Shape, data: st.DataObject) -> None:
+def test_filling_by_a_mask(etstub: ct.CDLL, shape: Shape, data: st.DataObject) -> None:
     x = draw_tensor(data, shape)
     mask = ints(data.draw(seeds), shape[data.draw(st.integers(0, len(shape))) :], np.bool_)
     expected = torch.masked_fill(torch.from_numpy(x), torch.from_numpy(mask), 1)
     check(etstub, "aten::masked_fill.Scalar_out", [x, mask, 1], expected, data)
+    value = np.array(1, x.dtype)
+    expected = torch.fill(torch.from_numpy(x), torch.from_numpy(value))
+    check(etstub, "aten::fill.Tensor_out", [x, value], expected)
+
+
+@oracle
+@given(shapes(1, 4), st.data(), st.booleans(), st.sampled_from([0, 2]))
+def test_masks_as_indexes(
+    etstub: ct.CDLL, shape: Shape, data: st.DataObject, accumulate: bool, room: int
+) -> None:
+    """A mask over any adjacent dimensions; how much it chooses decides the output's size."""
+    x = draw_tensor(data, shape)
+    first = data.draw(st.integers(0, len(shape) - 1))
+    end = data.draw(st.integers(first + 1, len(shape)))
+    mask = ints(data.draw(seeds), shape[first:end], np.bool_)
+    indices = [None] * first + [mask]
+    tensors = [None] * first + [torch.from_numpy(mask)]
+    tensor = torch.from_numpy(x)
+    expected = torch.ops.aten.index.Tensor(tensor, tensors).contiguous()
+    out = Out(expected.shape, x.dtype.type, room=room)
+    found = run(etstub, "aten::index.Tensor_out", Tensor(x), TensorList(indices), out)
+    np.testing.assert_array_equal(found, expected.numpy())
+    values = np.asarray(expected.numpy()[:1] if expected.numel() else np.zeros(1, x.dtype))
+    values = values if first == 0 and data.draw(st.booleans()) else np.ones(1, x.dtype)
+    accumulate = accumulate and x.dtype != np.bool_
+    arguments = [x, TensorList(indices), values, accumulate]
+    expected = torch.ops.aten.index_put(tensor, tensors, torch.from_numpy(values), accumulate)
+    check(etstub, "aten::index_put.out", arguments, expected, data)
+
+
+@oracle
+@given(shapes(0, 4), st.data(), st.sampled_from([0, 2]))
+def test_choosing_by_a_mask(etstub: ct.CDLL, shape: Shape, data: st.DataObject, room: int) -> None:
+    x = draw_tensor(data, shape)
+    narrow = tuple(data.draw(st.sampled_from([1, size])) for size in shape)
+    mask = ints(data.draw(seeds), narrow[data.draw(st.integers(0, len(shape))) :], np.bool_)
+    tensor, chosen = torch.from_numpy(x), torch.from_numpy(mask)
+    expected = torch.masked_select(tensor, chosen)
+    out = Out(expected.shape, x.dtype.type, room=room)
+    found = run(etstub, "aten::masked_select", laid_out(x, data), laid_out(mask, data), out)
+    np.testing.assert_array_equal(found, expected.numpy())
+    source = np.resize(x[::-1] if x.ndim else x, x.size + 1)
+    expected = torch.masked_scatter(tensor, chosen, torch.from_numpy(source))
+    check(etstub, "aten::masked_scatter.out", [x, mask, source], expected, data)
+    expected = torch.nonzero(tensor)
+    out = Out(expected.shape, np.int64, room=room)
+    found = run(etstub, "aten::nonzero", laid_out(x, data), out)
+    np.testing.assert_array_equal(found, expected.numpy())
+
+
+@pytest.mark.parametrize(
+    ("indices", "reason"),
+    [
+        ([np.array([True, False, True])], "other sizes"),
+        ([None, np.ones((3, 1), np.bool_)], "other sizes"),
+        ([np.ones((2, 3), np.bool_), None], "other sizes"),
+        ([np.array(True)], "other sizes"),
+        ([np.array([True, False]), np.array([0, 1])], "only as the only index"),
+        ([np.array([True, False]), np.array([True, False, True])], "only as the only index"),
+    ],
+)
+def test_masks_that_do_not_fit_are_refused(
+    etstub: ct.CDLL, indices: list[Array | None], reason: str
+) -> None:
+    x, out, values = np.ones((2, 3), np.float32), Out((2, 3)), np.ones(1, np.float32)
+    with pytest.raises(RuntimeFailure, match=reason):
+        run(etstub, "aten::index.Tensor_out", x, TensorList(indices), out)
+    with pytest.raises(RuntimeFailure, match=reason):
+        run(etstub, "aten::index_put", x, TensorList(indices), values, False, out)
+
+
+@oracle
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.booleans())
+def test_repeated_indexes(etstub: ct.CDLL, counts: list[int], stated: bool) -> None:
+    repeats = np.array(counts)
+    expected = torch.repeat_interleave(torch.from_numpy(repeats))
+    arguments = [repeats, sum(counts) if stated else None]
+    check(etstub, "aten::repeat_interleave.Tensor_out", arguments, expected)

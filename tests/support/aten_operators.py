@@ -28,6 +28,18 @@ ROW_INDEX = np.array([[1, 0, 1]])
 VECTOR_INDEX = np.array([2, 0])
 WHOLE = np.array([[7, -8, 9], [3, 2, -5]])
 MASK = np.array([[True, False, True], [False, True, True]])
+SHIFTS = np.array([[0, 1, 2], [63, 64, -1]])
+SHIFT_NAMES = [
+    (name, "Tensor_out")
+    for name in ("__lshift__", "__rshift__", "bitwise_left_shift", "bitwise_right_shift")
+]
+SHIFTS_BY_SCALAR = [
+    ("__lshift__", "Scalar_out"),
+    ("__rshift__", "Scalar_out"),
+    ("bitwise_left_shift", "Tensor_Scalar_out"),
+    ("bitwise_right_shift", "Tensor_Scalar_out"),
+]
+ANY_NUMBER = "0 values, 1 values"
 BYTES = np.array([[1, 200, 3, 90], [4, 5, 6, 255], [16, 17, 18, 19]], np.uint8)
 FLATTER = "0 flatter, 1 flatter"  # what broadcasts
 ANY_SHAPE = "0 deeper, 0 flatter, 0 size0, 0 size1"
@@ -45,7 +57,18 @@ SLICES = {
     "unbind_copy.int_out": call(ROWS, 0, TensorList([Out((3,)), Out((3,))])),
 }
 REARRANGED = {
+    "as_strided_copy.out": call(
+        CUBE,
+        [2, 3],
+        [4, 1],
+        5,
+        Out((2, 3)),
+        accepts="0 deeper, 0 flatter, 0 size0, 0 size1, 0 size2",
+    ),
+    "diagonal_copy.out": call(CUBE, 1, 0, 2, Out((3, 2)), accepts="0 size2"),
     "flip.out": call(CUBE, [0, 2], Out((2, 3, 4))),
+    "narrow_copy.out": call(CUBE, 1, 0, 2, Out((2, 2, 4)), accepts="0 size1"),
+    "pixel_unshuffle.out": call(BATCH, 2, Out((2, 16, 2, 3))),
     "pixel_shuffle.out": call(BATCH, 2, Out((2, 1, 8, 12))),
     "repeat.out": call(ROWS, [2, 1, 2], Out((2, 2, 6))),
     "roll.out": call(CUBE, [1, -2], [0, 2], Out((2, 3, 4))),
@@ -78,6 +101,12 @@ INDEXED = {
         accepts="0 size0, 1 deeper, 1 type, 2 flatter",
     ),
     "index_select.out": call(CUBE, 1, VECTOR_INDEX, Out((2, 2, 4)), accepts="0 size1, 2 type"),
+    "masked_scatter.out": call(
+        ROWS, MASK, floats(5), Out((2, 3)), accepts=f"{FLATTER}, 2 deeper, 2 size0"
+    ),
+    "masked_select.out": call(ROWS, MASK, Out((4,)), accepts=FLATTER),
+    "nonzero.out": call(MASK, long(4, 2), accepts="0 type"),
+    "repeat_interleave.Tensor_out": call(np.array([2, 0, 1]), 3, long(3)),
     "masked_fill.Scalar_out": call(ROWS, MASK, 0.5, Out((2, 3)), accepts=FLATTER),
     "scatter.src_out": call(
         ROWS, 0, ROW_INDEX, floats(1, 3), Out((2, 3)), accepts="2 type, 3 size0, 3 size1"
@@ -140,6 +169,14 @@ PAIRS = {
         for name in ("fmod", "remainder")
     },
     **{f"{name}.Scalar_out": call(ROWS, 0.75, Out((2, 3))) for name in ("fmod", "remainder")},
+    **{
+        f"{name}.{overload}": call(WHOLE, SHIFTS, long(2, 3), accepts=f"{FLATTER}, {ANY_NUMBER}")
+        for name, overload in SHIFT_NAMES
+    },
+    **{
+        f"{name}.{overload}": call(WHOLE, 5, long(2, 3), accepts="0 values, 1 range")
+        for name, overload in SHIFTS_BY_SCALAR
+    },
     "atan2.out": call(ROWS, ROWS, Out((2, 3)), accepts=FLATTER),
     "bitwise_not.out": call(WHOLE, long(2, 3), accepts="0 values"),
     "div.Scalar_mode_out": call(ROWS, 0.75, "floor", Out((2, 3))),
@@ -147,13 +184,19 @@ PAIRS = {
     "floor_divide.out": call(ROWS, ROWS, Out((2, 3)), accepts=FLATTER),
     "logical_xor.out": call(ROWS, ROWS, truth(2, 3), accepts=FLATTER),
 }
-UNARY = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "expm1"]
+UNARY = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "exp2", "expm1"]
 UNARY += ["hardsigmoid", "hardswish", "log10", "log1p", "log2", "sign", "silu", "sinh"]
 UNARY += ["tan", "trunc"]
 FUNCTIONS = {
     **{f"{name}.out": call(ROWS, Out((2, 3))) for name in UNARY},
     **{f"{name}.out": call(ROWS, truth(2, 3)) for name in ("isnan", "isinf")},
     "_log_softmax.out": call(ROWS, 1, False, Out((2, 3))),
+    "clamp.Tensor_out": call(
+        ROWS, floats(3), ROWS, Out((2, 3)), accepts="0 flatter, 1 deeper, 1 flatter, 2 flatter"
+    ),
+    "glu.out": call(CUBE, 2, Out((2, 3, 2))),
+    "logit.out": call(ROWS, 0.25, Out((2, 3))),
+    "pow.Scalar_out": call(2.5, ROWS, Out((2, 3))),
     "elu.out": call(ROWS, 1.0, 1.0, 1.0, Out((2, 3))),
 }
 COPIES = {
@@ -168,6 +211,7 @@ MADE = {
     "arange.start_out": call(2, 11, 2, long(5), accepts="3 type"),
     "empty.out": call([2, 3], None, Out((2, 3)), accepts="1 *, 2 type"),
     "fill.Scalar_out": call(ROWS, 1.5, Out((2, 3))),
+    "fill.Tensor_out": call(ROWS, np.array(1.5, np.float32), Out((2, 3)), accepts="1 type"),
     "ones.out": call([2, 3], Out((2, 3)), accepts="1 type"),
     "zeros.out": call([2, 3], Out((2, 3)), accepts="1 type"),
 }
@@ -184,6 +228,20 @@ IMAGES = {
         IMAGE, [8, 9], 2.0, 1.5, Out((2, 3, 8, 9)), accepts="0 size2, 0 size3"
     ),
     "upsample_nearest2d.vec_out": call(IMAGE, None, [2.0, 1.5], Out((2, 3, 8, 9))),
+}
+PADDED = {
+    f"{kind}_pad{count}d.out": call(
+        floats(2, *(3,) * count), [1, 2] * count, Out((2, *(6,) * count)), accepts=accepts
+    )
+    for kind, accepts in [("reflection", ""), ("replication", "")]
+    for count in (1, 2, 3)
+}
+DISTANCES = {
+    "_cdist_forward.out": call(ROWS, floats(4, 3), 2.0, None, Out((2, 4)), accepts="3 *"),
+    "_pdist_forward.out": call(floats(3, 2), 2.0, Out((3,)), accepts="0 size1"),
+    "grid_sampler_2d.out": call(
+        IMAGE, floats(2, 5, 4, 2), 0, 1, False, Out((2, 3, 5, 4)), accepts="0 size2, 0 size3"
+    ),
 }
 STATISTICS = [floats(3) for _ in range(4)]
 LAYERS = {
@@ -216,7 +274,7 @@ LAYERS = {
     ),
 }
 ATEN: dict[str, Call] = SLICES | REARRANGED | INDEXED | FOLDED | ORDERED | PAIRS | FUNCTIONS
-ATEN |= COPIES | MADE | IMAGES | LAYERS
+ATEN |= COPIES | MADE | IMAGES | PADDED | DISTANCES | LAYERS
 
 SCALE, ZERO = np.array([0.5]), np.array([3])
 BY_TENSORS: list[Any] = [SCALE, ZERO, -100, 100, 1]

@@ -273,6 +273,7 @@ DECOMPOSED = {
     "quantize_per_tensor.out": call(ROWS, *QUANTIZED, out8(2, 3)),
 }
 DIM_ORDER = {
+    "_empty_dim_order.out": call([2, 3], [0, 1], Out((2, 3)), accepts="1 *, 2 type"),
     "_clone_dim_order.out": call(
         ROWS, False, [0, 1], Out((2, 3)), accepts="0 type, 1 *, 2 *, 3 type"
     ),
@@ -293,5 +294,9 @@ CALLS = {
     **{f"dim_order_ops::{name}": value for name, value in DIM_ORDER.items()},
     **prims("add eq floordiv ge gt le lt mod mul sub sym_max sym_min truediv", 7, 2, 0),
     **prims("ceil neg round sym_float sym_int sym_not trunc", 7, 0),
+    "executorch_prim::sym_ite.Scalar": call(True, 7, 2, 0, accepts="1 range, 2 range, 3 range"),
+    "executorch_prim::et_copy_index.tensor": call(Out((3, 2, 4)), floats(2, 4), 2),
+    "executorch_prim::floordiv.int": call(7, 2, 0, accepts="0 range, 1 range, 2 range"),
+    "executorch_prim::mod.int": call(7, 2, 0, accepts="0 range, 1 range, 2 range"),
     "executorch_prim::et_view.default": call(ROWS, [3, 2], Out((3, 2)), accepts="2 constant"),
 }

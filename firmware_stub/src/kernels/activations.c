@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Activations: ELU, and those that exports for Cortex-M do not decompose. */
+/* Activations: ELU, gated units, logits, and those that exports for Cortex-M do not decompose. */
 #include <math.h>
 
 #include "elementwise.h"
@@ -53,6 +53,47 @@ static const char *silu(const etd_call *call) {
     return etd_run_map(call, 1, silu_of, NULL);
 }
 
+static float logit_of(float x, const float *epsilon) {
+    if (*epsilon >= 0.0f) {
+        const float raised = x < *epsilon ? *epsilon : x; /* NaN is not less */
+        x = raised > 1.0f - *epsilon ? 1.0f - *epsilon : raised;
+    }
+    return logf(x / (1.0f - x));
+}
+
+/* logit(self, eps?, *, out): the inverse of the sigmoid; eps keeps it finite */
+static const char *logit(const etd_call *call) {
+    double number = -1.0;
+    if (!etd_arg_is_none(call, 1) && !etd_arg_number(call, 1, &number)) {
+        return "invalid eps";
+    }
+    const float epsilon = (float)number;
+    return etd_run_map(call, 2, logit_of, &epsilon);
+}
+
+/* glu(self, dim, *, out): the first half of a dimension times the sigmoid of the second half */
+ETD_LINE_FN(gate_floats, float, a / (1.0f + expf(-b)))
+
+static const char *glu(const etd_call *call) {
+    static const etd_operation gate = {.floats = gate_floats};
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    uint8_t dim;
+    if (!etd_is_type(self, ETD_FLOAT)) {
+        return "supports only float32";
+    }
+    if (!etd_arg_dim(call, 1, self->ndim, &dim) || self->sizes[dim] % 2 != 0) {
+        return "invalid dim";
+    }
+    etd_tensor first = *self;
+    first.sizes[dim] /= 2;
+    first.nbytes /= 2;
+    etd_tensor second = first;
+    second.data += (uint32_t)first.sizes[dim] * (uint32_t)self->strides[dim] * sizeof(float);
+    return etd_run_operands(call, &gate, &first, &second, 2);
+}
+
+ETD_ATEN_KERNEL(glu, "glu", "out", 3, glu)
+ETD_ATEN_KERNEL(logit, "logit", "out", 3, logit)
 ETD_ATEN_KERNEL(elu, "elu", "out", 5, elu)
 ETD_ATEN_KERNEL(hardsigmoid, "hardsigmoid", "out", 2, hard_sigmoid)
 ETD_ATEN_KERNEL(hardswish, "hardswish", "out", 2, hard_swish)

@@ -263,16 +263,26 @@ bool etd_take_layout(etd_tensor *out, const etd_tensor *input) {
     return etd_resize_like(out, input) && etd_same_layout(input, out);
 }
 
-bool etd_resize_broadcast(etd_tensor *out, const etd_tensor *a, const etd_tensor *b) {
-    const uint32_t ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
-    int32_t sizes[ETD_MAX_DIMS];
-    for (uint32_t back = 1; back <= ndim; back++) {
-        const int32_t from_a = back <= a->ndim ? a->sizes[a->ndim - back] : 1;
-        const int32_t from_b = back <= b->ndim ? b->sizes[b->ndim - back] : 1;
-        if (from_a != from_b && from_a != 1 && from_b != 1) {
+bool etd_broadcast_shape(etd_tensor *shape, const etd_tensor *tensor) {
+    const uint32_t added = tensor->ndim > shape->ndim ? (uint32_t)tensor->ndim - shape->ndim : 0u;
+    for (uint32_t d = shape->ndim; added > 0 && d-- > 0;) {
+        shape->sizes[d + added] = shape->sizes[d];
+    }
+    for (uint32_t d = 0; d < added; d++) {
+        shape->sizes[d] = 1;
+    }
+    shape->ndim = (uint8_t)(shape->ndim + added);
+    int32_t *sizes = shape->sizes + (shape->ndim - tensor->ndim);
+    for (uint32_t d = 0; d < tensor->ndim; d++) {
+        if (sizes[d] != tensor->sizes[d] && sizes[d] != 1 && tensor->sizes[d] != 1) {
             return false;
         }
-        sizes[ndim - back] = from_a == 1 ? from_b : from_a;
+        sizes[d] = sizes[d] == 1 ? tensor->sizes[d] : sizes[d];
     }
-    return etd_resize(out, sizes, ndim);
+    return true;
+}
+
+bool etd_resize_broadcast(etd_tensor *out, const etd_tensor *a, const etd_tensor *b) {
+    etd_tensor shape = {0};
+    return etd_broadcast_shape(&shape, a) && etd_broadcast_shape(&shape, b) && etd_resize_like(out, &shape);
 }

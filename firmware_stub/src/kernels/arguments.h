@@ -86,6 +86,10 @@ bool etd_resize_like(etd_tensor *out, const etd_tensor *input);
 /* As etd_resize_like; the output must then also have the input's memory layout. */
 bool etd_take_layout(etd_tensor *out, const etd_tensor *input);
 
+/* Widens a shape, a tensor with sizes alone, to what it and the tensor broadcast to. Returns false if they do
+ * not broadcast to each other. Start with {0}. */
+bool etd_broadcast_shape(etd_tensor *shape, const etd_tensor *tensor);
+
 /* Resizes the output to the sizes that both inputs broadcast to. */
 bool etd_resize_broadcast(etd_tensor *out, const etd_tensor *a, const etd_tensor *b);
 

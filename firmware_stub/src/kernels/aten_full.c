@@ -63,6 +63,19 @@ static const char *fill_scalar(const etd_call *call) {
                : "invalid output size";
 }
 
+/* fill(self, value, *, out) with the only element of a tensor */
+static const char *fill_tensor(const etd_call *call) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    const etd_tensor *value = etd_arg_tensor(call, 1);
+    etd_tensor *out = etd_arg_out(call, 2);
+    if (!etd_is_numeric(value) || etd_numel(value) != 1) {
+        return "invalid value";
+    }
+    return self != NULL && etd_is_type(out, self->dtype) && etd_resize_like(out, self)
+               ? fill_with(out, etd_load_number(value, 0))
+               : "invalid output size";
+}
+
 /* zeros(size, *, out) */
 static const char *zeros(const etd_call *call) {
     etd_tensor *out = etd_arg_out(call, 1);
@@ -77,7 +90,8 @@ static const char *ones(const etd_call *call) {
     return refusal != NULL ? refusal : fill_with(out, (etd_number){.integer = 1});
 }
 
-/* empty(size, *, memory_format?, out): filled with zeros, so that every execution gives the same result */
+/* empty(size, *, memory_format?, out), and with dim_order? for memory_format?: filled with zeros, so that
+ * every execution gives the same result */
 static const char *empty(const etd_call *call) {
     etd_tensor *out = etd_arg_out(call, 2);
     const char *refusal = resize_as_listed(call, out);
@@ -129,10 +143,13 @@ static const char *arange(const etd_call *call) {
 ETD_ATEN_KERNEL(arange, "arange", "out", 2, arange)
 ETD_ATEN_KERNEL(arange_start, "arange", "start_out", 4, arange_start)
 ETD_ATEN_KERNEL(empty, "empty", "out", 3, empty)
+ETD_ATEN_KERNEL(fill_tensor, "fill", "Tensor_out", 3, fill_tensor)
 ETD_ATEN_KERNEL(fill, "fill", "Scalar_out", 3, fill_scalar)
 ETD_ATEN_KERNEL(ones, "ones", "out", 2, ones)
 ETD_ATEN_KERNEL(zeros, "zeros", "out", 2, zeros)
 
+const etd_kernel etd_dim_order_empty = {"dim_order_ops::_empty_dim_order", "out",
+                                        "native_call__empty_dim_order.out", 3, empty};
 const etd_kernel etd_aten_scalar_tensor = {"aten::scalar_tensor", "out", "native_call_scalar_tensor.out", 2,
                                            scalar_tensor};
 const etd_kernel etd_aten_full = {"aten::full", "out", "native_call_full.out", 3, full};

@@ -17,6 +17,16 @@ static const char *power_scalar(const etd_call *call) {
     return etd_run_with_scalar(call, &operation);
 }
 
+/* pow(self, exponent, *, out) of a number and a tensor */
+static const char *power_of_scalar(const etd_call *call) {
+    const etd_tensor *exponent = etd_arg_tensor(call, 1);
+    etd_scalar_operand self;
+    const char *refusal = etd_arg_operand(call, 0, exponent, &self);
+    return refusal != NULL ? refusal : etd_run_operands(call, &operation, &self.tensor, exponent, 2);
+}
+
+ETD_ATEN_KERNEL(pow_of_scalar, "pow", "Scalar_out", 3, power_of_scalar)
+
 const etd_kernel etd_aten_pow = {"aten::pow", "Tensor_Tensor_out", "native_call_pow.Tensor_Tensor_out", 3,
                                  power};
 const etd_kernel etd_aten_pow_scalar = {"aten::pow", "Tensor_Scalar_out", "native_call_pow.Tensor_Scalar_out",

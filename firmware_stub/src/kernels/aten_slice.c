@@ -33,6 +33,28 @@ static const char *select_copy(const etd_call *call) {
     return copy_from(call, 3, true);
 }
 
+/* narrow_copy(input, dim, start, length, *, out) */
+static const char *narrow_copy(const etd_call *call) {
+    const etd_tensor *input = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 4);
+    etd_slice slice = {.step = 1};
+    if (input == NULL || !etd_is_type(out, input->dtype)) {
+        return "input and output differ in type";
+    }
+    if (!etd_arg_dim(call, 1, input->ndim, &slice.dim)) {
+        return "invalid dim";
+    }
+    const int32_t size = input->sizes[slice.dim];
+    if (!etd_arg_int(call, 2, -size, size, &slice.first)) {
+        return "invalid start";
+    }
+    slice.first += slice.first < 0 ? size : 0;
+    if (!etd_arg_int(call, 3, 0, size - slice.first, &slice.count)) {
+        return "invalid length";
+    }
+    return etd_copy_slice(input, &slice, false, out) ? NULL : "invalid output size";
+}
+
 /* Copies the input and replaces a slice, read from argument 2 on, by src. */
 static const char *scatter_to(const etd_call *call, uint32_t out_at, bool single) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
@@ -71,6 +93,8 @@ static const char *slice_scatter(const etd_call *call) {
 static const char *select_scatter(const etd_call *call) {
     return scatter_to(call, 4, true);
 }
+
+ETD_ATEN_KERNEL(narrow_copy, "narrow_copy", "out", 5, narrow_copy)
 
 const etd_kernel etd_aten_slice_copy = {"aten::slice_copy", "Tensor_out", "native_call_slice_copy.Tensor_out",
                                         6, slice_copy};

@@ -78,7 +78,7 @@ static const char *divide(const etd_call *call, const etd_operation *operation, 
     const etd_tensor *other;
     etd_scalar_operand number;
     if (by_scalar) {
-        const char *refusal = etd_arg_operand(call, self, &number);
+        const char *refusal = etd_arg_operand(call, 1, self, &number);
         if (refusal != NULL) {
             return refusal;
         }

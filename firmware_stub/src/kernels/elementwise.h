@@ -73,8 +73,10 @@ typedef struct {
     etd_tensor tensor;
 } etd_scalar_operand;
 
-/* Reads a number that fits the type of self from argument 1. Returns NULL, or a message if not supported. */
-const char *etd_arg_operand(const etd_call *call, const etd_tensor *self, etd_scalar_operand *other);
+/* Reads a number that fits the type of a tensor from argument `i`. Returns NULL, or a message if not
+ * supported. */
+const char *etd_arg_operand(const etd_call *call, uint32_t i, const etd_tensor *tensor,
+                            etd_scalar_operand *operand);
 
 /* Common part of these functions: the tensors are known, and further arguments start at `next`. */
 const char *etd_run_operands(const etd_call *call, const etd_operation *operation, const etd_tensor *self,

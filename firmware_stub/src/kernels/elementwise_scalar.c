@@ -23,23 +23,24 @@ static bool fits(etd_number number, uint8_t dtype) {
     }
 }
 
-const char *etd_arg_operand(const etd_call *call, const etd_tensor *self, etd_scalar_operand *other) {
+const char *etd_arg_operand(const etd_call *call, uint32_t i, const etd_tensor *tensor,
+                            etd_scalar_operand *operand) {
     etd_number number;
-    if (self == NULL) {
-        return "invalid not a tensor";
+    if (tensor == NULL) {
+        return "not a tensor";
     }
-    if (!etd_arg_scalar(call, 1, &number) || !fits(number, self->dtype)) {
+    if (!etd_arg_scalar(call, i, &number) || !fits(number, tensor->dtype)) {
         return "number does not fit the tensor's type";
     }
-    other->tensor = (etd_tensor){.data = other->element, .dtype = self->dtype};
-    other->tensor.nbytes = etd_element_size(self->dtype);
-    etd_store_number(&other->tensor, 0, number);
+    operand->tensor = (etd_tensor){.data = operand->element, .dtype = tensor->dtype};
+    operand->tensor.nbytes = etd_element_size(tensor->dtype);
+    etd_store_number(&operand->tensor, 0, number);
     return NULL;
 }
 
 const char *etd_run_with_scalar(const etd_call *call, const etd_operation *operation) {
     const etd_tensor *self = etd_arg_tensor(call, 0);
     etd_scalar_operand other;
-    const char *refusal = etd_arg_operand(call, self, &other);
+    const char *refusal = etd_arg_operand(call, 1, self, &other);
     return refusal != NULL ? refusal : etd_run_operands(call, operation, self, &other.tensor, 2);
 }

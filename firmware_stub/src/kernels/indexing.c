@@ -4,18 +4,9 @@
 #include <string.h>
 
 #include "kernels.h"
+#include "masks.h"
 #include "number.h"
 #include "slice.h"
-
-/* Stores a number; if `accumulate`, the sum of the old and the new one. */
-static void put(const etd_tensor *out, uint32_t place, etd_number number, bool accumulate) {
-    if (accumulate) {
-        const etd_number before = etd_load_number(out, place);
-        number.real += before.real;
-        number.integer = (int64_t)((uint64_t)number.integer + (uint64_t)before.integer); /* wraps */
-    }
-    etd_store_number(out, place, number);
-}
 
 /* Returns a walk over a tensor in step with one over `shape`. It stays in place along `dim`, where the
  * indexes give the position. */
@@ -114,7 +105,7 @@ static const char *scatter_to(const etd_call *call, const etd_tensor *source, co
     for (uint32_t left = etd_numel(indices); left > 0; left--) {
         const uint32_t index = etd_load_index(indices, at.offset, self->sizes[dim]);
         const etd_number number = source != NULL ? etd_load_number(source, from.offset) : *value;
-        put(out, to.offset + index * (uint32_t)out->strides[dim], number, accumulate);
+        etd_put_number(out, to.offset + index * (uint32_t)out->strides[dim], number, accumulate);
         etd_walk_next(&at);
         etd_walk_next(&from);
         etd_walk_next(&to);
@@ -176,6 +167,40 @@ static const char *index_select(const etd_call *call) {
     return NULL;
 }
 
+/* repeat_interleave(repeats, *, output_size?, out): each index as often as its element says */
+static const char *repeat_interleave(const etd_call *call) {
+    const etd_tensor *repeats = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 2);
+    int64_t total = 0;
+    int64_t expected;
+    if (!etd_is_index(repeats) || repeats->ndim != 1 || !etd_is_type(out, repeats->dtype)) {
+        return "supports only a vector of int32 or int64, and the same type as the output";
+    }
+    const uint32_t count = etd_numel(repeats);
+    for (uint32_t i = 0; i < count; i++) {
+        const int64_t times = etd_load_number(repeats, i).integer;
+        if (times < 0 || times > INT32_MAX - total) {
+            return "invalid repeats";
+        }
+        total += times;
+    }
+    if (!etd_arg_is_none(call, 1) && (!etd_arg_int64(call, 1, &expected) || expected != total)) {
+        return "output_size is not the sum of repeats";
+    }
+    const int32_t size = (int32_t)total;
+    if (!etd_resize(out, &size, 1)) {
+        return "invalid output size";
+    }
+    int32_t place = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t times = etd_load_number(repeats, i).integer;
+        for (; times > 0 && place < size; times--) { /* an output may overlap repeats in a corrupt file */
+            etd_store_number(out, (uint32_t)place++, (etd_number){.integer = i});
+        }
+    }
+    return NULL;
+}
+
 /* Advanced indexing: a list with an index tensor, or None, for each of the first dimensions. The index
  * tensors are broadcast to joint dimensions, which replace the indexed ones; they come first if other
  * dimensions lie between the indexed ones. */
@@ -186,21 +211,6 @@ typedef struct {
     uint32_t place;                          /* position of the joint dimensions in the result */
     int32_t position[ETD_MAX_DIMS];          /* in the result */
 } etd_lookup;
-
-static bool broadcast_into(etd_tensor *joint, const etd_tensor *tensor) {
-    etd_tensor before = *joint;
-    const uint32_t ndim = tensor->ndim > before.ndim ? tensor->ndim : before.ndim;
-    for (uint32_t back = 1; back <= ndim; back++) {
-        const int32_t a = back <= before.ndim ? before.sizes[before.ndim - back] : 1;
-        const int32_t b = back <= tensor->ndim ? tensor->sizes[tensor->ndim - back] : 1;
-        if (a != b && a != 1 && b != 1) {
-            return false;
-        }
-        joint->sizes[ndim - back] = a == 1 ? b : a;
-    }
-    joint->ndim = (uint8_t)ndim;
-    return true;
-}
 
 /* Reads the index tensors (argument 1) and checks them. Negative indexes count from the end. */
 static const char *read_lookup(const etd_call *call, const etd_tensor *self, etd_lookup *lookup) {
@@ -215,12 +225,12 @@ static const char *read_lookup(const etd_call *call, const etd_tensor *self, etd
             continue;
         }
         if (tensor == NULL || !etd_is_index(tensor)) {
-            return "supports only int32 and int64 indices";
+            return "supports only int32, int64 and boolean indices";
         }
         if (!etd_are_within(tensor, -(int64_t)self->sizes[d], self->sizes[d])) {
             return "index out of range";
         }
-        if (!broadcast_into(&lookup->joint, tensor)) {
+        if (!etd_broadcast_shape(&lookup->joint, tensor)) {
             return "indices do not broadcast to each other";
         }
         if (d == 0 || lookup->tensors[d - 1] == NULL) {
@@ -314,6 +324,9 @@ static const char *index_tensor(const etd_call *call) {
     if (self == NULL || !etd_is_type(out, self->dtype)) {
         return "input and output differ in type";
     }
+    if (etd_is_index_a_mask(call)) {
+        return etd_index_by_mask(call, self, out);
+    }
     const char *refusal = read_lookup(call, self, &lookup);
     if (refusal != NULL) {
         return refusal;
@@ -344,6 +357,9 @@ static const char *put_values(const etd_call *call, const etd_tensor *self, etd_
     if (!etd_arg_bool(call, 3, &accumulate)) {
         return "invalid accumulate";
     }
+    if (etd_is_index_a_mask(call)) {
+        return etd_put_by_mask(call, self, values, accumulate, out);
+    }
     const char *refusal = read_lookup(call, self, &lookup);
     if (refusal != NULL) {
         return refusal;
@@ -362,7 +378,7 @@ static const char *put_values(const etd_call *call, const etd_tensor *self, etd_
         etd_walk_add(&from, lookup.result.sizes[d], strides[d]);
     }
     for (uint32_t left = etd_numel(&lookup.result); left > 0; left--) {
-        put(out, next_place(out, &lookup), etd_load_number(values, from.offset), accumulate);
+        etd_put_number(out, next_place(out, &lookup), etd_load_number(values, from.offset), accumulate);
         etd_walk_next(&from);
     }
     return NULL;
@@ -419,6 +435,7 @@ ETD_ATEN_KERNEL(index, "index", "Tensor_out", 3, index_tensor)
 ETD_ATEN_KERNEL(index_put, "index_put", "out", 5, index_put)
 ETD_ATEN_KERNEL(index_select, "index_select", "out", 4, index_select)
 ETD_ATEN_KERNEL(masked_fill, "masked_fill", "Scalar_out", 4, masked_fill)
+ETD_ATEN_KERNEL(repeat_interleave, "repeat_interleave", "Tensor_out", 3, repeat_interleave)
 ETD_ATEN_KERNEL(scatter, "scatter", "src_out", 5, scatter)
 ETD_ATEN_KERNEL(scatter_add, "scatter_add", "out", 5, scatter_add)
 ETD_ATEN_KERNEL(scatter_value, "scatter", "value_out", 5, scatter_value)

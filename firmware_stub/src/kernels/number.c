@@ -135,7 +135,7 @@ static void store(const etd_tensor *tensor, uint32_t place, const etd_number *nu
         ((double *)data)[place] = etd_to_real(*number);
         break;
     case ETD_BOOL:
-        tensor->data[place] = number->is_real ? number->real != 0.0 : number->integer != 0;
+        tensor->data[place] = etd_holds(*number);
         break;
     default: /* int8 and uint8 */
         tensor->data[place] = (uint8_t)to_integer(number);
@@ -160,6 +160,15 @@ static void store_numbers(const etd_tensor *tensor, uint32_t place, int32_t step
         store(tensor, place, &number);
         place += (uint32_t)step;
     }
+}
+
+void etd_put_number(const etd_tensor *tensor, uint32_t place, etd_number number, bool accumulate) {
+    if (accumulate) {
+        const etd_number before = etd_load_number(tensor, place);
+        number.real += before.real;
+        number.integer = (int64_t)((uint64_t)number.integer + (uint64_t)before.integer); /* wraps */
+    }
+    etd_store_number(tensor, place, number);
 }
 
 bool etd_is_index(const etd_tensor *tensor) {

@@ -54,6 +54,14 @@ bool etd_are_within(const etd_tensor *tensor, int64_t least, int64_t end);
  * always a valid index. */
 uint32_t etd_load_index(const etd_tensor *tensor, uint32_t place, int32_t size);
 
+/* Stores a number; if `accumulate`, the sum of the old and the new one. */
+void etd_put_number(const etd_tensor *tensor, uint32_t place, etd_number number, bool accumulate);
+
+/* Returns true if the number is not zero. */
+static inline bool etd_holds(etd_number number) {
+    return number.is_real ? number.real != 0.0 : number.integer != 0;
+}
+
 static inline double etd_to_real(etd_number number) {
     return number.is_real ? number.real : (double)number.integer;
 }

@@ -154,21 +154,40 @@ static const char *run(const etd_call *call, uint32_t inputs, etd_scalar_fn comp
     return compute(a, b, result);
 }
 
-#define PRIM(kernel, name, inputs, compute)                                                                  \
+/* sym_ite(condition, a, b, out): a if the condition holds, else b */
+static const char *sym_ite(const etd_call *call) {
+    etd_number condition;
+    etd_number a;
+    etd_number b;
+    etd_value *result = etd_arg_result(call, 3);
+    if (!etd_arg_scalar(call, 0, &condition) || !etd_arg_scalar(call, 1, &a) ||
+        !etd_arg_scalar(call, 2, &b) || result == NULL) {
+        return "supports only numbers";
+    }
+    return give(result, etd_holds(condition) ? a : b);
+}
+
+const etd_kernel etd_prim_sym_ite = {"executorch_prim::sym_ite", "Scalar", NULL, 4, sym_ite};
+
+#define PRIM(kernel, name, inputs, compute) PRIM_OF(kernel, name, "Scalar", inputs, compute)
+
+#define PRIM_OF(kernel, name, overload, inputs, compute)                                                     \
     static const char *run_##kernel(const etd_call *call) {                                                  \
         return run(call, inputs, compute);                                                                   \
     }                                                                                                        \
-    const etd_kernel kernel = {"executorch_prim::" name, "Scalar", NULL, (inputs) + 1, run_##kernel};
+    const etd_kernel kernel = {"executorch_prim::" name, overload, NULL, (inputs) + 1, run_##kernel};
 
 PRIM(etd_prim_add, "add", 2, add)
 PRIM(etd_prim_ceil, "ceil", 1, ceil_up)
 PRIM(etd_prim_eq, "eq", 2, eq)
 PRIM(etd_prim_floordiv, "floordiv", 2, floordiv)
+PRIM_OF(etd_prim_floordiv_int, "floordiv", "int", 2, floordiv)
 PRIM(etd_prim_ge, "ge", 2, ge)
 PRIM(etd_prim_gt, "gt", 2, gt)
 PRIM(etd_prim_le, "le", 2, le)
 PRIM(etd_prim_lt, "lt", 2, lt)
 PRIM(etd_prim_mod, "mod", 2, mod)
+PRIM_OF(etd_prim_mod_int, "mod", "int", 2, mod)
 PRIM(etd_prim_mul, "mul", 2, mul)
 PRIM(etd_prim_neg, "neg", 1, neg)
 PRIM(etd_prim_round, "round", 1, round_half_even)

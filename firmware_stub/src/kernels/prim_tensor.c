@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operators on a tensor's shape. ExecuTorch does not trace them. */
+#include <string.h>
+
 #include "kernels.h"
 #include "number.h"
 
@@ -73,6 +75,32 @@ static const char *view(const etd_call *call) {
     return NULL;
 }
 
+/* et_copy_index(copy_to, copy_from, index): stacks what the steps of a loop compute. copy_to has grown to
+ * index + 1 items afterwards. */
+static const char *copy_index(const etd_call *call) {
+    etd_tensor *to = etd_arg_out(call, 0);
+    const etd_tensor *from = etd_arg_tensor(call, 1);
+    int32_t sizes[ETD_MAX_DIMS];
+    int32_t index;
+    if (from == NULL || !etd_is_type(to, from->dtype) || from->ndim >= ETD_MAX_DIMS) {
+        return "copy_to and copy_from differ in type";
+    }
+    if (!etd_arg_int(call, 2, 0, INT32_MAX - 1, &index)) {
+        return "invalid index";
+    }
+    sizes[0] = index + 1;
+    memcpy(sizes + 1, from->sizes, from->ndim * sizeof *sizes);
+    if (!etd_resize(to, sizes, from->ndim + 1u)) {
+        return "copy_to has no room for the item";
+    }
+    if (!etd_is_contiguous(to) || !etd_is_contiguous(from)) {
+        return "supports only contiguous tensors";
+    }
+    memmove(to->data + (uint32_t)index * from->nbytes, from->data, from->nbytes);
+    return NULL;
+}
+
+const etd_kernel etd_prim_copy_index = {"executorch_prim::et_copy_index", "tensor", NULL, 3, copy_index};
 const etd_kernel etd_prim_sym_size = {"aten::sym_size", "int", NULL, 3, sym_size};
 const etd_kernel etd_prim_sym_numel = {"aten::sym_numel", "", NULL, 2, sym_numel};
 const etd_kernel etd_prim_local_scalar = {"aten::_local_scalar_dense", "", NULL, 2, local_scalar};

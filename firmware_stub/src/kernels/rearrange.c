@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Copies with other positions: flip, transpose, unfold, repeat, roll, triangles. */
+/* Copies with other positions: flip, transpose, unfold, diagonals, pixels, repeat, roll, triangles. */
 #include <string.h>
 
 #include "arguments.h"
@@ -135,11 +135,88 @@ static const char *unfold(const etd_call *call) {
     return copy_by(input, &route, out);
 }
 
-/* pixel_shuffle(input, upscale_factor, *, out): [.., C f f, H, W] to [.., C, H f, W f] */
-static const char *pixel_shuffle(const etd_call *call) {
+/* diagonal_copy(input, offset, dim1, dim2, *, out): the diagonal of two dimensions as a new last dimension */
+static const char *diagonal(const etd_call *call) {
+    const etd_tensor *input;
+    etd_tensor *out;
+    int32_t offset;
+    uint8_t dims[2];
+    const char *refusal = read_tensors(call, 4, &input, &out);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    if (!etd_arg_int(call, 1, -INT32_MAX, INT32_MAX, &offset) ||
+        !etd_arg_dim(call, 2, input->ndim, &dims[0]) || !etd_arg_dim(call, 3, input->ndim, &dims[1]) ||
+        dims[0] == dims[1]) {
+        return "invalid offset, dim1 or dim2";
+    }
+    /* The diagonal begins `offset` columns to the right, or as many rows down. */
+    const int64_t rows = (int64_t)input->sizes[dims[0]] + (offset < 0 ? offset : 0);
+    const int64_t columns = (int64_t)input->sizes[dims[1]] - (offset > 0 ? offset : 0);
+    const int64_t shorter = rows < columns ? rows : columns;
+    const int32_t length = shorter > 0 ? (int32_t)shorter : 0;
+    etd_route route = {0};
+    for (uint32_t d = 0; d < input->ndim; d++) {
+        if (d != dims[0] && d != dims[1]) {
+            add_dim(&route, input->sizes[d], input->strides[d]);
+        }
+    }
+    add_dim(&route, length, input->strides[dims[0]] + input->strides[dims[1]]);
+    if (length > 0) {
+        const uint32_t skipped = (uint32_t)(offset < 0 ? -offset : offset);
+        route.start = skipped * (uint32_t)input->strides[dims[offset < 0 ? 0 : 1]];
+    }
+    return copy_by(input, &route, out);
+}
+
+/* Reads sizes and strides (arguments 1 and 2) and storage_offset?. Returns false unless all elements lie in
+ * the input. */
+static bool read_storage_route(const etd_call *call, const etd_tensor *input, etd_route *route) {
+    const uint32_t ndim = etd_arg_list_count(call, 1);
+    int32_t start = 0;
+    if (ndim > ETD_MAX_DIMS || etd_arg_list_count(call, 2) != ndim ||
+        (!etd_arg_is_none(call, 3) && !etd_arg_int(call, 3, 0, INT32_MAX, &start))) {
+        return false;
+    }
+    int64_t last = start;
+    bool is_empty = false;
+    for (uint32_t d = 0; d < ndim; d++) {
+        int32_t size;
+        int32_t stride;
+        if (!etd_arg_list_int(call, 1, d, 0, INT32_MAX, &size) ||
+            !etd_arg_list_int(call, 2, d, 0, INT32_MAX, &stride)) {
+            return false;
+        }
+        last += (size > 0 ? (int64_t)size - 1 : 0) * stride;
+        if (last > INT32_MAX) { /* also keeps the sum from overflowing */
+            return false;
+        }
+        is_empty = is_empty || size == 0;
+        add_dim(route, size, stride);
+    }
+    route->start = is_empty ? 0 : (uint32_t)start;
+    return is_empty || last < (int64_t)etd_numel(input);
+}
+
+/* as_strided_copy(input, size, stride, storage_offset?, *, out): elements counted in the order of memory */
+static const char *as_strided(const etd_call *call) {
+    const etd_tensor *input;
+    etd_tensor *out;
+    etd_route route = {0};
+    const char *refusal = read_tensors(call, 4, &input, &out);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    return read_storage_route(call, input, &route) ? copy_by(input, &route, out)
+                                                   : "invalid size, stride or storage_offset";
+}
+
+/* Moves pixels between channels, [.., C f f, H, W], and an image, [.., C, H f, W f]. */
+static const char *shuffle_pixels(const etd_call *call, bool to_image) {
     const etd_tensor *input;
     etd_tensor *out;
     int32_t factor;
+    int32_t sizes[ETD_MAX_DIMS];
     const char *refusal = read_tensors(call, 2, &input, &out);
     if (refusal != NULL) {
         return refusal;
@@ -148,31 +225,46 @@ static const char *pixel_shuffle(const etd_call *call) {
         return "supports only images";
     }
     const uint32_t batch = input->ndim - 3u;
-    const int32_t *sizes = input->sizes + batch;
-    const int32_t *strides = input->strides + batch;
-    if (!etd_arg_int(call, 1, 1, 1 << 10, &factor) || sizes[0] % (factor * factor) != 0 ||
-        sizes[1] > INT32_MAX / factor || sizes[2] > INT32_MAX / factor) {
-        return "invalid upscale_factor";
+    int32_t *image = sizes + batch;
+    memcpy(sizes, input->sizes, sizeof sizes);
+    if (!etd_arg_int(call, 1, 1, 1 << 10, &factor)) {
+        return "invalid factor";
     }
-    int32_t wanted[ETD_MAX_DIMS];
-    memcpy(wanted, input->sizes, sizeof wanted);
-    wanted[batch] = sizes[0] / (factor * factor);
-    wanted[batch + 1] = sizes[1] * factor;
-    wanted[batch + 2] = sizes[2] * factor;
-    if (!etd_resize(out, wanted, input->ndim)) {
+    const int32_t area = factor * factor;
+    if (to_image ? image[0] % area != 0 || image[1] > INT32_MAX / factor || image[2] > INT32_MAX / factor
+                 : image[0] > INT32_MAX / area || image[1] % factor != 0 || image[2] % factor != 0) {
+        return "the sizes do not fit the factor";
+    }
+    image[0] = to_image ? image[0] / area : image[0] * area;
+    image[1] = to_image ? image[1] * factor : image[1] / factor;
+    image[2] = to_image ? image[2] * factor : image[2] / factor;
+    if (!etd_resize(out, sizes, input->ndim)) {
         return "invalid output size";
     }
-    etd_walk from = {0};
-    etd_walk to = {0};
-    etd_walk_add_dims(&from, input, batch);
-    etd_walk_add(&from, wanted[batch], strides[0] * factor * factor);
-    etd_walk_add(&from, sizes[1], strides[1]);
-    etd_walk_add(&from, factor, strides[0] * factor);
-    etd_walk_add(&from, sizes[2], strides[2]);
-    etd_walk_add(&from, factor, strides[0]);
-    etd_walk_add_dims(&to, out, out->ndim);
-    etd_copy_along(input, &from, out, &to);
+    const etd_tensor *many = to_image ? input : out;
+    const int32_t *channels = many->sizes + batch;
+    const int32_t *strides = many->strides + batch;
+    etd_walk pixels = {0}; /* of the tensor with many channels, in the order of the image's pixels */
+    etd_walk in_order = {0};
+    etd_walk_add_dims(&pixels, many, batch);
+    etd_walk_add(&pixels, channels[0] / area, strides[0] * area);
+    etd_walk_add(&pixels, channels[1], strides[1]);
+    etd_walk_add(&pixels, factor, strides[0] * factor);
+    etd_walk_add(&pixels, channels[2], strides[2]);
+    etd_walk_add(&pixels, factor, strides[0]);
+    etd_walk_add_dims(&in_order, to_image ? out : input, input->ndim);
+    etd_copy_along(input, to_image ? &pixels : &in_order, out, to_image ? &in_order : &pixels);
     return NULL;
+}
+
+/* pixel_shuffle(input, upscale_factor, *, out) */
+static const char *pixel_shuffle(const etd_call *call) {
+    return shuffle_pixels(call, true);
+}
+
+/* pixel_unshuffle(input, downscale_factor, *, out) */
+static const char *pixel_unshuffle(const etd_call *call) {
+    return shuffle_pixels(call, false);
 }
 
 /* A block of elements, with offsets in input and output. */
@@ -333,8 +425,11 @@ static const char *triu(const etd_call *call) {
     return triangle(call, false);
 }
 
+ETD_ATEN_KERNEL(as_strided, "as_strided_copy", "out", 5, as_strided)
+ETD_ATEN_KERNEL(diagonal, "diagonal_copy", "out", 5, diagonal)
 ETD_ATEN_KERNEL(flip, "flip", "out", 3, flip)
 ETD_ATEN_KERNEL(pixel_shuffle, "pixel_shuffle", "out", 3, pixel_shuffle)
+ETD_ATEN_KERNEL(pixel_unshuffle, "pixel_unshuffle", "out", 3, pixel_unshuffle)
 ETD_ATEN_KERNEL(repeat, "repeat", "out", 3, repeat)
 ETD_ATEN_KERNEL(roll, "roll", "out", 4, roll)
 ETD_ATEN_KERNEL(t_copy, "t_copy", "out", 2, transpose_matrix)

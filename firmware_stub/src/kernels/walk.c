@@ -52,6 +52,16 @@ bool etd_broadcast_strides(const etd_tensor *tensor, const etd_tensor *out, int3
     return true;
 }
 
+etd_walk etd_walk_broadcast(const etd_tensor *tensor, const etd_tensor *shape) {
+    etd_walk walk = {0};
+    int32_t strides[ETD_MAX_DIMS] = {0};
+    (void)etd_broadcast_strides(tensor, shape, strides);
+    for (uint32_t d = 0; d < shape->ndim; d++) {
+        etd_walk_add(&walk, shape->sizes[d], strides[d]);
+    }
+    return walk;
+}
+
 static uint32_t count_elements(const etd_walk *walk) {
     uint32_t count = 1;
     for (uint32_t d = 0; d < walk->ndim; d++) {

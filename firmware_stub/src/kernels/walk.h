@@ -70,6 +70,9 @@ void etd_walk_add_dims(etd_walk *walk, const etd_tensor *tensor, uint32_t ndim);
  * if it does not broadcast to the shape of `out`. */
 bool etd_broadcast_strides(const etd_tensor *tensor, const etd_tensor *out, int32_t strides[ETD_MAX_DIMS]);
 
+/* Returns a walk over a tensor that broadcasts to the sizes of `shape`, in the order of their indexes. */
+etd_walk etd_walk_broadcast(const etd_tensor *tensor, const etd_tensor *shape);
+
 /* Copies elements from the positions of one walk to those of the other. Both must have the same number of
  * elements; their state is undefined afterwards. Elements adjacent in both are copied together. */
 void etd_copy_along(const etd_tensor *from, etd_walk *from_walk, etd_tensor *to, etd_walk *to_walk);
