@@ -22,12 +22,8 @@ from pathlib import Path
 
 from harness.config.board import load_board
 from harness.files import data_directory
-from harness.target.build import (
-    EXECUTORCH_REMEDY,
-    build_firmware,
-    find_executorch,
-    firmware_sizes,
-)
+from harness.target.build import build_firmware, firmware_sizes
+from harness.target.executorch import PACKAGE_REMEDY, find_executorch
 from tests.support.executorch import Build
 
 HERE = Path(__file__).parent / "tracers"
@@ -122,7 +118,7 @@ def section() -> Iterator[str]:
         yield from _footprint(tracers)
     if tracers.theirs is None:
         yield ""
-        yield f"ETDumpGen was not measured: {EXECUTORCH_REMEDY} brings it."
+        yield f"ETDumpGen was not measured: {PACKAGE_REMEDY} brings it."
 
 
 def _costs(tracers: Tracers) -> Iterator[str]:

@@ -139,12 +139,23 @@ class DeviceRefusedError(TargetError):
     Attributes:
         status: The link status (see ``harness.link.wire.Status``).
         detail: The detail number; its meaning depends on the status.
+        executorch_error: The error code of ExecuTorch's runtime, which `detail` then is; None
+            if the failure is not ExecuTorch's.
     """
 
-    def __init__(self, message: str, *, status: int, detail: int, hint: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        detail: int,
+        executorch_error: int | None = None,
+        hint: str = "",
+    ) -> None:
         super().__init__(message, hint=hint)
         self.status = status
         self.detail = detail
+        self.executorch_error = executorch_error
 
 
 class RestartedError(TargetError):

@@ -5,7 +5,6 @@
  *
  * Each load divides the arena: planned buffers, the description of the method, and the last quarter for
  * temporary memory of kernels. A firmware has one server, so all state here is global. */
-#include <executorch/extension/data_loader/buffer_data_loader.h>
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 #include <executorch/runtime/executor/program.h>
 #include <executorch/runtime/platform/runtime.h>
@@ -15,7 +14,6 @@
 #include <optional>
 
 extern "C" {
-#include "etd_kernel.h"
 #include "etd_runtime.h"
 }
 
@@ -39,7 +37,6 @@ namespace {
 using namespace executorch::runtime;
 using executorch::aten::Tensor;
 using executorch::aten::TensorImpl;
-using executorch::extension::BufferDataLoader;
 
 constexpr size_t TEMPORARY_SHARE = 4; /* fraction of the arena for temporary memory: a quarter */
 
@@ -122,9 +119,41 @@ class Trace {
 };
 #endif
 
+/* The model in memory. Kept here because ExecuTorch's own BufferDataLoader belongs to an extension, which
+ * builds for microcontrollers leave out. */
+class ModelLoader final : public DataLoader {
+  public:
+    ModelLoader(const void *data, size_t size) : data_(static_cast<const uint8_t *>(data)), size_(size) {
+    }
+    Result<FreeableBuffer> load(size_t offset, size_t size, const SegmentInfo &) const override {
+        if (!holds(offset, size)) {
+            return Error::InvalidArgument;
+        }
+        return FreeableBuffer(data_ + offset, size, nullptr); /* nothing to free */
+    }
+    Error load_into(size_t offset, size_t size, const SegmentInfo &, void *buffer) const override {
+        if (!holds(offset, size)) {
+            return Error::InvalidArgument;
+        }
+        std::memcpy(buffer, data_ + offset, size);
+        return Error::Ok;
+    }
+    Result<size_t> size() const override {
+        return size_;
+    }
+
+  private:
+    bool holds(size_t offset, size_t size) const {
+        return offset <= size_ && size <= size_ - offset;
+    }
+
+    const uint8_t *data_;
+    size_t size_;
+};
+
 /* State of the loaded method. Later members refer to earlier ones. */
 struct Loaded {
-    std::optional<BufferDataLoader> loader;
+    std::optional<ModelLoader> loader;
     std::optional<Program> program;
     std::optional<MemoryAllocator> method_memory;
     std::optional<MemoryAllocator> temporary_memory;
@@ -152,9 +181,18 @@ etd_status to_status(Error code) {
     }
 }
 
+static_assert(static_cast<uint32_t>(Error::OperatorMissing) == ETD_LINK_EXECUTORCH_ERROR_OPERATOR_MISSING &&
+                  static_cast<uint32_t>(Error::DelegateInvalidHandle) ==
+                      ETD_LINK_EXECUTORCH_ERROR_DELEGATE_INVALID_HANDLE,
+              "the host names ExecuTorch's errors by these numbers (schema/link.toml)");
+
 etd_status fail(etd_error *error, etd_status status, Error code) {
     const char *words = last_error[0] != '\0' ? last_error : to_string(code);
-    return etd_fail(error, status, static_cast<uint32_t>(code), words, nullptr);
+    (void)etd_fail(error, status, static_cast<uint32_t>(code), words, nullptr);
+    if (error != nullptr) {
+        error->detail_kind = ETD_LINK_DETAIL_KIND_EXECUTORCH;
+    }
+    return status;
 }
 
 /* Describes a tensor for the server. Returns false if it has too many dimensions. */
@@ -357,10 +395,13 @@ void register_platform() {
 
 extern "C" {
 
-extern const etd_kernel *const etd_kernels[] = {nullptr}; /* ExecuTorch has its own registry */
 extern const char etd_runtime_name[] = ETD_RUNTIME_NAME;
 extern const char etd_kernel_library[] = ETD_KERNEL_LIBRARY;
-extern const uint32_t etd_kernel_count = static_cast<uint32_t>(get_registered_kernels().size());
+
+/* Asked for when constructors have registered all kernels. */
+uint32_t etd_operator_count() {
+    return static_cast<uint32_t>(get_registered_kernels().size());
+}
 
 etd_status etd_program_open(etd_program *program, const void *data, uint32_t size, etd_error *error) {
     register_platform();
@@ -441,7 +482,10 @@ etd_status etd_method_execute(etd_method *method, etd_error *error) {
     if (code == Error::Ok) {
         code = loaded.method->execute();
     }
-    if (code != Error::Ok || !describe_outputs()) {
+    if (code == Error::Ok && !describe_outputs()) {
+        code = Error::NotSupported;
+    }
+    if (code != Error::Ok) {
         return fail(error, ETD_LINK_STATUS_KERNEL_FAILED, code);
     }
     return ETD_LINK_STATUS_OK;

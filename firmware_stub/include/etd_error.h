@@ -16,7 +16,8 @@ typedef uint8_t etd_status; /* ETD_LINK_STATUS_OK is 0 */
 
 typedef struct {
     etd_status status;
-    uint32_t detail; /* an offset, a size or an instruction, depending on the status (schema/link.toml) */
+    uint8_t detail_kind; /* ETD_LINK_DETAIL_KIND_* */
+    uint32_t detail;     /* an offset, a size or an instruction, depending on the status (schema/link.toml) */
     char message[ETD_ERROR_MESSAGE_SIZE];
 } etd_error;
 

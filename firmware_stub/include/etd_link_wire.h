@@ -172,6 +172,58 @@ enum {
     ETD_LINK_STATUS_NO_METHOD = 0xF,
 };
 
+/* meaning of the detail of a status other than OK */
+enum {
+    /* as documented with the status */
+    ETD_LINK_DETAIL_KIND_STATUS = 0x0,
+    /* an error code of ExecuTorch */
+    ETD_LINK_DETAIL_KIND_EXECUTORCH = 0x1,
+};
+
+/* error codes of ExecuTorch's runtime, of its version 1.5 */
+enum {
+    /* internal error */
+    ETD_LINK_EXECUTORCH_ERROR_INTERNAL = 0x1,
+    /* not possible in the current state */
+    ETD_LINK_EXECUTORCH_ERROR_INVALID_STATE = 0x2,
+    /* no more steps to execute */
+    ETD_LINK_EXECUTORCH_ERROR_END_OF_METHOD = 0x3,
+    /* already loaded */
+    ETD_LINK_EXECUTORCH_ERROR_ALREADY_LOADED = 0x4,
+    /* not supported */
+    ETD_LINK_EXECUTORCH_ERROR_NOT_SUPPORTED = 0x10,
+    /* not implemented */
+    ETD_LINK_EXECUTORCH_ERROR_NOT_IMPLEMENTED = 0x11,
+    /* invalid argument */
+    ETD_LINK_EXECUTORCH_ERROR_INVALID_ARGUMENT = 0x12,
+    /* invalid type of an object */
+    ETD_LINK_EXECUTORCH_ERROR_INVALID_TYPE = 0x13,
+    /* no kernel is registered for an operator */
+    ETD_LINK_EXECUTORCH_ERROR_OPERATOR_MISSING = 0x14,
+    /* more kernels than the registry holds */
+    ETD_LINK_EXECUTORCH_ERROR_REGISTRATION_EXCEEDING_MAX_KERNELS = 0x15,
+    /* a kernel was registered twice */
+    ETD_LINK_EXECUTORCH_ERROR_REGISTRATION_ALREADY_REGISTERED = 0x16,
+    /* a resource was not found */
+    ETD_LINK_EXECUTORCH_ERROR_NOT_FOUND = 0x20,
+    /* not enough memory */
+    ETD_LINK_EXECUTORCH_ERROR_MEMORY_ALLOCATION_FAILED = 0x21,
+    /* a resource cannot be accessed */
+    ETD_LINK_EXECUTORCH_ERROR_ACCESS_FAILED = 0x22,
+    /* invalid contents of a program */
+    ETD_LINK_EXECUTORCH_ERROR_INVALID_PROGRAM = 0x23,
+    /* invalid contents of external data */
+    ETD_LINK_EXECUTORCH_ERROR_INVALID_EXTERNAL_DATA = 0x24,
+    /* not enough resources */
+    ETD_LINK_EXECUTORCH_ERROR_OUT_OF_RESOURCES = 0x25,
+    /* a backend got an incompatible version of its data */
+    ETD_LINK_EXECUTORCH_ERROR_DELEGATE_INVALID_COMPATIBILITY = 0x30,
+    /* a backend found not enough memory */
+    ETD_LINK_EXECUTORCH_ERROR_DELEGATE_MEMORY_ALLOCATION_FAILED = 0x31,
+    /* invalid handle of a delegate */
+    ETD_LINK_EXECUTORCH_ERROR_DELEGATE_INVALID_HANDLE = 0x32,
+};
+
 /* values that RUN logs, numbered as in ExecuTorch */
 enum {
     /* no values */

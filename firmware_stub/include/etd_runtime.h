@@ -194,6 +194,9 @@ etd_status etd_method_execute(etd_method *method, etd_error *error);
  * makes such traces. The bytes stay valid until the next load. */
 const void *etd_method_trace(const etd_method *method, uint32_t index, uint32_t *size);
 
+/* Returns the number of kernels that are linked with the runtime. */
+uint32_t etd_operator_count(void);
+
 /* Names of the runtime and of its kernel library for HELLO, such as "ExecuTorch 1.5.1" and "CMSIS-NN".
  * Numbers of different kernel libraries are not compared. */
 extern const char etd_runtime_name[];

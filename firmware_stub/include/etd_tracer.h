@@ -78,6 +78,10 @@ typedef struct {
     } as;
 } etd_logged_value;
 
+/* Stores the contents of a logged tensor. Returns their offset in the store, in bytes, or ETD_LOG_NO_OFFSET
+ * if it does not take them. */
+typedef uint32_t (*etd_sink_fn)(void *context, const void *bytes, uint32_t size);
+
 /* Selects the profile events and delegate values to log. Events with an integer delegate id are matched by
  * that id, others by name or string delegate id. Events without a name are always logged. */
 typedef struct {
@@ -156,6 +160,8 @@ typedef struct {
     uint8_t open_count; /* open events, including those that do not fit into open[] */
     etd_open_scope open[ETD_TRACER_SCOPES];
     etd_recent_name recent[1u << ETD_RECENT_BITS]; /* indexed by a hash of the pointer */
+    etd_sink_fn sink;                              /* NULL: contents of tensors go to the debug buffer */
+    void *sink_context;
 } etd_tracer;
 
 /* A started event of a delegate. event.name is its string id. */
@@ -252,7 +258,13 @@ void etd_track_allocation_failure(etd_tracer *tracer, uint32_t allocator, uint32
  * counted as dropped. */
 void etd_set_debug_buffer(etd_tracer *tracer, void *buffer, uint32_t size);
 
-/* Returns the number of bytes used at the start of the debug buffer. */
+/* Sends the contents of logged tensors to `sink` instead of the debug buffer, such as to external memory;
+ * NULL for the debug buffer again. The log has the offsets that the sink returns. Use the debug buffer for
+ * chunks (etd_log_recycle), because the host expects the offsets of each chunk to begin at 0. */
+void etd_set_data_sink(etd_tracer *tracer, etd_sink_fn sink, void *context);
+
+/* Returns the number of bytes used at the start of the debug buffer, or the end of the contents in the sink.
+ */
 uint32_t etd_debug_size(const etd_tracer *tracer);
 
 /* Sets which values to log. The default is none. */

@@ -24,12 +24,15 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Build(Strict, frozen=True):
     """How to build the firmware: a CMake preset of ``firmware_stub`` and the image it produces.
 
-    ``executorch``: the firmware links the libraries of the installed executorch package.
+    ``executorch``: the firmware links ExecuTorch instead of our runtime and kernels: the installed
+    executorch package if it is a process of this host, else an installation for the board's core,
+    with ``kernels``, its libraries that register kernels and backends.
     """
 
     preset: str
     image: str = "firmware"
     executorch: bool = False
+    kernels: tuple[str, ...] = ()
 
 
 class NativeTarget(Strict, frozen=True, tag="native", tag_field="kind"):
@@ -202,6 +205,11 @@ class Board(Strict, frozen=True, dict=True):
     def links_executorch(self) -> bool:
         """Whether its firmware is built here with ExecuTorch's own runtime."""
         return self.build is not None and self.build.executorch
+
+    @property
+    def links_installed_executorch(self) -> bool:
+        """Whether that runtime comes from an installation for the board's core."""
+        return self.links_executorch and not isinstance(self.target, NativeTarget)
 
     @property
     def untested(self) -> bool:

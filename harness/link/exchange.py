@@ -24,7 +24,7 @@ from harness.link.frames import (
 from harness.link.messages import MalformedBodyError, parse_refusal
 from harness.link.transports import RatedTransport, ReopeningTransport, Transport
 from harness.link.values import DeviceOutcome
-from harness.link.wire import MIN_MTU, RESPONSE, Op, Status
+from harness.link.wire import MIN_MTU, RESPONSE, DetailKind, ExecutorchError, Op, Status
 
 _log = logging.getLogger(__name__)
 
@@ -142,6 +142,15 @@ _HINTS: Final[dict[int, str]] = {
 }
 
 
+def executorch_error_name(code: int) -> str:
+    """Return an error code of ExecuTorch as ``ExecuTorch Error 0x14 OperatorMissing``."""
+    try:
+        name = ExecutorchError(code).name.title().replace("_", "")
+    except ValueError:  # of a later version
+        name = ""
+    return f"ExecuTorch Error 0x{code:02x} {name}".rstrip()
+
+
 def refusal_error(
     board: str, op: Op, outcome: DeviceOutcome, circumstance: str = ""
 ) -> DeviceRefusedError:
@@ -150,12 +159,17 @@ def refusal_error(
     ``circumstance`` is appended to the message.
     """
     words = outcome.message or _DEFAULT_MESSAGES.get(outcome.status, f"status {outcome.status}")
-    detail = _DETAILS.get(outcome.status)
-    explained = f" ({detail.format(outcome.detail)})" if detail else ""
+    executorch = outcome.detail_kind == DetailKind.EXECUTORCH
+    if executorch:
+        explained = f" ({executorch_error_name(outcome.detail)})"
+    else:
+        detail = _DETAILS.get(outcome.status)
+        explained = f" ({detail.format(outcome.detail)})" if detail else ""
     return DeviceRefusedError(
         f"{board}: the device refused {op.name}: {words}{explained}{circumstance}",
         status=outcome.status,
         detail=outcome.detail,
+        executorch_error=outcome.detail if executorch else None,
         hint=_HINTS.get(outcome.status, ""),
     )
 

@@ -81,7 +81,13 @@ _RUN = Struct(
 _STAT = Struct(*_ADDRESS)
 _READ = Struct(*_ADDRESS, "offset" / Int32ul, "length" / Int32ul)
 
-_OUTCOME = ("status" / Int8ul, Padding(3), "detail" / Int32ul, "message" / GreedyBytes)
+_OUTCOME = (
+    "status" / Int8ul,
+    "detail_kind" / Int8ul,
+    Padding(2),
+    "detail" / Int32ul,
+    "message" / GreedyBytes,
+)
 
 _REFUSAL = Struct(*_OUTCOME)
 _EMPTY_ANSWER = Struct(Int8ul, Terminated)
@@ -355,7 +361,8 @@ def _printable(text: bytes) -> str:
 
 
 def _outcome(parsed: Any) -> DeviceOutcome:
-    return DeviceOutcome(parsed.status, parsed.detail, _printable(parsed.message))
+    message = _printable(parsed.message)
+    return DeviceOutcome(parsed.status, parsed.detail, message, parsed.detail_kind)
 
 
 def _tensor(parsed: Any) -> TensorInfo:

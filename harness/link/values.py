@@ -6,17 +6,20 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
-from harness.link.wire import DebugLevel, ProfilingLevel, State, WhenFull
+from harness.link.wire import DebugLevel, DetailKind, ProfilingLevel, State, WhenFull
 from harness.records.clock_domain import ClockDomain
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceOutcome:
-    """How a request or a run ended: a `Status`, its detail number, and the device's message."""
+    """How a request or a run ended: a `Status`, its detail number, the device's message, and the
+    `DetailKind` of the number.
+    """
 
     status: int
     detail: int = 0
     message: str = ""
+    detail_kind: int = DetailKind.STATUS
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,6 +180,60 @@ class Status(IntEnum):
     """Method not found; detail is the number of methods in the program."""
 
 
+class DetailKind(IntEnum):
+    """Meaning of the detail of a status other than OK."""
+
+    STATUS = 0x0
+    """As documented with the status."""
+    EXECUTORCH = 0x1
+    """An error code of ExecuTorch."""
+
+
+class ExecutorchError(IntEnum):
+    """Error codes of ExecuTorch's runtime, of its version 1.5."""
+
+    INTERNAL = 0x1
+    """Internal error."""
+    INVALID_STATE = 0x2
+    """Not possible in the current state."""
+    END_OF_METHOD = 0x3
+    """No more steps to execute."""
+    ALREADY_LOADED = 0x4
+    """Already loaded."""
+    NOT_SUPPORTED = 0x10
+    """Not supported."""
+    NOT_IMPLEMENTED = 0x11
+    """Not implemented."""
+    INVALID_ARGUMENT = 0x12
+    """Invalid argument."""
+    INVALID_TYPE = 0x13
+    """Invalid type of an object."""
+    OPERATOR_MISSING = 0x14
+    """No kernel is registered for an operator."""
+    REGISTRATION_EXCEEDING_MAX_KERNELS = 0x15
+    """More kernels than the registry holds."""
+    REGISTRATION_ALREADY_REGISTERED = 0x16
+    """A kernel was registered twice."""
+    NOT_FOUND = 0x20
+    """A resource was not found."""
+    MEMORY_ALLOCATION_FAILED = 0x21
+    """Not enough memory."""
+    ACCESS_FAILED = 0x22
+    """A resource cannot be accessed."""
+    INVALID_PROGRAM = 0x23
+    """Invalid contents of a program."""
+    INVALID_EXTERNAL_DATA = 0x24
+    """Invalid contents of external data."""
+    OUT_OF_RESOURCES = 0x25
+    """Not enough resources."""
+    DELEGATE_INVALID_COMPATIBILITY = 0x30
+    """A backend got an incompatible version of its data."""
+    DELEGATE_MEMORY_ALLOCATION_FAILED = 0x31
+    """A backend found not enough memory."""
+    DELEGATE_INVALID_HANDLE = 0x32
+    """Invalid handle of a delegate."""
+
+
 class DebugLevel(IntEnum):
     """Values that RUN logs, numbered as in ExecuTorch."""
 

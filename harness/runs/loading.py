@@ -111,7 +111,7 @@ def load_model(
         if error.status == Status.BAD_PROGRAM:
             raise FormatError(
                 f"{request.model} is not a complete ExecuTorch program: {error.message}",
-                offset=error.detail,
+                offset=error.detail if error.executorch_error is None else None,
                 hint="export it again, or copy it again and compare sizes",
             ) from error
         raise

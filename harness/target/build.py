@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import re
 import shutil
@@ -21,6 +20,7 @@ from harness.config.board import Board, Build, Capacity
 from harness.errors import InfrastructureError, UsageError
 from harness.files import absolute, data_directory, user_cache, write_atomic
 from harness.records.result import FirmwareSize
+from harness.target.executorch import linked_executorch
 from harness.target.process_group import run_program, with_death_signal
 
 _BUILD_LIMIT_S: Final = 300.0
@@ -32,10 +32,6 @@ PLACED_TARGET: Final = "placed_firmware"
 
 _KEPT_IMAGES: Final = 16
 """Images with a placed model in one build directory; older ones are deleted."""
-
-EXECUTORCH_REMEDY = "pip install 'etdump-harness[build,oracle]'"
-"""How to install the executorch package in the tested version."""
-
 
 ROOMS = (
     "tracer",
@@ -164,14 +160,13 @@ def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
     directory = build_directory(source, build.preset)
     build_id = source_digest(source)
     options = {"ETD_BUILD_ID": build_id}
-    if build.executorch:
-        executorch = _require_executorch(board.name)
-        options["executorch_DIR"] = str(executorch / "share" / "cmake")
-        wanted = f"{options} {executorch.stat().st_mtime_ns}"
-    else:
-        wanted = str(options)
-    image, built = directory / build.image, directory / _BUILT
     cmake = _require_tools(build.preset)
+    wanted = str(options)
+    if build.executorch:
+        linked = linked_executorch(board, build)
+        options |= linked.options
+        wanted = f"{options} {linked.stamp}"
+    image, built = directory / build.image, directory / _BUILT
     with _alone_in(directory, build.preset):
         if placed is not None:
             return _build_placed(cmake, source, build.preset, directory, options, placed)
@@ -290,18 +285,6 @@ def find_cmake() -> str | None:
     return shutil.which("cmake") or (str(beside_python) if beside_python.exists() else None)
 
 
-def cxx_compiler() -> str:
-    """Return the C++ compiler for boards with ExecuTorch's runtime."""
-    return os.environ.get("CXX") or "c++"
-
-
-def find_executorch() -> Path | None:
-    """Return the directory of the installed executorch package, or None; some boards link it."""
-    spec = importlib.util.find_spec("executorch")
-    locations = spec.submodule_search_locations if spec else None
-    return Path(next(iter(locations))) if locations else None
-
-
 def compiler_for(preset: str) -> tuple[str, str]:
     """Return the compiler of a preset and the Debian packages that contain it."""
     if preset in ("fuzz", "native-clang"):
@@ -322,21 +305,6 @@ def _recipe(board: Board) -> Build:
             hint="build it with the chip vendor's tools (docs/boards.md), and use --image",
         )
     return board.build
-
-
-def _require_executorch(board: str) -> Path:
-    found = find_executorch()
-    if found is None:
-        raise UsageError(
-            f"board {board} needs the executorch package in this Python environment",
-            hint=EXECUTORCH_REMEDY,
-        )
-    if shutil.which(cxx_compiler()) is None:
-        raise UsageError(
-            f"board {board} needs a C++ compiler: {cxx_compiler()} not found",
-            hint="install it, on Debian or Ubuntu: apt-get install g++",
-        )
-    return found
 
 
 def _require_tools(preset: str) -> str:
@@ -378,16 +346,17 @@ def firmware_sizes(firmware: Firmware) -> Iterator[FirmwareSize]:
         InfrastructureError: The toolchain's ``size`` failed.
     """
     program = _program(firmware.preset)
-    for room in ROOMS:
-        compiled = (firmware.directory / "CMakeFiles/rooms.dir/src" / room).iterdir()
+    for room, folder in [*((room, f"src/{room}") for room in ROOMS), ("executorch", "executorch")]:
+        compiled = firmware.directory / "CMakeFiles/rooms.dir" / folder
         # Objects of sources that were renamed or removed since stay in the build directory.
-        sources = data_directory("firmware_stub") / "src" / room
+        sources = data_directory("firmware_stub") / folder
         objects = [
             path
-            for path in compiled
+            for path in sorted(compiled.glob("*.o*"))
             if path.suffix in (".o", ".obj") and (sources / path.stem).is_file()
         ]
-        yield _total(room, _measure(program, objects))
+        if objects:
+            yield _total(room, _measure(program, objects))
     yield image_size(firmware)
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from harness.config.board import Board, QemuTarget, SerialTarget
-from harness.target.build import (
-    EXECUTORCH_REMEDY,
-    compiler_for,
+from harness.target.build import compiler_for, find_cmake
+from harness.target.executorch import (
+    CROSS_COMPILER,
+    CROSS_COMPILER_PACKAGE,
+    INSTALLATION_REMEDY,
+    PACKAGE_REMEDY,
+    ROOT_VARIABLE,
     cxx_compiler,
-    find_cmake,
     find_executorch,
+    has_cross_library,
 )
 from harness.target.process_group import run_program
 from harness.target.start import package_of
@@ -40,9 +45,8 @@ def find_programs(boards: Iterable[Board]) -> list[ProgramFinding]:
                 findings[tool] = ProgramFinding(tool, _version(path), remedy)
             findings[tool].needed_by.append(board.name)
         if board.links_executorch:
-            installed = version("executorch") if find_executorch() else None
-            wheel = ProgramFinding("executorch", installed, EXECUTORCH_REMEDY)
-            findings.setdefault(wheel.tool, wheel).needed_by.append(board.name)
+            library = _executorch_for(board)
+            findings.setdefault(library.tool, library).needed_by.append(board.name)
     return list(findings.values())
 
 
@@ -55,8 +59,8 @@ def missing_tools(board: Board) -> list[str]:
         return []
     needs = [*_needs(board)]
     if board.links_executorch:
-        found = find_executorch()
-        needs.append(("executorch", str(found) if found else None, EXECUTORCH_REMEDY))
+        library = _executorch_for(board)
+        needs.append((library.tool, library.version, library.remedy))
     return [f"{tool} ({remedy})" for tool, path, remedy in needs if path is None]
 
 
@@ -72,10 +76,23 @@ def _needs(board: Board) -> list[tuple[str, str | None, str]]:
     if isinstance(board.target, QemuTarget):
         system = board.target.system
         needs.append((system, shutil.which(system), f"apt-get install {package_of(system)}"))
-    if board.build.executorch:
-        cxx = cxx_compiler()
-        needs.append((cxx, shutil.which(cxx), "apt-get install g++"))
+    if board.links_installed_executorch:
+        cxx = shutil.which(CROSS_COMPILER) if has_cross_library() else None
+        needs.append((CROSS_COMPILER, cxx, f"apt-get install {CROSS_COMPILER_PACKAGE}"))
+    elif board.build.executorch:
+        cxx = shutil.which(cxx_compiler())
+        needs.append((cxx_compiler(), cxx, "apt-get install g++"))
     return needs
+
+
+def _executorch_for(board: Board) -> ProgramFinding:
+    """Look for the ExecuTorch that a board links, not into it."""
+    if board.links_installed_executorch:
+        root = os.environ.get(ROOT_VARIABLE) or None
+        tool = f"ExecuTorch for {board.cpu}"
+        return ProgramFinding(tool, root and f"in {root}", INSTALLATION_REMEDY)
+    installed = version("executorch") if find_executorch() else None
+    return ProgramFinding("executorch", installed, PACKAGE_REMEDY)
 
 
 def _version(path: str | None) -> str | None:

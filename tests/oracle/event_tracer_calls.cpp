@@ -4,6 +4,9 @@
 #include <cstdio>
 #include <cstring>
 
+#include <executorch/devtools/etdump/data_sinks/data_sink_base.h>
+#include <executorch/devtools/etdump/etdump_flatcc.h>
+
 #include "etdump_stub/event_tracer.hpp"
 
 namespace rt = executorch::runtime;
@@ -21,6 +24,58 @@ class Filter final : public rt::EventTracerFilterBase {
         return name != nullptr ? std::strcmp(name, "out") == 0 : id == 5;
     }
 };
+
+/* Holds one tensor, at an offset of its own choice. */
+class Sink final : public executorch::etdump::DataSinkBase {
+  public:
+    rt::Result<size_t> write(const void *bytes, size_t size) override {
+        if (used_ != 0 || size > sizeof stored) {
+            return rt::Error::OutOfResources;
+        }
+        std::memcpy(stored, bytes, size);
+        used_ = size;
+        return OFFSET;
+    }
+    size_t get_used_bytes() const override {
+        return used_;
+    }
+    static constexpr size_t OFFSET = 160;
+    uint8_t stored[12];
+
+  private:
+    size_t used_ = 0;
+};
+
+/* The second tensor does not fit. */
+static bool fill_sink(const executorch::aten::Tensor &tensor) {
+    static uint8_t memory[256];
+    etd_tracer tracer;
+    etd_tracer_init(&tracer, memory, sizeof memory, ticks);
+    etdump_stub::EventTracer events(tracer);
+    Sink sink;
+    events.set_data_sink(&sink);
+    const bool logged = events.log_intermediate_output_delegate("sunk", -1, tensor).get() &&
+                        tracer.dropped_values == 0 &&
+                        events.log_intermediate_output_delegate("lost", -1, tensor).get();
+    return logged && tracer.dropped_values == 1 &&
+           etd_debug_size(&tracer) == Sink::OFFSET + tensor.nbytes() &&
+           std::memcmp(sink.stored, tensor.const_data_ptr(), tensor.nbytes()) == 0;
+}
+
+/* Without a debug level; a delegate's value has either a name or an id. */
+static bool takes_values_of_delegates(rt::EventTracer &events) {
+    const auto refused = rt::Error::InvalidArgument;
+    return events.log_intermediate_output_delegate("early", -1, 2.5).get() &&
+           events.log_intermediate_output_delegate("early", 3, 2.5).error() == refused &&
+           events.log_intermediate_output_delegate(nullptr, -1, 2.5).error() == refused;
+}
+
+static bool etdumpgen_takes_values_of_delegates() {
+    static uint8_t buffer[64];
+    executorch::etdump::ETDumpGen theirs;
+    theirs.create_event_block("Execute");
+    return theirs.set_debug_buffer({buffer, sizeof buffer}).ok() && takes_values_of_delegates(theirs);
+}
 
 static bool log_values(rt::EventTracer &events) {
     using executorch::aten::Tensor;
@@ -41,7 +96,8 @@ static bool log_values(rt::EventTracer &events) {
     rt::ArrayRef<char> text("text", 4);
     Filter filter;
 
-    bool right = !events.log_evalue(rt::EValue(true), intermediate).get(); /* no level yet */
+    bool right = etdumpgen_takes_values_of_delegates() && takes_values_of_delegates(events);
+    right = right && !events.log_evalue(rt::EValue(true), intermediate).get(); /* no level yet */
     events.set_event_tracer_debug_level(rt::EventTracerDebugLogLevel::kProgramOutputs);
     right = right && !events.log_evalue(rt::EValue(true), intermediate).get();
     right = right && events.log_evalue(rt::EValue(int64_t(1) << 40), output).get();
@@ -59,7 +115,16 @@ static bool log_values(rt::EventTracer &events) {
     right = right && events.log_intermediate_output_delegate(nullptr, 5, 4).get();
     right = right && events.log_intermediate_output_delegate("layer", -1, tensor).get();
     const rt::ArrayRef<Tensor> both(pair, 2);
-    return right && events.log_intermediate_output_delegate("layer", -1, both).get();
+    right = right && events.log_intermediate_output_delegate("layer", -1, both).get();
+    return right && fill_sink(tensor);
+}
+
+/* Each of these is counted as a dropped event. */
+static void log_refused_events(rt::EventTracer &events, uint64_t wide) {
+    events.end_profiling_delegate(events.start_profiling_delegate("layer", 7));
+    events.end_profiling_delegate(events.start_profiling_delegate(nullptr, -1));
+    events.log_profiling_delegate("layer", 7, 100, 200);
+    events.log_profiling_delegate("layer", -1, 100, wide);
 }
 
 int main() {
@@ -69,7 +134,7 @@ int main() {
     etd_tracer_init(&tracer, memory, sizeof memory, ticks);
     static uint8_t debug[72]; // room for four tensors of twelve bytes each, aligned
     etd_set_debug_buffer(&tracer, debug, sizeof debug);
-    etdump_stub::EventTracer adapter(tracer);
+    etdump_stub::EventTracer adapter(tracer, 64);
     rt::EventTracer &events = adapter;
 
     events.set_bundled_input_index(3);
@@ -82,6 +147,11 @@ int main() {
     events.set_chain_debug_handle(0, 1);
     events.end_profiling_delegate(named);
     events.log_profiling_delegate(nullptr, 9, (1ull << 32) + 100, (1ull << 32) + 200, "\xff", 1);
+    log_refused_events(events, (1ull << 32) + 100);
+    etdump_stub::EventTracer narrow(tracer);
+    narrow.set_chain_debug_handle(0, 1);
+    narrow.log_profiling_delegate(nullptr, 8, 0xfffffff0, 0x10, nullptr, 0);
+    log_refused_events(narrow, 1ull << 32);
     events.end_profiling(outer);
     events.end_profiling(events.start_profiling("given", 1, 5));
     events.track_allocation(events.track_allocator("heap"), 640);

@@ -179,7 +179,7 @@ def test_the_adapter_records_every_call_or_counts_it(tmp_path: Path) -> None:
     build = Build(tmp_path)
     warnings = ("-Wall", "-Wextra", "-Werror")
     calls = build.compile(Path(__file__).with_name("event_tracer_calls.cpp"), *warnings)
-    program = build.link([calls, *build.tracer()])
+    program = build.link([calls, *build.tracer()], "executorch_etdump")
     written = subprocess.run([program], check=True, capture_output=True).stdout
     log, debug_buffer = split_chunk(written)
     trace = read_log(log)
@@ -188,26 +188,28 @@ def test_the_adapter_records_every_call_or_counts_it(tmp_path: Path) -> None:
         (None, None, -7, 2, 70000),
         (None, "layer", -1, 2, 70000),
         (None, None, 9, 0, 1),
+        (None, None, 8, 0, 1),
         ("stored", None, -1, 2, 70000),
         ("given", None, -1, 1, 5),
     ]
     assert (int(trace.start[2]), int(trace.end[2])) == (100, 200)
+    assert (int(trace.start[3]), int(trace.end[3])) == (0xFFFFFFF0, 0x10)
     assert trace.size[trace.kind == Kind.ALLOCATION].tolist() == [640]
     [block] = trace.blocks
     assert (block.name, block.bundled_input_index, block.allocators) == ("Execute", 3, ("heap",))
 
     values = trace.debug_values
-    assert trace.losses == Losses(values=1)
+    assert trace.losses == Losses(events=8, values=1)
     assert trace.filtered_events == 2
-    assert [values[i].value for i in (0, 3, 4, 5, 6)] == [1 << 40, None, 1.5, True, 4]
-    assert [bool(value.output) for value in values] == [True, False, True, *[False] * 6]
-    assert [value.lost for value in values] == [False] * 8 + [True]
+    assert [values[i].value for i in (0, 1, 4, 5, 6, 7)] == [2.5, 1 << 40, None, 1.5, True, 4]
+    assert [bool(value.output) for value in values] == [False, True, False, True, *[False] * 6]
+    assert [value.lost for value in values] == [False] * 9 + [True]
     half = np.array([[1, 3, 5], [2, 4, 6]], np.uint16).view(np.float16)
-    kept = [values[1].value, *values[2].value, values[7].value]  # type: ignore[misc]
+    kept = [values[2].value, *values[3].value, values[8].value]  # type: ignore[misc]
     for tensor in kept:
         assert isinstance(tensor, TensorValue)
         assert np.array_equal(tensor_array(tensor, debug_buffer), half)
     debug = np.flatnonzero(trace.kind == Kind.DEBUG)
-    assert trace.delegate_int[debug].tolist() == [-1] * 5 + [9, 5, -1, -1]
+    assert trace.delegate_int[debug].tolist() == [-1] * 6 + [9, 5, -1, -1]
     texts = [trace.text(int(name)) for name in trace.delegate_str[debug]]
-    assert texts == [None] * 4 + ["layer", None, None, "layer", "layer"]
+    assert texts == ["early", *[None] * 4, "layer", None, None, "layer", "layer"]

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from harness.files import data_directory
-from harness.target.build import cxx_compiler, find_executorch
+from harness.target.executorch import cxx_compiler, find_executorch
 
 FIRMWARE = data_directory("firmware_stub")
 

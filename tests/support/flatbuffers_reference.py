@@ -19,7 +19,7 @@ from typing import Any
 from harness.decode.ed00_schema import ValueType
 from harness.decode.program import Call, Program, Tensor, ValueList
 from harness.records.trace import Kind, TensorValue, Trace
-from harness.target.build import cxx_compiler, find_executorch
+from harness.target.executorch import cxx_compiler, find_executorch
 
 SOURCE = Path(__file__).parent.parent / "oracle" / "flatbuffers_reference.cpp"
 SCHEMAS = ("schema/program.fbs", "schema/scalar_type.fbs")

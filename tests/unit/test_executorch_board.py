@@ -14,21 +14,21 @@ from harness.records.clock_domain import HOST_NANOSECONDS
 from harness.runs.device_data import pull_trace
 from harness.runs.directory import RunDirectory
 from harness.runs.source import load_source
-from harness.target import build
+from harness.target import build, executorch
 from tests.conftest import FIXTURES
 
 DUMP = (FIXTURES / "kws_f32_executorch.etdp").read_bytes()
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "find_executorch", lambda: None)
+    monkeypatch.setattr(executorch, "find_executorch", lambda: None)
     with pytest.raises(UsageError, match="needs the executorch package") as caught:
         build.build_firmware(load_board("native-executorch")[0])
     assert "pip install" in caught.value.hint
 
 
 def test_without_a_cxx_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(build, "find_executorch", lambda: tmp_path)
+    monkeypatch.setattr(executorch, "find_executorch", lambda: tmp_path)
     monkeypatch.setenv("CXX", "/nonexistent/c++")
     with pytest.raises(UsageError, match=r"needs a C\+\+ compiler"):
         build.build_firmware(load_board("native-executorch")[0])

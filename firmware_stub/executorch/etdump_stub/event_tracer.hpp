@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* An ExecuTorch EventTracer on our tracer. Pass one to Program::load_method to log all events of loading and
  * execution, and values according to the debug level. Header only, C++17, no heap, no exceptions. Events and
- * values that do not fit are counted, so the host can report the loss. */
+ * values that do not fit are counted, so the host can report the loss. A delegate's event is refused, and
+ * counted as dropped, if it does not have exactly one of a name and an id, or if its time does not fit the
+ * clock of the log. */
 #ifndef ETDUMP_STUB_EVENT_TRACER_HPP
 #define ETDUMP_STUB_EVENT_TRACER_HPP
 
@@ -22,19 +24,27 @@ using executorch::runtime::ChainID;
 using executorch::runtime::DebugHandle;
 using executorch::runtime::DelegateDebugIdType;
 using executorch::runtime::DelegateDebugIntId;
+using executorch::runtime::Error;
 using executorch::runtime::EValue;
 using executorch::runtime::EventTracerDebugLogLevel;
 using executorch::runtime::EventTracerEntry;
 using executorch::runtime::EventTracerFilterBase;
 using executorch::runtime::EventTracerProfilingLevel;
+using executorch::runtime::kUnsetDelegateDebugIntId;
 using executorch::runtime::LoggedEValueType;
 using executorch::runtime::Result;
 
 class EventTracer final : public executorch::runtime::EventTracer {
   public:
     /* `tracer` must be initialized and outlive this object. Its levels and its bundled input index are
-     * copied; from then on those of this object apply. */
-    explicit EventTracer(etd_tracer &tracer) : tracer_(tracer) {
+     * copied; from then on those of this object apply.
+     *
+     * `clock_bits` is the width of ExecuTorch's ticks (et_pal_current_ticks), by which delegates log events
+     * that have ended. Their low 32 bits must be the tracer's ticks. With 32, the default, an event with a
+     * wider timestamp is refused, because it is of another clock. With more, only an event that lasted 2^32
+     * ticks or longer is. */
+    explicit EventTracer(etd_tracer &tracer, uint8_t clock_bits = LOG_CLOCK_BITS)
+        : tracer_(tracer), clock_bits_(clock_bits) {
         set_event_tracer_debug_level(static_cast<EventTracerDebugLogLevel>(tracer.debug_level));
         set_event_tracer_profiling_level(static_cast<EventTracerProfilingLevel>(tracer.profiling_level));
         set_bundled_input_index(tracer.bundled_input_index);
@@ -57,6 +67,10 @@ class EventTracer final : public executorch::runtime::EventTracer {
     }
 
     EventTracerEntry start_profiling_delegate(const char *name, DelegateDebugIntId id) override {
+        if (!identifies(name, id)) {
+            refuse_event();
+            return {}; /* without a type of id, so its end is ignored */
+        }
         take_chain_debug_handle();
         const etd_delegate_event started = etd_start_profiling_delegate(&tracer_, name, id);
         const auto type = name == nullptr ? DelegateDebugIdType::kInt : DelegateDebugIdType::kStr;
@@ -64,6 +78,9 @@ class EventTracer final : public executorch::runtime::EventTracer {
     }
 
     void end_profiling_delegate(EventTracerEntry entry, const void *metadata, size_t length) override {
+        if (entry.delegate_event_id_type == DelegateDebugIdType::kNone) {
+            return;
+        }
         const etd_delegate_event started = {to_event(entry), static_cast<int32_t>(entry.debug_handle)};
         etd_end_profiling_delegate(&tracer_, started, metadata, to_u32(length));
     }
@@ -71,6 +88,10 @@ class EventTracer final : public executorch::runtime::EventTracer {
     /* Delegates use ExecuTorch's clock, which is clock domain 0. */
     void log_profiling_delegate(const char *name, DelegateDebugIntId id, et_timestamp_t start,
                                 et_timestamp_t end, const void *metadata, size_t length) override {
+        if (!identifies(name, id) || !fits_clock(start, end)) {
+            refuse_event();
+            return;
+        }
         take_chain_debug_handle();
         etd_log_profiling_delegate(&tracer_, name, id, 0, static_cast<uint32_t>(start),
                                    static_cast<uint32_t>(end), metadata, to_u32(length));
@@ -124,6 +145,18 @@ class EventTracer final : public executorch::runtime::EventTracer {
         return log_of_delegate(name, id, describe(output));
     }
 
+    /* Sends the contents of logged tensors to a sink, as ETDumpGen::set_data_sink does; null for the debug
+     * buffer of the C tracer. Works with any class that has the write() of ExecuTorch's DataSinkBase. The
+     * sink must outlive its use. */
+    template <typename Sink> void set_data_sink(Sink *sink) {
+        const etd_sink_fn write = [](void *context, const void *bytes, uint32_t size) -> uint32_t {
+            const Result<size_t> offset = static_cast<Sink *>(context)->write(bytes, size);
+            return offset.ok() && *offset < ETD_LOG_NO_OFFSET - size ? static_cast<uint32_t>(*offset)
+                                                                     : ETD_LOG_NO_OFFSET;
+        };
+        etd_set_data_sink(&tracer_, sink != nullptr ? write : nullptr, sink);
+    }
+
     /* ExecuTorch's filters select values to leave out. The C tracer's filter, which selects values to log,
      * applies as well. */
     void set_delegation_intermediate_output_filter(EventTracerFilterBase *filter) override {
@@ -140,8 +173,25 @@ class EventTracer final : public executorch::runtime::EventTracer {
             static_cast<int>(EventTracerProfilingLevel::kProfileAllEvents) == ETD_PROFILE_ALL_EVENTS,
         "levels are numbered alike");
 
+    static constexpr uint8_t LOG_CLOCK_BITS = 32;
+
     static uint32_t to_u32(size_t size) {
         return size > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(size);
+    }
+
+    /* A delegate's map of debug handles is by name or by id, so one of them says what an event is. */
+    static bool identifies(const char *name, DelegateDebugIntId id) {
+        return (name == nullptr) != (id == kUnsetDelegateDebugIntId);
+    }
+
+    /* Returns whether the log's 32 bits hold the duration, and the times if they are of a 32-bit clock. Times
+     * of a 32-bit clock may wrap between start and end. */
+    bool fits_clock(et_timestamp_t start, et_timestamp_t end) const {
+        return clock_bits_ > LOG_CLOCK_BITS ? end - start <= UINT32_MAX : (start | end) <= UINT32_MAX;
+    }
+
+    void refuse_event() {
+        tracer_.dropped_events++;
     }
 
     /* Stores the C tracer's event in the entry's fields for an id and a time, and a delegate's integer id in
@@ -252,9 +302,11 @@ class EventTracer final : public executorch::runtime::EventTracer {
     }
 
     Result<bool> log_of_delegate(const char *name, DelegateDebugIntId id, const etd_logged_value &value) {
-        take_debug_level();
+        if (!identifies(name, id)) {
+            return Error::InvalidArgument;
+        }
         take_chain_debug_handle();
-        if (filter_ != nullptr && etd_logs_values(&tracer_, ETD_INTERMEDIATE_OUTPUT)) {
+        if (filter_ != nullptr) {
             const Result<bool> matches = filter_->filter(name, id);
             if (!matches.ok()) {
                 return matches.error();
@@ -264,10 +316,15 @@ class EventTracer final : public executorch::runtime::EventTracer {
                 return false;
             }
         }
-        return etd_log_intermediate_output_delegate(&tracer_, name, id, &value);
+        /* As with ETDumpGen, the debug level does not apply to values that a delegate logs. */
+        etd_set_debug_level(&tracer_, ETD_DEBUG_INTERMEDIATE_OUTPUTS);
+        const bool logged = etd_log_intermediate_output_delegate(&tracer_, name, id, &value);
+        take_debug_level();
+        return logged;
     }
 
     etd_tracer &tracer_;
+    uint8_t clock_bits_;
     EventTracerFilterBase *filter_ = nullptr;
 };
 

@@ -2,6 +2,8 @@
 /* The firmware of the bare-metal ports: rings for the UART, the tick counter, and the server. */
 #include "bare_metal.h"
 
+#include <stddef.h>
+
 static uint8_t receive_ring[ETD_RECEIVE_RING];
 static uint8_t send_ring[ETD_SEND_RING];
 static etd_serial serial;
@@ -26,6 +28,12 @@ static uint32_t read(uint8_t *bytes, uint32_t size) {
 
 static void write(const uint8_t *bytes, uint32_t size) {
     etd_serial_write(&serial, bytes, size);
+}
+
+void port_print(const uint8_t *bytes, uint32_t size) {
+    if (serial.uart != NULL) {
+        write(bytes, size);
+    }
 }
 
 /* Interrupts are masked while checking, so a byte that arrives between the check and the sleep still wakes

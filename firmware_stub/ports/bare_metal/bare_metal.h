@@ -51,4 +51,11 @@ void port_interrupt(void);
 void port_console(const uint8_t *bytes, uint32_t size);
 int main(void);
 
+/* Sends text to the host, between frames. Text printed before main is dropped. */
+void port_print(const uint8_t *bytes, uint32_t size);
+
+/* Runs the constructors of static C++ objects. Start-up calls it before main if ETD_CPLUSPLUS is defined
+ * (cplusplus.c). */
+void run_constructors(void);
+
 #endif

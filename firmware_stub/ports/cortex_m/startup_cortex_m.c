@@ -99,6 +99,9 @@ _Noreturn void reset(void) {
     port_start();
     memcpy(data_start, data_load, (uintptr_t)data_end - (uintptr_t)data_start);
     memset(bss_start, 0, (uintptr_t)bss_end - (uintptr_t)bss_start);
+#ifdef ETD_CPLUSPLUS
+    run_constructors();
+#endif
     (void)main();
     core_reset();
 }

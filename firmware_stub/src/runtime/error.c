@@ -11,6 +11,7 @@ etd_status etd_fail_parts(etd_error *error, etd_status status, uint32_t detail, 
         return status;
     }
     error->status = status;
+    error->detail_kind = ETD_LINK_DETAIL_KIND_STATUS;
     error->detail = detail;
     uint32_t length = 0;
     for (; *parts != 0; parts++) {

@@ -30,6 +30,10 @@ uint32_t etd_count_instructions(etd_loader *loader) {
     return (uint32_t)total;
 }
 
+uint32_t etd_operator_count(void) {
+    return etd_kernel_count;
+}
+
 static const etd_kernel *find_kernel(const char *name, const char *overload) {
     for (uint32_t i = 0; i < etd_kernel_count; i++) {
         if (strcmp(etd_kernels[i]->name, name) == 0 && strcmp(etd_kernels[i]->overload, overload) == 0) {

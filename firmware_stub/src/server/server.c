@@ -75,7 +75,7 @@ void etd_server_send(etd_server *server, uint32_t type, uint16_t sequence, const
 }
 
 void etd_server_write_error(etd_writer *writer, const etd_error *error) {
-    etd_write_status(writer, error->status);
+    etd_write_u32(writer, error->status | (uint32_t)error->detail_kind << 8);
     etd_write_u32(writer, error->detail);
     etd_write_bytes(writer, error->message, (uint32_t)strlen(error->message));
 }

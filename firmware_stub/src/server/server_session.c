@@ -118,7 +118,7 @@ etd_status etd_server_hello(etd_server *server, etd_request *request, etd_writer
     write_u32_tag(answer, ETD_LINK_INFO_TRACE_CAPACITY, config->trace_capacity);
     write_u32_tag(answer, ETD_LINK_INFO_DEBUG_CAPACITY, config->debug_capacity);
     write_probe_tag(answer, server->probe_ticks);
-    write_u32_tag(answer, ETD_LINK_INFO_OPERATORS, etd_kernel_count);
+    write_u32_tag(answer, ETD_LINK_INFO_OPERATORS, etd_operator_count());
     write_postmortem_tag(answer, server->postmortem);
     write_bauds_tag(answer, config);
     write_placed_tag(answer, config->placed);

@@ -16,6 +16,14 @@ void etd_set_debug_buffer(etd_tracer *tracer, void *buffer, uint32_t size) {
     }
 }
 
+void etd_set_data_sink(etd_tracer *tracer, etd_sink_fn sink, void *context) {
+    if (tracer != NULL) {
+        tracer->sink = sink;
+        tracer->sink_context = context;
+        tracer->debug_used = 0;
+    }
+}
+
 uint32_t etd_debug_size(const etd_tracer *tracer) {
     return tracer != NULL ? tracer->debug_used : 0u;
 }
@@ -60,19 +68,32 @@ static uint32_t content_size(const etd_logged_value *value) {
     return size;
 }
 
-/* Copies a tensor's data to the debug buffer. Returns its offset, or ETD_LOG_NO_OFFSET if there is no data or
- * no room. */
-static uint32_t store(etd_tracer *tracer, const etd_logged_tensor *tensor) {
+static uint32_t store_in_sink(etd_tracer *tracer, const etd_logged_tensor *tensor) {
+    uint32_t offset = tracer->sink(tracer->sink_context, tensor->data, tensor->nbytes);
+    if (offset != ETD_LOG_NO_OFFSET) {
+        tracer->debug_used = offset + tensor->nbytes;
+    }
+    return offset;
+}
+
+static uint32_t store_in_buffer(etd_tracer *tracer, const etd_logged_tensor *tensor) {
     uint32_t mask = ETD_LOG_PAYLOAD_ALIGNMENT - 1u;
     uint32_t offset = (tracer->debug_used + mask) & ~mask;
-    if (tensor->data == NULL || tensor->nbytes == 0 || offset > tracer->debug_capacity ||
-        tensor->nbytes > tracer->debug_capacity - offset) {
+    if (offset > tracer->debug_capacity || tensor->nbytes > tracer->debug_capacity - offset) {
         return ETD_LOG_NO_OFFSET;
     }
     memset(tracer->debug + tracer->debug_used, 0, offset - tracer->debug_used);
     memcpy(tracer->debug + offset, tensor->data, tensor->nbytes);
     tracer->debug_used = offset + tensor->nbytes;
     return offset;
+}
+
+/* Stores a tensor's data. Returns its offset, or ETD_LOG_NO_OFFSET if there is no data or no room. */
+static uint32_t store(etd_tracer *tracer, const etd_logged_tensor *tensor) {
+    if (tensor->data == NULL || tensor->nbytes == 0) {
+        return ETD_LOG_NO_OFFSET;
+    }
+    return tracer->sink != NULL ? store_in_sink(tracer, tensor) : store_in_buffer(tracer, tensor);
 }
 
 /* Writes a tensor's records and returns the position after them. Sets *lost if the data were not stored. */

@@ -1,0 +1,276 @@
+"""Boards with an installed ExecuTorch: its adapter, our ports, and a stand-in for its libraries.
+
+The stand-in is compiled with the headers of the executorch package. It registers kernels in
+constructors, uses a global offset table, allocates, traces and fails as ExecuTorch does, and
+executes one network.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("executorch.exir", reason="needs torch and executorch")
+
+import torch
+from executorch.exir import to_edge
+
+from harness.config.board import load_board
+from harness.errors import HarnessError, TargetError, UsageError
+from harness.files import data_directory
+from harness.link.wire import DebugLevel
+from harness.runs.request import RunRequest
+from harness.runs.run import FinishedRun, run_model
+from harness.target import build
+from harness.target.executorch import CROSS_COMPILER_PACKAGE, has_cross_library
+from harness.target.process_group import run_program
+from tests.oracle.test_executorch_boards import identities
+from tests.support.standin import CORES, install_standin
+
+pytestmark = [
+    pytest.mark.oracle,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(not has_cross_library(), reason=f"needs {CROSS_COMPILER_PACKAGE}"),
+]
+M3, M4, M55 = CORES
+Installed = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Installs the stand-in for the core of a board, once."""
+    prefixes: dict[str, Path] = {}
+
+    def install(board: str) -> Path:
+        if board not in prefixes:
+            prefixes[board] = install_standin(CORES[board], tmp_path_factory.mktemp("executorch"))
+        return prefixes[board]
+
+    return install
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The network that the stand-in executes."""
+
+    class AddOne(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1.0
+
+    program = to_edge(torch.export.export(AddOne().eval(), (torch.randn(4),))).to_executorch()
+    path = tmp_path_factory.mktemp("model") / "add_one.pte"
+    path.write_bytes(program.buffer)
+    return path
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Callable[..., Path]:
+    """Writes four floats to a file for ``--input``."""
+
+    def write(*values: float) -> Path:
+        path = tmp_path / "input.npy"
+        np.save(path, np.array(values, np.float32))
+        return path
+
+    return write
+
+
+@pytest.fixture(autouse=True)
+def _portable_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXECUTORCH_KERNELS", "portable_ops_lib")
+
+
+def run(board: str, model: Path, directory: Path, **options: object) -> FinishedRun:
+    return run_model(RunRequest(board, model, 3, directory, **options))  # type: ignore[arg-type]
+
+
+def symbols(board: str) -> dict[str, int]:
+    firmware = build.build_firmware(load_board(board)[0])
+    listed = run_program(["arm-none-eabi-nm", "-C", str(firmware.image)], 30).stdout.decode()
+    rows = [line.split(" ", 2) for line in listed.splitlines()]
+    return {name: int(address, 16) for address, _, name in rows}
+
+
+@pytest.mark.parametrize("board", CORES)
+def test_a_model_runs_as_on_executorch_itself(
+    board: str,
+    installed: Installed,
+    model: Path,
+    numbers: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(board)))
+    inputs = (numbers(0, 1.5, -2, 1e6),)
+    level = DebugLevel.INTERMEDIATE_OUTPUTS
+    here = run(board, model, tmp_path / "here", inputs=inputs, values=level)
+    assert here.result.verdict is not None
+    assert here.result.verdict.passed
+    assert here.result.target is not None
+    assert (here.result.target.runtime, here.result.target.kernels) == (
+        "ExecuTorch",
+        "ExecuTorch's portable kernels",
+    )
+    assert here.result.target.operators == 2
+    output = np.load(tmp_path / "here/outputs/0.npy")
+    np.testing.assert_array_equal(output, np.array([1, 2.5, -1, 1e6 + 1], np.float32))
+    wheel = run("native-executorch", model, tmp_path / "wheel", inputs=inputs, values=level)
+    assert identities(here.trace) == identities(wheel.trace)
+
+
+def test_portable_kernels_are_in_external_memory_where_code_memory_is_small(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M55)))
+    there = symbols(M55)
+    [kernel] = [address for name, address in there.items() if name.startswith("standin::add_out")]
+    assert kernel >> 24 == 0x70
+    assert there["reset"] >> 24 == 0x10
+
+
+def test_a_library_that_the_package_does_not_know_is_linked_whole(
+    installed: Installed, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M3)))
+    monkeypatch.setenv("EXECUTORCH_KERNELS", "selected_ops_lib")
+    outcome = run(M3, model, tmp_path / "run")
+    assert outcome.result.target is not None
+    assert outcome.result.target.kernels == "ExecuTorch's selected kernels"
+
+
+@pytest.mark.parametrize(
+    ("file", "cause", "instead", "symptom"),
+    [
+        pytest.param(
+            "ports/cortex_m/startup_cortex_m.c",
+            "    run_constructors();\n",
+            "",
+            "constructors of static objects did not run.*ExecuTorch Error 0x02 InvalidState",
+            id="constructors not called",
+        ),
+        pytest.param(
+            "ports/cortex_m/sections.ld",
+            "KEEP(*(SORT_BY_INIT_PRIORITY(.init_array.*)))\n    KEEP(*(.init_array))",
+            "*(.init_array*)",
+            "constructors of static objects did not run.*ExecuTorch Error 0x02 InvalidState",
+            id="constructors not kept",
+        ),
+        pytest.param(
+            "ports/cortex_m/sections.ld",
+            "*(.got*)",
+            "",
+            "no answer to HELLO.* no frames",  # it faults again and again
+            id="global offset table not loaded",
+        ),
+        pytest.param(
+            "cmake/executorch_installed.cmake",
+            "-Wl,--whole-archive ${file}",
+            "${file}",
+            "Missing operator.*ExecuTorch Error 0x14 OperatorMissing",
+            id="registration not linked whole",
+        ),
+    ],
+)
+def test_a_port_without_this_part_fails(
+    file: str,
+    cause: str,
+    instead: str,
+    symptom: str,
+    installed: Installed,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = data_directory("firmware_stub")
+    broken = tmp_path / "firmware_stub"
+    shutil.copytree(ours, broken, ignore=shutil.ignore_patterns("build", "models", "fuzz"))
+    text = (broken / file).read_text()
+    assert text.count(cause) == 1
+    (broken / file).write_text(text.replace(cause, instead))
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M3)))
+    monkeypatch.setenv("EXECUTORCH_KERNELS", "selected_ops_lib")
+    monkeypatch.setenv("ETHARNESS_BUILD_DIR", str(tmp_path / "build"))
+    monkeypatch.setattr(build, "data_directory", lambda name: broken if name == ours.name else None)
+    board = load_board(M3)[1].read_text().replace("boot_s = 20", "boot_s = 5")
+    impatient = tmp_path / f"{M3}.toml"
+    impatient.write_text(re.sub("budget = .*", "", board))
+    with pytest.raises(HarnessError, match=symptom):
+        run(str(impatient), model, tmp_path / "run")
+
+
+def test_a_failed_kernel_is_shown_with_executorchs_error(
+    installed: Installed,
+    model: Path,
+    numbers: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M3)))
+    with pytest.raises(TargetError) as caught:
+        run(M3, model, tmp_path / "run", inputs=(numbers(-1, 0, 0, 0),))
+    assert "add.out: a negative number (ExecuTorch Error 0x12 InvalidArgument)" in str(caught.value)
+
+
+def test_without_kernels_the_operator_is_missing(
+    installed: Installed, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M3)))
+    monkeypatch.setenv("EXECUTORCH_KERNELS", "")
+    with pytest.raises(TargetError) as caught:
+        run(M3, model, tmp_path / "run")
+    message = "Missing operator: [0] aten::add.out (ExecuTorch Error 0x14 OperatorMissing)"
+    assert message in str(caught.value)
+
+
+def test_an_executorch_for_another_core_is_refused(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for board, of, words in (
+        (M3, M4, "is built for"),
+        (M4, M3, "with -mfloat-abi=soft, not hard"),
+        (M4, M55, "is built for"),
+    ):
+        monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(of)))
+        with pytest.raises(UsageError, match=words) as caught:
+            build.build_firmware(load_board(board)[0])
+        assert f"cannot be linked for board {board}" in str(caught.value)
+
+
+def test_an_executorch_without_the_tracer_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = install_standin(CORES[M3], tmp_path, "-DSTANDIN_TRACER=OFF")
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(prefix))
+    with pytest.raises(UsageError, match="built without the event tracer") as caught:
+        build.build_firmware(load_board(M3)[0])
+    assert "-DEXECUTORCH_ENABLE_EVENT_TRACER=ON" in caught.value.hint
+
+
+def test_a_missing_kernel_library_is_named_with_those_there_are(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M3)))
+    monkeypatch.delenv("EXECUTORCH_KERNELS")
+    with pytest.raises(UsageError, match="kernel library quantized_ops_lib not found") as caught:
+        build.build_firmware(load_board(M3)[0])
+    assert "portable_ops_lib, selected_ops_lib" in caught.value.hint
+
+
+def test_building_again_takes_up_a_new_library(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = installed(M4)
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(prefix))
+    board = load_board(M4)[0]
+    image = build.build_firmware(board).image
+    before = image.stat().st_mtime_ns
+    assert build.build_firmware(board).image.stat().st_mtime_ns == before
+    library = prefix / "lib/libportable_ops_lib.a"
+    os.utime(library, ns=(before + 10**9, before + 10**9))
+    assert build.build_firmware(board).image.stat().st_mtime_ns > before
