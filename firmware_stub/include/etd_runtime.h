@@ -23,6 +23,10 @@
 #include "etd_error.h"
 #include "etd_tracer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ExecuTorch's scalar types (schema/scalar_type.fbs) that this runtime supports. */
 enum {
     ETD_BYTE = 0,
@@ -198,5 +202,9 @@ const void *etd_method_trace(const etd_method *method, uint32_t index, uint32_t 
  * Numbers of different kernel libraries are not compared. */
 extern const char etd_runtime_name[];
 extern const char etd_kernel_library[];
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,9 +9,7 @@
 
 #include <cstring>
 
-extern "C" {
 #include "etd_tracer.h"
-}
 
 namespace etdump_stub {
 
