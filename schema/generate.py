@@ -97,6 +97,27 @@ def render_module(output: Output, spec: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
+def render_version() -> str:
+    """The C header with the version of pyproject.toml."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    major, minor, patch = version.split(".")
+    return f"""\
+// SPDX-License-Identifier: Apache-2.0
+/* Version of the library. Generated from pyproject.toml by schema/generate.py. */
+#ifndef ETD_VERSION_H
+#define ETD_VERSION_H
+
+#define ETD_VERSION "{version}"
+#define ETD_VERSION_MAJOR {major}
+#define ETD_VERSION_MINOR {minor}
+#define ETD_VERSION_PATCH {patch}
+/* For comparison in #if: major * 10000 + minor * 100 + patch. */
+#define ETD_VERSION_NUMBER {int(major) * 10000 + int(minor) * 100 + int(patch)}
+
+#endif
+"""
+
+
 def _members(enum: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     return ((name, entry) for name, entry in enum.items() if name != "doc")
 
@@ -124,6 +145,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
         spec = tomllib.loads((ROOT / output.source).read_text())
         yield ROOT / output.header, render_header(output, spec)
         yield ROOT / output.module, render_module(output, spec)
+    yield ROOT / "firmware_stub/include/etd_version.h", render_version()
     # These need the project's dependencies, unlike the rest.
     import msgspec
 

@@ -11,7 +11,8 @@
 static uint8_t buffer[4u << 20];
 static etd_tracer tracer;
 
-static uint32_t ticks(void) {
+static uint32_t ticks(void *context) {
+    (void)context;
     static uint32_t now;
     return now += 10u;
 }
@@ -20,8 +21,8 @@ static void log_events(const char *scenario, uint32_t count) {
     if (strcmp(scenario, "nothing") == 0) {
         const etd_ticks_fn volatile clock = ticks; /* called as the tracer does */
         for (uint32_t i = 0; i < count; i++) {
-            clock();
-            clock();
+            clock(NULL);
+            clock(NULL);
         }
     } else if (strcmp(scenario, "interned") == 0) {
         etd_name name = etd_intern(&tracer, LONG_NAME);
@@ -59,7 +60,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "state") == 0) {
         return printf("%zu\n", sizeof tracer) > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
-    etd_tracer_init(&tracer, buffer, sizeof buffer, ticks);
+    etd_tracer_init(&tracer, buffer, sizeof buffer, ticks, NULL);
     etd_create_event_block(&tracer, "Execute");
     log_events(argv[1], (uint32_t)strtoul(argv[2], NULL, 10));
     printf("%u\n", (unsigned)etd_log_size(&tracer));

@@ -13,9 +13,8 @@
 #include <new>
 #include <optional>
 
-extern "C" {
+#include "etd_kernel.h"
 #include "etd_runtime.h"
-}
 
 /* The build names what it links, because the libraries do not. */
 #ifndef ETD_RUNTIME_NAME
@@ -44,9 +43,10 @@ constexpr size_t TEMPORARY_SHARE = 4; /* fraction of the arena for temporary mem
  * operator. */
 char last_error[ETD_ERROR_MESSAGE_SIZE];
 etd_ticks_fn port_ticks;
+void *port_context;
 
 et_timestamp_t current_ticks() {
-    return port_ticks != nullptr ? port_ticks() : 0;
+    return port_ticks != nullptr ? port_ticks(port_context) : 0;
 }
 
 void keep_error(et_timestamp_t, et_pal_log_level_t level, const char *, const char *, size_t,
@@ -427,6 +427,7 @@ etd_status etd_method_load(etd_method *method, const etd_program *, const char *
     EventTracer *events = nullptr;
     if (tracer != nullptr) {
         port_ticks = tracer->ticks;
+        port_context = tracer->ticks_context;
         trace.emplace(*tracer);
         events = trace->events();
     }

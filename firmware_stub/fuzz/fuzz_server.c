@@ -43,7 +43,8 @@ static void check(int truth) {
     }
 }
 
-static uint32_t port_read(uint8_t *bytes, uint32_t size) {
+static uint32_t port_read(void *context, uint8_t *bytes, uint32_t size) {
+    (void)context;
     uint32_t count = size < line_size ? size : line_size;
     memcpy(bytes, line, count);
     line_size -= count;
@@ -52,7 +53,8 @@ static uint32_t port_read(uint8_t *bytes, uint32_t size) {
 }
 
 /* Checks that everything sent is one whole frame. */
-static void port_write(const uint8_t *bytes, uint32_t size) {
+static void port_write(void *context, const uint8_t *bytes, uint32_t size) {
+    (void)context;
     static uint8_t payload[ETD_FRAME_ENCODED_SIZE(MTU)];
     etd_frame_decoder decoder;
     etd_frame_decoder_init(&decoder, payload, ETD_SERVER_RECEIVE_SIZE(MTU));
@@ -65,15 +67,18 @@ static void port_write(const uint8_t *bytes, uint32_t size) {
     answered += (payload[1] & ETD_LINK_RESPONSE) != 0;
 }
 
-static void nothing(void) {
+static void nothing(void *context) {
+    (void)context;
 }
 
-static uint32_t ticks(void) {
+static uint32_t ticks(void *context) {
+    (void)context;
     return ++now;
 }
 
 /* Checks that the server chooses one of the offered rates. */
-static void set_baud(uint32_t baud) {
+static void set_baud(void *context, uint32_t baud) {
+    (void)context;
     check(baud == BAUD || baud == 2 * BAUD);
 }
 

@@ -18,7 +18,8 @@ static void check(bool truth) {
     }
 }
 
-static uint32_t ticks(void) {
+static uint32_t ticks(void *context) {
+    (void)context;
     static uint32_t now;
     return now += 1000003u;
 }
@@ -194,7 +195,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *debug = malloc(debug_capacity);
     check((buffer != NULL || capacity == 0) && (debug != NULL || debug_capacity == 0));
     subject subject = {0};
-    etd_tracer_init(&subject.tracer, buffer, capacity, ticks);
+    etd_tracer_init(&subject.tracer, buffer, capacity, ticks, NULL);
     etd_set_debug_buffer(&subject.tracer, debug, debug_capacity);
     etd_set_debug_level(&subject.tracer, ETD_DEBUG_INTERMEDIATE_OUTPUTS);
     for (size_t at = 2; at + CALL_SIZE <= size && at < 4096; at += CALL_SIZE) {

@@ -11,6 +11,10 @@
 #error "this firmware requires a little-endian CPU"
 #endif
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 static inline void etd_put_u16(uint8_t *at, uint32_t value) {
     uint16_t half = (uint16_t)value;
     memcpy(at, &half, sizeof half);
@@ -37,5 +41,9 @@ static inline uint64_t etd_get_u64(const uint8_t *at) {
     memcpy(&value, at, sizeof value);
     return value;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 
 #include "etd_kernel.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* An option set at compile time. */
 typedef struct {
     const char *key;
@@ -17,6 +21,7 @@ typedef struct etd_delegate_memory etd_delegate_memory;
 
 /* Input of etd_delegate.init. The bytes are in the file and stay valid as long as the method. */
 typedef struct {
+    void *context;            /* of the backend */
     etd_tracer *tracer;       /* may be NULL */
     const uint8_t *processed; /* output of the backend's preprocess; aligned to 4 bytes */
     uint32_t size;
@@ -59,9 +64,14 @@ typedef struct {
     const char *(*execute)(void *handle, const etd_call *call, const etd_delegate_run *run);
     /* Releases what init took, except memory of the arena. May be NULL. */
     void (*destroy)(void *handle);
+    void *context; /* for init, such as a driver; may be NULL */
 } etd_delegate;
 
 /* The backends linked into the firmware, terminated by NULL. */
 extern const etd_delegate *const etd_delegates[];
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

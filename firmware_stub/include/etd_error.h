@@ -10,6 +10,10 @@
 
 #include "etd_link_wire.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef uint8_t etd_status; /* ETD_LINK_STATUS_OK is 0 */
 
 #define ETD_ERROR_MESSAGE_SIZE 80
@@ -28,5 +32,9 @@ etd_status etd_fail(etd_error *error, etd_status status, uint32_t detail, const 
 
 /* As etd_fail, with a message of several parts. The last element of `parts` must be NULL. */
 etd_status etd_fail_parts(etd_error *error, etd_status status, uint32_t detail, const char *const *parts);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 
 #include "etd_tracer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Output of etd_etdump_write. `write` receives the next `size` bytes of the file and returns false to stop.
  * Most parts have at most a few hundred bytes; a delegate's metadata is passed in one part. */
 typedef struct {
@@ -23,5 +27,9 @@ uint32_t etd_etdump_size(const etd_tracer *tracer, bool allocations);
 
 /* Writes the file with a size prefix. Returns false if `tracer` is NULL or the sink stopped. */
 bool etd_etdump_write(const etd_tracer *tracer, bool allocations, const etd_etdump_sink *sink);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

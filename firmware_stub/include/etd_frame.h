@@ -9,6 +9,11 @@
 #include <stdint.h>
 
 #include "etd_link_wire.h"
+#include "etd_version.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Upper bound in bytes of an encoded frame with `size` payload bytes, including both delimiters. */
 #define ETD_FRAME_ENCODED_SIZE(size) ((size) + (size) / 254u + 3u)
@@ -45,5 +50,9 @@ void etd_frame_decoder_init(etd_frame_decoder *decoder, uint8_t *payload, uint32
 
 /* Decodes one byte. The frame of a GOOD result is valid until the next call. */
 etd_frame_result etd_frame_decode(etd_frame_decoder *decoder, uint8_t byte);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

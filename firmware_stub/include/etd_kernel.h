@@ -5,6 +5,10 @@
 
 #include "etd_runtime.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Arguments of one call, in the order of the file: inputs, out tensors, then the returned values again. Read
  * them through src/kernels/arguments.h, which checks types and ranges. */
 typedef struct {
@@ -35,5 +39,9 @@ bool etd_resize(etd_tensor *tensor, const int32_t *sizes, uint32_t ndim);
 /* The kernels linked into the firmware, found by name and overload. */
 extern const etd_kernel *const etd_kernels[];
 extern const uint32_t etd_kernel_count;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

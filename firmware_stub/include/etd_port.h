@@ -8,33 +8,51 @@
 
 #include "etd_postmortem.h"
 
-/* Functions and memory of a board. Set optional members to NULL when the board does not have them. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Marks a function that does not return. */
+#if defined(__GNUC__)
+#define ETD_NORETURN __attribute__((noreturn))
+#else
+#define ETD_NORETURN
+#endif
+
+/* Functions and memory of a board. Set optional members to NULL when the board does not have them.
+ *
+ * The server calls these functions from the task that polls it, never from an interrupt. */
 typedef struct {
+    void *context; /* passed to every function; may be NULL */
     /* Copies up to `size` received bytes without waiting; returns the number of bytes. Bytes that arrive
      * while the server is sending must be buffered by a FIFO or an interrupt, at least 32 of them (one
      * request). */
-    uint32_t (*read)(uint8_t *bytes, uint32_t size);
-    /* Sends all bytes; waits for the line as needed. */
-    void (*write)(const uint8_t *bytes, uint32_t size);
+    uint32_t (*read)(void *context, uint8_t *bytes, uint32_t size);
+    /* Sends all bytes; waits for the line as needed. It may give up after a time of its own and drop the
+     * rest: the host notices missing frames and asks again. */
+    void (*write)(void *context, const uint8_t *bytes, uint32_t size);
     /* Called when there is nothing to do. May sleep until bytes arrive. */
-    void (*idle)(void);
+    void (*idle)(void *context);
     /* Returns the 32-bit tick counter of clock domain 0, which counts up. */
-    uint32_t (*ticks)(void);
+    uint32_t (*ticks)(void *context);
     /* Sets that counter and its prescaler to zero. */
-    void (*restart_clock)(void);
+    void (*restart_clock)(void *context);
     /* Restarts the firmware; does not return. */
-    void (*reboot)(void);
+    void (*reboot)(void *context);
     /* Optional, for ports that use interrupts. The device executes between quiet(true) and quiet(false): the
      * port takes no interrupt, and write returns only when all bytes have left memory. A port starts in quiet
      * mode. */
-    void (*quiet)(bool on);
+    void (*quiet)(void *context, bool on);
     /* Optional. Returns how often the UART lost received bytes because they were read too late. */
-    uint32_t (*overruns)(void);
+    uint32_t (*overruns)(void *context);
     /* Optional. Waits until the last byte written is on the line, then changes the line to one of the rates
      * in etd_target.bauds (bits per second). */
-    void (*set_baud)(uint32_t baud);
+    void (*set_baud)(void *context, uint32_t baud);
     /* Optional. Returns the cause of the last reset as ETD_POSTMORTEM_REASON_* bits. */
-    uint32_t (*reset_reason)(void);
+    uint32_t (*reset_reason)(void *context);
+    /* Optional. Called during a run after each instruction and after each execution, outside of operators'
+     * times; feed a watchdog here. Its time adds to Method::execute. */
+    void (*alive)(void *context);
     /* Optional: the limits of the stack, which grows down. */
     uint32_t *stack_bottom;
     uint32_t *stack_top;
@@ -69,6 +87,10 @@ typedef struct {
 void etd_app_fault(const etd_fault *fault);
 
 /* Runs the server forever. `port` and `target` must stay valid. */
-_Noreturn void etd_app_main(const etd_port *port, const etd_target *target);
+ETD_NORETURN void etd_app_main(const etd_port *port, const etd_target *target);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -13,6 +13,10 @@
 #include "etd_postmortem_format.h"
 #include "etd_tracer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A fault, filled in by a fault handler. */
 typedef struct {
     uint32_t kind;   /* ETD_POSTMORTEM_FAULT_* */
@@ -87,5 +91,9 @@ void etd_postmortem_fault(etd_postmortem *record, const etd_fault *fault);
 /* Returns the tracer of a kept record, or NULL if its contents are invalid. `capacity` is the size of the log
  * buffer in bytes. The tracer is part of `record`. */
 const etd_tracer *etd_postmortem_tracer(const etd_postmortem *record, uint32_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

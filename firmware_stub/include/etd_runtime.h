@@ -23,6 +23,10 @@
 #include "etd_error.h"
 #include "etd_tracer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ExecuTorch's scalar types (schema/scalar_type.fbs) that this runtime supports. */
 enum {
     ETD_BYTE = 0,
@@ -201,5 +205,9 @@ uint32_t etd_operator_count(void);
  * Numbers of different kernel libraries are not compared. */
 extern const char etd_runtime_name[];
 extern const char etd_kernel_library[];
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -14,6 +14,10 @@
 #include "etd_runtime.h"
 #include "etd_tracer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define ETD_SERVER_MAX_INPUTS 8
 
 /* Method that is loaded unless COMMIT names another one. */
@@ -157,5 +161,9 @@ void etd_server_announce(etd_server *server);
 /* Handles received bytes and sends the next part of a pending download. Does not wait for more bytes. Returns
  * false if there was nothing to do. */
 bool etd_server_poll(etd_server *server);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,6 +9,10 @@
 
 #include "etd_link_wire.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
     uint32_t state[8];
     uint64_t length; /* bytes hashed so far */
@@ -21,5 +25,9 @@ void etd_sha256_init(etd_sha256 *sha);
 void etd_sha256_update(etd_sha256 *sha, const void *bytes, uint32_t size);
 /* Writes the digest. `sha` must be initialized again before it is reused. */
 void etd_sha256_final(etd_sha256 *sha, uint8_t digest[ETD_LINK_DIGEST_SIZE]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -15,6 +15,11 @@
 #include <stdint.h>
 
 #include "etd_log_format.h"
+#include "etd_version.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define ETD_UNSET_CHAIN (-1)
 #define ETD_UNSET_HANDLE 0u
@@ -22,8 +27,8 @@
 
 typedef uint16_t etd_name; /* id of an interned name; ETD_LOG_NO_NAME if there is no name */
 
-/* Returns the 32-bit tick counter of clock domain 0. */
-typedef uint32_t (*etd_ticks_fn)(void);
+/* Returns the 32-bit tick counter of clock domain 0. `context` is the pointer given with the function. */
+typedef uint32_t (*etd_ticks_fn)(void *context);
 
 /* Events to profile: only scopes around a whole method (loading, Method::execute), or also events inside
  * instructions, which have a chain and a debug handle. */
@@ -157,7 +162,8 @@ typedef struct {
     uint8_t when_full;
     bool selective; /* a level or filter is set */
     bool full;
-    uint8_t open_count; /* open events, including those that do not fit into open[] */
+    void *ticks_context; /* behind what short instructions reach */
+    uint8_t open_count;  /* open events, including those that do not fit into open[] */
     etd_open_scope open[ETD_TRACER_SCOPES];
     etd_recent_name recent[1u << ETD_RECENT_BITS]; /* indexed by a hash of the pointer */
     etd_sink_fn sink;                              /* NULL: contents of tensors go to the debug buffer */
@@ -171,8 +177,8 @@ typedef struct {
 } etd_delegate_event;
 
 /* Initializes a tracer with an empty log in buffer[0..size). The buffer must outlive the tracer and needs no
- * alignment. `size` is in bytes and may be 0. */
-void etd_tracer_init(etd_tracer *tracer, void *buffer, uint32_t size, etd_ticks_fn ticks);
+ * alignment. `size` is in bytes and may be 0. `context` (may be NULL) is passed to `ticks`. */
+void etd_tracer_init(etd_tracer *tracer, void *buffer, uint32_t size, etd_ticks_fn ticks, void *context);
 
 /* Sets the number that identifies this tracer's log. Give each core or task a tracer with its own number and
  * buffer, so none has to wait for another. The default is 0. */
@@ -300,5 +306,9 @@ uint32_t etd_log_size(const etd_tracer *tracer);
 
 /* Copies bytes [offset, offset + length) of the log image to `out`. Returns the number of bytes copied. */
 uint32_t etd_log_read(const etd_tracer *tracer, uint32_t offset, void *out, uint32_t length);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -31,7 +31,7 @@ class Ticking(WiredServer):
         """What the counter reads at a time."""
         return int((now - self._zero) * HZ) % self.modulus
 
-    def _ticks(self) -> int:
+    def _ticks(self, _context: int | None) -> int:
         self.now += 1e-6  # so that what is executed takes time
         return self.at(self.now)
 

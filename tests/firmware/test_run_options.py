@@ -115,3 +115,13 @@ def test_an_option_that_the_device_does_not_know_is_named(
     assert (refusal.status, refusal.detail) == (Status.BAD_REQUEST, 0x80)
     assert what in refusal.message
     assert server.restarts == 0
+
+
+def test_a_watchdog_is_fed_between_instructions_and_executions(etstub: ct.CDLL) -> None:
+    server = CServer(etstub, watchdog=True)
+    assert server.upload(Region.MODEL, 0, relu_model([4]))[0] == Status.OK
+    assert server.upload(Region.INPUT, 0, bytes(16)) == b"\0"
+    server.run(1, 3)
+    trace = read_log(server.fetch(Region.TRACE))
+    names = [trace.text(int(name)) for name in trace.name[trace.kind == Kind.PROFILE]]
+    assert server.fed == names.count("OPERATOR_CALL") + 3 == 6

@@ -16,7 +16,7 @@ from harness.files import data_directory
 from harness.link.wire import Status
 from harness.records.trace import Kind
 from tests.conftest import FIXTURES, MODELS
-from tests.support.runtime import Memory, RuntimeFailure, Tracer, load
+from tests.support.runtime import TICKS, Memory, RuntimeFailure, Tracer, load
 
 FILES = {name: (MODELS / f"{name}.pte").read_bytes() for name in ("kws_f32", "kws_int8")}
 TOLERANCE = {"kws_f32": 1e-4, "kws_int8": 0.0}
@@ -132,8 +132,8 @@ def test_a_file_is_not_written_to(etstub: ct.CDLL) -> None:
 def test_events_are_those_of_executorchs_runtime(etstub: ct.CDLL) -> None:
     expected = json.loads((FIXTURES / "kws_f32_signatures.json").read_text())
     log, tracer = Memory(1 << 16), Tracer()
-    ticks = ct.CFUNCTYPE(ct.c_uint32)(lambda: 0)
-    etstub.etd_tracer_init(ct.byref(tracer), ct.c_void_p(log.address), log.size, ticks)
+    ticks = TICKS(lambda _context: 0)
+    etstub.etd_tracer_init(ct.byref(tracer), ct.c_void_p(log.address), log.size, ticks, None)
     loaded = load(etstub, FILES["kws_f32"], tracer=tracer)
     for _ in expected[1:]:
         loaded.execute()
@@ -161,8 +161,8 @@ def test_events_are_those_of_executorchs_runtime(etstub: ct.CDLL) -> None:
 
 def test_a_failed_load_still_ends_its_events(etstub: ct.CDLL) -> None:
     log, tracer = Memory(1 << 12), Tracer()
-    ticks = ct.CFUNCTYPE(ct.c_uint32)(lambda: 0)
-    etstub.etd_tracer_init(ct.byref(tracer), ct.c_void_p(log.address), log.size, ticks)
+    ticks = TICKS(lambda _context: 0)
+    etstub.etd_tracer_init(ct.byref(tracer), ct.c_void_p(log.address), log.size, ticks, None)
     with pytest.raises(RuntimeFailure):
         load(etstub, FILES["kws_int8"], arena_size=1024, tracer=tracer)
     image = Memory(etstub.etd_log_size(ct.byref(tracer)))

@@ -129,3 +129,45 @@ def test_any_order_of_events_keeps_every_byte_in_order(
     assert serial.sent == written
     assert serial.overruns() == serial.gaps
     assert (serial.gaps > 0) == lost
+
+
+TIMEOUT = 50
+
+
+@pytest.mark.parametrize("now", [0, 2**32 - 20])
+def test_a_write_gives_up_on_a_uart_that_takes_nothing(etstub: ct.CDLL, now: int) -> None:
+    serial = SerialOnUart(etstub, TIMEOUT)
+    serial.now = now
+    serial.quiet(False)
+    serial.busy = True
+    data = bytes(range(3 * SEND_RING))
+    assert not serial.write(data)
+    assert TIMEOUT <= (serial.now - now) % 2**32 <= 2 * TIMEOUT
+    assert serial.dropped() + len(serial.sent) == len(data)
+    serial.busy = False
+    assert serial.write(b"again")
+    assert serial.flush()
+    assert serial.sent.endswith(b"again")
+
+
+def test_a_slow_uart_is_waited_for(etstub: ct.CDLL) -> None:
+    """The time counts from the last byte that the UART took."""
+    serial = SerialOnUart(etstub, TIMEOUT)
+    serial.patience = 3  # three refusals for each byte
+    serial.busy = True
+    data = bytes(range(4 * TIMEOUT))
+    for byte in data:
+        serial.patience, serial.busy = 3, True
+        assert serial.write(bytes([byte]))
+    assert serial.now > TIMEOUT
+    assert serial.sent == data
+    assert serial.dropped() == 0
+
+
+def test_a_flush_gives_up_too(etstub: ct.CDLL) -> None:
+    serial = SerialOnUart(etstub, TIMEOUT)
+    serial.quiet(False)
+    serial.busy = True
+    assert serial.write(b"abc")
+    assert not serial.flush()
+    assert serial.dropped() == 3

@@ -61,8 +61,8 @@ class Watched(CServer):
         self.corrupt += sum(isinstance(item, CorruptFrame) for item in items)
         super().feed(data)
 
-    def _set_baud(self, baud: int) -> None:
-        super()._set_baud(baud)
+    def _set_baud(self, _context: int | None, baud: int) -> None:
+        super()._set_baud(_context, baud)
         self.rates.append(baud)
 
 

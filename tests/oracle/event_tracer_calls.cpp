@@ -13,7 +13,7 @@ namespace rt = executorch::runtime;
 
 static uint32_t now;
 
-static uint32_t ticks() {
+static uint32_t ticks(void *) {
     return now += 10;
 }
 
@@ -131,7 +131,7 @@ int main() {
     static uint8_t memory[4096];
     static uint8_t image[sizeof memory + 64];
     etd_tracer tracer;
-    etd_tracer_init(&tracer, memory, sizeof memory, ticks);
+    etd_tracer_init(&tracer, memory, sizeof memory, ticks, nullptr);
     static uint8_t debug[72]; // room for four tensors of twelve bytes each, aligned
     etd_set_debug_buffer(&tracer, debug, sizeof debug);
     etdump_stub::EventTracer adapter(tracer, 64);

@@ -20,17 +20,18 @@ MTU = 512
 BAUDS = (115_200, 921_600, 3_000_000)
 BUILD_ID = b"build"
 
-_READ = ct.CFUNCTYPE(ct.c_uint32, ct.POINTER(ct.c_uint8), ct.c_uint32)
-_WRITE = ct.CFUNCTYPE(None, ct.POINTER(ct.c_uint8), ct.c_uint32)
-_VOID = ct.CFUNCTYPE(None)
-_TICKS = ct.CFUNCTYPE(ct.c_uint32)
-_RATE = ct.CFUNCTYPE(None, ct.c_uint32)
-_QUIET = ct.CFUNCTYPE(None, ct.c_bool)
+_READ = ct.CFUNCTYPE(ct.c_uint32, ct.c_void_p, ct.POINTER(ct.c_uint8), ct.c_uint32)
+_WRITE = ct.CFUNCTYPE(None, ct.c_void_p, ct.POINTER(ct.c_uint8), ct.c_uint32)
+_VOID = ct.CFUNCTYPE(None, ct.c_void_p)
+_TICKS = ct.CFUNCTYPE(ct.c_uint32, ct.c_void_p)
+_RATE = ct.CFUNCTYPE(None, ct.c_void_p, ct.c_uint32)
+_QUIET = ct.CFUNCTYPE(None, ct.c_void_p, ct.c_bool)
 
 
 @mirrors("etd_port.h", "etd_port")
 class _Port(ct.Structure):
     _fields_ = [
+        ("context", ct.c_void_p),
         ("read", _READ),
         ("write", _WRITE),
         ("idle", _VOID),
@@ -41,6 +42,7 @@ class _Port(ct.Structure):
         ("overruns", _TICKS),
         ("set_baud", _RATE),
         ("reset_reason", _TICKS),
+        ("alive", _VOID),
         ("stack_bottom", ct.c_void_p),
         ("stack_top", ct.c_void_p),
     ]
@@ -121,6 +123,7 @@ class CServer:
         on_tick: Called whenever it reads its clock.
         restarts: How often its clock was restarted.
         reboots: How often it wanted to reboot.
+        fed: How often it fed its watchdog, if there is one.
         overruns: How often its port says it lost bytes.
         calls: What was asked of its port, in order: quiet, loud, restart, write.
         baud: The rate it has set.
@@ -138,8 +141,9 @@ class CServer:
         debug: int = 0,
         mtu: int = MTU,
         placed: bytes = b"",
+        watchdog: bool = False,
     ) -> None:
-        self.restarts = self.reboots = self.overruns = 0
+        self.restarts = self.reboots = self.overruns = self.fed = 0
         self.calls: list[str] = []
         self.baud = BAUDS[0]
         self.answers: list[Frame] = []
@@ -155,9 +159,11 @@ class CServer:
             b"test board", b"host", b"test clock", 1000, 1, 32, 1, len(BAUDS), rates, npu
         )
         self._port = _Port(
+            None,
             *(_READ(self._read), _WRITE(self._write), _VOID(), _TICKS(self._ticks)),
             *(_VOID(self._restart), _VOID(self._reboot)),
-            *(_QUIET(self._quiet), _TICKS(lambda: self.overruns), _RATE(self._set_baud)),
+            *(_QUIET(self._quiet), _TICKS(lambda _context: self.overruns), _RATE(self._set_baud)),
+            *(_TICKS(), _VOID(self._alive) if watchdog else _VOID()),
         )
         longest = mtu + mtu // 254
         sizes = [
@@ -207,35 +213,38 @@ class CServer:
         words = (ct.c_uint32 * (3 + REGISTERS))(kind, number, known, *values)
         self._library.etd_postmortem_fault(ct.c_void_p(self.kept.address), words)
 
-    def _read(self, out: Any, size: int) -> int:
+    def _read(self, _context: int | None, out: Any, size: int) -> int:
         count = min(size, len(self._received))
         ct.memmove(out, bytes(self._received[:count]), count)
         del self._received[:count]
         return count
 
-    def _write(self, data: Any, size: int) -> None:
+    def _write(self, _context: int | None, data: Any, size: int) -> None:
         self.calls.append("write")
         for item in self._decoder.feed(ct.string_at(data, size)):
             assert not isinstance(item, (CorruptFrame, Text)), item
             self.answers.append(item)
 
-    def _ticks(self) -> int:
+    def _ticks(self, _context: int | None) -> int:
         self.on_tick()
         self._now += TICK
         return self._now
 
-    def _set_baud(self, baud: int) -> None:
+    def _set_baud(self, _context: int | None, baud: int) -> None:
         self.baud = baud
 
-    def _restart(self) -> None:
+    def _restart(self, _context: int | None) -> None:
         self._now = 0
         self.restarts += 1
         self.calls.append("restart")
 
-    def _quiet(self, on: bool) -> None:
+    def _alive(self, _context: int | None) -> None:
+        self.fed += 1
+
+    def _quiet(self, _context: int | None, on: bool) -> None:
         self.calls.append("quiet" if on else "loud")
 
-    def _reboot(self) -> None:
+    def _reboot(self, _context: int | None) -> None:
         self.reboots += 1
 
     def poll(self) -> bool:

@@ -91,11 +91,11 @@ class WiredServer(CServer):
     def _noise(self, data: bytes) -> bytes:
         return self._random.randbytes(len(data))
 
-    def _ticks(self) -> int:
+    def _ticks(self, _context: int | None) -> int:
         return int((self.now - self._zero) * CLOCK_HZ) & 0xFFFFFFFF
 
-    def _restart(self) -> None:
-        super()._restart()
+    def _restart(self, _context: int | None) -> None:
+        super()._restart(_context)
         self._zero = self.now
 
     def poll(self) -> bool:
@@ -128,11 +128,11 @@ class WiredServer(CServer):
             self._received += piece[:room]
             self.overrun += max(0, len(piece) - room)
 
-    def _read(self, out: Any, size: int) -> int:
+    def _read(self, _context: int | None, out: Any, size: int) -> int:
         self.arrive()
-        return super()._read(out, size)
+        return super()._read(_context, out, size)
 
-    def _write(self, data: Any, size: int) -> None:
+    def _write(self, _context: int | None, data: Any, size: int) -> None:
         self.put(ct.string_at(data, size))
 
     def put(self, sent: bytes) -> None:

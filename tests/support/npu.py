@@ -10,7 +10,7 @@ from harness.decode.device_log import read_log
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Trace
 from tests.support.programs import ProgramBuilder
-from tests.support.runtime import Loaded, Memory, Tracer, load
+from tests.support.runtime import TICKS, Loaded, Memory, Tracer, load
 
 NPU_BITS = 24
 CLOCKS = [ClockDomain("cpu", None, 32), ClockDomain("npu", None, NPU_BITS)]
@@ -24,11 +24,11 @@ class Recorder:
         self.now = start
         self._step = step
         self._log, self.tracer = Memory(1 << 16), Tracer()
-        self._ticks = ct.CFUNCTYPE(ct.c_uint32)(self._read)
+        self._ticks = TICKS(self._read)
         log = ct.c_void_p(self._log.address)
-        library.etd_tracer_init(ct.byref(self.tracer), log, self._log.size, self._ticks)
+        library.etd_tracer_init(ct.byref(self.tracer), log, self._log.size, self._ticks, None)
 
-    def _read(self) -> int:
+    def _read(self, _context: int | None) -> int:
         self.now = (self.now + self._step) % 2**32
         return self.now
 

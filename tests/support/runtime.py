@@ -79,6 +79,9 @@ class Method(ct.Structure):
     ]
 
 
+TICKS = ct.CFUNCTYPE(ct.c_uint32, ct.c_void_p)
+"""``etd_ticks_fn``."""
+
 Tracer = room_for("etd_tracer.h", "etd_tracer", 512)
 
 

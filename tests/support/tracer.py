@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from harness.decode.device_log_format import ALLOCATION_FAILED, NO_OFFSET
 from tests.support.mirrors import mirrors
-from tests.support.runtime import Tracer
+from tests.support.runtime import TICKS, Tracer
 from tests.support.tracer_model import (
     TICK,
     UNSET_CHAIN,
@@ -125,15 +125,15 @@ class CTracer:
         self._library = library
         self._memory, self._debug = guarded(size), guarded(debug)
         self._state = Tracer()
-        self._ticks = ct.CFUNCTYPE(ct.c_uint32)(self._tick)
+        self._ticks = TICKS(self._tick)
         library.etd_start_profiling.restype = Event
         library.etd_start_profiling_interned.restype = Event
         library.etd_start_profiling_delegate.restype = DelegateEvent
         buffer = ct.c_void_p(ct.addressof(self._memory) + GUARD)
-        self.call("tracer_init", buffer, size, self._ticks)
+        self.call("tracer_init", buffer, size, self._ticks, None)
         self.call("set_debug_buffer", ct.c_void_p(ct.addressof(self._debug) + GUARD), debug)
 
-    def _tick(self) -> int:
+    def _tick(self, _context: int | None) -> int:
         self.now += TICK
         return self.now
 

@@ -11,9 +11,7 @@
 
 #include <cstring>
 
-extern "C" {
 #include "etd_tracer.h"
-}
 
 namespace etdump_stub {
 

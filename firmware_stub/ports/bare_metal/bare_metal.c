@@ -22,12 +22,14 @@ void port_console(const uint8_t *bytes, uint32_t size) {
     }
 }
 
-static uint32_t read(uint8_t *bytes, uint32_t size) {
+static uint32_t read(void *context, uint8_t *bytes, uint32_t size) {
+    (void)context;
     return etd_serial_read(&serial, bytes, size);
 }
 
-static void write(const uint8_t *bytes, uint32_t size) {
-    etd_serial_write(&serial, bytes, size);
+static void write(void *context, const uint8_t *bytes, uint32_t size) {
+    (void)context;
+    (void)etd_serial_write(&serial, bytes, size);
 }
 
 void port_print(const uint8_t *bytes, uint32_t size) {
@@ -38,7 +40,8 @@ void port_print(const uint8_t *bytes, uint32_t size) {
 
 /* Interrupts are masked while checking, so a byte that arrives between the check and the sleep still wakes
  * the core. */
-static void idle(void) {
+static void idle(void *context) {
+    (void)context;
     core_mask_interrupts(true);
     if (!etd_serial_waiting(&serial)) {
         core_sleep();
@@ -46,48 +49,87 @@ static void idle(void) {
     core_mask_interrupts(false);
 }
 
-static void quiet(bool on) {
+static void quiet(void *context, bool on) {
+    (void)context;
     etd_serial_quiet(&serial, on);
 }
 
-static uint32_t overruns(void) {
+static uint32_t overruns(void *context) {
+    (void)context;
     return etd_serial_overruns(&serial);
 }
 
-static void reboot(void) {
-    etd_serial_flush(&serial);
+static void reboot(void *context) {
+    (void)context;
+    (void)etd_serial_flush(&serial);
     port_finish_sending();
     core_reset();
+}
+
+static uint32_t ticks(void *context) {
+    (void)context;
+    return port_ticks();
+}
+
+static void restart_clock(void *context) {
+    (void)context;
+    port_restart_clock();
+}
+
+static uint32_t reset_reason(void *context) {
+    (void)context;
+    return port_reset_reason != NULL ? port_reset_reason() : 0u;
+}
+
+static int32_t receive(void *context) {
+    (void)context;
+    return port_receive();
+}
+
+static bool send(void *context, uint8_t byte) {
+    (void)context;
+    return port_send(byte);
+}
+
+static void interrupts(void *context, bool received, bool room) {
+    (void)context;
+    port_interrupts(received, room);
+}
+
+static void mask(void *context, bool on) {
+    (void)context;
+    core_mask_interrupts(on);
 }
 
 __attribute__((weak)) void port_set_baud(uint32_t baud) {
     (void)baud;
 }
 
-static void set_baud(uint32_t baud) {
-    etd_serial_flush(&serial);
+static void set_baud(void *context, uint32_t baud) {
+    (void)context;
+    (void)etd_serial_flush(&serial);
     port_finish_sending();
     port_set_baud(baud);
 }
 
 int main(void) {
     static const etd_uart uart = {
-        .receive = port_receive,
-        .send = port_send,
-        .interrupts = port_interrupts,
-        .mask = core_mask_interrupts,
+        .receive = receive,
+        .send = send,
+        .interrupts = interrupts,
+        .mask = mask,
     };
     static const etd_port port = {
         .read = read,
         .write = write,
         .idle = idle,
-        .ticks = port_ticks,
-        .restart_clock = port_restart_clock,
+        .ticks = ticks,
+        .restart_clock = restart_clock,
         .reboot = reboot,
         .quiet = quiet,
         .overruns = overruns,
         .set_baud = set_baud,
-        .reset_reason = port_reset_reason,
+        .reset_reason = reset_reason,
         .stack_bottom = stack_bottom,
         .stack_top = stack_top,
     };

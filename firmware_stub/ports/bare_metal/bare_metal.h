@@ -23,7 +23,7 @@ extern const etd_target port_target;
 /* Starts the chip's clock and the UART. Called directly after reset, before variables are initialized. */
 void port_start(void);
 
-/* Members of etd_uart. */
+/* The functions of an etd_uart, without its context. */
 int32_t port_receive(void);
 bool port_send(uint8_t byte);
 void port_interrupts(bool received, bool room);
@@ -34,7 +34,7 @@ void port_finish_sending(void);
 /* Changes the line to one of the rates in port_target. Not needed by a port with a single rate. */
 void port_set_baud(uint32_t baud);
 
-/* Members of etd_port. port_reset_reason is optional. */
+/* Functions of an etd_port, without its context. port_reset_reason is optional. */
 uint32_t port_ticks(void);
 void port_restart_clock(void);
 uint32_t port_reset_reason(void) __attribute__((weak));

@@ -32,26 +32,45 @@ static uint32_t nanoseconds(void) {
     return (uint32_t)((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
 }
 
-static uint32_t ticks(void) {
+static uint32_t read_line(void *context, uint8_t *bytes, uint32_t size) {
+    (void)context;
+    return pty_read(bytes, size);
+}
+
+static void write_line(void *context, const uint8_t *bytes, uint32_t size) {
+    (void)context;
+    pty_write(bytes, size);
+}
+
+static uint32_t ticks(void *context) {
+    (void)context;
     return nanoseconds() - clock_zero;
 }
 
-static void restart_clock(void) {
+static void restart_clock(void *context) {
+    (void)context;
     clock_zero = nanoseconds();
 }
 
 /* Restarts within the process: a new process would open a new pseudo-terminal, but a board keeps its port. */
-static void reboot(void) {
+static void restart(void) {
     siglongjmp(boot, 1);
 }
 
-static void idle(void) {
+static void reboot(void *context) {
+    (void)context;
+    restart();
+}
+
+static void idle(void *context) {
+    (void)context;
     crash_settled();
     pty_wait();
 }
 
 /* A pseudo-terminal has a rate but does not use it. */
-static void set_baud(uint32_t baud) {
+static void set_baud(void *context, uint32_t baud) {
+    (void)context;
     (void)baud;
 }
 
@@ -78,8 +97,8 @@ static void measure_stack(etd_port *port, uint32_t *top) {
 
 int main(void) {
     static etd_port port = {
-        .read = pty_read,
-        .write = pty_write,
+        .read = read_line,
+        .write = write_line,
         .idle = idle,
         .ticks = ticks,
         .restart_clock = restart_clock,
@@ -107,12 +126,12 @@ int main(void) {
     }
     (void)printf("link: %s\n", path);
     (void)fflush(stdout);
-    crash_catch(reboot);
+    crash_catch(restart);
     /* The stack of a process starts at a random address. Starting at a page makes alignment gaps the same
      * each time. */
     const size_t past_page = (uintptr_t)__builtin_frame_address(0) % PAGE_BYTES;
     measure_stack(&port, __builtin_alloca(past_page));
     (void)sigsetjmp(boot, 1);
-    restart_clock();
+    restart_clock(NULL);
     etd_app_main(&port, &target);
 }

@@ -38,14 +38,14 @@ static struct {
 } kept __attribute__((section(".noinit")));
 
 static void print(const etd_port *port, const char *text) {
-    port->write((const uint8_t *)text, (uint32_t)strlen(text));
+    port->write(port->context, (const uint8_t *)text, (uint32_t)strlen(text));
 }
 
 void etd_app_fault(const etd_fault *fault) {
     etd_postmortem_fault(&kept.record, fault);
 }
 
-_Noreturn void etd_app_main(const etd_port *port, const etd_target *target) {
+ETD_NORETURN void etd_app_main(const etd_port *port, const etd_target *target) {
     const etd_server_config config = {
         .port = port,
         .target = target,
@@ -79,7 +79,7 @@ _Noreturn void etd_app_main(const etd_port *port, const etd_target *target) {
     etd_server_announce(&server);
     for (;;) {
         if (!etd_server_poll(&server)) {
-            port->idle();
+            port->idle(port->context);
         }
     }
 }

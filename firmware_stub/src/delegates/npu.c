@@ -80,4 +80,4 @@ static const char *execute(void *handle, const etd_call *call, const etd_delegat
     return NULL;
 }
 
-const etd_delegate etd_simulated_npu = {"SimulatedNpu", init, execute, NULL};
+const etd_delegate etd_simulated_npu = {.name = "SimulatedNpu", .init = init, .execute = execute};

@@ -47,7 +47,7 @@ static void copy_build_id(char *to, const char *build_id) {
 
 void etd_postmortem_clear(etd_postmortem *record, const char *build_id) {
     etd_tracer *tracer = &record->tracer;
-    etd_tracer_init(tracer, NULL, 0, NULL);
+    etd_tracer_init(tracer, NULL, 0, NULL, NULL);
     memset(record, 0, offsetof(etd_postmortem, tracer));
     record->head.magic = ETD_POSTMORTEM_MAGIC;
     record->head.version = ETD_POSTMORTEM_VERSION;

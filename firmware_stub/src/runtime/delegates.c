@@ -117,6 +117,7 @@ static void init_delegate(etd_loader *loader, etd_table table, etd_loaded_delega
     etd_delegate_source source = {
         .tracer = loader->method->tracer, .memory = &memory, .spec_count = memory.specs.count};
     find_data(loader, table, &source);
+    source.context = delegate->backend->context;
     check_specs(&source, reader);
     if (reader->status == ETD_LINK_STATUS_OK) {
         reader->status = delegate->backend->init(&source, &delegate->handle, reader->error);

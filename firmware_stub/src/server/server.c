@@ -27,17 +27,17 @@ static const struct {
 
 /* Uses its own tracer, because the log of the other one may belong to a crash. */
 static uint32_t measure_probe(const etd_server_config *config) {
-    etd_ticks_fn ticks = config->port->ticks;
+    const etd_port *port = config->port;
     etd_tracer probe;
     etd_tracer *tracer = &probe;
-    etd_tracer_init(tracer, config->arena, config->arena_capacity, ticks);
+    etd_tracer_init(tracer, config->arena, config->arena_capacity, port->ticks, port->context);
     etd_name name = etd_intern(tracer, "probe");
-    uint32_t start = ticks();
+    uint32_t start = etd_read_ticks(tracer);
     for (uint32_t i = 0; i < ETD_SERVER_PROBE_PAIRS; i++) {
         etd_end_profiling(tracer,
                           etd_start_profiling_interned(tracer, name, ETD_UNSET_CHAIN, ETD_UNSET_HANDLE));
     }
-    return ticks() - start;
+    return etd_read_ticks(tracer) - start;
 }
 
 void etd_server_init(etd_server *server, const etd_server_config *config) {
@@ -45,7 +45,7 @@ void etd_server_init(etd_server *server, const etd_server_config *config) {
     server->config = *config;
     etd_frame_decoder_init(&server->decoder, config->receive, ETD_SERVER_RECEIVE_SIZE(config->mtu));
     const etd_port *port = config->port;
-    uint32_t reason = port->reset_reason != NULL ? port->reset_reason() : 0u;
+    uint32_t reason = port->reset_reason != NULL ? port->reset_reason(port->context) : 0u;
     server->postmortem = etd_postmortem_open(config->kept, config->build_id, config->trace,
                                              config->trace_capacity, reason, etd_stack_read(port));
     server->probe_ticks = measure_probe(config);
@@ -54,8 +54,9 @@ void etd_server_init(etd_server *server, const etd_server_config *config) {
 }
 
 void etd_server_quiet(etd_server *server, bool on) {
-    if (server->config.port->quiet != NULL) {
-        server->config.port->quiet(on);
+    const etd_port *port = server->config.port;
+    if (port->quiet != NULL) {
+        port->quiet(port->context, on);
     }
 }
 
@@ -71,7 +72,8 @@ void etd_server_send(etd_server *server, uint32_t type, uint16_t sequence, const
     config->send[1] = (uint8_t)type;
     etd_put_u16(config->send + 2, sequence);
     uint32_t size = ETD_LINK_HEADER_SIZE + body->size + ETD_LINK_CRC_SIZE;
-    config->port->write(config->encoded, etd_frame_encode(config->send, size, config->encoded));
+    config->port->write(config->port->context, config->encoded,
+                        etd_frame_encode(config->send, size, config->encoded));
 }
 
 void etd_server_write_error(etd_writer *writer, const etd_error *error) {
@@ -105,7 +107,7 @@ static void serve_frame(etd_server *server) {
     etd_request request = {
         .body = frame + ETD_LINK_HEADER_SIZE,
         .size = server->decoder.size - ETD_LINK_HEADER_SIZE - ETD_LINK_CRC_SIZE,
-        .ticks = server->config.port->ticks(),
+        .ticks = etd_server_ticks(server),
         .sequence = etd_get_u16(frame + 2),
     };
     etd_error error = {.status = ETD_LINK_STATUS_OK};
@@ -153,7 +155,8 @@ static void take_byte(etd_server *server, uint8_t byte) {
 bool etd_server_poll(etd_server *server) {
     uint8_t bytes[POLL_BYTES];
     uint32_t good = server->good_frames;
-    uint32_t count = server->config.port->read(bytes, sizeof bytes);
+    const etd_port *port = server->config.port;
+    uint32_t count = port->read(port->context, bytes, sizeof bytes);
     for (uint32_t i = 0; i < count; i++) {
         take_byte(server, bytes[i]);
     }

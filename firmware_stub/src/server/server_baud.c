@@ -17,11 +17,12 @@ static void start_trial(etd_server *server) {
     uint32_t hz = target->clock_hz_numerator / target->clock_hz_denominator;
     server->rate.doubted = true;
     server->rate.left = hz / 1000u * ETD_LINK_BAUD_TRIAL_MS + hz % 1000u * ETD_LINK_BAUD_TRIAL_MS / 1000u;
-    server->rate.seen_at = server->config.port->ticks();
+    server->rate.seen_at = etd_server_ticks(server);
 }
 
 static void change_rate(etd_server *server) {
-    server->config.port->set_baud(server->rate.wanted);
+    const etd_port *port = server->config.port;
+    port->set_baud(port->context, server->rate.wanted);
     server->rate.raised = server->rate.wanted != server->config.target->bauds[0];
     if (server->rate.raised) {
         start_trial(server);
@@ -40,7 +41,8 @@ etd_status etd_server_baud(etd_server *server, etd_request *request, etd_writer 
 }
 
 static void restore_rate(etd_server *server) {
-    server->config.port->set_baud(server->config.target->bauds[0]);
+    const etd_port *port = server->config.port;
+    port->set_baud(port->context, server->config.target->bauds[0]);
     server->rate.raised = false;
     server->rate.doubted = false;
     etd_frame_decoder_init(&server->decoder, server->decoder.payload, server->decoder.capacity);
@@ -58,7 +60,7 @@ bool etd_server_watch_rate(etd_server *server, bool noise) {
         return noise;
     }
     /* Time is added up in steps, because the counter may wrap before the time is over. */
-    uint32_t now = server->config.port->ticks();
+    uint32_t now = etd_server_ticks(server);
     uint32_t bits = server->config.target->clock_bits;
     uint32_t passed = (now - rate->seen_at) & (bits < 32 ? (1u << bits) - 1u : UINT32_MAX);
     rate->seen_at = now;

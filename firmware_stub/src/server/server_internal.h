@@ -27,6 +27,11 @@ typedef etd_status (*etd_handler)(etd_server *server, etd_request *request, etd_
 etd_writer etd_server_begin_body(etd_server *server);
 void etd_server_send(etd_server *server, uint32_t type, uint16_t sequence, const etd_writer *body);
 
+/* Returns the tick counter of clock domain 0. */
+static inline uint32_t etd_server_ticks(const etd_server *server) {
+    return server->config.port->ticks(server->config.port->context);
+}
+
 /* Tells the port that an execution begins or has ended. */
 void etd_server_quiet(etd_server *server, bool on);
 

@@ -38,8 +38,16 @@ static etd_status copy_inputs(etd_server *server, etd_error *error) {
     return ETD_LINK_STATUS_OK;
 }
 
+static void call_alive(const etd_port *port) {
+    if (port->alive != NULL) {
+        port->alive(port->context);
+    }
+}
+
 static void between_instructions(void *context) {
-    etd_server_stream_log(context);
+    etd_server *server = context;
+    etd_server_stream_log(server);
+    call_alive(server->config.port);
 }
 
 static etd_status execute_all(etd_server *server, etd_error *error) {
@@ -49,7 +57,7 @@ static etd_status execute_all(etd_server *server, etd_error *error) {
     etd_status status = etd_method_load(&server->method, &server->program, server->method.name, config->arena,
                                         config->arena_capacity, &config->kept->tracer, error);
     server->loaded = status == ETD_LINK_STATUS_OK;
-    if (run->stream) {
+    if (run->stream || config->port->alive != NULL) {
         server->method.between = between_instructions;
         server->method.between_context = server;
     }
@@ -63,6 +71,7 @@ static etd_status execute_all(etd_server *server, etd_error *error) {
             run->completed++;
             config->kept->run.completed = run->completed;
             send_note(server, ETD_LINK_OP_NOTE_PROGRESS);
+            call_alive(config->port);
         }
     }
     return status;
@@ -78,7 +87,8 @@ _Static_assert((uint32_t)ETD_LINK_DEBUG_LEVEL_INTERMEDIATE_OUTPUTS ==
 static void init_tracer(etd_server *server) {
     const etd_server_config *config = &server->config;
     etd_tracer *tracer = &config->kept->tracer;
-    etd_tracer_init(tracer, config->trace, server->run.trace_capacity, config->port->ticks);
+    etd_tracer_init(tracer, config->trace, server->run.trace_capacity, config->port->ticks,
+                    config->port->context);
     etd_set_debug_buffer(tracer, config->debug, config->debug_capacity);
     etd_set_debug_level(tracer, (etd_debug_level)server->run.debug_level);
     etd_set_profiling_level(tracer, (etd_profiling_level)server->run.profiling_level);
@@ -93,7 +103,7 @@ static void start_run(etd_server *server) {
     etd_server_clear_postmortem(server);
     etd_stack_paint(config->port);
     etd_server_quiet(server, true);
-    config->port->restart_clock();
+    config->port->restart_clock(config->port->context);
     server->epoch++;
     init_tracer(server);
     etd_postmortem_begin_run(config->kept, server->run.id, server->run.count);

@@ -137,6 +137,7 @@ etd_status etd_server_ping(etd_server *server, etd_request *request, etd_writer 
 etd_status etd_server_status(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error) {
     (void)request;
     (void)error;
+    const etd_port *port = server->config.port;
     etd_write_u8(answer, ETD_LINK_STATUS_OK);
     etd_write_u8(answer, server->state);
     etd_write_u16(answer, 0);
@@ -145,7 +146,7 @@ etd_status etd_server_status(etd_server *server, etd_request *request, etd_write
     etd_write_u32(answer, server->run.completed);
     etd_write_u32(answer, server->good_frames);
     etd_write_u32(answer, server->corrupt_frames);
-    etd_write_u32(answer, server->config.port->overruns != NULL ? server->config.port->overruns() : 0);
+    etd_write_u32(answer, port->overruns != NULL ? port->overruns(port->context) : 0);
     etd_server_write_error(answer, &server->run.error);
     return ETD_LINK_STATUS_OK;
 }
@@ -164,7 +165,7 @@ void etd_server_announce(etd_server *server) {
 
 static void reboot(etd_server *server) {
     etd_method_unload(&server->method);
-    server->config.port->reboot();
+    server->config.port->reboot(server->config.port->context);
 }
 
 etd_status etd_server_reset(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error) {

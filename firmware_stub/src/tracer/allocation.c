@@ -27,7 +27,7 @@ static void append_allocation(etd_tracer *tracer, uint32_t allocator, uint32_t s
     if (tracer == NULL) {
         return;
     }
-    uint32_t now = tracer->ticks();
+    uint32_t now = etd_now(tracer);
     /* The record has 16 bits for the id. A larger one is dropped, not truncated to the id of another
      * allocator. */
     if (allocator > UINT16_MAX) {

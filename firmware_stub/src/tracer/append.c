@@ -53,7 +53,7 @@ void etd_end_profiling(etd_tracer *tracer, etd_event event) {
     if (tracer == NULL) {
         return;
     }
-    uint32_t end = tracer->ticks();
+    uint32_t end = etd_now(tracer);
     etd_close_scope(tracer, &event);
     uint32_t chain = (uint32_t)event.chain;
     uint32_t number = tracer->record_count;

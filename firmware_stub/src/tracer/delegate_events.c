@@ -32,7 +32,7 @@ void etd_end_profiling_delegate(etd_tracer *tracer, etd_delegate_event event, co
     if (tracer == NULL) {
         return;
     }
-    uint32_t end = tracer->ticks();
+    uint32_t end = etd_now(tracer);
     etd_close_scope(tracer, &event.event);
     log_event(tracer, &event.event, event.id, 0, end, metadata, length);
 }

@@ -2,21 +2,17 @@
 /* Profiling level and event filter. */
 #include "tracer_internal.h"
 
-static void update(etd_tracer *tracer) {
-    tracer->selective = tracer->filter != NULL || tracer->profiling_level != ETD_PROFILE_ALL_EVENTS;
+void etd_set_event_filter(etd_tracer *tracer, const etd_event_filter *filter) {
+    if (tracer != NULL) {
+        tracer->filter = filter;
+        tracer->selective = filter != NULL || tracer->profiling_level != ETD_PROFILE_ALL_EVENTS;
+    }
 }
 
 void etd_set_profiling_level(etd_tracer *tracer, etd_profiling_level level) {
     if (tracer != NULL) {
         tracer->profiling_level = (uint8_t)level;
-        update(tracer);
-    }
-}
-
-void etd_set_event_filter(etd_tracer *tracer, const etd_event_filter *filter) {
-    if (tracer != NULL) {
-        tracer->filter = filter;
-        update(tracer);
+        etd_set_event_filter(tracer, tracer->filter); /* decides again whether to select */
     }
 }
 
@@ -30,12 +26,13 @@ static bool matches(const char *pattern, const uint8_t *name, uint32_t length) {
     if (count > length || (!any_start && !any_end && count < length)) {
         return false;
     }
-    uint32_t first = any_start ? length - count : 0; /* the only candidate, unless both ends are open */
-    if (any_start && any_end) {
-        for (first = 0; first < length - count && memcmp(name + first, pattern, count) != 0; first++) {
+    uint32_t last = any_start ? length - count : 0;
+    for (uint32_t first = any_end ? 0 : last; first <= last; first++) {
+        if (memcmp(name + first, pattern, count) == 0) {
+            return true;
         }
     }
-    return memcmp(name + first, pattern, count) == 0;
+    return false;
 }
 
 static bool keeps_name(const etd_event_filter *filter, const uint8_t *name, uint32_t length) {

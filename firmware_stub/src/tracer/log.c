@@ -28,12 +28,11 @@ static void put_header(const etd_tracer *tracer, uint8_t header[ETD_LOG_HEADER_S
     etd_put_u32(header + 60, tracer->stack_size);
 }
 
-/* The rest of a read: skip `skip` bytes of the image, then copy `length` bytes to `out`. */
+/* The rest of a read: skip `skip` bytes of the image, then copy up to `length` bytes to `out`. */
 typedef struct {
     uint8_t *out;
     uint32_t skip;
     uint32_t length;
-    uint32_t copied;
 } window;
 
 static void copy_part(window *window, const uint8_t *part, uint32_t size) {
@@ -41,11 +40,13 @@ static void copy_part(window *window, const uint8_t *part, uint32_t size) {
         window->skip -= size;
         return;
     }
-    uint32_t available = size - window->skip;
-    uint32_t wanted = window->length - window->copied;
-    uint32_t count = available < wanted ? available : wanted;
-    memcpy(window->out + window->copied, part + window->skip, count);
-    window->copied += count;
+    uint32_t count = size - window->skip;
+    if (count > window->length) {
+        count = window->length;
+    }
+    memcpy(window->out, part + window->skip, count);
+    window->out += count;
+    window->length -= count;
     window->skip = 0;
 }
 
@@ -68,11 +69,11 @@ uint32_t etd_log_read(const etd_tracer *tracer, uint32_t offset, void *out, uint
     }
     uint8_t header[ETD_LOG_HEADER_SIZE];
     put_header(tracer, header);
-    window window = {.out = out, .skip = offset, .length = length, .copied = 0};
+    window window = {.out = out, .skip = offset, .length = length};
     copy_part(&window, header, sizeof header);
     if (tracer->capacity > 0) {
         copy_part(&window, tracer->buffer, tracer->record_count * ETD_LOG_RECORD_SIZE);
         copy_part(&window, tracer->buffer + (tracer->capacity - tracer->names_size), tracer->names_size);
     }
-    return window.copied;
+    return length - window.length;
 }

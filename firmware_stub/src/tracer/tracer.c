@@ -4,7 +4,7 @@
 
 #define BLOCK_INDEX_AT 8u /* offset of the bundled input index in a BLOCK record */
 
-void etd_tracer_init(etd_tracer *tracer, void *buffer, uint32_t size, etd_ticks_fn ticks) {
+void etd_tracer_init(etd_tracer *tracer, void *buffer, uint32_t size, etd_ticks_fn ticks, void *context) {
     if (tracer == NULL) {
         return;
     }
@@ -12,6 +12,7 @@ void etd_tracer_init(etd_tracer *tracer, void *buffer, uint32_t size, etd_ticks_
         .buffer = buffer,
         .capacity = size,
         .ticks = ticks,
+        .ticks_context = context,
         .block_offset = ETD_NO_BLOCK,
         .first_run = ETD_NO_RUN,
         .bundled_input_index = -1,
@@ -82,7 +83,7 @@ void etd_set_chain_debug_handle(etd_tracer *tracer, int32_t chain, uint32_t hand
 }
 
 uint32_t etd_read_ticks(const etd_tracer *tracer) {
-    return tracer != NULL ? tracer->ticks() : 0;
+    return tracer != NULL ? etd_now(tracer) : 0;
 }
 
 etd_event etd_start_profiling_interned(etd_tracer *tracer, etd_name name, int32_t chain, uint32_t handle) {

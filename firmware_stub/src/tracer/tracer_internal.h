@@ -143,6 +143,11 @@ ETD_INLINE etd_open_scope *etd_enter_scope(etd_tracer *tracer, int32_t id, int32
     return scope;
 }
 
+/* Returns the tick counter of clock domain 0. */
+ETD_INLINE uint32_t etd_now(const etd_tracer *tracer) {
+    return tracer->ticks(tracer->ticks_context);
+}
+
 /* Starts the event of an open scope. Name (also as text, if given) and integer delegate id decide whether it
  * is logged. */
 ETD_INLINE etd_event etd_start_event(etd_tracer *tracer, etd_open_scope *scope, etd_name name,
@@ -151,7 +156,7 @@ ETD_INLINE etd_event etd_start_event(etd_tracer *tracer, etd_open_scope *scope, 
     if (tracer->selective) {
         scope->event.choice = etd_choose(tracer, name, text, scope->id, scope->event.chain);
     }
-    scope->event.start = tracer->ticks(); /* last, so that the event does not include its own start */
+    scope->event.start = etd_now(tracer); /* last, so that the event does not include its own start */
     return scope->event;
 }
 

@@ -128,7 +128,7 @@ static void put_content(etd_tracer *tracer, uint8_t *at, uint32_t size, const et
 
 static bool log_value(etd_tracer *tracer, const etd_logged_value *value, uint32_t flags,
                       const etd_delegate_prefix *delegate) {
-    uint32_t start = tracer->ticks();
+    uint32_t start = etd_now(tracer);
     uint32_t size = content_size(value);
     etd_context context = {tracer->chain, tracer->handle, delegate};
     uint8_t *at = size <= UINT16_MAX ? etd_append_event(tracer, &context, 1u + size) : NULL;
@@ -138,7 +138,7 @@ static bool log_value(etd_tracer *tracer, const etd_logged_value *value, uint32_
     }
     put_content(tracer, at + ETD_LOG_RECORD_SIZE, size, value);
     etd_put_record(at, etd_head(ETD_LOG_RECORD_VALUE, value->kind | flags, size),
-                   context.handle | (uint32_t)context.chain << 16, start, tracer->ticks());
+                   context.handle | (uint32_t)context.chain << 16, start, etd_now(tracer));
     return true;
 }
 
