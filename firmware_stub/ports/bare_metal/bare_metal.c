@@ -34,7 +34,7 @@ static void write(void *context, const uint8_t *bytes, uint32_t size) {
 
 void port_print(const uint8_t *bytes, uint32_t size) {
     if (serial.uart != NULL) {
-        write(bytes, size);
+        (void)etd_serial_write(&serial, bytes, size);
     }
 }
 
