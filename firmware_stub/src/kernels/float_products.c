@@ -5,22 +5,9 @@
 #include <stddef.h>
 
 #include "cpu.h"
+#include "float_blocks.h"
 
-/* Vectors of `b` that are computed together, and of `a` if there is more than one. */
-#define MANY 8
-#define FEW 4
-#define MOST (FEW * FEW)
-#define PARTS (MANY / FEW)
-
-/* What a loop over a group is specialized for. In all but the first kind the elements of the vectors of `a`
- * are adjacent in the innermost loop. */
-typedef enum {
-    ANY_STEPS,
-    ADJACENT, /* the vectors of `b` are adjacent: element by element beside each other */
-    SPACED,   /* as ADJACENT, with an element between every two vectors */
-    DENSE,    /* the elements of the vectors of `b` are adjacent in the innermost loop */
-    PAIRED    /* as DENSE; each vector of `b` has one of `a` of its own */
-} etd_group_kind;
+#define PARTS (ETD_MANY / ETD_FEW)
 
 void etd_set_sum_loops(etd_float_products *products, const etd_sum_loop loops[ETD_SUM_LOOPS]) {
     uint32_t at = ETD_SUM_LOOPS; /* filled from the end */
@@ -40,153 +27,14 @@ void etd_set_sum_loops(etd_float_products *products, const etd_sum_loop loops[ET
     }
 }
 
-/* The loops over the vectors of a group are written out by the compiler, so that their sums stay in
- * registers. Counts and kind are constants where these functions are inlined. */
-#define WRITE_OUT _Pragma("GCC unroll 16")
-
-/* Adds the products of the innermost loop. */
-static ETD_INLINE void add_products(const float *a[], int a_count, const float *b[], int b_count,
-                                    const etd_sum_loop *loop, etd_group_kind kind, float sums[]) {
-    const int32_t a_step = kind == ANY_STEPS ? loop->a_step : 1;
-    const int32_t b_step = kind == DENSE || kind == PAIRED ? 1 : loop->b_step;
-    for (int32_t left = loop->count; left > 0; left--) {
-        float numbers[MANY];
-        WRITE_OUT for (int j = 0; j < b_count; j++) {
-            numbers[j] = kind == ADJACENT ? b[0][j] : kind == SPACED ? b[0][2 * j] : *b[j];
-        }
-        WRITE_OUT for (int j = 0; j < b_count; j++) {
-            b[j] += b_step;
-        }
-        WRITE_OUT for (int i = 0; i < a_count; i++) {
-            const float factor = *a[i];
-            a[i] += a_step;
-            if (kind == PAIRED) {
-                /* As many at a as at b. NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
-                sums[i] += factor * numbers[i];
-                continue;
-            }
-            WRITE_OUT for (int j = 0; j < b_count; j++) {
-                sums[i * b_count + j] += factor * numbers[j];
-            }
-        }
-    }
-}
-
-/* Some vectors of `a`, `a_distance` apart, times vectors of `b` at some places: a block of sums. The block is
- * computed again at other places in memory. */
-typedef struct {
-    const float *a;
-    const float *b;
-    float *out;
-    const float *added; /* to the sums of the first vector of `a` */
-    int32_t a_distance;
-    int32_t out_distance;
-    int32_t added_distance;
-    const int32_t *places; /* of the vectors of `b` */
-    const int32_t *outs;   /* of their outputs */
-    etd_float_batch again;
-} etd_blocks_of_sums;
-
-/* Computes the sums of one block. */
-static ETD_INLINE void compute_sums(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks,
-                                    const float *a_first, const float *b_first, int a_count, int b_count,
-                                    etd_group_kind kind, float sums[]) {
-    for (int32_t outer = loops[0].count; outer > 0; outer--) {
-        const float *a_middle = a_first;
-        const float *b_middle = b_first;
-        for (int32_t middle = loops[1].count; middle > 0; middle--) {
-            const float *a[FEW];
-            const float *b[MANY];
-            ETD_FORGET(loops);
-            ETD_FORGET(blocks);
-            WRITE_OUT for (int i = 0; i < a_count; i++) {
-                a[i] = a_middle + i * blocks->a_distance;
-            }
-            WRITE_OUT for (int j = 0; j < b_count; j++) {
-                b[j] = b_middle + blocks->places[j];
-            }
-            add_products(a, a_count, b, b_count, &loops[ETD_SUM_LOOPS - 1], kind, sums);
-            a_middle += loops[1].a_step;
-            b_middle += loops[1].b_step;
-        }
-        a_first += loops[0].a_step;
-        b_first += loops[0].b_step;
-    }
-}
-
-/* Stores the sums of one block. */
-static ETD_INLINE void store_sums(const etd_blocks_of_sums *blocks, float *out, const float *added,
-                                  int a_count, int b_count, etd_group_kind kind, const float sums[]) {
-    float *outs[MANY];
-    WRITE_OUT for (int j = 0; j < b_count; j++) {
-        outs[j] = out + blocks->outs[j];
-    }
-    WRITE_OUT for (int i = 0; i < a_count; i++) {
-        const float same = *added;
-        added += blocks->added_distance;
-        if (kind == PAIRED) {
-            *outs[i] = sums[i] + same;
-            continue;
-        }
-        WRITE_OUT for (int j = 0; j < b_count; j++) {
-            *outs[j] = sums[i * b_count + j] + same;
-            outs[j] += blocks->out_distance;
-        }
-    }
-}
-
-/* Computes `a_count` times `b_count` sums per block, or `a_count` pairs. */
-static ETD_INLINE void compute_blocks(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks,
-                                      int a_count, int b_count, etd_group_kind kind) {
-    const float *a = blocks->a;
-    const float *b = blocks->b;
-    const float *added = blocks->added;
-    float *out = blocks->out;
-    const int count = kind == PAIRED ? a_count : a_count * b_count;
-    for (int32_t left = blocks->again.count; left > 0; left--) {
-        float sums[MOST];
-        ETD_FORGET(blocks);
-        WRITE_OUT for (int i = 0; i < count; i++) {
-            sums[i] = 0.0f;
-        }
-        compute_sums(loops, blocks, a, b, a_count, b_count, kind, sums);
-        store_sums(blocks, out, added, a_count, b_count, kind, sums);
-        a += blocks->again.a_step;
-        b += blocks->again.b_step;
-        out += blocks->again.out_step;
-        added += blocks->again.added_step;
-    }
-}
-
-typedef void (*etd_blocks_fn)(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks);
-
-/* Each of these is a function of its own, so that its loops have all registers of a small CPU. */
-#define DEFINE_BLOCKS(name, a_count, b_count, kind)                                                          \
-    static ETD_NOINLINE void name(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks) {             \
-        compute_blocks(loops, blocks, a_count, b_count, kind);                                               \
-    }
-
-DEFINE_BLOCKS(sum_one, 1, 1, ANY_STEPS)
-DEFINE_BLOCKS(sum_pairs_dense, FEW, FEW, PAIRED)
-DEFINE_BLOCKS(sum_two_adjacent, 1, 2, ADJACENT)
-DEFINE_BLOCKS(sum_few, 1, FEW, ANY_STEPS)
-DEFINE_BLOCKS(sum_few_adjacent, 1, FEW, ADJACENT)
-DEFINE_BLOCKS(sum_few_dense, 1, FEW, DENSE)
-DEFINE_BLOCKS(sum_many, 1, MANY, ANY_STEPS)
-DEFINE_BLOCKS(sum_many_adjacent, 1, MANY, ADJACENT)
-DEFINE_BLOCKS(sum_many_dense, 1, MANY, DENSE)
-DEFINE_BLOCKS(sum_block, FEW, FEW, ANY_STEPS)
-DEFINE_BLOCKS(sum_block_adjacent, FEW, FEW, ADJACENT)
-DEFINE_BLOCKS(sum_block_spaced, FEW, FEW, SPACED)
-
 /* Some vectors of `b`: their places, those of their outputs, and of what is added to these. Missing vectors
  * repeat the last one: it is computed again, and stored again at the same place. */
 typedef struct {
-    int32_t places[MANY];
-    int32_t outs[MANY];
-    int32_t added[MANY];
+    int32_t places[ETD_MANY];
+    int32_t outs[ETD_MANY];
+    int32_t added[ETD_MANY];
     int32_t count;
-    int32_t distances[PARTS]; /* from vector to vector in each part, or 0 if they differ */
+    int32_t distances[PARTS]; /* from vector to vector in each part; 0 if they differ or outputs are apart */
     etd_float_batch again;    /* groups that follow in the same row */
 } etd_group;
 
@@ -221,7 +69,7 @@ static void next_vector(const etd_float_products *products, etd_cursor *cursor) 
 }
 
 /* Returns the distance between places, or 0 if it differs. */
-static int32_t find_distance(const int32_t places[FEW]) {
+static int32_t find_distance(const int32_t places[ETD_FEW]) {
     const int32_t distance = places[1] - places[0];
     return places[2] - places[1] == distance && places[3] - places[2] == distance ? distance : 0;
 }
@@ -231,13 +79,13 @@ static void take_group(const etd_float_products *products, etd_cursor *cursor, i
                        etd_group *group) {
     const etd_float_row columns = products->b_columns;
     const int32_t in_row = columns.count - cursor->column;
-    const int32_t groups = (in_row < count ? in_row : count) / MANY;
-    group->count = count < MANY ? count : MANY;
-    group->again =
-        (etd_float_batch){groups > 1 ? groups : 1, 0, etd_scale_step(columns.step, MANY),
-                          etd_scale_step(columns.out_step, MANY), etd_scale_step(columns.added_step, MANY)};
+    const int32_t groups = (in_row < count ? in_row : count) / ETD_MANY;
+    group->count = count < ETD_MANY ? count : ETD_MANY;
+    group->again = (etd_float_batch){groups > 1 ? groups : 1, 0, etd_scale_step(columns.step, ETD_MANY),
+                                     etd_scale_step(columns.out_step, ETD_MANY),
+                                     etd_scale_step(columns.added_step, ETD_MANY)};
     etd_cursor at = *cursor; /* a copy, which no store to the group can change */
-    for (int32_t i = 0; i < MANY; i++) {
+    for (int32_t i = 0; i < ETD_MANY; i++) {
         group->places[i] = at.place;
         group->outs[i] = at.out;
         group->added[i] = at.added;
@@ -246,11 +94,13 @@ static void take_group(const etd_float_products *products, etd_cursor *cursor, i
         }
     }
     for (int32_t part = 0; part < PARTS; part++) {
-        group->distances[part] = find_distance(group->places + part * FEW);
+        const int32_t first = part * ETD_FEW;
+        const bool are_outs_adjacent = find_distance(group->outs + first) == 1;
+        group->distances[part] = are_outs_adjacent ? find_distance(group->places + first) : 0;
     }
     if (groups > 1) {
-        cursor->column += groups * MANY;
-        move_by(cursor, &columns, groups * MANY);
+        cursor->column += groups * ETD_MANY;
+        move_by(cursor, &columns, groups * ETD_MANY);
         end_row(products, cursor);
     } else {
         next_vector(products, &at);
@@ -266,28 +116,36 @@ static bool is_dense(const etd_float_products *products) {
     return is_a_dense(products) && products->loops[ETD_SUM_LOOPS - 1].b_step == 1;
 }
 
+static bool are_adjacent(const int32_t places[], int32_t count) {
+    for (int32_t i = 1; i < count; i++) {
+        if (places[i] != places[0] + i) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Returns the function for one vector of `a` and a whole group. */
 static etd_blocks_fn choose_row(const etd_float_products *products, const etd_group *group) {
-    const bool begins_adjacent = is_a_dense(products) && group->distances[0] == 1;
-    if (group->count == 1) {
-        return sum_one;
+    const int32_t count = group->count;
+    const bool is_adjacent =
+        is_a_dense(products) && are_adjacent(group->places, count) && are_adjacent(group->outs, count);
+    if (count <= 2 && (count == 1 || is_adjacent)) {
+        return count == 1 ? etd_sum_one : etd_sum_two_adjacent;
     }
-    if (group->count == 2 && is_a_dense(products) && group->places[1] == group->places[0] + 1) {
-        return sum_two_adjacent;
+    if (is_adjacent && (count == ETD_FEW || count == ETD_MANY)) {
+        return count == ETD_FEW ? etd_sum_few_adjacent : etd_sum_many_adjacent;
     }
-    if (group->count <= FEW) {
-        return begins_adjacent ? sum_few_adjacent : is_dense(products) ? sum_few_dense : sum_few;
+    if (is_dense(products)) {
+        return count <= ETD_FEW ? etd_sum_few_dense : etd_sum_many_dense;
     }
-    if (begins_adjacent && group->distances[1] == 1 && group->places[FEW] == group->places[0] + FEW) {
-        return sum_many_adjacent;
-    }
-    return is_dense(products) ? sum_many_dense : sum_many;
+    return count <= ETD_FEW ? etd_sum_few : etd_sum_many;
 }
 
 /* Returns the function for four vectors of `a` and a part of a group. */
 static etd_blocks_fn choose_block(const etd_float_products *products, const etd_group *group, int32_t part) {
     const int32_t distance = is_a_dense(products) ? group->distances[part] : 0;
-    return distance == 1 ? sum_block_adjacent : distance == 2 ? sum_block_spaced : sum_block;
+    return distance == 1 ? etd_sum_block_adjacent : distance == 2 ? etd_sum_block_spaced : etd_sum_block;
 }
 
 /* Returns the first block of one vector of `a`. */
@@ -308,20 +166,20 @@ static void move_blocks(etd_blocks_of_sums *blocks, const etd_float_batch *steps
 static void multiply_rows(const etd_float_products *products, const etd_group *group,
                           etd_blocks_of_sums blocks) {
     const etd_float_row *rows = &products->a_row;
-    const int32_t fours = rows->count / FEW;
-    const etd_float_batch rest = {rows->count % FEW, rows->step, 0, rows->out_step, rows->added_step};
+    const int32_t fours = rows->count / ETD_FEW;
+    const etd_float_batch rest = {rows->count % ETD_FEW, rows->step, 0, rows->out_step, rows->added_step};
     blocks.a_distance = rows->step;
     blocks.out_distance = rows->out_step;
     blocks.added_distance = rows->added_step;
-    blocks.again =
-        (etd_float_batch){fours, FEW * rows->step, 0, FEW * rows->out_step, FEW * rows->added_step};
-    for (int32_t first = 0; first < group->count; first += FEW) {
+    blocks.again = (etd_float_batch){fours, ETD_FEW * rows->step, 0, ETD_FEW * rows->out_step,
+                                     ETD_FEW * rows->added_step};
+    for (int32_t first = 0; first < group->count; first += ETD_FEW) {
         blocks.places = group->places + first;
         blocks.outs = group->outs + first;
-        choose_block(products, group, first / FEW)(products->loops, &blocks);
+        choose_block(products, group, first / ETD_FEW)(products->loops, &blocks);
     }
     if (rest.count > 0) {
-        move_blocks(&blocks, &rest, FEW * fours);
+        move_blocks(&blocks, &rest, ETD_FEW * fours);
         blocks.places = group->places;
         blocks.outs = group->outs;
         blocks.again = rest;
@@ -388,10 +246,10 @@ static ETD_NOINLINE void add_to_sums(const etd_float_products *products, const e
 static ETD_NOINLINE void compute_pairs(const etd_float_products *products, etd_cursor *cursor,
                                        int32_t count) {
     const etd_float_batch *batch = &products->batch;
-    const int32_t fours = batch->count / FEW;
-    int32_t places[FEW]; /* of the same vector in adjacent batches */
-    int32_t outs[FEW];
-    for (int32_t i = 0; i < FEW; i++) {
+    const int32_t fours = batch->count / ETD_FEW;
+    int32_t places[ETD_FEW]; /* of the same vector in adjacent batches */
+    int32_t outs[ETD_FEW];
+    for (int32_t i = 0; i < ETD_FEW; i++) {
         places[i] = i * batch->b_step;
         outs[i] = i * batch->out_step;
     }
@@ -403,13 +261,13 @@ static ETD_NOINLINE void compute_pairs(const etd_float_products *products, etd_c
         blocks.added_distance = batch->added_step;
         blocks.places = places;
         blocks.outs = outs;
-        blocks.again = (etd_float_batch){fours, FEW * batch->a_step, FEW * batch->b_step,
-                                         FEW * batch->out_step, FEW * batch->added_step};
-        sum_pairs_dense(products->loops, &blocks);
-        move_blocks(&blocks, batch, FEW * fours);
+        blocks.again = (etd_float_batch){fours, ETD_FEW * batch->a_step, ETD_FEW * batch->b_step,
+                                         ETD_FEW * batch->out_step, ETD_FEW * batch->added_step};
+        etd_sum_pairs_dense(products->loops, &blocks);
+        move_blocks(&blocks, batch, ETD_FEW * fours);
         blocks.again = *batch;
-        blocks.again.count = batch->count % FEW;
-        sum_one(products->loops, &blocks);
+        blocks.again.count = batch->count % ETD_FEW;
+        etd_sum_one(products->loops, &blocks);
         next_vector(products, cursor);
     }
 }
@@ -456,7 +314,8 @@ static void compute_vectors(const etd_float_products *products, etd_cursor *curs
         sums.a_row.added_step = 0;
         sums.batch.added_step = 0;
     }
-    if (sums.a_row.count == 1 && sums.batch.count >= FEW && count < FEW && is_same && is_dense(products)) {
+    if (sums.a_row.count == 1 && sums.batch.count >= ETD_FEW && count < ETD_FEW && is_same &&
+        is_dense(products)) {
         compute_pairs(&sums, cursor, count);
     } else {
         compute_groups(&sums, is_same ? NULL : products, cursor, count);
@@ -486,7 +345,7 @@ static void exchange(etd_float_products *products, const etd_cursor *cursor) {
 
 void etd_compute_products(etd_float_products *products) {
     const int32_t count = products->b_rows.count * products->b_columns.count;
-    const int32_t single = products->a_row.count > 1 && count % FEW == 1 ? 1 : 0;
+    const int32_t single = products->a_row.count > 1 && count % ETD_FEW == 1 ? 1 : 0;
     etd_cursor cursor = {0};
     compute_vectors(products, &cursor, count - single);
     if (single != 0) {
