@@ -3,12 +3,13 @@
  */
 #include <string.h>
 
+#include "cpu.h"
 #include "kernels.h"
 #include "number.h"
 #include "slice.h"
 
 /* Stores a number; if `accumulate`, the sum of the old and the new one. */
-static void put(const etd_tensor *out, uint32_t place, etd_number number, bool accumulate) {
+static ETD_INLINE void put(const etd_tensor *out, uint32_t place, etd_number number, bool accumulate) {
     if (accumulate) {
         const etd_number before = etd_load_number(out, place);
         number.real += before.real;

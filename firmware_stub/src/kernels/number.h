@@ -37,7 +37,15 @@ void etd_load_numbers(const etd_tensor *tensor, uint32_t place, int32_t step, ui
 
 /* Stores a number, converted as in C. A value too large for an integer is clamped to int64, and NaN becomes
  * 0. */
-void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number number);
+void etd_store_number_at(const etd_tensor *tensor, uint32_t place, const etd_number *number);
+
+/* As a function inline: a CPU that copies a number right after its parts were stored waits for them. */
+static inline void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number number) {
+    etd_store_number_at(tensor, place, &number);
+}
+
+/* Stores numbers, `step` apart. */
+void etd_store_numbers(const etd_tensor *tensor, uint32_t place, int32_t step, const etd_numbers *numbers);
 
 /* Copies all elements to the same indexes of `to`, broadcast to its shape and converted to its type. Both
  * must be numeric. Returns false if they do not broadcast. */
