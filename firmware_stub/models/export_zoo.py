@@ -84,6 +84,10 @@ def integers(limit: int, *shapes: tuple[int, ...]) -> Draw:
     )
 
 
+def adjacent_channels(shape: tuple[int, ...]) -> Draw:
+    return lambda generator: (channels_last(torch.randn(shape, generator=generator)),)
+
+
 def padded_rows(generator: torch.Generator) -> Tensors:
     return torch.randn(2, 5, 16, generator=generator), torch.arange(5)[None] > torch.tensor(
         [[3], [4]]
@@ -139,6 +143,12 @@ MEMBERS: dict[str, Member] = {
     ),
     "conv_autoencoder": Member(zoo.ConvAutoencoder, normal((1, 1, 13, 13))),
     "wave_decoder": Member(zoo.WaveDecoder, LINE),
+    "channels_last": Member(
+        partial(zoo.ChannelsLast, normalized=False), adjacent_channels((1, 3, 16, 12))
+    ),
+    "channels_last_norm": Member(
+        partial(zoo.ChannelsLast, normalized=True), adjacent_channels((1, 3, 16, 12))
+    ),
     "mobilenet_v2_block": Member(zoo.InvertedResidual, FEATURES),
     "mobilenet_v3_block": Member(zoo.SqueezeExcite, FEATURES),
     "shufflenet_unit": Member(zoo.ShuffleUnit, normal((1, 8, 4, 4))),

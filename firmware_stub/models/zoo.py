@@ -275,6 +275,23 @@ class InvertedResidual(nn.Module):
         return self.head(F.adaptive_avg_pool2d(x + self.body(x), 1).flatten(1))
 
 
+class ChannelsLast(nn.Module):
+    """Convolutions of images whose channels are adjacent in memory."""
+
+    def __init__(self, *, normalized: bool) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.norm = nn.BatchNorm2d(8) if normalized else nn.Identity()
+        self.depthwise = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.pointwise = nn.Conv2d(8, 12, 1)
+        self.classify = nn.Linear(12, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.relu(self.norm(self.stem(x)))
+        y = F.max_pool2d(F.relu(self.pointwise(self.depthwise(y))), 2)
+        return self.classify(y.mean((2, 3)))
+
+
 class SqueezeExcite(nn.Module):
     """MobileNetV3's block: hard swish, and channels weighted by hard sigmoids."""
 

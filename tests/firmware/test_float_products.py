@@ -90,6 +90,36 @@ def axis(draw: st.DrawFn) -> tuple[int, int, tuple[int, int, int]]:
     memory=st.tuples(orders, orders, orders),
     with_bias=st.booleans(),
 )
+@example(  # a single position of several groups
+    seed=1,
+    y=(1, 1, (1, 0, 1)),
+    x=(1, 1, (1, 0, 1)),
+    images=1,
+    channels=(3, 5),
+    groups=2,
+    memory=(NCHW, NCHW, NCHW),
+    with_bias=True,
+)
+@example(  # positions in groups of eight along rows that continue each other, and one more
+    seed=2,
+    y=(3, 1, (1, 0, 1)),
+    x=(11, 1, (1, 0, 1)),
+    images=2,
+    channels=(2, 6),
+    groups=2,
+    memory=(NCHW, NCHW, NCHW),
+    with_bias=True,
+)
+@example(  # every other position
+    seed=3,
+    y=(7, 3, (2, 1, 1)),
+    x=(37, 3, (2, 1, 1)),
+    images=1,
+    channels=(3, 9),
+    groups=1,
+    memory=(NCHW, NCHW, NCHW),
+    with_bias=False,
+)
 def test_convolution(etstub: ct.CDLL, seed, y, x, images, channels, groups, memory, with_bias):
     depth, share = channels
     pixels = floats(seed, images, depth * groups, y[0], x[0])

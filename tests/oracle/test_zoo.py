@@ -26,8 +26,12 @@ EMULATED = "qemu-mps2-an385"
 SAMPLE = 8
 NATIVE_SAMPLE = 24
 NETWORKS = list(script()["MEMBERS"])
-BEYOND = {"heat_map_peaks": r"aten::(adaptive_max_pool2d\.out|sort\.values)"}
-"""Networks that need what ExecuTorch has no portable kernel for."""
+BEYOND = {
+    "heat_map_peaks": r"aten::(adaptive_max_pool2d\.out|sort\.values)",
+    "channels_last_norm": "is_contiguous_dim_order",
+}
+"""Networks that ExecuTorch's portable kernels do not take: two operators that have none, and batch
+normalization of images with adjacent channels."""
 PORTABLE = [
     name for name, member in script()["MEMBERS"].items() if not member.exact and name not in BEYOND
 ]
@@ -79,7 +83,13 @@ def test_executorch_logs_the_same_events(name: str, tmp_path: Path) -> None:
     assert len(traces[0]) == 1 + runs(name)
 
 
+@pytest.mark.parametrize("name", ["channels_last", "channels_last_norm"])
+def test_channels_last_images_on_an_emulated_core(name: str) -> None:
+    with started(EMULATED, deadline_s=60) as bench:
+        compare(name, execute(bench, name))
+
+
 @pytest.mark.parametrize("name", BEYOND)
-def test_executorch_has_no_kernel(name: str, tmp_path: Path) -> None:
+def test_portable_kernels_refuse(name: str, tmp_path: Path) -> None:
     with pytest.raises(DeviceRefusedError, match=BEYOND[name]):
         run("native-executorch", name, tmp_path / "run")

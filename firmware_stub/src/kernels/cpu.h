@@ -17,6 +17,10 @@
 #define ETD_KEEP_POINTERS(a, b, c, d) ((void)0)
 #endif
 
+/* Makes the compiler load again what a pointer leads to, where it would keep too many sums and products of it
+ * for the next round of a loop, in more registers than there are. */
+#define ETD_FORGET(pointer) __asm__("" : "+r"(pointer))
+
 /* The DSP extension of Cortex-M4, M7, M33 and M55: two 16-bit products per instruction. These CPUs load words
  * from any address. */
 #if defined(__ARM_FEATURE_DSP)

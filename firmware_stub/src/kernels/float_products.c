@@ -5,20 +5,9 @@
 #include <stddef.h>
 
 #include "cpu.h"
+#include "float_blocks.h"
 
-/* Vectors of `b` that are computed together, and of `a` if there is more than one. */
-#define MANY 8
-#define FEW 4
-#define MOST (FEW * FEW)
-
-/* What a loop over a group is specialized for. In all but the first kind the elements of the vectors of `a`
- * are adjacent in the innermost loop. */
-typedef enum {
-    ANY_STEPS,
-    ADJACENT, /* the vectors of `b` are adjacent: element by element beside each other */
-    DENSE,    /* the elements of the vectors of `b` are adjacent in the innermost loop */
-    PAIRED    /* as DENSE; each vector of `b` has one of `a` of its own */
-} etd_group_kind;
+#define PARTS (ETD_MANY / ETD_FEW)
 
 void etd_set_sum_loops(etd_float_products *products, const etd_sum_loop loops[ETD_SUM_LOOPS]) {
     uint32_t at = ETD_SUM_LOOPS; /* filled from the end */
@@ -38,95 +27,15 @@ void etd_set_sum_loops(etd_float_products *products, const etd_sum_loop loops[ET
     }
 }
 
-/* The loops over the vectors of a group are written out by the compiler, so that their sums stay in
- * registers. Counts and kind are constants where these functions are inlined. */
-#define WRITE_OUT _Pragma("GCC unroll 16")
-
-/* Adds the products of the innermost loop. */
-static ETD_INLINE void add_products(const float *a[], int a_count, const float *b[], int b_count,
-                                    const etd_sum_loop *loop, etd_group_kind kind, float sums[]) {
-    const int32_t a_step = kind == ANY_STEPS ? loop->a_step : 1;
-    const int32_t b_step = kind == ANY_STEPS || kind == ADJACENT ? loop->b_step : 1;
-    for (int32_t left = loop->count; left > 0; left--) {
-        float numbers[MANY];
-        WRITE_OUT for (int j = 0; j < b_count; j++) {
-            numbers[j] = kind == ADJACENT ? b[0][j] : *b[j];
-        }
-        WRITE_OUT for (int j = 0; j < b_count; j++) {
-            b[j] += b_step;
-        }
-        WRITE_OUT for (int i = 0; i < a_count; i++) {
-            const float factor = *a[i];
-            a[i] += a_step;
-            if (kind == PAIRED) {
-                /* As many at a as at b. NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
-                sums[i] += factor * numbers[i];
-                continue;
-            }
-            WRITE_OUT for (int j = 0; j < b_count; j++) {
-                sums[i * b_count + j] += factor * numbers[j];
-            }
-        }
-    }
-}
-
-/* Computes the sums of `a_count` vectors, `a_distance` apart, with those at `b_count` places. */
-static ETD_INLINE void compute_sums(const etd_sum_loop *loops, const float *a_first, int32_t a_distance,
-                                    int a_count, const float *b_first, const int32_t places[], int b_count,
-                                    etd_group_kind kind, float out[]) {
-    const int count = kind == PAIRED ? a_count : a_count * b_count;
-    float sums[MOST];
-    WRITE_OUT for (int i = 0; i < count; i++) {
-        sums[i] = 0.0f;
-    }
-    for (int32_t outer = loops[0].count; outer > 0; outer--) {
-        const float *a_middle = a_first;
-        const float *b_middle = b_first;
-        for (int32_t middle = loops[1].count; middle > 0; middle--) {
-            const float *a[FEW];
-            const float *b[MANY];
-            WRITE_OUT for (int i = 0; i < a_count; i++) {
-                a[i] = a_middle + i * a_distance;
-            }
-            WRITE_OUT for (int j = 0; j < b_count; j++) {
-                b[j] = b_middle + places[j];
-            }
-            add_products(a, a_count, b, b_count, &loops[ETD_SUM_LOOPS - 1], kind, sums);
-            a_middle += loops[1].a_step;
-            b_middle += loops[1].b_step;
-        }
-        a_first += loops[0].a_step;
-        b_first += loops[0].b_step;
-    }
-    WRITE_OUT for (int i = 0; i < count; i++) {
-        out[i] = sums[i];
-    }
-}
-
-/* Each of these is a function of its own, so that its loops have all registers of a small CPU. */
-#define DEFINE_SUMS(name, a_count, b_count, kind)                                                            \
-    static ETD_NOINLINE void name(const etd_sum_loop *loops, const float *a, int32_t a_distance,             \
-                                  const float *b, const int32_t places[], float out[]) {                     \
-        compute_sums(loops, a, a_distance, a_count, b, places, b_count, kind, out);                          \
-    }
-
-DEFINE_SUMS(sum_one, 1, 1, ANY_STEPS)
-DEFINE_SUMS(sum_pairs_dense, FEW, FEW, PAIRED)
-DEFINE_SUMS(sum_few, 1, FEW, ANY_STEPS)
-DEFINE_SUMS(sum_few_dense, 1, FEW, DENSE)
-DEFINE_SUMS(sum_many, 1, MANY, ANY_STEPS)
-DEFINE_SUMS(sum_many_dense, 1, MANY, DENSE)
-DEFINE_SUMS(sum_many_adjacent, 1, MANY, ADJACENT)
-DEFINE_SUMS(sum_block, FEW, FEW, ANY_STEPS)
-DEFINE_SUMS(sum_block_adjacent, FEW, FEW, ADJACENT)
-
-/* Some vectors of `b`: their places, those of their outputs, and of what is added to these. */
+/* Some vectors of `b`: their places, those of their outputs, and of what is added to these. Missing vectors
+ * repeat the last one: it is computed again, and stored again at the same place. */
 typedef struct {
-    int32_t places[MANY];
-    int32_t outs[MANY];
-    int32_t added[MANY];
+    int32_t places[ETD_MANY];
+    int32_t outs[ETD_MANY];
+    int32_t added[ETD_MANY];
     int32_t count;
-    bool is_adjacent[MANY / FEW]; /* of each part: it is full, and its vectors begin beside each other */
+    int32_t distances[PARTS]; /* from vector to vector in each part; 0 if they differ or outputs are apart */
+    etd_float_batch again;    /* groups that follow in the same row */
 } etd_group;
 
 /* Moves along the vectors of `b`. */
@@ -159,73 +68,43 @@ static void next_vector(const etd_float_products *products, etd_cursor *cursor) 
     end_row(products, cursor);
 }
 
-/* Fills the group with the next `count` vectors. Missing ones, up to a full group, repeat the last one: they
- * are computed, but not stored. */
-static void fill_group(const etd_float_products *products, etd_cursor *cursor, int32_t count,
+/* Returns the distance between places, or 0 if it differs. */
+static int32_t find_distance(const int32_t places[ETD_FEW]) {
+    const int32_t distance = places[1] - places[0];
+    return places[2] - places[1] == distance && places[3] - places[2] == distance ? distance : 0;
+}
+
+/* Takes a group of the next vectors, and the groups alike in the same row; at most `count` vectors. */
+static void take_group(const etd_float_products *products, etd_cursor *cursor, int32_t count,
                        etd_group *group) {
     const etd_float_row columns = products->b_columns;
-    group->count = count;
-    for (int32_t i = 0; i < count;) {
-        const int32_t left = columns.count - cursor->column;
-        const int32_t end = left < count - i ? i + left : count;
-        etd_cursor at = *cursor; /* a copy, which no store to the group can change */
-        at.column += end - i;
-        for (; i < end; i++) {
-            group->places[i] = at.place;
-            group->outs[i] = at.out;
-            group->added[i] = at.added;
-            move_by(&at, &columns, 1);
+    const int32_t in_row = columns.count - cursor->column;
+    const int32_t groups = (in_row < count ? in_row : count) / ETD_MANY;
+    group->count = count < ETD_MANY ? count : ETD_MANY;
+    group->again = (etd_float_batch){groups > 1 ? groups : 1, 0, etd_scale_step(columns.step, ETD_MANY),
+                                     etd_scale_step(columns.out_step, ETD_MANY),
+                                     etd_scale_step(columns.added_step, ETD_MANY)};
+    etd_cursor at = *cursor; /* a copy, which no store to the group can change */
+    for (int32_t i = 0; i < ETD_MANY; i++) {
+        group->places[i] = at.place;
+        group->outs[i] = at.out;
+        group->added[i] = at.added;
+        if (i + 1 < group->count) {
+            next_vector(products, &at);
         }
-        *cursor = at;
+    }
+    for (int32_t part = 0; part < PARTS; part++) {
+        const int32_t first = part * ETD_FEW;
+        const bool are_outs_adjacent = find_distance(group->outs + first) == 1;
+        group->distances[part] = are_outs_adjacent ? find_distance(group->places + first) : 0;
+    }
+    if (groups > 1) {
+        cursor->column += groups * ETD_MANY;
+        move_by(cursor, &columns, groups * ETD_MANY);
         end_row(products, cursor);
-    }
-    for (int32_t i = count; i < MANY; i++) {
-        group->places[i] = group->places[count - 1];
-    }
-    for (int32_t part = 0; part < MANY / FEW; part++) {
-        const int32_t *places = group->places + part * FEW;
-        group->is_adjacent[part] = true;
-        for (int32_t i = 1; i < FEW; i++) {
-            group->is_adjacent[part] &= places[i] == places[0] + i;
-        }
-    }
-}
-
-/* Where a batch begins. */
-typedef struct {
-    const float *a;
-    const float *b;
-    float *out;
-    const float *added;
-} etd_batch_start;
-
-/* Stores the sums of one vector of `a` with `count` vectors of the group, from `first` on. */
-static ETD_INLINE void store_sums(const etd_float_products *products, const etd_batch_start *start,
-                                  int32_t row, const etd_group *group, int32_t first, int32_t count,
-                                  const float *sums) {
-    float *out = start->out + row * products->a_row.out_step;
-    const int32_t *outs = group->outs + first;
-    if (start->added == NULL) {
-        WRITE_OUT for (int32_t i = 0; i < count; i++) {
-            out[outs[i]] = sums[i];
-        }
-        return;
-    }
-    const float *added = start->added + row * products->a_row.added_step;
-    const int32_t *places = group->added + first;
-    const float alpha = products->alpha;
-    const float beta = products->beta;
-    WRITE_OUT for (int32_t i = 0; i < count; i++) {
-        out[outs[i]] = alpha * sums[i] + beta * added[places[i]];
-    }
-}
-
-/* As store_sums, for any count. */
-static ETD_NOINLINE void store_some(const etd_float_products *products, const etd_batch_start *start,
-                                    int32_t row, const etd_group *group, int32_t first, int32_t count,
-                                    const float *sums) {
-    for (int32_t i = 0; i < count; i++) {
-        store_sums(products, start, row, group, first + i, 1, sums + i);
+    } else {
+        next_vector(products, &at);
+        *cursor = at;
     }
 }
 
@@ -237,79 +116,128 @@ static bool is_dense(const etd_float_products *products) {
     return is_a_dense(products) && products->loops[ETD_SUM_LOOPS - 1].b_step == 1;
 }
 
-/* Multiplies one vector of `a` with a group. */
-static void multiply_row(const etd_float_products *products, const etd_batch_start *start, int32_t row,
-                         const etd_group *group) {
-    const float *a = start->a + row * products->a_row.step;
-    const etd_sum_loop *loops = products->loops;
-    const int32_t *places = group->places;
-    float sums[MANY];
-    if (group->count == 1) {
-        sum_one(loops, a, 0, start->b, places, sums);
-    } else if (group->count <= FEW && is_dense(products)) {
-        sum_few_dense(loops, a, 0, start->b, places, sums);
-    } else if (group->count <= FEW) {
-        sum_few(loops, a, 0, start->b, places, sums);
-    } else if (is_a_dense(products) && group->is_adjacent[0] && group->is_adjacent[1] &&
-               places[FEW] == places[0] + FEW) {
-        sum_many_adjacent(loops, a, 0, start->b, places, sums);
-    } else if (is_dense(products)) {
-        sum_many_dense(loops, a, 0, start->b, places, sums);
-    } else {
-        sum_many(loops, a, 0, start->b, places, sums);
-    }
-    if (group->count == MANY) {
-        store_sums(products, start, row, group, 0, MANY, sums);
-    } else {
-        store_some(products, start, row, group, 0, group->count, sums);
-    }
-}
-
-/* Multiplies four vectors of `a` with a part of a group. */
-static void multiply_block(const etd_float_products *products, const etd_batch_start *start, int32_t row,
-                           const etd_group *group, int32_t part) {
-    const int32_t step = products->a_row.step;
-    const int32_t first = part * FEW;
-    const int32_t count = group->count - first < FEW ? group->count - first : FEW;
-    const float *a = start->a + row * step;
-    float sums[FEW * FEW];
-    if (group->is_adjacent[part] && is_a_dense(products)) {
-        sum_block_adjacent(products->loops, a, step, start->b, group->places + first, sums);
-    } else {
-        sum_block(products->loops, a, step, start->b, group->places + first, sums);
-    }
-    for (int32_t i = 0; i < FEW; i++) {
-        if (count == FEW) {
-            store_sums(products, start, row + i, group, first, FEW, sums + i * FEW);
-        } else {
-            store_some(products, start, row + i, group, first, count, sums + i * FEW);
+static bool are_adjacent(const int32_t places[], int32_t count) {
+    for (int32_t i = 1; i < count; i++) {
+        if (places[i] != places[0] + i) {
+            return false;
         }
     }
+    return true;
 }
 
-static void move_batch(etd_batch_start *start, const etd_float_batch *batch, int32_t count) {
-    start->a += count * batch->a_step;
-    start->b += count * batch->b_step;
-    start->out += count * batch->out_step;
-    if (start->added != NULL) {
-        start->added += count * batch->added_step;
+/* Returns the function for one vector of `a` and a whole group. */
+static etd_blocks_fn choose_row(const etd_float_products *products, const etd_group *group) {
+    const int32_t count = group->count;
+    const bool is_adjacent =
+        is_a_dense(products) && are_adjacent(group->places, count) && are_adjacent(group->outs, count);
+    if (count <= 2 && (count == 1 || is_adjacent)) {
+        return count == 1 ? etd_sum_one : etd_sum_two_adjacent;
+    }
+    if (is_adjacent && (count == ETD_FEW || count == ETD_MANY)) {
+        return count == ETD_FEW ? etd_sum_few_adjacent : etd_sum_many_adjacent;
+    }
+    if (is_dense(products)) {
+        return count <= ETD_FEW ? etd_sum_few_dense : etd_sum_many_dense;
+    }
+    return count <= ETD_FEW ? etd_sum_few : etd_sum_many;
+}
+
+/* Returns the function for four vectors of `a` and a part of a group. */
+static etd_blocks_fn choose_block(const etd_float_products *products, const etd_group *group, int32_t part) {
+    const int32_t distance = is_a_dense(products) ? group->distances[part] : 0;
+    return distance == 1 ? etd_sum_block_adjacent : distance == 2 ? etd_sum_block_spaced : etd_sum_block;
+}
+
+/* Returns the first block of one vector of `a`. */
+static etd_blocks_of_sums begin_blocks(const etd_float_products *products) {
+    return (etd_blocks_of_sums){
+        .a = products->a, .b = products->b, .out = products->out, .added = products->added};
+}
+
+/* Moves the blocks by `count` of the steps. */
+static void move_blocks(etd_blocks_of_sums *blocks, const etd_float_batch *steps, int32_t count) {
+    blocks->a += count * steps->a_step;
+    blocks->b += count * steps->b_step;
+    blocks->out += count * steps->out_step;
+    blocks->added += count * steps->added_step;
+}
+
+/* Multiplies all vectors of `a` with a group: four at a time, then the rest. */
+static void multiply_rows(const etd_float_products *products, const etd_group *group,
+                          etd_blocks_of_sums blocks) {
+    const etd_float_row *rows = &products->a_row;
+    const int32_t fours = rows->count / ETD_FEW;
+    const etd_float_batch rest = {rows->count % ETD_FEW, rows->step, 0, rows->out_step, rows->added_step};
+    blocks.a_distance = rows->step;
+    blocks.out_distance = rows->out_step;
+    blocks.added_distance = rows->added_step;
+    blocks.again = (etd_float_batch){fours, ETD_FEW * rows->step, 0, ETD_FEW * rows->out_step,
+                                     ETD_FEW * rows->added_step};
+    for (int32_t first = 0; first < group->count; first += ETD_FEW) {
+        blocks.places = group->places + first;
+        blocks.outs = group->outs + first;
+        choose_block(products, group, first / ETD_FEW)(products->loops, &blocks);
+    }
+    if (rest.count > 0) {
+        move_blocks(&blocks, &rest, ETD_FEW * fours);
+        blocks.places = group->places;
+        blocks.outs = group->outs;
+        blocks.again = rest;
+        choose_row(products, group)(products->loops, &blocks);
     }
 }
 
+/* Multiplies all vectors of `a` with a group and those alike, in all batches. */
 static void multiply_group(const etd_float_products *products, const etd_group *group) {
-    const etd_float_batch *batch = &products->batch;
-    etd_batch_start start = {products->a, products->b, products->out, products->added};
-    for (int32_t left = batch->count; left > 0; left--) {
-        int32_t row = 0;
-        for (; row + FEW <= products->a_row.count; row += FEW) {
-            for (int32_t part = 0; part * FEW < group->count; part++) {
-                multiply_block(products, &start, row, group, part);
+    etd_float_batch outer = products->batch;
+    etd_float_batch inner = group->again;
+    inner.added_step = 0; /* what differs between vectors of `b` is added later */
+    if (products->a_row.count == 1 && inner.count == 1) {
+        inner = outer;
+        outer.count = 1;
+    }
+    for (int32_t batch = 0; batch < outer.count; batch++) {
+        etd_blocks_of_sums blocks = begin_blocks(products);
+        move_blocks(&blocks, &outer, batch);
+        if (products->a_row.count == 1) {
+            blocks.places = group->places;
+            blocks.outs = group->outs;
+            blocks.again = inner;
+            choose_row(products, group)(products->loops, &blocks);
+        } else {
+            for (int32_t left = inner.count; left > 0; left--) {
+                multiply_rows(products, group, blocks);
+                move_blocks(&blocks, &inner, 1);
             }
         }
-        for (; row < products->a_row.count; row++) {
-            multiply_row(products, &start, row, group);
+    }
+}
+
+/* Replaces the sums of one vector of `a` by alpha * sum + beta * added. */
+static void add_to_row(const etd_float_products *products, const etd_group *group, float *out,
+                       const float *added) {
+    const etd_float_batch *again = &group->again;
+    const float alpha = products->alpha;
+    const float beta = products->beta;
+    for (int32_t left = again->count; left > 0; left--) {
+        for (int32_t i = 0; i < group->count; i++) {
+            float *sum = out + group->outs[i];
+            *sum = alpha * *sum + beta * added[group->added[i]];
         }
-        move_batch(&start, batch, 1);
+        out += again->out_step;
+        added += again->added_step;
+    }
+}
+
+/* Replaces all sums of a group and those alike. */
+static ETD_NOINLINE void add_to_sums(const etd_float_products *products, const etd_group *group) {
+    const etd_float_row *rows = &products->a_row;
+    const etd_float_batch *batch = &products->batch;
+    for (int32_t number = 0; number < batch->count; number++) {
+        for (int32_t row = 0; row < rows->count; row++) {
+            add_to_row(products, group, products->out + number * batch->out_step + row * rows->out_step,
+                       products->added + number * batch->added_step + row * rows->added_step);
+        }
     }
 }
 
@@ -318,75 +246,111 @@ static void multiply_group(const etd_float_products *products, const etd_group *
 static ETD_NOINLINE void compute_pairs(const etd_float_products *products, etd_cursor *cursor,
                                        int32_t count) {
     const etd_float_batch *batch = &products->batch;
-    etd_group group; /* the same vector in adjacent batches */
-    for (int32_t i = 0; i < FEW; i++) {
-        group.places[i] = i * batch->b_step;
-        group.outs[i] = i * batch->out_step;
-        group.added[i] = i * batch->added_step;
+    const int32_t fours = batch->count / ETD_FEW;
+    int32_t places[ETD_FEW]; /* of the same vector in adjacent batches */
+    int32_t outs[ETD_FEW];
+    for (int32_t i = 0; i < ETD_FEW; i++) {
+        places[i] = i * batch->b_step;
+        outs[i] = i * batch->out_step;
     }
     for (; count > 0; count--) {
-        etd_batch_start start = {products->a, products->b + cursor->place, products->out + cursor->out, NULL};
-        start.added = products->added != NULL ? products->added + cursor->added : NULL;
-        float sums[FEW];
-        int32_t left = batch->count;
-        for (; left >= FEW; left -= FEW) {
-            sum_pairs_dense(products->loops, start.a, batch->a_step, start.b, group.places, sums);
-            store_sums(products, &start, 0, &group, 0, FEW, sums);
-            move_batch(&start, batch, FEW);
-        }
-        for (; left > 0; left--) {
-            sum_one(products->loops, start.a, 0, start.b, group.places, sums);
-            store_some(products, &start, 0, &group, 0, 1, sums);
-            move_batch(&start, batch, 1);
-        }
+        etd_blocks_of_sums blocks = begin_blocks(products);
+        blocks.b += cursor->place;
+        blocks.out += cursor->out;
+        blocks.a_distance = batch->a_step;
+        blocks.added_distance = batch->added_step;
+        blocks.places = places;
+        blocks.outs = outs;
+        blocks.again = (etd_float_batch){fours, ETD_FEW * batch->a_step, ETD_FEW * batch->b_step,
+                                         ETD_FEW * batch->out_step, ETD_FEW * batch->added_step};
+        etd_sum_pairs_dense(products->loops, &blocks);
+        move_blocks(&blocks, batch, ETD_FEW * fours);
+        blocks.again = *batch;
+        blocks.again.count = batch->count % ETD_FEW;
+        etd_sum_one(products->loops, &blocks);
         next_vector(products, cursor);
     }
 }
 
-/* Multiplies all vectors of `a` with the next `count` ones of `b`. */
-static ETD_NOINLINE void compute_vectors(const etd_float_products *products, etd_cursor *cursor,
-                                         int32_t count) {
+/* Makes one row of rows that continue each other. */
+static void merge_rows(etd_float_row *rows, etd_float_row *columns) {
+    if (rows->step == etd_scale_step(columns->step, columns->count) &&
+        rows->out_step == etd_scale_step(columns->out_step, columns->count) &&
+        rows->added_step == etd_scale_step(columns->added_step, columns->count)) {
+        columns->count *= rows->count;
+        rows->count = 1;
+    }
+}
+
+/* Returns true if the same number is added to all sums of a vector of `a`, or none. */
+static bool adds_same(const etd_float_products *products) {
+    return products->added == NULL ||
+           (products->alpha == 1.0f && products->beta == 1.0f && products->b_rows.added_step == 0 &&
+            products->b_columns.added_step == 0);
+}
+
+/* Multiplies all vectors of `a` with the next `count` ones of `b`. `added` has what is added to the sums
+ * later, or is NULL. */
+static ETD_NOINLINE void compute_groups(const etd_float_products *sums, const etd_float_products *added,
+                                        etd_cursor *cursor, int32_t count) {
     etd_group group;
     while (count > 0) {
-        fill_group(products, cursor, count < MANY ? count : MANY, &group);
-        multiply_group(products, &group);
-        count -= group.count;
+        take_group(sums, cursor, count, &group);
+        multiply_group(sums, &group);
+        if (added != NULL) {
+            add_to_sums(added, &group);
+        }
+        count -= group.count * group.again.count;
     }
 }
 
-/* Multiplies the next vector of `b` with all vectors of `a`: their roles are exchanged, so that those of `a`
- * form groups. */
-static ETD_NOINLINE void compute_single(const etd_float_products *products, const etd_cursor *cursor) {
-    etd_float_products exchanged = *products;
-    etd_cursor start = {0};
-    exchanged.a = products->b + cursor->place;
-    exchanged.b = products->a;
-    exchanged.out += cursor->out;
-    if (exchanged.added != NULL) {
-        exchanged.added += cursor->added;
+static void compute_vectors(const etd_float_products *products, etd_cursor *cursor, int32_t count) {
+    static const float nothing = -0.0f; /* changes no number that it is added to */
+    const bool is_same = adds_same(products);
+    etd_float_products sums = *products;
+    merge_rows(&sums.b_rows, &sums.b_columns);
+    if (!is_same || products->added == NULL) {
+        sums.added = &nothing;
+        sums.a_row.added_step = 0;
+        sums.batch.added_step = 0;
     }
-    exchanged.a_row = (etd_float_row){1, 0, 0, 0};
-    exchanged.b_rows = (etd_float_row){1, 0, 0, 0};
-    exchanged.b_columns = products->a_row;
-    exchanged.batch.a_step = products->batch.b_step;
-    exchanged.batch.b_step = products->batch.a_step;
+    if (sums.a_row.count == 1 && sums.batch.count >= ETD_FEW && count < ETD_FEW && is_same &&
+        is_dense(products)) {
+        compute_pairs(&sums, cursor, count);
+    } else {
+        compute_groups(&sums, is_same ? NULL : products, cursor, count);
+    }
+}
+
+/* Exchanges the roles of the vectors of `a` and of the next one of `b`, so that those of `a` form groups. */
+static void exchange(etd_float_products *products, const etd_cursor *cursor) {
+    const float *a = products->a;
+    const int32_t a_step = products->batch.a_step;
+    products->a = products->b + cursor->place;
+    products->b = a;
+    products->out += cursor->out;
+    if (products->added != NULL) {
+        products->added += cursor->added;
+    }
+    products->b_columns = products->a_row;
+    products->b_rows = (etd_float_row){1, 0, 0, 0};
+    products->a_row = (etd_float_row){1, 0, 0, 0};
+    products->batch.a_step = products->batch.b_step;
+    products->batch.b_step = a_step;
     for (uint32_t i = 0; i < ETD_SUM_LOOPS; i++) {
-        exchanged.loops[i].a_step = products->loops[i].b_step;
-        exchanged.loops[i].b_step = products->loops[i].a_step;
+        etd_sum_loop *loop = &products->loops[i];
+        *loop = (etd_sum_loop){loop->count, loop->b_step, loop->a_step};
     }
-    compute_vectors(&exchanged, &start, exchanged.b_columns.count);
 }
 
-void etd_compute_products(const etd_float_products *products) {
+void etd_compute_products(etd_float_products *products) {
     const int32_t count = products->b_rows.count * products->b_columns.count;
-    const int32_t single = products->a_row.count > 1 && count % FEW == 1 ? 1 : 0;
+    const int32_t single = products->a_row.count > 1 && count % ETD_FEW == 1 ? 1 : 0;
     etd_cursor cursor = {0};
-    if (products->a_row.count == 1 && products->batch.count >= FEW && count < FEW && is_dense(products)) {
-        compute_pairs(products, &cursor, count);
-        return;
-    }
     compute_vectors(products, &cursor, count - single);
     if (single != 0) {
-        compute_single(products, &cursor);
+        exchange(products, &cursor);
+        cursor = (etd_cursor){0};
+        compute_vectors(products, &cursor, products->b_columns.count);
     }
 }

@@ -229,6 +229,31 @@ static const char *sum(const etd_call *call) {
                                                            : run_arithmetic(call, &places, add, 0);
 }
 
+/* Stores the sums of each element of a line and those before it. */
+static void add_up_line(const etd_tensor *input, uint32_t from, const etd_tensor *out, uint32_t to,
+                        uint8_t dim, uint32_t length) {
+    const int32_t from_step = input->strides[dim];
+    const int32_t to_step = out->strides[dim];
+    etd_numbers numbers;
+    double real = 0.0;
+    uint64_t integer = 0; /* wraps, as in PyTorch */
+    for (uint32_t left = length; left > 0; left -= numbers.count) {
+        etd_load_numbers(input, from, from_step, left, &numbers);
+        for (uint32_t i = 0; i < numbers.count; i++) {
+            if (numbers.is_real) {
+                real += numbers.as.reals[i];
+                numbers.as.reals[i] = real;
+            } else {
+                integer += (uint64_t)numbers.as.integers[i];
+                numbers.as.integers[i] = (int64_t)integer;
+            }
+        }
+        etd_store_numbers(out, to, to_step, &numbers);
+        from += numbers.count * (uint32_t)from_step;
+        to += numbers.count * (uint32_t)to_step;
+    }
+}
+
 /* cumsum(input, dim, dtype?, *, out): the sum of each element and those before it */
 static const char *cumsum(const etd_call *call) {
     static const etd_places places = {.dims = 1, .dtype = 2, .out = 3};
@@ -240,8 +265,7 @@ static const char *cumsum(const etd_call *call) {
         return refusal;
     }
     const etd_tensor *input = reduction.input;
-    const etd_number start = neutral(input, 0);
-    if (out->dtype != (start.is_real ? input->dtype : ETD_LONG)) {
+    if (out->dtype != (neutral(input, 0).is_real ? input->dtype : ETD_LONG)) {
         return "supports only floats to the same type, or integers to int64";
     }
     if (input->ndim > 0 && !etd_arg_dim(call, 1, input->ndim, &dim)) {
@@ -259,13 +283,7 @@ static const char *cumsum(const etd_call *call) {
     const uint32_t length = input->ndim > 0 ? (uint32_t)input->sizes[dim] : 1;
     const uint32_t lines = length > 0 ? etd_numel(input) / length : 0;
     for (uint32_t line = 0; line < lines; line++) {
-        etd_number number = start;
-        for (uint32_t i = 0; i < length; i++) {
-            etd_numbers next;
-            etd_load_numbers(input, from.offset + i * (uint32_t)input->strides[dim], 0, 1, &next);
-            add(&number, &next);
-            etd_store_number(out, to.offset + i * (uint32_t)out->strides[dim], number);
-        }
+        add_up_line(input, from.offset, out, to.offset, dim, length);
         etd_walk_next(&from);
         etd_walk_next(&to);
     }

@@ -115,8 +115,7 @@ static int64_t to_integer(const etd_number *number) {
     return number->real == number->real ? (int64_t)number->real : 0;
 }
 
-/* Not by value: a CPU that copies a number right after its parts were stored waits for them. */
-static void store(const etd_tensor *tensor, uint32_t place, const etd_number *number) {
+void etd_store_number_at(const etd_tensor *tensor, uint32_t place, const etd_number *number) {
     void *data = tensor->data;
     switch (tensor->dtype) {
     case ETD_SHORT:
@@ -143,13 +142,7 @@ static void store(const etd_tensor *tensor, uint32_t place, const etd_number *nu
     }
 }
 
-void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number number) {
-    store(tensor, place, &number);
-}
-
-/* Stores the numbers at equal steps, as etd_store_number. */
-static void store_numbers(const etd_tensor *tensor, uint32_t place, int32_t step,
-                          const etd_numbers *numbers) {
+void etd_store_numbers(const etd_tensor *tensor, uint32_t place, int32_t step, const etd_numbers *numbers) {
     etd_number number = {.is_real = numbers->is_real};
     for (uint32_t i = 0; i < numbers->count; i++) {
         if (number.is_real) {
@@ -157,18 +150,9 @@ static void store_numbers(const etd_tensor *tensor, uint32_t place, int32_t step
         } else {
             number.integer = numbers->as.integers[i];
         }
-        store(tensor, place, &number);
+        etd_store_number_at(tensor, place, &number);
         place += (uint32_t)step;
     }
-}
-
-void etd_put_number(const etd_tensor *tensor, uint32_t place, etd_number number, bool accumulate) {
-    if (accumulate) {
-        const etd_number before = etd_load_number(tensor, place);
-        number.real += before.real;
-        number.integer = (int64_t)((uint64_t)number.integer + (uint64_t)before.integer); /* wraps */
-    }
-    etd_store_number(tensor, place, number);
 }
 
 bool etd_is_index(const etd_tensor *tensor) {
@@ -213,7 +197,7 @@ bool etd_assign(const etd_tensor *from, etd_tensor *to) {
         const uint32_t to_left = etd_walk_left(&to_walk);
         const uint32_t count = from_left < to_left ? from_left : to_left;
         etd_load_numbers(from, from_walk.offset, etd_innermost(&from_walk).stride, count, &numbers);
-        store_numbers(to, to_walk.offset, etd_innermost(&to_walk).stride, &numbers);
+        etd_store_numbers(to, to_walk.offset, etd_innermost(&to_walk).stride, &numbers);
         etd_walk_skip(&from_walk, numbers.count);
         etd_walk_skip(&to_walk, numbers.count);
     }

@@ -4,6 +4,7 @@
 #define ETD_NUMBER_H
 
 #include "arguments.h"
+#include "cpu.h"
 
 typedef struct {
     bool is_real; /* otherwise an integer or a boolean */
@@ -37,7 +38,15 @@ void etd_load_numbers(const etd_tensor *tensor, uint32_t place, int32_t step, ui
 
 /* Stores a number, converted as in C. A value too large for an integer is clamped to int64, and NaN becomes
  * 0. */
-void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number number);
+void etd_store_number_at(const etd_tensor *tensor, uint32_t place, const etd_number *number);
+
+/* As a function inline: a CPU that copies a number right after its parts were stored waits for them. */
+static inline void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number number) {
+    etd_store_number_at(tensor, place, &number);
+}
+
+/* Stores numbers, `step` apart. */
+void etd_store_numbers(const etd_tensor *tensor, uint32_t place, int32_t step, const etd_numbers *numbers);
 
 /* Copies all elements to the same indexes of `to`, broadcast to its shape and converted to its type. Both
  * must be numeric. Returns false if they do not broadcast. */
@@ -54,8 +63,16 @@ bool etd_are_within(const etd_tensor *tensor, int64_t least, int64_t end);
  * always a valid index. */
 uint32_t etd_load_index(const etd_tensor *tensor, uint32_t place, int32_t size);
 
-/* Stores a number; if `accumulate`, the sum of the old and the new one. */
-void etd_put_number(const etd_tensor *tensor, uint32_t place, etd_number number, bool accumulate);
+/* Stores a number; if `accumulate`, the sum of the old and the new one, which wraps. */
+static ETD_INLINE void etd_put_number(const etd_tensor *tensor, uint32_t place, etd_number number,
+                                      bool accumulate) {
+    if (accumulate) {
+        const etd_number before = etd_load_number(tensor, place);
+        number.real += before.real;
+        number.integer = (int64_t)((uint64_t)number.integer + (uint64_t)before.integer);
+    }
+    etd_store_number(tensor, place, number);
+}
 
 /* Returns true if the number is not zero. */
 static inline bool etd_holds(etd_number number) {

@@ -97,12 +97,14 @@ static const char *look_up(const etd_call *call, uint32_t per_byte, uint32_t out
     float *y = etd_out_floats(table.out);
     for (uint32_t n = 0; n < count; n++) {
         const uint32_t row = etd_load_index(table.indices, n, table.weight->sizes[0]);
-        for (uint32_t i = 0; i < table.length; i++) {
+        for (uint32_t i = 0; i < table.groups * per_group; i += per_group) {
             const uint32_t group = row * table.groups + i / per_group;
             const float scale = etd_floats(table.scales)[group];
             const double zero =
                 table.zero_points != NULL ? etd_to_real(etd_load_number(table.zero_points, group)) : 0.0;
-            *y++ = ((float)weight_at(&table, row, i) - (float)zero) * scale;
+            for (uint32_t k = 0; k < per_group; k++) {
+                *y++ = ((float)weight_at(&table, row, i + k) - (float)zero) * scale;
+            }
         }
     }
     return NULL;
