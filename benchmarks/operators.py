@@ -30,6 +30,64 @@ PAGE = ROOT / "docs/operators.md"
 NAMED = 6
 """Networks that the row of an operator names; others are counted."""
 
+ABSENT = {
+    "complex numbers": (
+        "aten::_conj_physical.out",
+        "aten::_fft_c2r.out",
+        "aten::_fft_r2c.out",
+        "aten::view_as_real_copy.out",
+    ),
+    "training": (
+        "aten::convolution_backward.out",
+        "aten::max_pool2d_with_indices_backward.grad_input",
+        "aten::native_dropout.out",
+    ),
+    "random numbers, whose results could not be compared": (
+        "aten::rand.out",
+        "aten::randn.out",
+    ),
+    "pictures that a host prepares": ("aten::_upsample_bilinear2d_aa.out",),
+    "processors with a memory of their own": (
+        "et_copy::_d2h_copy.out",
+        "et_copy::_h2d_copy.out",
+    ),
+    "ExecuTorch's own tests": ("aten::allclose.Tensor", "aten::allclose.out"),
+    "caches of language models, and layers of theirs that XNNPACK takes over": (
+        "quantized_decomposed::choose_qparams_per_token_asymmetric.out",
+        "quantized_decomposed::dequantize_per_token.out",
+        "quantized_decomposed::quantize_per_token.out",
+    ),
+    "weights in int8 alone, which no pass of ExecuTorch writes": (
+        "quantized_decomposed::mixed_linear.out",
+        "quantized_decomposed::mixed_mm.out",
+    ),
+}
+"""Operators of ExecuTorch that the device has no kernel for, by what they are for."""
+
+EXECUTORCH = "1.5.1"
+"""The release of ExecuTorch that `ABSENT` is about."""
+
+BEYOND = (
+    "aten::__lshift__.Scalar_out",
+    "aten::__lshift__.Tensor_out",
+    "aten::__rshift__.Scalar_out",
+    "aten::__rshift__.Tensor_out",
+    "aten::adaptive_max_pool2d.out",
+    "aten::all.all_out",
+    "aten::all.dims_out",
+    "aten::all.out",
+    "aten::exp2.out",
+    "aten::hardsigmoid.out",
+    "aten::hardswish.out",
+    "aten::silu.out",
+    "aten::sort.values",
+    "aten::sort.values_stable",
+    "aten::triu.out",
+    "aten::upsample_bilinear2d.out",
+    "aten::upsample_nearest2d.out",
+)
+"""Operators for which these libraries of ExecuTorch have no kernel."""
+
 INTRODUCTION = """# Operators
 
 Operators of the bundled C kernels, written by `benchmarks/operators.py`. A model that calls any
@@ -43,6 +101,12 @@ architectures. All of them compute what PyTorch computes, int8 exports for Corte
 others log the events that ExecuTorch's own runtime logs. `tests/oracle/test_zoo.py` proves both.
 
 A board can link a part of them: `-DETD_OPERATORS="aten::relu.out;aten::addmm.out"`.
+
+Many functions of PyTorch need no kernel, as the exporter replaces them. `torch.matmul` becomes
+`mm`, `bmm` or products and sums (network `broadcast_products`), pooling over one dimension becomes
+pooling over two (`pooled_audio`), and mirrored or repeated edges become indexes (`style_block`).
+Kernels for `reflection_pad` and `replication_pad` serve programs that keep these operators
+(`preserve_ops` of `EdgeCompileConfig`).
 """
 
 
@@ -128,11 +192,37 @@ def network_rows(networks: Mapping[str, Sequence[str]]) -> list[str]:
     return lines
 
 
+def absent_rows() -> list[str]:
+    """What is left out of ExecuTorch's operators, and what is there beside them."""
+    absent = [
+        f"- {purpose}: {', '.join(f'`{name}`' for name in names)}"
+        for purpose, names in ABSENT.items()
+    ]
+    count = sum(len(names) for names in ABSENT.values())
+    return [
+        "",
+        "## What ExecuTorch has besides",
+        "",
+        f"ExecuTorch {EXECUTORCH} has portable, quantized, Cortex-M or primitive kernels",
+        f"for {count} operators that are not listed above. They are for",
+        "",
+        *absent,
+        "",
+        "Its library for language models (`llama::`) is left out as a whole.",
+        "",
+        f"The other way round, {len(BEYOND)} operators above have no kernel there, so a",
+        "program that calls them runs here but not on ExecuTorch's portable kernels:",
+        ", ".join(f"`{name}`" for name in BEYOND) + ".",
+        "",
+        "`tests/oracle/test_operator_coverage.py` compares both lists with the installed release.",
+    ]
+
+
 def page(library: ct.CDLL, networks: Mapping[str, Sequence[str]]) -> str:
     """The page for networks with the operators that they call."""
     head = f"\n{len(CALLS)} operators:\n"
     middle = f"\n## Networks\n\n{len(networks)} networks:\n"
-    parts = [INTRODUCTION, head, *operator_rows(library, networks), middle]
+    parts = [INTRODUCTION, head, *operator_rows(library, networks), *absent_rows(), middle]
     return "\n".join([*parts, *network_rows(networks), ""])
 
 

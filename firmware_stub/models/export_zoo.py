@@ -35,7 +35,19 @@ Tensors = tuple[torch.Tensor, ...]
 Draw = Callable[[torch.Generator], Tensors]
 Reference = Callable[..., object]
 
+ATEN = torch.ops.aten
+PRESERVED = [
+    ATEN.glu.default,
+    ATEN.logit.default,
+    ATEN.pixel_unshuffle.default,
+    *(getattr(ATEN, f"reflection_pad{count}d").default for count in (1, 2, 3)),
+    *(getattr(ATEN, f"replication_pad{count}d").default for count in (1, 2, 3)),
+]
 UNCHECKED = EdgeCompileConfig(_check_ir_validity=False)
+FLOAT_CONFIGS = {
+    "float32": UNCHECKED,
+    "preserved": EdgeCompileConfig(_check_ir_validity=False, preserve_ops=PRESERVED),
+}
 CORES = {"m0": CortexM.M0, "m4": CortexM.M4, "m55": CortexM.M55}
 
 
@@ -46,8 +58,9 @@ class Member:
     Attributes:
         make: The network in its random initial state.
         draw: Inputs from a generator of random numbers.
-        flow: "float32", "dynamic" (dynamic quantization of linear layers), or an int8 flow of
-            Cortex-M: "m0", "m4" or "m55".
+        flow: How it is exported: "float32"; "preserved" (keeps the operators in `PRESERVED`);
+            "static" or "dynamic" (quantized for portable kernels, "dynamic" linear layers alone);
+            or an int8 flow of Cortex-M: "m0", "m4" or "m55".
         runs: Executions after a load, for networks with a state.
     """
 
@@ -96,6 +109,18 @@ def padded_rows(generator: torch.Generator) -> Tensors:
 
 def cached_step(generator: torch.Generator) -> Tensors:
     return torch.randn(1, 1, 16, generator=generator), torch.tensor([2])
+
+
+def octets(*shape: int) -> Draw:
+    return lambda generator: (torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8),)
+
+
+def salted_words(generator: torch.Generator) -> Tensors:
+    return torch.randint(0, 1 << 40, (2, 5), generator=generator), torch.tensor([[1], [3]])
+
+
+def phonemes(generator: torch.Generator) -> Tensors:
+    return torch.randn(4, 4, generator=generator), torch.tensor([1, 3, 0, 4])
 
 
 def graph(generator: torch.Generator) -> Tensors:
@@ -155,6 +180,11 @@ MEMBERS: dict[str, Member] = {
     "detector_head": Member(zoo.DetectorHead, PICTURE),
     "heat_map_peaks": Member(zoo.NonMaximum, normal((1, 2, 6, 6))),
     "box_overlap": Member(zoo.BoxOverlap, boxes),
+    "style_block": Member(zoo.StyleBlock, PICTURE),
+    "kept_edges": Member(zoo.KeptEdges, normal((1, 3, 6, 8)), "preserved"),
+    "panorama": Member(zoo.Panorama, LINE),
+    "spatial_transformer": Member(zoo.SpatialTransformer, IMAGE),
+    "broadcast_products": Member(zoo.BroadcastProducts, normal((3, 5, 4))),
     "tcn": Member(signals.TemporalNetwork, LINE),
     "wavenet_gate": Member(signals.GatedTemporal, LINE),
     "ecg": Member(signals.Heartbeat, normal((1, 1, 64))),
@@ -170,8 +200,19 @@ MEMBERS: dict[str, Member] = {
     "ring_buffer": Member(signals.RingBuffer, normal((2,)), runs=4),
     "counting": Member(signals.CountingClassifier, normal((3, 7))),
     "constants": Member(signals.Constants, normal((3, 4))),
+    "pooled_audio": Member(signals.PooledAudio, normal((2, 2, 32))),
+    "adaptive_peaks": Member(signals.AdaptivePeaks, LINE),
+    "feature_hash": Member(signals.FeatureHash, salted_words),
+    "bit_unpacker": Member(signals.BitUnpacker, octets(2, 5)),
+    "selection": Member(signals.Selection, normal((4, 5))),
+    "length_regulator": Member(signals.LengthRegulator, phonemes),
+    "prototypes": Member(signals.Prototypes, normal((3, 4))),
+    "laplacian": Member(signals.Laplacian, normal((4, 4))),
+    "mapped_layer": Member(signals.MappedLayer, normal((5, 4))),
     "tokens_8bit": Member(partial(signals.QuantizedTable, 8), TOKENS),
     "tokens_4bit": Member(partial(signals.QuantizedTable, 4), TOKENS),
+    "tokens_2bit": Member(partial(signals.QuantizedTable, 2), TOKENS),
+    "residual_static": Member(zoo.QuantizedResidual, FEATURES, "static"),
     "linear_dynamic": Member(signals.Linears, normal((3, 8)), "dynamic"),
     "encoder_dynamic": Member(zoo.TransformerEncoder, TOKENS, "dynamic"),
     **{
@@ -187,6 +228,8 @@ MEMBERS: dict[str, Member] = {
             ("gru_int8", partial(zoo.Recurrent, nn.GRU), SEQUENCE),
             ("unet_nearest_int8", partial(zoo.UNet, "nearest"), IMAGE),
             ("encoder_int8", zoo.EncoderLayer, normal((1, 5, 16))),
+            ("style_block_int8", zoo.StyleBlock, PICTURE),
+            ("pooled_audio_int8", signals.PooledAudio, normal((2, 2, 32))),
         )
     },
 }
@@ -207,11 +250,13 @@ def lower(member: Member) -> tuple[EdgeProgramManager, Reference]:
     """The edge program of a network, and what computes its reference."""
     model, generator = build(member), torch.Generator().manual_seed(SEED)
     sample = member.draw(generator)
-    if member.flow == "float32":
-        return to_edge(torch.export.export(model, sample), compile_config=UNCHECKED), model
-    if member.flow == "dynamic":
+    if member.flow in FLOAT_CONFIGS:
+        config = FLOAT_CONFIGS[member.flow]
+        return to_edge(torch.export.export(model, sample), compile_config=config), model
+    if member.flow in ("static", "dynamic"):
+        is_dynamic = member.flow == "dynamic"
         quantizer = XNNPACKQuantizer().set_global(
-            get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True)
+            get_symmetric_quantization_config(is_per_channel=True, is_dynamic=is_dynamic)
         )
         exported = torch.export.export(model, sample).module(check_guards=False)
         prepared = prepare_pt2e(exported, quantizer)

@@ -368,3 +368,85 @@ class BoxOverlap(nn.Module):
         overlap = both / (area[:, None] + area[None] - both + 1e-6)
         overlap = overlap.triu(1)
         return overlap.amax(0), overlap.amin(1), (overlap > 0.1).any(0), (overlap < 0.9).all(1)
+
+
+class StyleBlock(nn.Module):
+    """Style transfer's residual block: mirrored edges, instance norms, and edges that repeat."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mirrored = nn.Conv2d(3, 3, 3, padding=1, padding_mode="reflect")
+        self.repeated = nn.Conv2d(3, 3, 3, padding=1, padding_mode="replicate")
+        self.first, self.second = (nn.InstanceNorm2d(3, affine=True) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.relu(self.first(self.mirrored(x)))
+        return (
+            x + self.second(self.repeated(F.pad(y, (1, 2, 2, 1), mode="reflect")))[..., 2:-1, 1:-2]
+        )
+
+
+class KeptEdges(nn.Module):
+    """Edges of lines, pictures and volumes, gates and pixels as operators of their own."""
+
+    def forward(self, x: torch.Tensor) -> Tensors:
+        picture = F.pad(F.pad(x, (1, 2, 2, 1), mode="reflect"), (1, 0, 2, 0), mode="replicate")
+        line = F.pad(F.pad(picture[0], (2, 3), mode="reflect"), (1, 1), mode="replicate")
+        volume = F.pad(picture[None], (1, 1, 1, 1, 1, 1), mode="reflect")
+        volume = F.pad(volume, (0, 1, 1, 0, 1, 0), mode="replicate")
+        odds = torch.logit(torch.sigmoid(line), 1e-4)
+        return F.pixel_unshuffle(x, 2), F.glu(picture, 3), odds, volume
+
+
+class Panorama(nn.Module):
+    """Convolutions around a circle: the right edge of a panorama continues at the left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = nn.Conv1d(4, 6, 3, padding=1, padding_mode="circular")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.glu(self.line(x), 1)
+
+
+class SpatialTransformer(nn.Module):
+    """Predicts how an image is turned, and samples it at the turned positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.look = nn.Linear(64, 6)
+        nn.init.normal_(self.look.weight, 0.0, 0.02)
+        with torch.no_grad():
+            self.look.bias.copy_(torch.tensor([0.9, 0.2, 0.1, -0.2, 0.9, 0.0]))
+
+    def forward(self, x: torch.Tensor) -> Tensors:
+        turn = self.look(x.flatten(1)).reshape(-1, 2, 3)
+        grid = F.affine_grid(turn, list(x.shape), align_corners=False)
+        smooth = F.grid_sample(x, grid, padding_mode="border", align_corners=False)
+        return smooth, F.grid_sample(x, grid * 1.5, mode="nearest", align_corners=True)
+
+
+class BroadcastProducts(nn.Module):
+    """Matrix products of every rank: vectors, matrices, batches, and those that broadcast."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads = nn.Parameter(torch.randn(2, 4, 4))
+        self.query = nn.Parameter(torch.randn(4))
+
+    def forward(self, x: torch.Tensor) -> Tensors:
+        scores = torch.matmul(x[:, None], self.heads)  # [3, 2, 5, 4]: per item and head
+        pooled = torch.matmul(scores, self.query)
+        mixed = torch.matmul(torch.softmax(pooled, -1).unsqueeze(-2), x[:, None])
+        return mixed, torch.matmul(self.query, self.query), x[0] @ self.query, self.query @ x[0].T
+
+
+class QuantizedResidual(nn.Module):
+    """A residual block for static quantization by portable kernels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(F.relu(self.first(x))) + x

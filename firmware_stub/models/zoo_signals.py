@@ -6,6 +6,8 @@ import math
 
 import torch
 from torch import nn
+from torch._higher_order_ops.map import map as map_
+from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F  # noqa: N812
 
 Tensors = tuple[torch.Tensor, ...]
@@ -218,23 +220,25 @@ class Constants(nn.Module):
 
 
 class QuantizedTable(nn.Module):
-    """Token embeddings in 8 or 4 bits, with a scale per group as in small language models."""
+    """Token embeddings in 8, 4 or 2 bits, with a scale per group as in small language models."""
 
     def __init__(self, bits: int, tokens: int = 20, width: int = 8) -> None:
         super().__init__()
         self.bits = bits
         limit = 2 ** (bits - 1)
         table = torch.randint(-limit, limit, (tokens, width), dtype=torch.int8)
+        parts = (table + limit).to(torch.uint8)
         if bits == 4:
-            pairs = (table + limit).to(torch.uint8)
-            table = pairs[:, ::2] * 16 + pairs[:, 1::2]
+            table = parts[:, ::2] * 16 + parts[:, 1::2]
+        if bits == 2:
+            table = sum(parts[:, place::4] * 4**place for place in range(4))
         self.register_buffer("table", table)
         self.register_buffer("scales", torch.rand(tokens, 2) + 0.1)
         self.head = nn.Linear(width, 3)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         ops = torch.ops.quantized_decomposed
-        look_up = ops.embedding_byte if self.bits == 8 else ops.embedding_4bit
+        look_up = {8: ops.embedding_byte, 4: ops.embedding_4bit, 2: ops.embedding_2bit}[self.bits]
         limit = 2 ** (self.bits - 1)
         return self.head(look_up(self.table, self.scales, None, -limit, limit - 1, tokens))
 
@@ -248,3 +252,112 @@ class Linears(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.second(F.relu(self.first(x)))
+
+
+class PooledAudio(nn.Module):
+    """Audio tags: convolutions over time with every kind of pooling over it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv1d(2, 8, 5, padding=2), nn.Conv1d(8, 8, 3, padding=1)
+        self.head = nn.Linear(24, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.avg_pool1d(F.relu(self.first(x)), 4, 2, 1)
+        y = F.max_pool1d(F.relu(self.second(y)), 3, 2, 1)
+        return self.head(F.adaptive_avg_pool1d(y, 3).flatten(1))
+
+
+class AdaptivePeaks(nn.Module):
+    """The largest of each third of a signal, in steps that are powers of two."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.exp2(F.adaptive_max_pool1d(x, 3).round())
+
+
+class FeatureHash(nn.Module):
+    """Hashes categories into rows of a table by shifts and exclusive ors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(16, 4)
+
+    def forward(self, words: torch.Tensor, salt: torch.Tensor) -> torch.Tensor:
+        mixed = torch.bitwise_xor(words, torch.bitwise_left_shift(words, 5)) * 0x9E37
+        mixed = torch.bitwise_xor(mixed, torch.bitwise_right_shift(mixed, 7))
+        mixed = torch.bitwise_left_shift(mixed, salt) + torch.bitwise_right_shift(mixed, salt + 60)
+        return self.table(torch.bitwise_and(torch.bitwise_right_shift(mixed, 3), 15)).sum(1)
+
+
+class BitUnpacker(nn.Module):
+    """Four numbers of two bits in each byte, by Python's own shifts."""
+
+    def forward(self, packed: torch.Tensor) -> Tensors:
+        parts = [(packed >> shift) & 3 for shift in (0, 2, 4, 6)]
+        return torch.stack(parts, -1), (packed >> 4) | (packed << 4)
+
+
+class Selection(nn.Module):
+    """Elements and rows that a mask chooses; how many there are depends on the numbers."""
+
+    def forward(self, x: torch.Tensor) -> Tensors:
+        strong = x.abs() > 0.5
+        kept = x[strong.any(1)]
+        placed = torch.zeros_like(x).masked_scatter(strong, x.flatten() * 2)
+        marked = torch.index_put(placed, [x < -1.0], torch.tensor(-1.0))
+        added = torch.index_put(marked, [strong[:, 0]], x[:1], accumulate=True)
+        return kept, torch.masked_select(x, strong), torch.nonzero(strong), added
+
+
+class LengthRegulator(nn.Module):
+    """Speech synthesis: repeats each phoneme for as long as it is predicted to last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(4, 3)
+
+    def forward(self, phonemes: torch.Tensor, durations: torch.Tensor) -> torch.Tensor:
+        frames = phonemes.repeat_interleave(durations, 0, output_size=8)
+        return torch.tanh(self.project(frames))
+
+
+class Prototypes(nn.Module):
+    """Few-shot learning: distances and angles to examples, and how alike these are themselves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("examples", torch.randn(5, 4))
+
+    def forward(self, x: torch.Tensor) -> Tensors:
+        away = torch.cdist(x, self.examples)
+        angles = F.cosine_similarity(x[:, None], self.examples[None], dim=-1)
+        decay = 0.5 ** torch.cdist(x, self.examples, p=1.0)
+        bounded = torch.clamp(x, self.examples.amin(0), self.examples.amax(0))
+        return away.argmin(1), angles, decay, bounded, F.pdist(self.examples * x[:1])
+
+
+class Laplacian(nn.Module):
+    """A graph's Laplacian: diagonals, windows over memory, and a part of a dimension."""
+
+    def forward(self, edges: torch.Tensor) -> Tensors:
+        degrees = edges.sum(1)
+        laplacian = torch.diag_embed(degrees) - edges
+        bands = torch.diagonal(laplacian, 1), torch.diagonal(laplacian, -2)
+        windows = edges.as_strided((3, 4), (2, 1), 1)
+        return torch.trace(laplacian), *bands, windows, torch.narrow_copy(laplacian, 0, 1, 2)
+
+
+class MappedLayer(nn.Module):
+    """One layer over each item of a sequence, and a smoothed sum, as loops in the program."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> Tensors:
+        def smooth(state: torch.Tensor, item: torch.Tensor) -> Tensors:
+            following = state * 0.5 + item
+            return following, following.clone()
+
+        mapped = map_(lambda item: torch.relu(self.layer(item)), x)
+        return mapped, scan(smooth, torch.zeros(4), x)[1]

@@ -14,9 +14,10 @@ import pytest
 
 from harness.link.wire import Status
 from tests.firmware.test_registry import names
-from tests.support.calls import fresh
+from tests.support.calls import Call, fresh
 from tests.support.kernels import Out, one_call, run_all
-from tests.support.operators import CALLS
+from tests.support.operators import CALLS, VARIANTS
+from tests.support.programs import ProgramBuilder
 from tests.support.runtime import RuntimeFailure, load
 
 ARENA_SIZE = 1 << 14
@@ -99,12 +100,11 @@ def test_numbers_per_channel_come_in_any_shape(etstub: ct.CDLL, operator: str, i
         assert refusal(etstub, operator, arguments) is not None
 
 
-@pytest.mark.parametrize("operator", CALLS)
-def test_what_is_wrong_is_refused(etstub: ct.CDLL, operator: str) -> None:
-    call = CALLS[operator]
+def check_spoilt(library: ct.CDLL, operator: str, call: Call) -> None:
+    """Refused is what the table does not accept, and only that."""
     taken, unused, reasons = set(), set(call.accepts), set()
     for what, arguments in call.spoilt():
-        reason = refusal(etstub, operator, arguments)
+        reason = refusal(library, operator, arguments)
         if reason is None:
             unused.discard(call.reads_over(what))
             if not call.takes(what):
@@ -115,3 +115,29 @@ def test_what_is_wrong_is_refused(etstub: ct.CDLL, operator: str) -> None:
     assert not unused, "never accepted, though the table says so"
     assert reasons
     assert "" not in reasons
+
+
+@pytest.mark.parametrize("operator", CALLS)
+def test_what_is_wrong_is_refused(etstub: ct.CDLL, operator: str) -> None:
+    check_spoilt(etstub, operator, CALLS[operator])
+
+
+@pytest.mark.parametrize(("operator", "call"), VARIANTS, ids=[name for name, _ in VARIANTS])
+def test_variants_are_taken_and_refused(etstub: ct.CDLL, operator: str, call: Call) -> None:
+    assert refusal(etstub, operator, call.arguments) is None
+    check_spoilt(etstub, operator, call)
+
+
+@pytest.mark.parametrize("operator", ["aten::index.Tensor_out", "aten::masked_select.out"])
+def test_a_mask_under_its_output_cannot_grow(etstub: ct.CDLL, operator: str) -> None:
+    """In a corrupt file: what is written changes the mask, and only two elements have room."""
+    program = ProgramBuilder([0, 64])
+    x = program.constant(np.full(8, -1, np.float32))
+    mask = program.tensor((8,), np.bool_, memory=(1, 0))
+    out = program.tensor((8,), memory=(1, 0), dynamism=1)
+    name, _, overload = operator.partition(".")
+    chosen = program.tensors(mask, optional=True) if "index" in name else mask
+    program.call(name, x, chosen, out, overload=overload)
+    loaded = load(etstub, program.finish([mask], [out]))
+    assert loaded.run(np.array([1, 0, 0, 0, 0, 0, 0, 1], np.bool_)).size == 2
+    assert not any(loaded.planned[8:])

@@ -403,3 +403,45 @@ def test_a_program_asks_for_sizes_and_elements(etstub: ct.CDLL) -> None:
     x = wrong.tensor((3, 2), np.int64, memory=(1, 0))
     wrong.call("aten::sym_numel", x, x, overload="")
     assert "not a number" in failure(etstub, wrong.finish([x], [x])).message
+
+
+@pytest.mark.parametrize("name", ["floordiv", "mod"])
+def test_integers_are_divided_by_an_overload_of_their_own(etstub: ct.CDLL, name: str) -> None:
+    program = ProgramBuilder([0, 32])
+    numbers = [scalar(program, value) for value in (-7, 3)]
+    result = program.value("int", ("i64", 0))
+    filled = program.tensor((), np.float64, memory=(1, 0))
+    program.call(f"executorch_prim::{name}", *numbers, result, overload="int")
+    program.call("aten::scalar_tensor", result, filled)
+    found = load(etstub, program.finish([], [filled])).run(dtype=np.float64)
+    assert found[0] == PRIMS[name](-7, 3)
+
+
+@pytest.mark.parametrize("condition", [True, False, 0, 2.5])
+def test_a_condition_chooses_between_numbers(etstub: ct.CDLL, condition: float) -> None:
+    program = ProgramBuilder([0, 32])
+    numbers = [scalar(program, value) for value in (condition, 7, -2.5)]
+    result = program.value("int", ("i64", 0))
+    filled = program.tensor((), np.float64, memory=(1, 0))
+    program.call("executorch_prim::sym_ite", *numbers, result, overload="Scalar")
+    program.call("aten::scalar_tensor", result, filled)
+    found = load(etstub, program.finish([], [filled])).run(dtype=np.float64)
+    assert found[0] == (7 if condition else -2.5)
+
+
+def stacking(count: int) -> bytes:
+    """A program that stacks rows, one call each, in a tensor with room for three of them."""
+    program = ProgramBuilder([0, 32])
+    stack = program.tensor((3, 2), memory=(1, 0), dynamism=1)
+    for index in range(count):
+        row = program.constant(np.array([index, -index], np.float32))
+        number = scalar(program, index)
+        program.call("executorch_prim::et_copy_index", stack, row, number, overload="tensor")
+    return program.finish([], [stack])
+
+
+def test_steps_of_a_loop_are_stacked(etstub: ct.CDLL) -> None:
+    for count in (1, 2, 3):
+        expected = [number for index in range(count) for number in (index, -index)]
+        np.testing.assert_array_equal(load(etstub, stacking(count)).run(), expected)
+    assert "no room for the item" in failure(etstub, stacking(4)).message

@@ -202,6 +202,25 @@ def test_bits(
 
 
 @oracle
+@given(
+    shapes(0, 4),
+    st.data(),
+    st.sampled_from(COMPARISONS),
+    st.sampled_from([-2.5, 0.0, 3.0, 2.5, 1e30, float("-inf"), float("nan")]),
+)
+def test_integers_compared_with_floats(
+    etstub: ct.CDLL, shape: Shape, data: st.DataObject, name: str, number: float
+) -> None:
+    dtype = data.draw(st.sampled_from([np.int8, np.uint8, np.int16, np.int32, np.int64, np.bool_]))
+    rng = np.random.default_rng(data.draw(seeds))
+    x = np.asarray(rng.integers(0 if dtype in (np.uint8, np.bool_) else -4, 5, shape), dtype)
+    expected = getattr(torch, name)(torch.from_numpy(x), number)
+    check_call(etstub, f"aten::{name}.Scalar_out", [x, number], expected, data)
+    expected = getattr(torch, name)(torch.from_numpy(x), 3)
+    check_call(etstub, f"aten::{name}.Scalar_out", [x, 3], expected, data)
+
+
+@oracle
 @given(broadcast_shapes(), st.data(), st.sampled_from(["left", "right"]))
 def test_shifts(
     etstub: ct.CDLL, shape: tuple[Shape, Shape, Shape], data: st.DataObject, direction: str
@@ -256,6 +275,26 @@ def test_gates_and_logits(etstub: ct.CDLL, shape: Shape, data: st.DataObject) ->
     check_call(etstub, "aten::pow.Scalar_out", [base, exponents], expected, data)
     expected = torch.exp2(torch.from_numpy(exponents))
     check_call(etstub, "aten::exp2.out", [exponents], expected, data)
+
+
+@oracle
+@given(broadcast_shapes(), st.data(), st.sampled_from([np.int32, np.int64]), st.integers(0, 70))
+def test_powers_of_integers(
+    etstub: ct.CDLL,
+    shape: tuple[Shape, Shape, Shape],
+    data: st.DataObject,
+    dtype: type,
+    exponent: int,
+) -> None:
+    """They wrap, and negative exponents leave 0 of all but 1 and -1."""
+    rng = np.random.default_rng(data.draw(seeds))
+    a, b = (np.asarray(rng.integers(-4, 5, part), dtype) for part in shape[:2])
+    tensors = torch.from_numpy(a), torch.from_numpy(b)
+    check_call(etstub, "aten::pow.Tensor_Tensor_out", [a, b], torch.pow(*tensors), data)
+    expected = torch.pow(tensors[0], exponent)
+    check_call(etstub, "aten::pow.Tensor_Scalar_out", [a, exponent], expected, data)
+    expected = torch.pow(3, tensors[1].abs())
+    check_call(etstub, "aten::pow.Scalar_out", [3, np.asarray(np.abs(b))], expected, data)
 
 
 DIVISIONS: dict[str, list[Any]] = {

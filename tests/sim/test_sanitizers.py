@@ -17,7 +17,7 @@ from tests.support.boards import native_board, started
 from tests.support.calls import fresh
 from tests.support.fuzzing import FUZZERS, fuzz, replay
 from tests.support.kernels import one_call
-from tests.support.operators import CALLS
+from tests.support.operators import CALLS, VARIANTS
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
 
@@ -61,7 +61,7 @@ def test_no_kernel_looks_beyond_its_arguments(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     count = 0
-    for operator, call in CALLS.items():
+    for operator, call in [*CALLS.items(), *VARIANTS]:
         for arguments in [call.arguments, *(arguments for _, arguments in call.spoilt())]:
             (corpus / str(count)).write_bytes(one_call(operator, fresh(arguments)))
             count += 1
@@ -80,6 +80,9 @@ def test_fuzzing_finds_nothing(name: str, tmp_path: Path) -> None:
         for operator, call in CALLS.items():
             program = one_call(operator, fresh(call.arguments))
             (corpus / operator.replace(":", "_")).write_bytes(program)
+        for operator, call in VARIANTS:
+            program = one_call(operator, fresh(call.arguments))
+            (corpus / f"{operator.replace(':', '_')}_variant").write_bytes(program)
     if name == "fuzz_npu":
         for model in MODELS.glob("npu_*.pte"):
             for number, part in enumerate(model.read_bytes().split(b"ENPU")[1:]):

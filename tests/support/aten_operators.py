@@ -276,10 +276,28 @@ LAYERS = {
 ATEN: dict[str, Call] = SLICES | REARRANGED | INDEXED | FOLDED | ORDERED | PAIRS | FUNCTIONS
 ATEN |= COPIES | MADE | IMAGES | PADDED | DISTANCES | LAYERS
 
+COLUMN_MASK = np.array([True, False, True])
+MASK_INDEXES: dict[str, Call] = {
+    "index.Tensor_out": call(CUBE, TensorList([None, COLUMN_MASK]), Out((2, 2, 4))),
+    "index_put.out": call(
+        CUBE,
+        TensorList([None, COLUMN_MASK]),
+        floats(2, 1),
+        True,
+        Out((2, 3, 4)),
+        accepts="2 deeper, 2 flatter",
+    ),
+    "index_put_": call(
+        Out((4, 3)), TensorList([None, COLUMN_MASK]), floats(4, 2), False, accepts="2 flatter"
+    ),
+}
+
 SCALE, ZERO = np.array([0.5]), np.array([3])
 BY_TENSORS: list[Any] = [SCALE, ZERO, -100, 100, 1]
 TABLE: list[Any] = [BYTES, floats(3, 2), floats(3, 2), 0, 255, np.array([[2, 0]])]
 PACKED: list[Any] = [*TABLE[:3], -8, 7, TABLE[5]]
+QUARTERS: list[Any] = [*TABLE[:3], -2, 1, TABLE[5]]
+SIDE: list[Any] = [0.5, 3, 0, 200]
 QUANTIZED: dict[str, Call] = {
     "choose_qparams.Tensor_out": call(
         ROWS, -128, 127, 1e-5, 1, Out((1,), np.float64), Out((1,), np.int64), accepts=ANY_SHAPE
@@ -294,6 +312,9 @@ QUANTIZED: dict[str, Call] = {
     "quantize_per_tensor.Tensor_out": call(
         ROWS, *BY_TENSORS, Out((2, 3), np.int8), accepts="1 flatter, 1 type, 2 flatter, 2 type"
     ),
+    "add.out": call(BYTES, *SIDE, BYTES, *SIDE, *SIDE, Out((3, 4), np.uint8)),
+    "embedding_2bit.dtype_out": call(*QUARTERS, None, Out((1, 2, 16)), accepts="2 type, 5 type"),
+    "embedding_2bit.out": call(*QUARTERS, Out((1, 2, 16)), accepts="2 type, 5 type"),
     "embedding_4bit.dtype_out": call(*PACKED, None, Out((1, 2, 8)), accepts="2 type, 5 type"),
     "embedding_4bit.out": call(*PACKED, Out((1, 2, 8)), accepts="2 type, 5 type"),
     "embedding_byte.dtype_out": call(

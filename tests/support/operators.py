@@ -179,7 +179,10 @@ TRUTHS = {
     f"{name}.Tensor_out": call(ROWS, ROWS, Out((2, 3), np.bool_), accepts=FLATTER)
     for name in COMPARISONS
 }
-TRUTHS |= {f"{name}.Scalar_out": call(ROWS, 1.5, Out((2, 3), np.bool_)) for name in COMPARISONS}
+TRUTHS |= {
+    f"{name}.Scalar_out": call(ROWS, 1.5, Out((2, 3), np.bool_), accepts="0 type")
+    for name in COMPARISONS
+}
 TRUTHS |= {
     "logical_and.out": call(ROWS, ROWS, Out((2, 3), np.bool_), accepts=FLATTER),
     "logical_or.out": call(ROWS, ROWS, Out((2, 3), np.bool_), accepts=FLATTER),
@@ -281,6 +284,9 @@ DIM_ORDER = {
         ROWS, False, [0, 1], Out((2, 3)), accepts="0 type, 1 *, 2 *, 3 type"
     ),
 }
+VARIANTS = [(f"aten::{name}", value) for name, value in aten_operators.MASK_INDEXES.items()]
+"""Further calls of operators, for what a kernel does apart from the others."""
+
 CALLS = {
     **{
         f"aten::{name}": value

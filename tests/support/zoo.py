@@ -66,7 +66,7 @@ def execute(bench: Bench, name: str) -> list[Array]:
         session.set_input(number, to_bytes(array, info.inputs[number]))
     session.run(runs(name), timeout_s=100)
     return [
-        from_bytes(session.read(Region.OUTPUT, number), output)
+        from_bytes(session.read(Region.OUTPUT, number), session.output_info(number, output))
         for number, output in enumerate(info.outputs)
     ]
 

@@ -7,7 +7,25 @@
 /* pow(self, exponent, *, out) */
 ETD_LINE_FN(pow_floats, float, powf(a, b))
 
-static const etd_operation operation = {.floats = pow_floats};
+/* Wraps. A negative exponent gives the integer part of a fraction: 0, unless the base is 1 or -1. */
+static int64_t whole_power(int64_t base, int64_t exponent) {
+    if (exponent < 0) {
+        const int64_t sign = exponent % 2 == 0 ? 1 : base;
+        return base == 1 || base == -1 ? sign : 0;
+    }
+    uint64_t power = 1;
+    uint64_t square = (uint64_t)base;
+    for (; exponent > 0; exponent /= 2) {
+        power = exponent % 2 == 1 ? power * square : power;
+        square *= square;
+    }
+    return (int64_t)power;
+}
+
+ETD_LINE_FN(pow_int32s, int32_t, (int32_t)whole_power(a, b))
+ETD_LINE_FN(pow_int64s, int64_t, whole_power(a, b))
+
+static const etd_operation operation = {ETD_NUMBER_FNS(pow)};
 
 static const char *power(const etd_call *call) {
     return etd_run_binary(call, &operation);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Embeddings with quantized tables: 8 bits per element, or 4 with the first of two in the upper half of a
- * byte. */
+/* Embeddings with quantized tables: 8 bits per element; 4 with the first of two in the upper half of a byte;
+ * or 2 with the first of four in the lowest bits. */
 #include <string.h>
 
 #include "kernels.h"
@@ -50,22 +50,24 @@ static bool resize_output(const etd_quantized_table *table) {
 
 /* (weight, weight_scales, weight_zero_points?, quant_min, quant_max, indices, *, [dtype?,] out) */
 static const char *read_arguments(const etd_call *call, uint32_t out_at, etd_quantized_table *table) {
-    const bool packed = table->per_byte == 2;
+    const bool packed = table->per_byte > 1;
+    const int32_t half = packed ? 1 << (8 / table->per_byte - 1u) : 0; /* of the range */
     int32_t same;
     int32_t dtype;
     table->weight = etd_arg_tensor(call, 0);
     table->indices = etd_arg_tensor(call, 5);
     table->out = etd_arg_out(call, out_at);
     if ((!etd_is(table->weight, ETD_BYTE, 2) && (packed || !etd_is(table->weight, ETD_CHAR, 2))) ||
-        !etd_is_contiguous(table->weight) || table->weight->sizes[1] > INT32_MAX / 2) {
+        !etd_is_contiguous(table->weight) || table->weight->sizes[1] > INT32_MAX / 4) {
         return "supports only contiguous tables of bytes";
     }
     table->length = (uint32_t)table->weight->sizes[1] * table->per_byte;
     if (!read_scales(call, table)) {
         return "invalid scales or zero points";
     }
-    if (packed && (!etd_arg_int(call, 3, -8, -8, &same) || !etd_arg_int(call, 4, 7, 7, &same))) {
-        return "supports only the range from -8 to 7";
+    if (packed &&
+        (!etd_arg_int(call, 3, -half, -half, &same) || !etd_arg_int(call, 4, half - 1, half - 1, &same))) {
+        return "supports only the whole range of its bits";
     }
     if (!etd_is_index(table->indices) || !etd_are_within(table->indices, 0, table->weight->sizes[0]) ||
         !etd_is_contiguous(table->indices)) {
@@ -82,8 +84,11 @@ static int32_t weight_at(const etd_quantized_table *table, uint32_t row, uint32_
     if (table->per_byte == 1) {
         return (int32_t)etd_load_number(table->weight, row * table->length + i).integer;
     }
-    const uint8_t pair = table->weight->data[(row * table->length + i) / 2];
-    return (i % 2 == 0 ? pair >> 4 : pair & 0xF) - 8;
+    const uint8_t byte = table->weight->data[(row * table->length + i) / table->per_byte];
+    if (table->per_byte == 4) {
+        return ((byte >> (2 * (i % 4))) & 3) - 2;
+    }
+    return (i % 2 == 0 ? byte >> 4 : byte & 0xF) - 8;
 }
 
 static const char *look_up(const etd_call *call, uint32_t per_byte, uint32_t out_at) {
@@ -126,11 +131,21 @@ static const char *embedding_4bit_dtype(const etd_call *call) {
     return look_up(call, 2, 7);
 }
 
+static const char *embedding_2bit(const etd_call *call) {
+    return look_up(call, 4, 6);
+}
+
+static const char *embedding_2bit_dtype(const etd_call *call) {
+    return look_up(call, 4, 7);
+}
+
 #define EMBEDDING(name, overload, args, run)                                                                 \
     const etd_kernel etd_##run = {"quantized_decomposed::" name, overload, "native_call_" name "." overload, \
                                   args, run};
 
 EMBEDDING("embedding_byte", "out", 7, embedding_byte)
 EMBEDDING("embedding_byte", "dtype_out", 8, embedding_byte_dtype)
+EMBEDDING("embedding_2bit", "out", 7, embedding_2bit)
+EMBEDDING("embedding_2bit", "dtype_out", 8, embedding_2bit_dtype)
 EMBEDDING("embedding_4bit", "out", 7, embedding_4bit)
 EMBEDDING("embedding_4bit", "dtype_out", 8, embedding_4bit_dtype)
