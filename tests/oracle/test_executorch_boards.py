@@ -180,8 +180,8 @@ def test_the_adapter_records_every_call_or_counts_it(tmp_path: Path) -> None:
     warnings = ("-Wall", "-Wextra", "-Werror")
     calls = build.compile(Path(__file__).with_name("event_tracer_calls.cpp"), *warnings)
     program = build.link([calls, *build.tracer()], "executorch_etdump")
-    written = subprocess.run([program], check=True, capture_output=True).stdout
-    log, debug_buffer = split_chunk(written)
+    written = subprocess.run([program], check=True, capture_output=True)
+    log, debug_buffer = split_chunk(written.stdout)
     trace = read_log(log)
 
     assert identities(trace) == [
@@ -213,3 +213,8 @@ def test_the_adapter_records_every_call_or_counts_it(tmp_path: Path) -> None:
     assert trace.delegate_int[debug].tolist() == [-1] * 6 + [9, 5, -1, -1]
     texts = [trace.text(int(name)) for name in trace.delegate_str[debug]]
     assert texts == ["early", *[None] * 4, "layer", None, None, "layer", "layer"]
+
+    sunk, lost = read_log(written.stderr[written.stderr.index(b"ETLG") :]).debug_values
+    assert isinstance(sunk.value, TensorValue)
+    assert np.array_equal(tensor_array(sunk.value, bytes(160) + half.tobytes("F")), half)
+    assert (sunk.lost, lost.lost) == (False, True)
