@@ -28,7 +28,6 @@ from harness.link.wire import DebugLevel
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
 from harness.target import build
-from harness.target.executorch import CROSS_COMPILER_PACKAGE, has_cross_library
 from harness.target.process_group import run_program
 from tests.oracle.test_executorch_boards import identities
 from tests.support.standin import CORES, install_standin
@@ -36,7 +35,6 @@ from tests.support.standin import CORES, install_standin
 pytestmark = [
     pytest.mark.oracle,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(not has_cross_library(), reason=f"needs {CROSS_COMPILER_PACKAGE}"),
 ]
 M3, M4, M55 = CORES
 Installed = Callable[[str], Path]
