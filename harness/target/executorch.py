@@ -207,7 +207,8 @@ def _check_tracer(package: Path, core: Path) -> None:
     raise UsageError(
         f"{core} is built without the event tracer: {_TRACER_DEFINITION} is neither in the "
         f"definitions that {package} exports, nor does the library name its scopes",
-        hint="build ExecuTorch again with -DEXECUTORCH_ENABLE_EVENT_TRACER=ON (docs/executorch.md)",
+        hint="build ExecuTorch again with -DEXECUTORCH_ENABLE_EVENT_TRACER=ON, or with its preset "
+        "arm-baremetal with -DEXECUTORCH_BUILD_ARM_ETDUMP=ON (docs/executorch.md)",
     )
 
 

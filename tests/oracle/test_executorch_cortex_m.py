@@ -37,7 +37,9 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 M3, M4, M55 = CORES
+ALL = DebugLevel.INTERMEDIATE_OUTPUTS
 Installed = Callable[[str], Path]
+Events = list[tuple[object, ...]]
 
 
 @pytest.fixture(scope="module")
@@ -67,21 +69,32 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def numbers(tmp_path: Path) -> Callable[..., Path]:
-    """Writes four floats to a file for ``--input``."""
+@pytest.fixture(scope="module")
+def events_of_executorch(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Events:
+    """What ExecuTorch's own runtime logs of this network, on the host."""
+    outcome = run("native-executorch", model, tmp_path_factory.mktemp("host") / "run", values=ALL)
+    return identities(outcome.trace)
 
-    def write(*values: float) -> Path:
-        path = tmp_path / "input.npy"
-        np.save(path, np.array(values, np.float32))
-        return path
 
-    return write
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tests that run beside these build the same boards with other libraries."""
+    return tmp_path_factory.mktemp("builds")
 
 
 @pytest.fixture(autouse=True)
-def _portable_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def _portable_kernels(
+    events_of_executorch: Events, builds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EXECUTORCH_KERNELS", "portable_ops_lib")
+    monkeypatch.setenv("ETHARNESS_BUILD_DIR", str(builds))
+
+
+def numbers(directory: Path, *values: float) -> Path:
+    """Write four floats to a file for ``--input``."""
+    path = directory / "input.npy"
+    np.save(path, np.array(values, np.float32))
+    return path
 
 
 def run(board: str, model: Path, directory: Path, **options: object) -> FinishedRun:
@@ -100,14 +113,13 @@ def test_a_model_runs_as_on_executorch_itself(
     board: str,
     installed: Installed,
     model: Path,
-    numbers: Callable[..., Path],
+    events_of_executorch: Events,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(board)))
-    inputs = (numbers(0, 1.5, -2, 1e6),)
-    level = DebugLevel.INTERMEDIATE_OUTPUTS
-    here = run(board, model, tmp_path / "here", inputs=inputs, values=level)
+    inputs = (numbers(tmp_path, 0, 1.5, -2, 1e6),)
+    here = run(board, model, tmp_path / "here", inputs=inputs, values=ALL)
     assert here.result.verdict is not None
     assert here.result.verdict.passed
     assert here.result.target is not None
@@ -118,8 +130,7 @@ def test_a_model_runs_as_on_executorch_itself(
     assert here.result.target.operators == 2
     output = np.load(tmp_path / "here/outputs/0.npy")
     np.testing.assert_array_equal(output, np.array([1, 2.5, -1, 1e6 + 1], np.float32))
-    wheel = run("native-executorch", model, tmp_path / "wheel", inputs=inputs, values=level)
-    assert identities(here.trace) == identities(wheel.trace)
+    assert identities(here.trace) == events_of_executorch
 
 
 def test_portable_kernels_are_in_external_memory_where_code_memory_is_small(
@@ -205,13 +216,12 @@ def test_a_port_without_this_part_fails(
 def test_a_failed_kernel_is_shown_with_executorchs_error(
     installed: Installed,
     model: Path,
-    numbers: Callable[..., Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M3)))
     with pytest.raises(TargetError) as caught:
-        run(M3, model, tmp_path / "run", inputs=(numbers(-1, 0, 0, 0),))
+        run(M3, model, tmp_path / "run", inputs=(numbers(tmp_path, -1, 0, 0, 0),))
     assert "add.out: a negative number (ExecuTorch Error 0x12 InvalidArgument)" in str(caught.value)
 
 
