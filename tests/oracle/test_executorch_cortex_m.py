@@ -7,9 +7,9 @@ executes one network.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -271,14 +271,23 @@ def test_a_missing_kernel_library_is_named_with_those_there_are(
 
 
 def test_building_again_takes_up_a_new_library(
-    installed: Installed, monkeypatch: pytest.MonkeyPatch
+    installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prefix = installed(M4)
     monkeypatch.setenv("EXECUTORCH_ROOT", str(prefix))
     board = load_board(M4)[0]
-    image = build.build_firmware(board).image
+    first = build.build_firmware(board)
+    image = first.image
     before = image.stat().st_mtime_ns
     assert build.build_firmware(board).image.stat().st_mtime_ns == before
-    library = prefix / "lib/libportable_ops_lib.a"
-    os.utime(library, ns=(before + 10**9, before + 10**9))
-    assert build.build_firmware(board).image.stat().st_mtime_ns > before
+    (tmp_path / "more.c").write_text("int more;")
+    library = prefix / "lib/libportable_kernels.a"
+    for command in (
+        ["arm-none-eabi-gcc", "-c", "-mthumb", "-mcpu=cortex-m4", "-mfloat-abi=hard", "more.c"],
+        ["arm-none-eabi-ar", "r", str(library), "more.o"],
+    ):
+        subprocess.run(command, cwd=tmp_path, check=True)
+    again = build.build_firmware(board)
+    assert again.image.stat().st_mtime_ns > before
+    assert again.build_id != first.build_id
+    assert build.built_firmware(board) == again
