@@ -143,14 +143,15 @@ def test_portable_kernels_are_in_external_memory_where_code_memory_is_small(
     assert there["reset"] >> 24 == 0x10
 
 
-def test_a_library_that_the_package_does_not_know_is_linked_whole(
+def test_libraries_that_the_package_does_not_know_are_linked_whole(
     installed: Installed, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M3)))
-    monkeypatch.setenv("EXECUTORCH_KERNELS", "selected_ops_lib")
+    monkeypatch.setenv("EXECUTORCH_KERNELS", "selected_ops_lib, custom_ops_lib")
     outcome = run(M3, model, tmp_path / "run")
     assert outcome.result.target is not None
-    assert outcome.result.target.kernels == "ExecuTorch's selected kernels"
+    assert outcome.result.target.kernels == "ExecuTorch's selected, custom kernels"
+    assert outcome.result.target.operators == 3
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,7 @@ def test_a_missing_kernel_library_is_named_with_those_there_are(
     monkeypatch.delenv("EXECUTORCH_KERNELS")
     with pytest.raises(UsageError, match="kernel library quantized_ops_lib not found") as caught:
         build.build_firmware(load_board(M3)[0])
-    assert "portable_ops_lib, selected_ops_lib" in caught.value.hint
+    assert "custom_ops_lib, portable_ops_lib, selected_ops_lib" in caught.value.hint
 
 
 def test_building_again_takes_up_a_new_library(
