@@ -83,10 +83,6 @@ typedef struct {
     } as;
 } etd_logged_value;
 
-/* Stores the contents of a logged tensor. Returns their offset in the store, in bytes, or ETD_LOG_NO_OFFSET
- * if it does not take them. */
-typedef uint32_t (*etd_sink_fn)(void *context, const void *bytes, uint32_t size);
-
 /* Selects the profile events and delegate values to log. Events with an integer delegate id are matched by
  * that id, others by name or string delegate id. Events without a name are always logged. */
 typedef struct {
@@ -126,8 +122,15 @@ typedef struct {
 
 #define ETD_RECENT_BITS 4u
 
+typedef struct etd_tracer etd_tracer;
+
+/* Stores the contents of a logged tensor; `tracer->sink_context` is its context. Sets `tracer->debug_used` to
+ * the end of all contents, because the host checks offsets against it. Returns the offset of the contents in
+ * bytes, or ETD_LOG_NO_OFFSET if it does not take them. */
+typedef uint32_t (*etd_sink_fn)(etd_tracer *tracer, const etd_logged_tensor *tensor);
+
 /* A tracer. Fields are private; use the functions below. */
-typedef struct {
+struct etd_tracer {
     uint8_t *buffer;
     uint32_t capacity;
     etd_ticks_fn ticks;
@@ -168,7 +171,7 @@ typedef struct {
     etd_recent_name recent[1u << ETD_RECENT_BITS]; /* indexed by a hash of the pointer */
     etd_sink_fn sink;                              /* NULL: contents of tensors go to the debug buffer */
     void *sink_context;
-} etd_tracer;
+};
 
 /* A started event of a delegate. event.name is its string id. */
 typedef struct {
@@ -265,9 +268,13 @@ void etd_track_allocation_failure(etd_tracer *tracer, uint32_t allocator, uint32
 void etd_set_debug_buffer(etd_tracer *tracer, void *buffer, uint32_t size);
 
 /* Sends the contents of logged tensors to `sink` instead of the debug buffer, such as to external memory;
- * NULL for the debug buffer again. The log has the offsets that the sink returns. Use the debug buffer for
- * chunks (etd_log_recycle), because the host expects the offsets of each chunk to begin at 0. */
-void etd_set_data_sink(etd_tracer *tracer, etd_sink_fn sink, void *context);
+ * NULL for the debug buffer again. Call it before anything is logged, and not with a log in chunks
+ * (etd_log_recycle), because the host expects the offsets of each chunk to begin at 0. */
+static inline void etd_set_data_sink(etd_tracer *tracer, etd_sink_fn sink, void *context) {
+    tracer->sink = sink;
+    tracer->sink_context = context;
+    tracer->debug_used = 0;
+}
 
 /* Returns the number of bytes used at the start of the debug buffer, or the end of the contents in the sink.
  */

@@ -158,14 +158,15 @@ def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
     build = _recipe(board)
     source = data_directory("firmware_stub")
     directory = build_directory(source, build.preset)
-    build_id = source_digest(source)
+    sources = build_id = source_digest(source)
     options = {"ETD_BUILD_ID": build_id}
     cmake = _require_tools(build.preset)
     wanted = str(options)
     if build.executorch:
         linked = linked_executorch(board, build)
-        options |= linked.options
-        wanted = f"{options} {linked.stamp}"
+        build_id = linked.build_id(sources)
+        options |= {"ETD_BUILD_ID": build_id, **linked.options}
+        wanted = f"{options} {sources} {linked.stamp}"
     image, built = directory / build.image, directory / _BUILT
     with _alone_in(directory, build.preset):
         if placed is not None:
@@ -212,9 +213,11 @@ def built_firmware(board: Board, digest: Callable[[Path], str] = source_digest) 
     image, built = directory / build.image, directory / _BUILT
     if not (image.is_file() and built.is_file()):
         return None
-    build_id = digest(source)
-    current = build_id in built.read_text()
-    return Firmware(image, build_id, directory, build.preset) if current else None
+    text = built.read_text()
+    build_id = re.search(r"'ETD_BUILD_ID': '([^']+)'", text)
+    if build_id is None or digest(source) not in text:
+        return None
+    return Firmware(image, build_id[1], directory, build.preset)
 
 
 def built_image(board: Board, build_id: str) -> Path | None:

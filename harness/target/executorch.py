@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
@@ -69,10 +70,20 @@ class LinkedExecutorch:
     Attributes:
         options: CMake variables.
         stamp: Text that changes when the libraries do.
+        digest: SHA-256 of the libraries, for the build id; "" for the executorch package, whose
+            version the firmware reports.
     """
 
     options: dict[str, str]
     stamp: str
+    digest: str = ""
+
+    def build_id(self, sources: str) -> str:
+        """Return the build id of firmware from ``sources`` with these libraries, 12 hex digits."""
+        if not self.digest:
+            return sources
+        parts = (sources, self.digest, self.options["ETD_KERNEL_LIBRARIES"])
+        return hashlib.sha256(str(parts).encode()).hexdigest()[:12]
 
 
 def find_executorch() -> Path | None:
@@ -151,10 +162,12 @@ def _installed(board: Board, build: Build) -> LinkedExecutorch:
     _check_core(core, board)
     _check_tracer(config.parent, core)
     kernels = kernel_libraries(build)
-    archives = [core, *_find_kernels(libraries, kernels)]
+    _check_kernels(libraries, kernels)
     options = {"executorch_DIR": str(config.parent), "ETD_KERNEL_LIBRARIES": ";".join(kernels)}
-    stamp = " ".join(str(archive.stat().st_mtime_ns) for archive in archives)
-    return LinkedExecutorch(options, stamp)
+    digest = hashlib.sha256()
+    for archive in sorted(libraries.glob("*.a")):
+        digest.update(archive.name.encode() + b"\0" + archive.read_bytes())
+    return LinkedExecutorch(options, digest.hexdigest(), digest.hexdigest())
 
 
 def _find_config(root: Path) -> Path:
@@ -207,21 +220,18 @@ def _check_tracer(package: Path, core: Path) -> None:
     raise UsageError(
         f"{core} is built without the event tracer: {_TRACER_DEFINITION} is neither in the "
         f"definitions that {package} exports, nor does the library name its scopes",
-        hint="build ExecuTorch again with -DEXECUTORCH_ENABLE_EVENT_TRACER=ON (docs/executorch.md)",
+        hint="build ExecuTorch again with -DEXECUTORCH_ENABLE_EVENT_TRACER=ON, or with its preset "
+        "arm-baremetal with -DEXECUTORCH_BUILD_ARM_ETDUMP=ON (docs/executorch.md)",
     )
 
 
-def _find_kernels(libraries: Path, names: Iterable[str]) -> list[Path]:
-    """Return the archives of kernel libraries."""
-    archives = []
+def _check_kernels(libraries: Path, names: Iterable[str]) -> None:
+    """Refuse kernel libraries that are not installed."""
     for name in names:
-        archive = libraries / f"lib{name}.a"
-        if not archive.is_file():
+        if not (libraries / f"lib{name}.a").is_file():
             there = sorted(path.stem[3:] for path in libraries.glob("lib*_lib.a"))
             raise UsageError(
-                f"kernel library {name} not found: no {archive.name} in {libraries}",
+                f"kernel library {name} not found: no lib{name}.a in {libraries}",
                 hint=f"set {KERNELS_VARIABLE} to those to link, of {', '.join(there) or 'none'}; "
                 "or build ExecuTorch with it (docs/executorch.md)",
             )
-        archives.append(archive)
-    return archives

@@ -46,18 +46,20 @@ class Sink final : public executorch::etdump::DataSinkBase {
     size_t used_ = 0;
 };
 
-/* The second tensor does not fit. */
+/* The second tensor does not fit. Writes the log to standard error. */
 static bool fill_sink(const executorch::aten::Tensor &tensor) {
-    static uint8_t memory[256];
+    static uint8_t memory[256], image[sizeof memory + 64];
     etd_tracer tracer;
     etd_tracer_init(&tracer, memory, sizeof memory, ticks);
     etdump_stub::EventTracer events(tracer);
     Sink sink;
     events.set_data_sink(&sink);
+    events.create_event_block("Execute");
     const bool logged = events.log_intermediate_output_delegate("sunk", -1, tensor).get() &&
                         tracer.dropped_values == 0 &&
                         events.log_intermediate_output_delegate("lost", -1, tensor).get();
-    return logged && tracer.dropped_values == 1 &&
+    const uint32_t size = etd_log_read(&tracer, 0, image, etd_log_size(&tracer));
+    return std::fwrite(image, 1, size, stderr) == size && logged && tracer.dropped_values == 1 &&
            etd_debug_size(&tracer) == Sink::OFFSET + tensor.nbytes() &&
            std::memcmp(sink.stored, tensor.const_data_ptr(), tensor.nbytes()) == 0;
 }

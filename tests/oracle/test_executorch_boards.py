@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -19,11 +20,13 @@ from executorch.exir import to_edge_transform_and_lower
 from harness.analyze.values import tensor_array
 from harness.decode.device_log import read_log, split_chunk
 from harness.errors import TargetError
-from harness.link.wire import DebugLevel, ProfilingLevel
+from harness.link.exchange import executorch_error_name
+from harness.link.wire import DebugLevel, ExecutorchError, ProfilingLevel
 from harness.records.trace import Kind, Losses, TensorValue, Trace
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
 from harness.runs.source import load_source
+from harness.target.executorch import find_executorch
 from tests.conftest import FIXTURES, MODELS
 from tests.sim.test_models_on_boards import outputs, signatures
 from tests.support.executorch import Build
@@ -88,6 +91,8 @@ def test_the_events_are_those_that_executorch_recorded(board: str, tmp_path: Pat
     assert outcome.result.verdict.passed
     assert outcome.result.trace is not None
     assert outcome.result.trace.dropped_events == 0
+    assert outcome.result.target is not None
+    assert outcome.result.target.operators > 100
     # The dump comes from the board as it is: then there is no log of ours.
     assert (tmp_path / "run" / "trace.etlog").exists() == (board == OURS)
 
@@ -171,8 +176,21 @@ def test_a_method_can_be_profiled_alone(board: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_operator_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match="cortex_m::quantize_per_tensor"):
+    with pytest.raises(TargetError, match="cortex_m::quantize_per_tensor") as caught:
         run(OURS, MODELS / "kws_int8.pte", tmp_path / "run")
+    assert "(ExecuTorch Error 0x14 OperatorMissing)" in str(caught.value)
+
+
+def test_error_codes_have_the_names_that_executorch_gives_them() -> None:
+    package = find_executorch()
+    assert package is not None
+    header = (package / "include/executorch/runtime/core/error.h").read_text()
+    enum = header.split("enum class Error")[1].split("};")[0]
+    theirs = {int(code, 16): name for name, code in re.findall(r"(\w+) = (0x\w+),", enum)}
+    assert theirs.pop(0) == "Ok"
+    assert set(theirs) == set(ExecutorchError)
+    for code, name in theirs.items():
+        assert executorch_error_name(code) == f"ExecuTorch Error 0x{code:02x} {name}"
 
 
 def test_the_adapter_records_every_call_or_counts_it(tmp_path: Path) -> None:
@@ -180,8 +198,8 @@ def test_the_adapter_records_every_call_or_counts_it(tmp_path: Path) -> None:
     warnings = ("-Wall", "-Wextra", "-Werror")
     calls = build.compile(Path(__file__).with_name("event_tracer_calls.cpp"), *warnings)
     program = build.link([calls, *build.tracer()], "executorch_etdump")
-    written = subprocess.run([program], check=True, capture_output=True).stdout
-    log, debug_buffer = split_chunk(written)
+    written = subprocess.run([program], check=True, capture_output=True)
+    log, debug_buffer = split_chunk(written.stdout)
     trace = read_log(log)
 
     assert identities(trace) == [
@@ -213,3 +231,8 @@ def test_the_adapter_records_every_call_or_counts_it(tmp_path: Path) -> None:
     assert trace.delegate_int[debug].tolist() == [-1] * 6 + [9, 5, -1, -1]
     texts = [trace.text(int(name)) for name in trace.delegate_str[debug]]
     assert texts == ["early", *[None] * 4, "layer", None, None, "layer", "layer"]
+
+    sunk, lost = read_log(written.stderr[written.stderr.index(b"ETLG") :]).debug_values
+    assert isinstance(sunk.value, TensorValue)
+    assert np.array_equal(tensor_array(sunk.value, bytes(160) + half.tobytes("F")), half)
+    assert (sunk.lost, lost.lost) == (False, True)

@@ -7,9 +7,9 @@ executes one network.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +28,6 @@ from harness.link.wire import DebugLevel
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
 from harness.target import build
-from harness.target.executorch import CROSS_COMPILER_PACKAGE, has_cross_library
 from harness.target.process_group import run_program
 from tests.oracle.test_executorch_boards import identities
 from tests.support.standin import CORES, install_standin
@@ -36,10 +35,11 @@ from tests.support.standin import CORES, install_standin
 pytestmark = [
     pytest.mark.oracle,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(not has_cross_library(), reason=f"needs {CROSS_COMPILER_PACKAGE}"),
 ]
 M3, M4, M55 = CORES
+ALL = DebugLevel.INTERMEDIATE_OUTPUTS
 Installed = Callable[[str], Path]
+Events = list[tuple[object, ...]]
 
 
 @pytest.fixture(scope="module")
@@ -69,21 +69,32 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def numbers(tmp_path: Path) -> Callable[..., Path]:
-    """Writes four floats to a file for ``--input``."""
+@pytest.fixture(scope="module")
+def events_of_executorch(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Events:
+    """What ExecuTorch's own runtime logs of this network, on the host."""
+    outcome = run("native-executorch", model, tmp_path_factory.mktemp("host") / "run", values=ALL)
+    return identities(outcome.trace)
 
-    def write(*values: float) -> Path:
-        path = tmp_path / "input.npy"
-        np.save(path, np.array(values, np.float32))
-        return path
 
-    return write
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tests that run beside these build the same boards with other libraries."""
+    return tmp_path_factory.mktemp("builds")
 
 
 @pytest.fixture(autouse=True)
-def _portable_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def _portable_kernels(
+    events_of_executorch: Events, builds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EXECUTORCH_KERNELS", "portable_ops_lib")
+    monkeypatch.setenv("ETHARNESS_BUILD_DIR", str(builds))
+
+
+def numbers(directory: Path, *values: float) -> Path:
+    """Write four floats to a file for ``--input``."""
+    path = directory / "input.npy"
+    np.save(path, np.array(values, np.float32))
+    return path
 
 
 def run(board: str, model: Path, directory: Path, **options: object) -> FinishedRun:
@@ -102,14 +113,13 @@ def test_a_model_runs_as_on_executorch_itself(
     board: str,
     installed: Installed,
     model: Path,
-    numbers: Callable[..., Path],
+    events_of_executorch: Events,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(board)))
-    inputs = (numbers(0, 1.5, -2, 1e6),)
-    level = DebugLevel.INTERMEDIATE_OUTPUTS
-    here = run(board, model, tmp_path / "here", inputs=inputs, values=level)
+    inputs = (numbers(tmp_path, 0, 1.5, -2, 1e6),)
+    here = run(board, model, tmp_path / "here", inputs=inputs, values=ALL)
     assert here.result.verdict is not None
     assert here.result.verdict.passed
     assert here.result.target is not None
@@ -120,8 +130,7 @@ def test_a_model_runs_as_on_executorch_itself(
     assert here.result.target.operators == 2
     output = np.load(tmp_path / "here/outputs/0.npy")
     np.testing.assert_array_equal(output, np.array([1, 2.5, -1, 1e6 + 1], np.float32))
-    wheel = run("native-executorch", model, tmp_path / "wheel", inputs=inputs, values=level)
-    assert identities(here.trace) == identities(wheel.trace)
+    assert identities(here.trace) == events_of_executorch
 
 
 def test_portable_kernels_are_in_external_memory_where_code_memory_is_small(
@@ -134,14 +143,15 @@ def test_portable_kernels_are_in_external_memory_where_code_memory_is_small(
     assert there["reset"] >> 24 == 0x10
 
 
-def test_a_library_that_the_package_does_not_know_is_linked_whole(
+def test_libraries_that_the_package_does_not_know_are_linked_whole(
     installed: Installed, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M3)))
-    monkeypatch.setenv("EXECUTORCH_KERNELS", "selected_ops_lib")
+    monkeypatch.setenv("EXECUTORCH_KERNELS", "selected_ops_lib, custom_ops_lib")
     outcome = run(M3, model, tmp_path / "run")
     assert outcome.result.target is not None
-    assert outcome.result.target.kernels == "ExecuTorch's selected kernels"
+    assert outcome.result.target.kernels == "ExecuTorch's selected, custom kernels"
+    assert outcome.result.target.operators == 3
 
 
 @pytest.mark.parametrize(
@@ -207,13 +217,12 @@ def test_a_port_without_this_part_fails(
 def test_a_failed_kernel_is_shown_with_executorchs_error(
     installed: Installed,
     model: Path,
-    numbers: Callable[..., Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M3)))
     with pytest.raises(TargetError) as caught:
-        run(M3, model, tmp_path / "run", inputs=(numbers(-1, 0, 0, 0),))
+        run(M3, model, tmp_path / "run", inputs=(numbers(tmp_path, -1, 0, 0, 0),))
     assert "add.out: a negative number (ExecuTorch Error 0x12 InvalidArgument)" in str(caught.value)
 
 
@@ -259,18 +268,27 @@ def test_a_missing_kernel_library_is_named_with_those_there_are(
     monkeypatch.delenv("EXECUTORCH_KERNELS")
     with pytest.raises(UsageError, match="kernel library quantized_ops_lib not found") as caught:
         build.build_firmware(load_board(M3)[0])
-    assert "portable_ops_lib, selected_ops_lib" in caught.value.hint
+    assert "custom_ops_lib, portable_ops_lib, selected_ops_lib" in caught.value.hint
 
 
 def test_building_again_takes_up_a_new_library(
-    installed: Installed, monkeypatch: pytest.MonkeyPatch
+    installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prefix = installed(M4)
     monkeypatch.setenv("EXECUTORCH_ROOT", str(prefix))
     board = load_board(M4)[0]
-    image = build.build_firmware(board).image
+    first = build.build_firmware(board)
+    image = first.image
     before = image.stat().st_mtime_ns
     assert build.build_firmware(board).image.stat().st_mtime_ns == before
-    library = prefix / "lib/libportable_ops_lib.a"
-    os.utime(library, ns=(before + 10**9, before + 10**9))
-    assert build.build_firmware(board).image.stat().st_mtime_ns > before
+    (tmp_path / "more.c").write_text("int more;")
+    library = prefix / "lib/libportable_kernels.a"
+    for command in (
+        ["arm-none-eabi-gcc", "-c", "-mthumb", "-mcpu=cortex-m4", "-mfloat-abi=hard", "more.c"],
+        ["arm-none-eabi-ar", "r", str(library), "more.o"],
+    ):
+        subprocess.run(command, cwd=tmp_path, check=True)
+    again = build.build_firmware(board)
+    assert again.image.stat().st_mtime_ns > before
+    assert again.build_id != first.build_id
+    assert build.built_firmware(board) == again

@@ -27,7 +27,11 @@ SAMPLE = 3
 SMALL_BYTES = 20_000
 MOST = "ETHARNESS_EVERY_MODEL" in os.environ
 """Every model on every simulated board, which takes minutes, instead of a few small ones each."""
-SIMULATED = [name for name in board_names() if isinstance(load_board(name)[0].target, QemuTarget)]
+SIMULATED = [
+    name
+    for name in board_names()
+    if isinstance((board := load_board(name)[0]).target, QemuTarget) and not board.links_executorch
+]
 CASES = [
     (path.stem, method.name)
     for path in sorted(MODELS.glob("*.pte"))

@@ -8,13 +8,15 @@ import pytest
 
 from harness.config.board import load_board
 from harness.errors import DeviceRefusedError, UsageError
-from harness.link.values import TargetInfo
-from harness.link.wire import Region, Status
+from harness.link.exchange import refusal_error
+from harness.link.values import DeviceOutcome, TargetInfo
+from harness.link.wire import DetailKind, Op, Region, Status
 from harness.records.clock_domain import HOST_NANOSECONDS
 from harness.runs.device_data import pull_trace
 from harness.runs.directory import RunDirectory
 from harness.runs.source import load_source
 from harness.target import build, executorch
+from harness.target.doctor import missing_tools
 from tests.conftest import FIXTURES
 
 DUMP = (FIXTURES / "kws_f32_executorch.etdp").read_bytes()
@@ -32,6 +34,99 @@ def test_without_a_cxx_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("CXX", "/nonexistent/c++")
     with pytest.raises(UsageError, match=r"needs a C\+\+ compiler"):
         build.build_firmware(load_board("native-executorch")[0])
+
+
+INSTALLED = "qemu-mps2-an385-executorch"
+
+
+@pytest.fixture
+def _cross_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executorch, "has_cross_library", lambda: True)
+
+
+def refused(board: str = INSTALLED) -> UsageError:
+    found = load_board(board)[0]
+    assert found.build is not None
+    with pytest.raises(UsageError) as caught:
+        executorch.linked_executorch(found, found.build)
+    return caught.value
+
+
+def test_an_installed_executorch_needs_the_cpp_library_for_its_core(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(executorch, "has_cross_library", lambda: False)
+    error = refused()
+    assert "needs arm-none-eabi-g++ with the C++ standard library" in str(error)
+    assert "apt-get install libstdc++-arm-none-eabi-newlib" in error.hint
+
+
+@pytest.mark.usefixtures("_cross_compiler")
+def test_where_executorch_is_installed_has_to_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EXECUTORCH_ROOT", raising=False)
+    error = refused()
+    assert "links an ExecuTorch built for cortex-m3: EXECUTORCH_ROOT is not set" in str(error)
+    assert "docs/executorch.md" in error.hint
+
+
+@pytest.mark.usefixtures("_cross_compiler")
+def test_what_a_prefix_lacks_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(tmp_path / "nowhere"))
+    assert "no such directory" in str(refused())
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(tmp_path))
+    error = refused()
+    assert "has no lib/cmake/ExecuTorch/executorch-config.cmake" in str(error)
+    assert "--target install" in error.hint
+    package = tmp_path / "lib/cmake/ExecuTorch"
+    package.mkdir(parents=True)
+    (package / "executorch-config.cmake").touch()
+    assert f"has no libexecutorch_core.a in {tmp_path / 'lib'}" in str(refused())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a_lib", ("a_lib",)),
+        ("a_lib;b_lib", ("a_lib", "b_lib")),
+        (" a_lib, b_lib\n", ("a_lib", "b_lib")),
+        ("", ()),
+    ],
+)
+def test_kernel_libraries_of_the_environment_replace_those_of_the_board(
+    text: str, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = load_board(INSTALLED)[0].build
+    assert recipe is not None
+    monkeypatch.delenv("EXECUTORCH_KERNELS", raising=False)
+    assert "portable_ops_lib" in executorch.kernel_libraries(recipe)
+    monkeypatch.setenv("EXECUTORCH_KERNELS", text)
+    assert executorch.kernel_libraries(recipe) == expected
+
+
+def test_doctor_says_which_executorch_a_board_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = load_board(INSTALLED)[0]
+    monkeypatch.delenv("EXECUTORCH_ROOT", raising=False)
+    assert any("ExecuTorch for cortex-m3" in line for line in missing_tools(board))
+    monkeypatch.setenv("EXECUTORCH_ROOT", "/opt/executorch-m3")
+    assert not any("ExecuTorch for cortex-m3" in line for line in missing_tools(board))
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "shown"),
+    [
+        (Status.UNSUPPORTED_OPERATOR, 0x14, "ExecuTorch Error 0x14 OperatorMissing"),
+        (Status.OUT_OF_MEMORY, 0x21, "ExecuTorch Error 0x21 MemoryAllocationFailed"),
+        (Status.KERNEL_FAILED, 0x12, "ExecuTorch Error 0x12 InvalidArgument"),
+        (Status.KERNEL_FAILED, 0x77, "ExecuTorch Error 0x77"),
+    ],
+)
+def test_its_errors_are_shown_as_such(status: Status, code: int, shown: str) -> None:
+    error = refusal_error("b", Op.COMMIT, DeviceOutcome(status, code, "x", DetailKind.EXECUTORCH))
+    assert f"refused COMMIT: x ({shown})" in str(error)
+    assert error.executorch_error == code
+    ours = refusal_error("b", Op.COMMIT, DeviceOutcome(Status.UNSUPPORTED_OPERATOR, 20, "x"))
+    assert "(instruction 20)" in str(ours)
+    assert ours.executorch_error is None
 
 
 class Traced:

@@ -16,14 +16,6 @@ void etd_set_debug_buffer(etd_tracer *tracer, void *buffer, uint32_t size) {
     }
 }
 
-void etd_set_data_sink(etd_tracer *tracer, etd_sink_fn sink, void *context) {
-    if (tracer != NULL) {
-        tracer->sink = sink;
-        tracer->sink_context = context;
-        tracer->debug_used = 0;
-    }
-}
-
 uint32_t etd_debug_size(const etd_tracer *tracer) {
     return tracer != NULL ? tracer->debug_used : 0u;
 }
@@ -68,15 +60,14 @@ static uint32_t content_size(const etd_logged_value *value) {
     return size;
 }
 
-static uint32_t store_in_sink(etd_tracer *tracer, const etd_logged_tensor *tensor) {
-    uint32_t offset = tracer->sink(tracer->sink_context, tensor->data, tensor->nbytes);
-    if (offset != ETD_LOG_NO_OFFSET) {
-        tracer->debug_used = offset + tensor->nbytes;
+/* Stores a tensor's data. Returns its offset, or ETD_LOG_NO_OFFSET if there is no memory or no room. */
+static uint32_t store(etd_tracer *tracer, const etd_logged_tensor *tensor) {
+    if (tensor->data == NULL) {
+        return ETD_LOG_NO_OFFSET;
     }
-    return offset;
-}
-
-static uint32_t store_in_buffer(etd_tracer *tracer, const etd_logged_tensor *tensor) {
+    if (tracer->sink != NULL) {
+        return tracer->sink(tracer, tensor);
+    }
     uint32_t mask = ETD_LOG_PAYLOAD_ALIGNMENT - 1u;
     uint32_t offset = (tracer->debug_used + mask) & ~mask;
     if (offset > tracer->debug_capacity || tensor->nbytes > tracer->debug_capacity - offset) {
@@ -88,20 +79,15 @@ static uint32_t store_in_buffer(etd_tracer *tracer, const etd_logged_tensor *ten
     return offset;
 }
 
-/* Stores a tensor's data. Returns its offset, or ETD_LOG_NO_OFFSET if there is no data or no room. */
-static uint32_t store(etd_tracer *tracer, const etd_logged_tensor *tensor) {
-    if (tensor->data == NULL || tensor->nbytes == 0) {
-        return ETD_LOG_NO_OFFSET;
-    }
-    return tracer->sink != NULL ? store_in_sink(tracer, tensor) : store_in_buffer(tracer, tensor);
-}
-
 /* Writes a tensor's records and returns the position after them. Sets *lost if the data were not stored. */
 static uint8_t *put_tensor(etd_tracer *tracer, uint8_t *at, const etd_logged_tensor *tensor, bool *lost) {
-    uint32_t offset = store(tracer, tensor);
+    uint32_t offset = ETD_LOG_NO_OFFSET;
+    if (tensor->nbytes > 0) {
+        offset = store(tracer, tensor);
+        *lost |= offset == ETD_LOG_NO_OFFSET;
+    }
     uint32_t size = 4u * tensor->ndim;
     uint8_t *end = at + etd_tensor_records(tensor->ndim) * ETD_LOG_RECORD_SIZE;
-    *lost = *lost || (tensor->nbytes > 0 && offset == ETD_LOG_NO_OFFSET);
     etd_put_record(at, etd_head(tensor->dtype, tensor->ndim, 0), offset, tensor->nbytes, 0);
     at += ETD_LOG_RECORD_SIZE;
     if (size > 0) {
