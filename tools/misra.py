@@ -1,8 +1,8 @@
 """The record of deviations from MISRA C:2012 of tracer and link, from cppcheck's addon.
 
 Run without arguments to write ``docs/library/misra.md``, or with ``--check`` to fail if the addon
-finds a rule for which the record has no reason. The texts of the rules are not free, so the record has
-their numbers.
+finds a rule for which the record has no reason. The texts of the rules are not free, so the record
+has their numbers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REASONS: Final = {
     "12.1": "Usual precedence of arithmetic, comparison and logic is used without parentheses.",
     "13.3": "An increment stands within the expression that uses the value.",
     "14.2": "Loops over records advance by what a record says, or end by a second condition.",
-    "14.4": "A pointer or count is its own condition.",
+    "14.4": "The addon does not know that a builtin of the compiler returns a Boolean.",
     "15.5": "Functions return early when an argument is NULL or the log is full.",
     "15.7": "A chain of conditions ends when nothing remains to be done.",
     "17.7": "memcpy, memset and memmove return their first argument.",
