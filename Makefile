@@ -21,7 +21,7 @@ help:
 	@echo "make test-property  property tests only"
 	@echo "make fresh      'make demo test' as a newcomer's first commands, in a bare Debian of its own; needs root"
 	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
-	@echo "make exports    open what is exported in the tools it is for (installs them)"
+	@echo "make exports    open exports and packages of the device library in the tools they are for (installs them)"
 	@echo "make labgrid    hold places of a real labgrid coordinator (installs labgrid and ser2net)"
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"

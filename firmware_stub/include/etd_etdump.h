@@ -4,7 +4,8 @@
  *
  * The file is generated in several passes over the log and written front to back; it is never in memory as a
  * whole. It has the same contents as the host's conversion of the log: allocations without time and offset,
- * no failed allocations, no counts of dropped or filtered events. */
+ * no failed allocations, no counts of dropped or filtered events. As with etd_log_read, nothing may be logged
+ * meanwhile. */
 #ifndef ETD_ETDUMP_H
 #define ETD_ETDUMP_H
 

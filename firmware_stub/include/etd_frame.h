@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Frames on the wire: COBS, CRC-32, and a decoder that separates frames from console text.
  *
- * docs/protocol.md describes the encoding. These functions do no I/O. */
+ * docs/protocol.md describes the encoding. These functions do no I/O and have no global state, so tasks and
+ * interrupts may use them at the same time on buffers and decoders of their own. */
 #ifndef ETD_FRAME_H
 #define ETD_FRAME_H
 

@@ -5,6 +5,9 @@
  * change during a run. It holds two magic numbers, the build id and a CRC, so random memory after power-on is
  * not mistaken for a record. Everything else is as the crash left it and is checked before use.
  *
+ * etd_postmortem_fault is for fault handlers and may interrupt every other function. The others belong to one
+ * task.
+ *
  * A record found after a reset stays until the next run begins or until it is cleared. Later faults are
  * counted but do not change it. The format is described in schema/postmortem.toml. */
 #ifndef ETD_POSTMORTEM_H

@@ -6,6 +6,9 @@
  * the UART, which counts an overrun if it runs full as well. In quiet mode no interrupt is taken, and
  * etd_serial_write returns only when the UART has accepted all bytes.
  *
+ * An interrupt may call etd_serial_interrupt only. All other functions belong to one task; several tasks that
+ * write need a lock of theirs around each frame.
+ *
  * Use: fill in an etd_uart, call etd_serial_init, and call etd_serial_interrupt from the UART's interrupt
  * handler. The other functions implement the members of an etd_port. */
 #ifndef ETD_SERIAL_H

@@ -4,6 +4,9 @@
  * It receives a model, checks it, loads and executes its method under the tracer, and sends outputs and
  * trace. All memory is the caller's. Nothing received is trusted.
  *
+ * A server belongs to one task, which also executes the model, and calls the port from it. Interrupts must
+ * not call it; they fill the ring that etd_port.read empties (etd_serial.h).
+ *
  * Use: fill in an etd_server_config, call etd_server_init, then call etd_server_poll forever. */
 #ifndef ETD_SERVER_H
 #define ETD_SERVER_H

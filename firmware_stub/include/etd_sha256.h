@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* SHA-256 (FIPS 180-4), for verifying transfers.
+/* SHA-256 (FIPS 180-4), for verifying transfers. Without global state.
  *
  * Use: etd_sha256_init, etd_sha256_update for each part, etd_sha256_final. */
 #ifndef ETD_SHA256_H

@@ -7,7 +7,11 @@
  * always a complete prefix of the events.
  *
  * The tracer uses no heap and only memory functions of libc. Every function accepts a NULL tracer and then
- * does nothing. */
+ * does nothing.
+ *
+ * The tracer has no lock and no global state. Each task, core or interrupt level that traces needs a tracer
+ * of its own, with its own buffer and number. An interrupt may call every function on its own tracer. Reading
+ * a log counts as use: let the owner read it, or wait until the owner does not log. */
 #ifndef ETD_TRACER_H
 #define ETD_TRACER_H
 

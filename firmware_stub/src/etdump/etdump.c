@@ -30,35 +30,37 @@ static bool is_written(const etd_ed_writer *writer, const etd_item *item) {
 }
 
 /* Advances to the next block. Events before the first block form a block without a name; so do allocators in
- * a log without blocks. The recursion is at most one level deep. */
-/* NOLINTNEXTLINE(misc-no-recursion) */
+ * a log without blocks. */
 static bool next_block(const etd_ed_writer *writer, block *block) {
     const etd_tracer *tracer = writer->tracer;
     uint32_t at = block->end;
     if (at >= tracer->record_count) {
         return false;
     }
-    block->begin = at;
-    block->events = 0;
-    block->written = 0;
-    block->name = ETD_LOG_NO_NAME;
-    block->bundled_input_index = -1;
-    bool declared = kind_at(tracer, at) == ETD_LOG_RECORD_BLOCK;
-    if (declared) {
-        const uint8_t *record = tracer->buffer + at * ETD_LOG_RECORD_SIZE;
-        block->name = etd_get_u16(record + 2);
-        block->bundled_input_index = (int32_t)etd_get_u32(record + 8);
-        at++;
-    }
-    while (at < tracer->record_count && kind_at(tracer, at) != ETD_LOG_RECORD_BLOCK) {
-        etd_item item;
-        at = etd_read_item(tracer, at, &item);
-        block->events += is_event(&item);
-        block->written += is_written(writer, &item);
-        block->allocators += item.record[0] == ETD_LOG_RECORD_ALLOCATOR;
-    }
+    bool declared;
+    do {
+        block->begin = at;
+        block->events = 0;
+        block->written = 0;
+        block->name = ETD_LOG_NO_NAME;
+        block->bundled_input_index = -1;
+        declared = kind_at(tracer, at) == ETD_LOG_RECORD_BLOCK;
+        if (declared) {
+            const uint8_t *record = tracer->buffer + at * ETD_LOG_RECORD_SIZE;
+            block->name = etd_get_u16(record + 2);
+            block->bundled_input_index = (int32_t)etd_get_u32(record + 8);
+            at++;
+        }
+        while (at < tracer->record_count && kind_at(tracer, at) != ETD_LOG_RECORD_BLOCK) {
+            etd_item item;
+            at = etd_read_item(tracer, at, &item);
+            block->events += is_event(&item);
+            block->written += is_written(writer, &item);
+            block->allocators += item.record[0] == ETD_LOG_RECORD_ALLOCATOR;
+        }
+    } while (!declared && block->events == 0 && at < tracer->record_count);
     block->end = at;
-    return declared || block->events > 0 || at == tracer->record_count || next_block(writer, block);
+    return true;
 }
 
 int32_t etd_ed_chain(const etd_item *item) {

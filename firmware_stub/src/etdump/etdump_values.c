@@ -54,7 +54,7 @@ static void put_longs(etd_ed_writer *writer, const uint8_t *words, uint32_t coun
     }
 }
 
-static void put_tensor(etd_ed_writer *writer, const uint8_t *tensor) {
+static void put_tensor_table(etd_ed_writer *writer, const uint8_t *tensor) {
     uint32_t ndim = ndim_of(tensor);
     uint32_t offset = etd_get_u32(tensor + 4);
     etd_ed_put_table(writer, ETD_ED_TENSOR, 0);
@@ -84,7 +84,7 @@ static void put_tensor_list(etd_ed_writer *writer, const uint8_t *record) {
     }
     etd_ed_align(writer, ETD_ED_CHUNK);
     for (const uint8_t *at = first; at < end; at = next_tensor(at)) {
-        put_tensor(writer, at);
+        put_tensor_table(writer, at);
     }
 }
 
@@ -103,7 +103,7 @@ static void put_value(etd_ed_writer *writer, const uint8_t *record) {
     etd_ed_put_u32(writer, 4);  /* the output flag, which follows */
     put_bool(writer, output);
     if (type == ETD_LOG_VALUE_TENSOR) {
-        put_tensor(writer, content);
+        put_tensor_table(writer, content);
     } else if (type == ETD_LOG_VALUE_TENSOR_LIST) {
         put_tensor_list(writer, record);
     } else if (type == ETD_LOG_VALUE_BOOL) {
