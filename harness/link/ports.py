@@ -6,7 +6,8 @@
 
 The last two may end in ``?timeout=SECONDS``, the longest wait for the server. Other schemes come
 from plugins of the group ``etharness.transports``, which get the address as it is. A gdbserver
-(``gdb://host:port``) is no serial port; ``probe.py`` opens it.
+(``gdb://host:port``) is no serial port; ``probe.py`` opens it. ``rtt+gdb://`` is the link through
+memory that such a server reads and writes (``rtt.py``).
 
 Not pyserial's URL handlers: its ``rfc2217://`` has no write timeout and moves data byte by byte
 through a thread, and neither handler notices on opening that the server's port is in use.
@@ -36,6 +37,7 @@ TIMEOUT_S: Final = 5.0
 _KINDS: Final = "a device name such as /dev/ttyACM0, socket://host:port, or rfc2217://host:port"
 _SCHEMES: Final = ("socket", "rfc2217", "gdb")
 _PROBE: Final = "gdb://"
+_RTT: Final = "rtt+"
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HANG_UP_S: Final = 0.1
 """A server whose port is in use accepts, sends a message and hangs up within this time."""
@@ -68,7 +70,7 @@ class NetworkPort:
 def plugin_scheme(address: str) -> str | None:
     """The scheme of an address that a plugin opens; None for all others. Nothing is imported."""
     scheme, sign, _ = address.partition("://")
-    if not sign or not _URL.match(address) or scheme in _SCHEMES or is_probe(address):
+    if not sign or not _URL.match(address) or scheme.removeprefix(_RTT) in _SCHEMES:
         return None
     return scheme if scheme in plugin_names(TRANSPORTS) else None
 
@@ -76,6 +78,35 @@ def plugin_scheme(address: str) -> str | None:
 def is_probe(address: object) -> bool:
     """Whether this is the address of a debug probe, which has no serial port."""
     return isinstance(address, str) and address.startswith(_PROBE)
+
+
+def is_rtt(address: str) -> bool:
+    """Whether this is the address of a link through the memory of a board."""
+    return address.startswith(_RTT + _PROBE)
+
+
+def split_rtt(address: str) -> tuple[NetworkPort, int, int]:
+    """Return the gdbserver of an ``rtt+gdb://`` address, and the memory with the control block.
+
+    Raises:
+        UsageError: The address is invalid.
+    """
+    server, _, query = address.removeprefix(_RTT).partition("?")
+    try:
+        options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True))
+        place, size = int(options.pop("address"), 0), int(options.pop("size", "0"), 0)
+    except (KeyError, ValueError):
+        place = size = -1
+    if place < 0 or size < 0:
+        raise UsageError(
+            f"invalid port address {address!r}: no valid address of the RTT control block",
+            hint="use rtt+gdb://host:port?address=0x20000000, the address of _SEGGER_RTT; with "
+            "&size=BYTES that much memory is searched",
+        )
+    rest = "&".join(f"{name}={value}" for name, value in options.items())
+    network = parse_address(f"{server}?{rest}" if rest else server)
+    assert network is not None
+    return network, place, size
 
 
 def parse_address(address: str) -> NetworkPort | None:
@@ -86,6 +117,8 @@ def parse_address(address: str) -> NetworkPort | None:
     """
     if not _URL.match(address):
         return None
+    if is_rtt(address):
+        return split_rtt(address)[0]
     try:
         url = urlsplit(address)
         host, port = url.hostname, url.port
@@ -147,6 +180,10 @@ def open_port(address: str, baud: int) -> Transport:
             f"{address} is a debug probe, not a serial port",
             hint="`etharness pull` and `etharness run` use a probe together with --elf FILE",
         )
+    if is_rtt(address):
+        from harness.link.rtt import open_rtt
+
+        return open_rtt(address)
     if (scheme := plugin_scheme(address)) is not None:
         return _open_by_plugin(scheme, address, baud)
     network = parse_address(address)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.decode.firmware_elf import FirmwareElf
 from harness.errors import FormatError, ProbeError, UsageError
-from harness.link.ports import open_port, port_identity
+from harness.link.ports import open_port, port_identity, split_rtt
 from harness.link.probe import halted, open_probe
 from harness.runs.probe import probe_request
 from tests.support.fake_gdbserver import FakeGdbserver
@@ -127,6 +127,18 @@ def test_addresses_of_probes() -> None:
             open_probe(address)
     with pytest.raises(UsageError, match="not the address of a debug probe"):
         open_probe("/dev/ttyACM0")
+
+
+def test_addresses_of_links_through_memory() -> None:
+    address = "rtt+gdb://localhost:3333?address=0x20000000&size=4096&timeout=9"
+    network, place, size = split_rtt(address)
+    assert (network.port, network.timeout_s, place, size) == (3333, 9.0, 0x2000_0000, 4096)
+    assert port_identity(address) == port_identity("gdb://127.0.0.1:3333")
+    for query in ("", "?size=4096", "?address=x", "?address=-1", "?address=0&size=x"):
+        with pytest.raises(UsageError, match="no valid address of the RTT control block"):
+            open_port(f"rtt+gdb://localhost:3333{query}", 115_200)
+    with pytest.raises(UsageError, match="unknown option 'x'"):
+        open_port("rtt+gdb://localhost:3333?address=0&x=1", 115_200)
 
 
 def test_options_that_belong_together(tmp_path: Path) -> None:
