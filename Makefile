@@ -26,7 +26,7 @@ help:
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
-	@echo "make measure    regenerate what is measured in docs: networks, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, nights, scaling"
+	@echo "make measure    regenerate what is measured in docs: networks, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, debug probes, nights, scaling"
 
 setup: setup-test setup-oracle setup-tools setup-labgrid
 setup-%:
@@ -77,6 +77,7 @@ measure: setup-test setup-oracle
 	$(PYTHON) -m benchmarks.html_report
 	$(PYTHON) -m benchmarks.suggest
 	$(PYTHON) -m benchmarks.remote
+	$(PYTHON) -m benchmarks.probes
 	$(PYTHON) -m benchmarks.night
 	$(PYTHON) -m benchmarks.verdict_study
 	$(PYTHON) -m benchmarks.verdict_pool out/verdicts.jsonl --sessions 300

@@ -42,6 +42,7 @@ class RttTransport:
 
     Attributes:
         ended: True once the probe is known to be gone.
+        statistics: What the probe has done to the board.
     """
 
     def __init__(self, probe: DebugProbe, address: int, size: int = 0) -> None:
@@ -56,7 +57,7 @@ class RttTransport:
             PortError: There is no control block.
         """
         self.ended = False
-        self._probe = probe
+        self._probe, self.statistics = probe, probe.statistics
         with halted(probe):
             memory = probe.read(address, max(size, _COUNTS.size))
             at = memory.find(_ID) if size else memory.find(_ID, 0, len(_ID))
