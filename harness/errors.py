@@ -238,6 +238,10 @@ class PortError(LinkError):
     """The port of a board cannot be found, opened or configured."""
 
 
+class ProbeError(LinkError):
+    """A debug probe cannot be reached, does not answer, or cannot do what was asked."""
+
+
 class PartialReadError(LinkError):
     """A region could be read only in part.
 

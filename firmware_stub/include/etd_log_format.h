@@ -31,6 +31,8 @@
 #define ETD_LOG_VALUE_IS_OUTPUT 0x80
 /* ALLOCATION flag: not enough memory */
 #define ETD_LOG_ALLOCATION_FAILED 0x1
+/* "ETR" and version 1 of a tracer's fields, read as a little-endian u32 */
+#define ETD_LOG_TRACER_MAGIC 0x1525445u
 
 /* record kinds */
 enum {
@@ -64,6 +66,50 @@ enum {
     ETD_LOG_VALUE_TENSOR = 0x5,
     /* list of tensors */
     ETD_LOG_VALUE_TENSOR_LIST = 0x6,
+};
+
+/* offsets in bytes of the fields of a tracer, with 32-bit pointers */
+enum {
+    /* pointer to the log's buffer */
+    ETD_LOG_TRACER_FIELD_BUFFER = 0x4,
+    /* u32, size of that buffer in bytes */
+    ETD_LOG_TRACER_FIELD_CAPACITY = 0x8,
+    /* pointer to the debug buffer */
+    ETD_LOG_TRACER_FIELD_DEBUG = 0xC,
+    /* u32, size of that buffer in bytes */
+    ETD_LOG_TRACER_FIELD_DEBUG_CAPACITY = 0x10,
+    /* u32; the header's fields from this one on follow in its order */
+    ETD_LOG_TRACER_FIELD_RECORD_COUNT = 0x14,
+    /* u16 */
+    ETD_LOG_TRACER_FIELD_NAME_COUNT = 0x18,
+    /* u16, the tracer's number */
+    ETD_LOG_TRACER_FIELD_NUMBER = 0x1A,
+    /* u32 */
+    ETD_LOG_TRACER_FIELD_NAMES_SIZE = 0x1C,
+    /* u32 */
+    ETD_LOG_TRACER_FIELD_DROPPED_EVENTS = 0x20,
+    /* u32 */
+    ETD_LOG_TRACER_FIELD_DROPPED_BLOCKS = 0x24,
+    /* u32 */
+    ETD_LOG_TRACER_FIELD_FILTERED_EVENTS = 0x28,
+    /* u32 */
+    ETD_LOG_TRACER_FIELD_DROPPED_VALUES = 0x2C,
+    /* u32 */
+    ETD_LOG_TRACER_FIELD_DROPPED_RUNS = 0x30,
+    /* u32 */
+    ETD_LOG_TRACER_FIELD_CHUNK = 0x34,
+    /* u32 */
+    ETD_LOG_TRACER_FIELD_FIRST_RECORD = 0x38,
+    /* u32 */
+    ETD_LOG_TRACER_FIELD_DEBUG_USED = 0x3C,
+    /* u32 */
+    ETD_LOG_TRACER_FIELD_STACK_USED = 0x40,
+    /* u32 */
+    ETD_LOG_TRACER_FIELD_STACK_SIZE = 0x44,
+    /* u8 */
+    ETD_LOG_TRACER_FIELD_FULL = 0x48,
+    /* u8, number of open events */
+    ETD_LOG_TRACER_FIELD_OPEN_COUNT = 0x49,
 };
 
 #endif

@@ -135,42 +135,45 @@ typedef uint32_t (*etd_sink_fn)(etd_tracer *tracer, const etd_logged_tensor *ten
 
 /* A tracer. Fields are private; use the functions below. */
 struct etd_tracer {
+    /* A debug probe reads the fields up to open_count: tracer_field in schema/compact_log.toml. */
+    uint32_t magic;
     uint8_t *buffer;
     uint32_t capacity;
-    etd_ticks_fn ticks;
-    uint32_t record_count;
-    uint32_t record_limit; /* records that fit below the names; 0 when the log is full */
+    uint8_t *debug;
+    uint32_t debug_capacity;
+    uint32_t record_count; /* the header of the log from here on, in its order */
+    uint16_t name_count;
+    uint16_t number;
     uint32_t names_size;
     uint32_t dropped_events;
     uint32_t dropped_blocks;
     uint32_t filtered_events;
     uint32_t dropped_values;
     uint32_t dropped_runs;
-    uint8_t *debug;
-    uint32_t debug_capacity;
-    uint32_t debug_used;
     uint32_t chunk;
     uint32_t first_record; /* number of this chunk's first record in the whole log, not counting copies */
+    uint32_t debug_used;
+    uint32_t stack_used;
+    uint32_t stack_size; /* up to here */
+    bool full;
+    uint8_t open_count; /* open events, including those that do not fit into open[] */
+
+    etd_ticks_fn ticks;
+    uint32_t record_limit; /* records that fit below the names; 0 when the log is full */
     uint32_t carried;      /* copies of records of earlier chunks, at the start */
     uint32_t first_run; /* first record of the oldest run that may be dropped; UINT32_MAX if there is none */
-    uint32_t largest_run; /* records of the largest run so far */
-    uint32_t stack_used;
-    uint32_t stack_size;
+    uint32_t largest_run;  /* records of the largest run so far */
     uint32_t block_offset; /* of the current block's record; UINT32_MAX before the first block */
     int32_t bundled_input_index;
     int32_t chain;
     uint32_t handle;
     uint32_t allocator_count;
     const etd_event_filter *filter;
-    uint16_t name_count;
-    uint16_t number;
     uint8_t profiling_level;
     uint8_t debug_level;
     uint8_t when_full;
     bool selective; /* a level or filter is set */
-    bool full;
     void *ticks_context; /* behind what short instructions reach */
-    uint8_t open_count;  /* open events, including those that do not fit into open[] */
     etd_open_scope open[ETD_TRACER_SCOPES];
     etd_recent_name recent[1u << ETD_RECENT_BITS]; /* indexed by a hash of the pointer */
     etd_sink_fn sink;                              /* NULL: contents of tensors go to the debug buffer */

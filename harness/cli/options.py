@@ -36,6 +36,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 MODEL: Final = "Model"
 TARGET: Final = "Target"
 FLASHING: Final = "Flashing"
+PROBE: Final = "Debug probe"
 TRACING: Final = "Tracing"
 READING: Final = "Trace files"
 SELECTION: Final = "Selection"
@@ -412,8 +413,8 @@ def _with_chosen(function: _F, *, needed: bool) -> _F:
                 "--port",
                 metavar="PORT",
                 callback=absolute_name,
-                help="Serial port of the board: a device or a URL (docs/remote.md).  [default: "
-                "the unit's]",
+                help="Port of the board: a serial device, a URL (docs/remote.md) or a debug probe "
+                "(docs/probes.md).  [default: the unit's]",
             ),
         ),
     )
@@ -441,6 +442,35 @@ flash_options = (
     ),
 )
 """Options about flashing, passed as ``image``, ``tool`` and ``probe``."""
+
+
+probe_options = panel(
+    PROBE,
+    option(
+        "--elf",
+        metavar="FILE",
+        type=FilePath(dir_okay=False),
+        help="Firmware on the board, as linked, with its symbols; needed for gdb://.",
+    ),
+    option(
+        "--symbol",
+        metavar="NAME",
+        help="Variable that is, contains or points to the tracer.  [default: search all]",
+    ),
+    option(
+        "--until",
+        metavar="FUNCTION",
+        help="Let the board run until it enters this function, and read the trace there.  "
+        "[default: read when no event is open]",
+    ),
+    option(
+        "--reset",
+        metavar="COMMAND",
+        help="Reset the board first by this command of the gdbserver: 'reset halt' (OpenOCD, "
+        "pyOCD), 'reset' (J-Link) or 'system_reset' (QEMU).  [default: no reset]",
+    ),
+)
+"""Options about debug probes, passed as ``elf``, ``symbol``, ``until`` and ``reset``."""
 
 
 def output_directory(default: str, description: str) -> Callable[[_F], _F]:

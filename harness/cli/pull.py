@@ -14,6 +14,7 @@ from harness.cli.options import (
     output_directory,
     output_options,
     panel,
+    probe_options,
     target_options,
 )
 from harness.cli.output import OutputOptions, show_outcome
@@ -25,15 +26,34 @@ if TYPE_CHECKING:
 @click.command(name="pull", cls=PanelCommand)
 @target_options
 @baud_option
+@probe_options
 @panel(
     OUTPUT,
     output_directory("out/pull", "Run directory to create."),
 )
 @output_options
-def command(chosen: Chosen, baud: int | None, directory: Path, output: OutputOptions) -> None:
-    """Read the last trace from a board that is already running."""
-    from harness.runs.pull import pull
+def command(
+    chosen: Chosen,
+    baud: int | None,
+    elf: Path | None,
+    symbol: str | None,
+    until: str | None,
+    reset: str | None,
+    directory: Path,
+    output: OutputOptions,
+) -> None:
+    """Read the last trace from a board that is already running.
 
+    Through a serial port the firmware's link sends it. Through a debug probe
+    (gdb://HOST:PORT) it is read from memory, and the firmware needs only the tracer.
+    """
+    from harness.runs.probe import probe_request
+    from harness.runs.pull import pull, pull_by_probe
+
+    wanted = probe_request(chosen.port, elf, symbol, until, reset, baud)
     with output.stages() as stages:
-        outcome = pull(chosen, baud, directory, stages)
+        if wanted is not None:
+            outcome = pull_by_probe(chosen, wanted, directory, stages)
+        else:
+            outcome = pull(chosen, baud, directory, stages)
     show_outcome(output, outcome, directory)

@@ -24,6 +24,7 @@ from harness.cli.options import (
     output_directory,
     output_options,
     panel,
+    probe_options,
     report_option,
     target_options,
     time_scale_option,
@@ -88,6 +89,7 @@ Examples:
 )
 @target_options
 @baud_option
+@probe_options
 @panel(
     FLASHING,
     option("--flash", is_flag=True, help="Flash the board before the run."),
@@ -197,6 +199,10 @@ def command(
     image: Path | None,
     tool: str | None,
     probe: str,
+    elf: Path | None,
+    symbol: str | None,
+    until: str | None,
+    reset: str | None,
     budget: Path | None,
     history: str | None,
     baseline: BaselineRef | None,
@@ -204,11 +210,17 @@ def command(
     output: OutputOptions,
     **options: Any,
 ) -> int:
-    """Run a model on a board, read its trace and check it."""
+    """Run a model on a board, read its trace and check it.
+
+    Through a debug probe (gdb://HOST:PORT) the model is the one in the firmware, and the board runs
+    until it has entered the function of --until N times (docs/probes.md).
+    """
     from harness.config.project import find_project
     from harness.history import configured_history
     from harness.lab.flash_plan import HowToFlash
     from harness.runs.baseline import history_of
+    from harness.runs.probe import probe_request
+    from harness.runs.probe_run import run_by_probe
     from harness.runs.request import RunRequest, request_fields
     from harness.runs.run import run_model
 
@@ -228,6 +240,7 @@ def command(
         against=history_of(history, baseline) if baseline is not None else None,
         **request_fields(options),
     )
+    wanted = probe_request(request.port, elf, symbol, until, reset, request.baud)
     _refuse_archive(request.model, reports)
     keeping = HistoryKeeper(history)
 
@@ -236,7 +249,10 @@ def command(
         write_reports(reports, [run])
 
     with output.stages() as stages:
-        outcome = run_model(request, stages, ended)
+        if wanted is not None:
+            outcome = run_by_probe(request, wanted, stages, ended)
+        else:
+            outcome = run_model(request, stages, ended)
     show_outcome(output, outcome, directory)
     return outcome.result.exit_code or keeping.exit_code
 

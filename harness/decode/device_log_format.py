@@ -31,6 +31,8 @@ VALUE_IS_OUTPUT: Final = 0x80
 """VALUE flag: output of the method."""
 ALLOCATION_FAILED: Final = 0x1
 """ALLOCATION flag: not enough memory."""
+TRACER_MAGIC: Final = 0x1525445
+"""'ETR' and version 1 of a tracer's fields, read as a little-endian u32."""
 
 
 class Record(IntEnum):
@@ -67,3 +69,48 @@ class Value(IntEnum):
     """Tensor."""
     TENSOR_LIST = 0x6
     """List of tensors."""
+
+
+class TracerField(IntEnum):
+    """Offsets in bytes of the fields of a tracer, with 32-bit pointers."""
+
+    BUFFER = 0x4
+    """Pointer to the log's buffer."""
+    CAPACITY = 0x8
+    """U32, size of that buffer in bytes."""
+    DEBUG = 0xC
+    """Pointer to the debug buffer."""
+    DEBUG_CAPACITY = 0x10
+    """U32, size of that buffer in bytes."""
+    RECORD_COUNT = 0x14
+    """U32; the header's fields from this one on follow in its order."""
+    NAME_COUNT = 0x18
+    """U16."""
+    NUMBER = 0x1A
+    """U16, the tracer's number."""
+    NAMES_SIZE = 0x1C
+    """U32."""
+    DROPPED_EVENTS = 0x20
+    """U32."""
+    DROPPED_BLOCKS = 0x24
+    """U32."""
+    FILTERED_EVENTS = 0x28
+    """U32."""
+    DROPPED_VALUES = 0x2C
+    """U32."""
+    DROPPED_RUNS = 0x30
+    """U32."""
+    CHUNK = 0x34
+    """U32."""
+    FIRST_RECORD = 0x38
+    """U32."""
+    DEBUG_USED = 0x3C
+    """U32."""
+    STACK_USED = 0x40
+    """U32."""
+    STACK_SIZE = 0x44
+    """U32."""
+    FULL = 0x48
+    """U8."""
+    OPEN_COUNT = 0x49
+    """U8, number of open events."""

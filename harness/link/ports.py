@@ -5,7 +5,9 @@
     rfc2217://host:port      with Telnet's COM-PORT-CONTROL, so the rate can be set
 
 The last two may end in ``?timeout=SECONDS``, the longest wait for the server. Other schemes come
-from plugins of the group ``etharness.transports``, which get the address as it is.
+from plugins of the group ``etharness.transports``, which get the address as it is. A gdbserver
+(``gdb://host:port``) is no serial port; ``probe.py`` opens it. ``rtt+gdb://`` is the link through
+memory that such a server reads and writes (``rtt.py``).
 
 Not pyserial's URL handlers: its ``rfc2217://`` has no write timeout and moves data byte by byte
 through a thread, and neither handler notices on opening that the server's port is in use.
@@ -33,6 +35,9 @@ TIMEOUT_S: Final = 5.0
 """Longest wait for a server to accept, and to confirm something, seconds."""
 
 _KINDS: Final = "a device name such as /dev/ttyACM0, socket://host:port, or rfc2217://host:port"
+_SCHEMES: Final = ("socket", "rfc2217", "gdb")
+_PROBE: Final = "gdb://"
+_RTT: Final = "rtt+"
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HANG_UP_S: Final = 0.1
 """A server whose port is in use accepts, sends a message and hangs up within this time."""
@@ -47,7 +52,7 @@ _KEEPALIVE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NetworkPort:
-    """The address of a serial port that another host serves.
+    """The address of a port that a server provides: a serial port, or a gdbserver.
 
     Attributes:
         scheme: Protocol of the server.
@@ -56,7 +61,7 @@ class NetworkPort:
         timeout_s: Longest wait for the server, seconds.
     """
 
-    scheme: Literal["socket", "rfc2217"]
+    scheme: Literal["socket", "rfc2217", "gdb"]
     host: str
     port: int
     timeout_s: float = TIMEOUT_S
@@ -65,9 +70,43 @@ class NetworkPort:
 def plugin_scheme(address: str) -> str | None:
     """The scheme of an address that a plugin opens; None for all others. Nothing is imported."""
     scheme, sign, _ = address.partition("://")
-    if not sign or not _URL.match(address) or scheme in ("socket", "rfc2217"):
+    if not sign or not _URL.match(address) or scheme.removeprefix(_RTT) in _SCHEMES:
         return None
     return scheme if scheme in plugin_names(TRANSPORTS) else None
+
+
+def is_probe(address: object) -> bool:
+    """Whether this is the address of a debug probe, which has no serial port."""
+    return isinstance(address, str) and address.startswith(_PROBE)
+
+
+def is_rtt(address: str) -> bool:
+    """Whether this is the address of a link through the memory of a board."""
+    return address.startswith(_RTT + _PROBE)
+
+
+def split_rtt(address: str) -> tuple[NetworkPort, int, int]:
+    """Return the gdbserver of an ``rtt+gdb://`` address, and the memory with the control block.
+
+    Raises:
+        UsageError: The address is invalid.
+    """
+    server, _, query = address.removeprefix(_RTT).partition("?")
+    try:
+        options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True))
+        place, size = int(options.pop("address"), 0), int(options.pop("size", "0"), 0)
+    except (KeyError, ValueError):
+        place = size = -1
+    if place < 0 or size < 0:
+        raise UsageError(
+            f"invalid port address {address!r}: no valid address of the RTT control block",
+            hint="use rtt+gdb://host:port?address=0x20000000, the address of _SEGGER_RTT; with "
+            "&size=BYTES that much memory is searched",
+        )
+    rest = "&".join(f"{name}={value}" for name, value in options.items())
+    network = parse_address(f"{server}?{rest}" if rest else server)
+    assert network is not None
+    return network, place, size
 
 
 def parse_address(address: str) -> NetworkPort | None:
@@ -78,6 +117,8 @@ def parse_address(address: str) -> NetworkPort | None:
     """
     if not _URL.match(address):
         return None
+    if is_rtt(address):
+        return split_rtt(address)[0]
     try:
         url = urlsplit(address)
         host, port = url.hostname, url.port
@@ -86,7 +127,7 @@ def parse_address(address: str) -> NetworkPort | None:
         raise UsageError(
             f"invalid port address {address!r}: {error}", hint=f"use {_KINDS}"
         ) from error
-    if url.scheme not in ("socket", "rfc2217"):
+    if url.scheme not in _SCHEMES:
         others = "".join(f", {name}://" for name in plugin_names(TRANSPORTS))
         raise UsageError(
             f"invalid port address {address!r}: unknown scheme {url.scheme}://",
@@ -97,8 +138,8 @@ def parse_address(address: str) -> NetworkPort | None:
             f"invalid port address {address!r}",
             hint=f"use {url.scheme}://host:port, with brackets around an IPv6 address",
         )
-    timeout_s = _timeout(address, options)
-    return NetworkPort("socket" if url.scheme == "socket" else "rfc2217", host, port, timeout_s)
+    scheme = next(known for known in _SCHEMES if known == url.scheme)
+    return NetworkPort(scheme, host, port, parse_timeout(address, options))
 
 
 def port_identity(address: str) -> str:
@@ -112,8 +153,8 @@ def port_identity(address: str) -> str:
     """
     if plugin_scheme(address) is not None:
         return address
-    network = parse_address(address)
     here = socket.gethostname()
+    network = parse_address(address)
     if network is None:
         device = os.path.realpath(address) if address.startswith("/") else address
         return f"{here}:{device}"
@@ -134,12 +175,24 @@ def open_port(address: str, baud: int) -> Transport:
         UsageError: The address is invalid.
         PortError: The port cannot be reached, opened or set up.
     """
+    if is_probe(address):
+        raise UsageError(
+            f"{address} is a debug probe, not a serial port",
+            hint="`etharness pull` and `etharness run` use a probe together with --elf FILE",
+        )
+    if is_rtt(address):
+        from harness.link.rtt import open_rtt
+
+        return open_rtt(address)
     if (scheme := plugin_scheme(address)) is not None:
         return _open_by_plugin(scheme, address, baud)
     network = parse_address(address)
     if network is None:
         return open_serial(address, baud)
-    connection = _connect(address, network)
+    connection = connect(
+        *(network, f"cannot open the serial port {address}"),
+        "check that the host is up, and that ser2net or another server runs there on this TCP port",
+    )
     telnet = network.scheme == "rfc2217"
     _check_accepted(connection, address, telnet=telnet)
     stream = SocketTransport(connection)
@@ -160,7 +213,12 @@ def _open_by_plugin(scheme: str, address: str, baud: int) -> Transport:
     return transport
 
 
-def _timeout(address: str, options: dict[str, str]) -> float:
+def parse_timeout(address: str, options: dict[str, str]) -> float:
+    """Return the only option of an address, ``timeout``, in seconds.
+
+    Raises:
+        UsageError: There are others, or it is no valid number.
+    """
     text = options.pop("timeout", str(TIMEOUT_S))
     try:
         seconds = float(text)
@@ -175,23 +233,28 @@ def _timeout(address: str, options: dict[str, str]) -> float:
     return seconds
 
 
-def _connect(address: str, network: NetworkPort) -> socket.socket:
+def connect(network: NetworkPort, failed: str, hint: str) -> socket.socket:
+    """Connect to a server, with TCP options that detect a vanished host.
+
+    Args:
+        network: Its address.
+        failed: Beginning of the message of an error.
+        hint: What to try if the host is known, but there is no connection.
+
+    Raises:
+        PortError: There is no connection in time.
+    """
     try:
         connection = socket.create_connection((network.host, network.port), network.timeout_s)
     except socket.gaierror as error:
         raise PortError(
-            f"cannot open the serial port {address}: host {network.host!r} not found: "
-            f"{error.strerror}",
+            f"{failed}: host {network.host!r} not found: {error.strerror}",
             hint="check the host name and the name resolution of this host",
         ) from error
     except OSError as error:
         late = isinstance(error, TimeoutError)
         why = f"timed out after {network.timeout_s:g} s" if late else error.strerror or error
-        raise PortError(
-            f"cannot open the serial port {address}: {why}",
-            hint="check that the host is up, and that ser2net or another server runs there on "
-            "this TCP port",
-        ) from error
+        raise PortError(f"{failed}: {why}", hint=hint) from error
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEPALIVE:
         connection.setsockopt(socket.IPPROTO_TCP, option, value)

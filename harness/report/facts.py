@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -321,6 +321,19 @@ def _clock(clock: ClockQualityDocument) -> Iterator[Fact]:
     yield Fact("epochs", "; ".join(map(printable, quality.epochs)) or "none")
 
 
+def _link(counts: Mapping[str, int]) -> tuple[str, str]:
+    """Return name and text of what was transferred: over a link, or by a debug probe."""
+    if "halts" in counts:
+        halted, longest = counts["halted_us"] / 1000, counts["longest_halt_us"] / 1000
+        line = f"{counts['probe_bytes']:,} bytes read, {counts['halts']} halts"
+        return "probe", f"{line} of {halted:,.1f} ms in all, the longest {longest:,.1f} ms"
+    carried, corrupt = bytes_carried(counts), corrupt_frames(counts)
+    return (
+        "link",
+        f"{carried:,} bytes, {corrupt} corrupt frames, {counts.get('retries', 0)} retries",
+    )
+
+
 def provenance(run: EvaluatedRun, delegates: Sequence[DelegateFacts]) -> Iterator[Fact]:
     """What ran where, and everything that tells this run from another one."""
     result = run.result
@@ -332,9 +345,7 @@ def provenance(run: EvaluatedRun, delegates: Sequence[DelegateFacts]) -> Iterato
         done = f"{result.runs_completed:,} of {result.runs_requested:,}"
         yield Fact("executions", done, essential=True)
         yield from _log(result.trace)
-        carried, corrupt = bytes_carried(result.link), corrupt_frames(result.link)
-        line = f"{carried:,} bytes, {corrupt} corrupt frames, {result.link.get('retries', 0)}"
-        yield Fact("link", f"{line} retries", essential=True)
+        yield Fact(*_link(result.link), essential=True)
     yield Fact("kept in", printable(run.title), essential=True)
     yield Fact("budget", printable(run.budget) or "none")
     if result is not None:
@@ -358,7 +369,7 @@ def _hardware(result: Result) -> Iterator[Fact]:
         yield Fact("clock", "; ".join(clocks), essential=True)
     yield Fact("unit", printable(result.unit))
     yield Fact("port", printable(result.port or "none"))
-    if target is not None:
+    if target is not None and target.link_version:  # memory that was read has no HELLO
         frames = f"version {target.link_version}, frames of up to {target.mtu:,} bytes"
         yield Fact("protocol", frames)
         for what, size in (

@@ -39,7 +39,7 @@ from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.values import TargetInfo
 from harness.link.wire import Region, Status
-from harness.records.clock_domain import Ping
+from harness.records.clock_domain import ClockDomain, Ping
 from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
 from harness.records.result import (
     DelegateCall,
@@ -348,16 +348,10 @@ def pull_trace(
     progress: Callable[[int, int], None] = lambda *_: None,
     chunks: Sequence[bytes] = (),
 ) -> tuple[Trace, TraceSummary]:
-    """Pull the trace of the last run and decode it; save a device log raw and as ED00.
+    """Pull the trace of the last run, and save it as ``save_trace`` does.
 
-    A runtime with its own tracer sends an ED00 file, which is saved unchanged. Either may have a
-    debug buffer, the bytes of logged tensors. ``chunks`` are the parts of a device log streamed
-    during the run, each followed by its debug buffer.
-
-    The ED00 copy has what ExecuTorch itself would have written: no allocation events, which
-    make its Inspector refuse the whole file, and no values with lost bytes. The raw log has
-    them; the summary records their numbers.
-    In the copy, events during which a counter wrapped end beyond its range, as Inspector subtracts.
+    ``chunks`` are the parts of a device log streamed during the run, each followed by its debug
+    buffer.
 
     Raises:
         FormatError: The log is inconsistent; its raw bytes are saved in any case.
@@ -370,10 +364,29 @@ def pull_trace(
         directory.write(PARTIAL, image + error.data)
         raise
     buffer = join_debug_buffers([*(debug for _, debug in pieces), _debug_buffer(session)])
+    return save_trace(image, buffer, info.clocks, directory)
+
+
+def save_trace(
+    image: bytes, buffer: bytes, clocks: Sequence[ClockDomain], directory: RunDirectory
+) -> tuple[Trace, TraceSummary]:
+    """Decode the trace of a device; save a device log raw and as ED00.
+
+    A runtime with its own tracer has an ED00 file, which is saved unchanged. Either may have a
+    debug buffer, the bytes of logged tensors.
+
+    The ED00 copy has what ExecuTorch itself would have written: no allocation events, which
+    make its Inspector refuse the whole file, and no values with lost bytes. The raw log has
+    them; the summary records their numbers.
+    In the copy, events during which a counter wrapped end beyond its range, as Inspector subtracts.
+
+    Raises:
+        FormatError: The log is inconsistent; its raw bytes are saved in any case.
+    """
     directory.write(LOG if is_device_log(image) else ETDUMP, image)
     if buffer:
         directory.write(DEBUG_BUFFER, buffer)
-    trace = read_trace(image, info.clocks)
+    trace = read_trace(image, clocks)
     skipped = LeftOut()
     deepest = max(trace.stacks, key=lambda stack: stack.used, default=Stack(0, 0, 0))
     if is_device_log(image):

@@ -474,7 +474,7 @@ def subject_of(
         model=model_name(model.file) if model else "",
         log_bytes=summary.log_bytes if summary else None,
         trace_capacity=target.trace_capacity if target else None,
-        arena_capacity=target.arena_capacity if target else None,
+        arena_capacity=(target.arena_capacity or None) if target else None,
         arena_used=model.arena_bytes if model else None,
         probe=probe,
         qualities=result.clock_quality,

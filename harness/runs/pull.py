@@ -7,10 +7,14 @@ import time
 import uuid
 from pathlib import Path
 
+import numpy as np
+
 from harness import __version__
+from harness.analyze.blocks import executions
 from harness.analyze.placement import quality_of_run
 from harness.capped import CappedBuffer
 from harness.config.board import Board, attached, load_board
+from harness.decode.firmware_elf import FirmwareElf
 from harness.decode.postmortem import is_postmortem
 from harness.errors import FormatError, TargetError, UsageError
 from harness.lab.flash_plan import Stages
@@ -29,8 +33,18 @@ from harness.records.result import Result, now_utc
 from harness.runs.device_data import describe_target, pull_trace, record_pings, steadiness_of
 from harness.runs.directory import (
     CONSOLE,
+    PARTIAL,
     POSTMORTEM_IMAGE,
     RunDirectory,
+)
+from harness.runs.probe import (
+    MemoryTracers,
+    ProbeRequest,
+    UnsettledError,
+    decode_log,
+    disturbance,
+    probe_of,
+    target_in_memory,
 )
 from harness.runs.run import FinishedRun
 from harness.runs.source import on_time_scales
@@ -100,6 +114,62 @@ def pull(
         emulated_time=board.emulated_time,
         time_scales=dict(board.time_scales),
         clock_quality=quality_of_run(trace, pings, steadiness=steadiness_of(board)),
+    )
+    return FinishedRun(directory.finish(result), trace)
+
+
+def pull_by_probe(
+    chosen: Chosen, wanted: ProbeRequest, output: Path, stages: Stages = lambda *_: None
+) -> FinishedRun:
+    """Read the trace of a board through a debug probe into a run directory; the board runs on.
+
+    Raises:
+        UsageError: The board or the firmware is unknown, or a symbol is missing.
+        TargetError: The board runs other firmware, or has no complete log.
+        InfrastructureError: The probe cannot be reached, or does not answer.
+    """
+    began = time.monotonic()
+    board, _ = load_board(chosen.board)
+    elf = FirmwareElf(wanted.elf)
+    if wanted.until is not None:
+        elf.function(wanted.until)
+    directory = RunDirectory.create(output)
+    with probe_of(chosen, board, "pull") as (chosen, probe):
+        stages("reading the memory", 0, 0)
+        tracers = MemoryTracers(probe, wanted, elf)
+        if wanted.reset is not None:
+            probe.reset(wanted.reset)
+        try:
+            if wanted.until is not None:
+                log = tracers.read_at(wanted.until, 1, board.deadlines.execute_s)
+            else:
+                log = tracers.read_settled(board.deadlines.execute_s)
+        except UnsettledError as error:
+            directory.write(PARTIAL, error.log.image)
+            raise
+    trace, summary = decode_log(log, board, directory)
+    completed = int(np.count_nonzero(executions(trace)[0]))
+    own_id = uuid.uuid4().hex
+    result = Result(
+        id=own_id,
+        unit=chosen.unit or str(chosen.port),
+        commit="",
+        session=own_id,
+        tool_version=__version__,
+        started_utc=now_utc(),
+        duration_s=round(time.monotonic() - began, 3),
+        board=board.name,
+        port=str(chosen.port),
+        runs_requested=completed,
+        runs_completed=completed,
+        seed=0,
+        exit_code=0,
+        target=target_in_memory(board, elf, trace, tracers),
+        trace=summary,
+        link=disturbance(probe),
+        emulated_time=board.emulated_time,
+        time_scales=dict(board.time_scales),
+        clock_quality=quality_of_run(trace, (), steadiness=steadiness_of(board)),
     )
     return FinishedRun(directory.finish(result), trace)
 

@@ -143,7 +143,7 @@ def run_model(
     bundled = read_test_sets(model, request) if is_bundled_program(model) else None
     model = bundled.program if bundled is not None else model
     check_placeable(request, board)
-    budget_file = _budget_file(request, board, board_file)
+    budget_file = find_budget(request, board, board_file)
     references = read_references(request.references)
     if request.against is not None:
         request.against.check()
@@ -163,7 +163,7 @@ def run_model(
     return FinishedRun(run.result, trace, found.comparison, found.test_sets)
 
 
-def _budget_file(request: RunRequest, board: Board, board_file: Path) -> Path | None:
+def find_budget(request: RunRequest, board: Board, board_file: Path) -> Path | None:
     """Return the budget file of the request, else of the board, once it is known to be valid."""
     # Absolute, because it is recorded with the verdict and read again from other folders.
     file = absolute(request.budget) if request.budget else None

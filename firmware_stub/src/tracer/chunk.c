@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reuses the buffer for the next chunk of the log. */
+#include <stdatomic.h>
+
 #include "tracer_internal.h"
 
 /* Copies a record to the start of the new chunk, at or before its old position. */
@@ -22,6 +24,8 @@ void etd_log_recycle(etd_tracer *tracer) {
     uint32_t count = tracer->record_count;
     tracer->first_record += count - tracer->carried;
     tracer->carried = 0;
+    /* A debug probe sees by first_record that the log changes, so it has to change before records move. */
+    atomic_signal_fence(memory_order_seq_cst);
     etd_item item;
     for (uint32_t number = 0; number < count;) {
         number = etd_read_item(tracer, number, &item);

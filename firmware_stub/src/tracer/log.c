@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The log image for the host. Its parts are not contiguous in memory; reading through a window avoids a
  * copy. */
+#include <stddef.h>
 #include <string.h>
 
 #include "etd_bytes.h"
 #include "etd_tracer.h"
+
+/* The rest of the header: the tracer has these fields in the same order. */
+#define COUNTS_AT 12u
+#define COUNTS_SIZE (ETD_LOG_HEADER_SIZE - COUNTS_AT)
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers of the log are little-endian");
+_Static_assert(offsetof(etd_tracer, stack_size) + 4u - offsetof(etd_tracer, record_count) == COUNTS_SIZE,
+               "the fields of the header are next to each other");
 
 static void put_header(const etd_tracer *tracer, uint8_t header[ETD_LOG_HEADER_SIZE]) {
     etd_put_u32(header, ETD_LOG_MAGIC);
@@ -12,20 +21,7 @@ static void put_header(const etd_tracer *tracer, uint8_t header[ETD_LOG_HEADER_S
     header[5] = ETD_LOG_RECORD_SIZE;
     etd_put_u16(header + 6, ETD_LOG_HEADER_SIZE);
     etd_put_u32(header + 8, tracer->full ? ETD_LOG_FLAG_FULL : 0u);
-    etd_put_u32(header + 12, tracer->record_count);
-    etd_put_u16(header + 16, tracer->name_count);
-    etd_put_u16(header + 18, tracer->number);
-    etd_put_u32(header + 20, tracer->names_size);
-    etd_put_u32(header + 24, tracer->dropped_events);
-    etd_put_u32(header + 28, tracer->dropped_blocks);
-    etd_put_u32(header + 32, tracer->filtered_events);
-    etd_put_u32(header + 36, tracer->dropped_values);
-    etd_put_u32(header + 40, tracer->dropped_runs);
-    etd_put_u32(header + 44, tracer->chunk);
-    etd_put_u32(header + 48, tracer->first_record);
-    etd_put_u32(header + 52, tracer->debug_used);
-    etd_put_u32(header + 56, tracer->stack_used);
-    etd_put_u32(header + 60, tracer->stack_size);
+    memcpy(header + COUNTS_AT, (const uint8_t *)tracer + offsetof(etd_tracer, record_count), COUNTS_SIZE);
 }
 
 /* The rest of a read: skip `skip` bytes of the image, then copy up to `length` bytes to `out`. */

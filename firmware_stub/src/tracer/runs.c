@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Drops the oldest blocks to make room for a new one. */
+#include <stdatomic.h>
+
 #include "tracer_internal.h"
 
 static uint8_t *record_at(const etd_tracer *tracer, uint32_t number) {
@@ -10,6 +12,9 @@ static uint8_t *record_at(const etd_tracer *tracer, uint32_t number) {
  * the number of the record after the run. */
 static uint32_t drop_run(etd_tracer *tracer, uint32_t at, uint32_t *kept) {
     uint32_t begin = at;
+    /* Counted before anything moves, so that a debug probe sees that the log changes. */
+    tracer->dropped_runs++;
+    atomic_signal_fence(memory_order_seq_cst);
     uint32_t copies = record_at(tracer, at)[1] & ETD_LOG_CARRIED;
     tracer->carried -= copies;
     do {
@@ -20,7 +25,7 @@ static uint32_t drop_run(etd_tracer *tracer, uint32_t at, uint32_t *kept) {
             *kept += 1u;
         }
     } while (at < tracer->record_count && record_at(tracer, at)[0] != ETD_LOG_RECORD_BLOCK);
-    tracer->dropped_runs += at - begin > copies; /* a lone copy belongs to a run that was already read */
+    tracer->dropped_runs -= at - begin <= copies; /* a lone copy belongs to a run that was already read */
     return at;
 }
 

@@ -4,11 +4,37 @@
 
 #define BLOCK_INDEX_AT 8u /* offset of the bundled input index in a BLOCK record */
 
+/* Debug probes go by these offsets (schema/compact_log.toml). */
+#if UINTPTR_MAX == UINT32_MAX
+#define ETD_FIELD_IS_AT(field, offset) _Static_assert(offsetof(etd_tracer, field) == (offset), #field)
+ETD_FIELD_IS_AT(buffer, ETD_LOG_TRACER_FIELD_BUFFER);
+ETD_FIELD_IS_AT(capacity, ETD_LOG_TRACER_FIELD_CAPACITY);
+ETD_FIELD_IS_AT(debug, ETD_LOG_TRACER_FIELD_DEBUG);
+ETD_FIELD_IS_AT(debug_capacity, ETD_LOG_TRACER_FIELD_DEBUG_CAPACITY);
+ETD_FIELD_IS_AT(record_count, ETD_LOG_TRACER_FIELD_RECORD_COUNT);
+ETD_FIELD_IS_AT(name_count, ETD_LOG_TRACER_FIELD_NAME_COUNT);
+ETD_FIELD_IS_AT(number, ETD_LOG_TRACER_FIELD_NUMBER);
+ETD_FIELD_IS_AT(names_size, ETD_LOG_TRACER_FIELD_NAMES_SIZE);
+ETD_FIELD_IS_AT(dropped_events, ETD_LOG_TRACER_FIELD_DROPPED_EVENTS);
+ETD_FIELD_IS_AT(dropped_blocks, ETD_LOG_TRACER_FIELD_DROPPED_BLOCKS);
+ETD_FIELD_IS_AT(filtered_events, ETD_LOG_TRACER_FIELD_FILTERED_EVENTS);
+ETD_FIELD_IS_AT(dropped_values, ETD_LOG_TRACER_FIELD_DROPPED_VALUES);
+ETD_FIELD_IS_AT(dropped_runs, ETD_LOG_TRACER_FIELD_DROPPED_RUNS);
+ETD_FIELD_IS_AT(chunk, ETD_LOG_TRACER_FIELD_CHUNK);
+ETD_FIELD_IS_AT(first_record, ETD_LOG_TRACER_FIELD_FIRST_RECORD);
+ETD_FIELD_IS_AT(debug_used, ETD_LOG_TRACER_FIELD_DEBUG_USED);
+ETD_FIELD_IS_AT(stack_used, ETD_LOG_TRACER_FIELD_STACK_USED);
+ETD_FIELD_IS_AT(stack_size, ETD_LOG_TRACER_FIELD_STACK_SIZE);
+ETD_FIELD_IS_AT(full, ETD_LOG_TRACER_FIELD_FULL);
+ETD_FIELD_IS_AT(open_count, ETD_LOG_TRACER_FIELD_OPEN_COUNT);
+#endif
+
 void etd_tracer_init(etd_tracer *tracer, void *buffer, uint32_t size, etd_ticks_fn ticks, void *context) {
     if (tracer == NULL) {
         return;
     }
     *tracer = (etd_tracer){
+        .magic = ETD_LOG_TRACER_MAGIC,
         .buffer = buffer,
         .capacity = size,
         .ticks = ticks,

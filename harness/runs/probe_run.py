@@ -1,0 +1,211 @@
+"""A run without a link: a debug probe lets a board run to a function, and reads its trace."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from harness import __version__
+from harness.analyze.blocks import executions
+from harness.analyze.memory import allocator_totals
+from harness.analyze.placement import quality_of_run
+from harness.config.board import Board, load_board
+from harness.decode.bundled_program import is_bundled_program
+from harness.decode.firmware_elf import FirmwareElf
+from harness.errors import InfrastructureError, Owner, UsageError
+from harness.files import display_path, find_model, read_model
+from harness.lab.flash_plan import Stages
+from harness.lab.units import Chosen
+from harness.records.result import UNFINISHED, Failure, Model, Result, now_utc
+from harness.records.trace import Trace
+from harness.records.verdict import Verdict
+from harness.runs.device_data import (
+    delegate_calls,
+    instruction_records,
+    planned_sizes,
+    read_method,
+    steadiness_of,
+)
+from harness.runs.directory import RunDirectory
+from harness.runs.evaluation import EvaluatedRun, evaluate_run, verdict_record, with_evidence
+from harness.runs.probe import (
+    MemoryTracers,
+    ProbeRequest,
+    decode_log,
+    disturbance,
+    probe_of,
+    target_in_memory,
+)
+from harness.runs.recorder import RunRecorder
+from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
+from harness.runs.run import FinishedRun, find_budget
+
+_NEEDS_A_LINK = ("inputs", "references", "flash", "baud", "placed", "stream", "trace_limit", "seed")
+"""Fields of a request that the host can only carry out over a link."""
+
+
+def run_by_probe(
+    request: RunRequest,
+    wanted: ProbeRequest,
+    stages: Stages = lambda *_: None,
+    ended: Callable[[EvaluatedRun], None] = lambda _: None,
+) -> FinishedRun:
+    """Let a board execute the model in its firmware, and write a run directory.
+
+    The board runs until it has entered the function ``wanted.until`` ``request.runs`` times.
+
+    Args:
+        request: The request; its model is the one in the firmware, for checks and reports.
+        wanted: What the probe reads.
+        stages: Called to report progress.
+        ended: Called once the run directory is complete, also after a failure.
+
+    Raises:
+        UsageError: The request is invalid; nothing was started.
+        TargetError: The board runs other firmware, or did not reach the function.
+        InfrastructureError: The probe or the host failed.
+    """
+    if wanted.until is None:
+        raise UsageError(
+            f"a run on {request.port} has no end",
+            hint="name a function with --until that the firmware calls after each execution",
+        )
+    _refuse_link_options(request)
+    board, board_file = load_board(request.board)
+    request = dataclasses.replace(request, model=find_model(request.model))
+    model = read_model(request.model)
+    if is_bundled_program(model):
+        raise UsageError(
+            f"{request.model} is a bundled program, whose inputs have to be sent over a link",
+            hint="give --model the .pte file that the firmware contains",
+        )
+    budget = find_budget(request, board, board_file)
+    if request.against is not None:
+        request.against.check()
+    elf = FirmwareElf(wanted.elf)
+    elf.function(wanted.until)
+    run = _ProbeRun(request, wanted, board, elf, RunDirectory.create(request.output), stages)
+    try:
+        with run.recorded():
+            trace = run.execute(model)
+            run.evaluate(trace, budget)
+    finally:
+        ended(run.evaluated)
+    return FinishedRun(run.result, trace, run.evaluated.comparison)
+
+
+def _refuse_link_options(request: RunRequest) -> None:
+    plain = {field.name: field.default for field in dataclasses.fields(RunRequest)}
+    settings = (*_NEEDS_A_LINK, "values", "profile", "when_full")
+    given = [name for name in settings if getattr(request, name) != plain[name]]
+    if given:
+        raise UsageError(
+            f"{request.port} is a debug probe: the firmware decides about {', '.join(given)}",
+            hint="leave out these options, or connect the board by a serial port",
+        )
+
+
+class _ProbeRun(RunRecorder):
+    """A run through a debug probe, in progress."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        wanted: ProbeRequest,
+        board: Board,
+        elf: FirmwareElf,
+        directory: RunDirectory,
+        stages: Stages,
+    ) -> None:
+        self.request, self.wanted, self.board, self.elf = request, wanted, board, elf
+        self.stages = stages
+        self._evaluated: EvaluatedRun | None = None
+        own_id = uuid.uuid4().hex
+        super().__init__(
+            directory,
+            Result(
+                id=own_id,
+                tool_version=__version__,
+                started_utc=now_utc("milliseconds"),
+                duration_s=0.0,
+                board=board.name,
+                port=request.port_name,
+                unit=request.unit_name or board.name,
+                commit=current_commit(request.model) if request.commit is None else request.commit,
+                session=request.session or os.environ.get(SESSION_VARIABLE, "") or own_id,
+                runs_requested=request.runs,
+                runs_completed=0,
+                seed=0,
+                emulated_time=board.emulated_time,
+                time_scales={**request.time_scales, **board.time_scales, **request.time_scales},
+                exit_code=InfrastructureError.exit_code,
+                failure=Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST),
+            ),
+        )
+
+    def execute(self, model: bytes) -> Trace:
+        """Let the board execute the model, and read its trace."""
+        request, until = self.request, self.wanted.until
+        assert until is not None
+        chosen = Chosen(request.board, request.port, request.unit, request.leased)
+        with probe_of(chosen, self.board, f"run of {request.model.name}") as (_, probe):
+            tracers = MemoryTracers(probe, self.wanted, self.elf)
+            try:
+                if self.wanted.reset is not None:
+                    probe.reset(self.wanted.reset)
+                self.stages("running", 0, 0)
+                log = tracers.read_at(until, request.runs, self.board.deadlines.execute_s)
+            finally:
+                self.update(link=disturbance(probe))
+        trace, summary = decode_log(log, self.board, self.directory)
+        self.update(
+            target=target_in_memory(self.board, self.elf, trace, tracers),
+            model=self._describe(model, trace),
+            trace=summary,
+            runs_completed=int(np.count_nonzero(executions(trace)[0])),
+            clock_quality=quality_of_run(trace, (), steadiness=steadiness_of(self.board)),
+        )
+        return trace
+
+    def _describe(self, model: bytes, trace: Trace) -> Model:
+        """Describe the model by its file, and the memory of its method by the trace."""
+        name = self.request.method_name
+        method = read_method(model, name)
+        taken = sum(row.total_bytes for row in allocator_totals(trace) if row.name == "method")
+        planned = planned_sizes(method)
+        return Model(
+            file=display_path(self.request.model),
+            sha256=hashlib.sha256(model).hexdigest(),
+            nbytes=len(model),
+            planned_bytes=sum(planned.values()),
+            method_bytes=taken,
+            method=name,
+            delegates=delegate_calls(method),
+            planned=planned,
+            chains=instruction_records(method),
+            inputs=(),
+            outputs=(),
+        )
+
+    def evaluate(self, trace: Trace, budget: Path | None) -> None:
+        """Evaluate the run by the invariants, the budget and the history."""
+        self.update(failure=None)
+        path = self.directory.path
+        self._evaluated = evaluate_run(
+            *(display_path(path), trace, self.result, budget, path), history=self.request.against
+        )
+        verdict = verdict_record(self._evaluated)
+        self.update(verdict=verdict, exit_code=self._evaluated.verdict.exit_code)
+
+    @property
+    def evaluated(self) -> EvaluatedRun:
+        """The run for reports; without checks if it failed."""
+        path = self.directory.path
+        failed = EvaluatedRun(display_path(path), None, Verdict(()), directory=path)
+        return with_evidence(dataclasses.replace(self._evaluated or failed, result=self.result))

@@ -1,0 +1,224 @@
+"""Traces read from memory by a debug probe: firmware without a link, halted at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import harness
+from harness.analyze.ticks import durations
+from harness.config.board import load_board
+from harness.decode.firmware_elf import FirmwareElf
+from harness.errors import TargetError
+from harness.link.probe import halted, open_probe
+from harness.link.session import Session
+from harness.records.trace import Kind, Trace
+from harness.runs.device_data import pull_trace
+from harness.runs.directory import RunDirectory
+from harness.runs.probe import MemoryTracers, ProbeRequest
+from harness.target.build import build_firmware
+from harness.target.start import start_target
+from tests.conftest import MODELS, CommandResult
+from tests.support.tracer_only import BOARD, build_tracer_only, gdbserver
+
+pytestmark = pytest.mark.sim
+Etharness = Callable[..., CommandResult]
+
+EXECUTIONS = 3
+HALTS = 200 if os.environ.get("ETHARNESS_EVERY_HALT") else 25
+HEADER_SIZE = 64
+RECORD_SIZE = 16
+
+
+@pytest.fixture(scope="module")
+def over_uart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run directory of the same network, over the UART of the board's own firmware."""
+    directory = tmp_path_factory.mktemp("uart")
+    harness.run("kws_int8", board=BOARD, runs=EXECUTIONS, output=directory / "run")
+    return directory / "run"
+
+
+@pytest.fixture(scope="module")
+def image(over_uart: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Firmware with the tracer and no link, with the model and input of that run."""
+    directory = tmp_path_factory.mktemp("firmware")
+    given = np.load(over_uart / "inputs/0.npy")
+    return build_tracer_only(directory, model="kws_int8.pte", given=given, executions=EXECUTIONS)
+
+
+def pull(etharness: Etharness, port: str, image: Path, output: Path, *more: str) -> CommandResult:
+    wanted = ("--board", BOARD, "--port", port, "--elf", image, "-o", output)
+    return etharness("pull", *wanted, *more)
+
+
+def operators(trace: Trace) -> dict[str, list[tuple[str, int, int]]]:
+    """Name, instruction and ticks of each event, by the name of its block and its number."""
+    ticks = durations(trace)
+    return {
+        f"{block.name} {number}": [
+            (trace.names[trace.name[row]], int(trace.instruction[row]), int(ticks[row]))
+            for row in range(block.first, block.first + block.count)
+            if trace.kind[row] == Kind.PROFILE
+        ]
+        for number, block in enumerate(trace.blocks)
+    }
+
+
+def test_the_trace_of_firmware_without_a_link_is_that_of_its_uart(
+    etharness: Etharness, image: Path, over_uart: Path, tmp_path: Path
+) -> None:
+    with gdbserver(image, tmp_path) as port:
+        result = pull(etharness, port, image, tmp_path / "out", "--json")
+    assert result.code == 0, result.err
+    record = json.loads(result.out)
+    assert record["runs_completed"] == EXECUTIONS
+    assert record["emulated_time"]
+    assert record["link"]["halts"] > 0
+    by_probe = operators(harness.load(tmp_path / "out").trace)
+    by_uart = operators(harness.load(over_uart).trace)
+    assert by_probe.keys() == by_uart.keys()
+    for block, events in by_uart.items():
+        found = by_probe[block]
+        assert [event[:2] for event in found] == [event[:2] for event in events]
+        if block.startswith("Execute"):
+            # The counter has a tick per 40 instructions, and another phase in another firmware.
+            assert all(
+                abs(ours[2] - theirs[2]) <= 1 for ours, theirs in zip(found, events, strict=True)
+            )
+
+
+def test_the_same_run_read_by_link_and_by_probe_gives_the_same_bytes(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        number = server.getsockname()[1]
+    board, path = load_board(BOARD)
+    text = path.read_text().replace('"shift=0"', f'"shift=0", "-gdb", "tcp:127.0.0.1:{number}"')
+    file = tmp_path / f"{BOARD}.toml"
+    file.write_text("\n".join(row for row in text.splitlines() if not row.startswith("budget")))
+    firmware = build_firmware(board).image
+    described, _ = load_board(str(file))
+    with start_target(described, build_firmware(described)) as target:
+        session = Session(target.transport, deadline_s=20)
+        info = session.hello(20)
+        loaded = session.load_model((MODELS / "small_int8.pte").read_bytes())
+        for index, tensor in enumerate(loaded.inputs):
+            session.set_input(index, bytes(tensor.nbytes))
+        session.run(4, timeout_s=60)
+        pull_trace(session, info, RunDirectory.create(tmp_path / "link"))
+        result = pull(etharness, f"gdb://127.0.0.1:{number}", firmware, tmp_path / "probe")
+        assert result.code == 0, result.err
+        assert session.ping().ticks > 0  # the board runs on
+    assert (tmp_path / "probe/trace.etlog").read_bytes() == (
+        tmp_path / "link/trace.etlog"
+    ).read_bytes()
+    found = harness.load(tmp_path / "probe").result
+    assert found.target.build_id == info.build_id
+
+
+def test_halts_at_random_moments_change_nothing(over_uart: Path, tmp_path: Path) -> None:
+    """Each look sees the beginning of the final log, and the final log is the undisturbed one."""
+    given = np.load(over_uart / "inputs/0.npy")
+    executions = 160 if HALTS > 100 else 20
+    image = build_tracer_only(tmp_path, model="kws_int8.pte", given=given, executions=executions)
+    wanted, elf = ProbeRequest(image, "tracer"), FirmwareElf(image)
+    with gdbserver(image, tmp_path, idle=True) as port, open_probe(port) as probe:
+        undisturbed = MemoryTracers(probe, wanted, elf).read_settled(60.0).image
+    moments = random.Random(HALTS)
+    looks: list[bytes] = []
+    with gdbserver(image, tmp_path, stopped=True) as port, open_probe(port) as probe:
+        tracers = MemoryTracers(probe, wanted, elf)
+        probe.resume()
+        while not looks or len(looks[-1]) < len(undisturbed):
+            time.sleep(moments.uniform(0, 0.01))
+            with halted(probe), suppress(TargetError):  # the tracer may not be initialized yet
+                looks.append(tracers.read(tracers.states()).image)
+        final = tracers.read_settled(60.0).image
+    for log in looks:
+        count = int.from_bytes(log[12:16], "little")
+        # The last record may not be written yet.
+        records = log[HEADER_SIZE : HEADER_SIZE + max(0, count - 1) * RECORD_SIZE]
+        assert undisturbed[HEADER_SIZE:].startswith(records)
+    assert len(looks) > HALTS
+    assert final == undisturbed
+
+
+def test_a_symbol_ends_a_run(etharness: Etharness, image: Path, tmp_path: Path) -> None:
+    with gdbserver(image, tmp_path, stopped=True) as port:
+        once = pull(etharness, port, image, tmp_path / "once", "--until", "inference_done")
+        assert once.code == 0, once.err
+        assert harness.load(tmp_path / "once").result.runs_completed == 1
+        again = pull(
+            *(etharness, port, image, tmp_path / "again", "--until", "inference_done"),
+            *("--reset", "system_reset"),
+        )
+        assert again.code == 0, again.err
+    assert (tmp_path / "once/trace.etlog").read_bytes() == (
+        tmp_path / "again/trace.etlog"
+    ).read_bytes()
+
+
+@pytest.fixture
+def running(image: Path, tmp_path: Path) -> Iterator[str]:
+    with gdbserver(image, tmp_path) as port:
+        yield port
+
+
+def test_what_goes_wrong_says_so_and_leaves_the_board_running(
+    etharness: Etharness, image: Path, running: str, tmp_path: Path
+) -> None:
+    other = build_firmware(load_board(BOARD)[0]).image
+    cases = [
+        (other, (), 4, "the board does not run"),
+        (image, ("--symbol", "trace"), 2, "no variable named 'trace'"),
+        (image, ("--symbol", "arena"), 4, "no initialized tracer in arena"),
+        (image, ("--until", "inference"), 2, "no function named 'inference'"),
+        (image, ("--reset", "reset halt"), 75, "refused the command 'reset halt'"),
+    ]
+    for elf, options, code, message in cases:
+        result = pull(etharness, running, elf, tmp_path / "out", *options)
+        assert (result.code, message in result.err) == (code, True), result.err
+    result = pull(etharness, running, image, tmp_path / "out")
+    assert result.code == 0, result.err
+    assert harness.load(tmp_path / "out").result.runs_completed == EXECUTIONS
+
+
+def test_a_run_that_a_symbol_ends_is_judged_as_any_other(
+    etharness: Etharness, image: Path, tmp_path: Path
+) -> None:
+    wanted = ("run", "--board", BOARD, "--model", "kws_int8", "--elf", image, "--runs", "2")
+    impatient = tmp_path / f"{BOARD}.toml"
+    text = load_board(BOARD)[1].read_text().replace("execute_s = 60", "execute_s = 1")
+    impatient.write_text(text.replace("budget =", "time_scales = {} #"))
+    with gdbserver(image, tmp_path, stopped=True) as port:
+        done = etharness(
+            *(*wanted, "--port", port, "--until", "inference_done", "-o", tmp_path / "out"),
+            *("--reset", "system_reset", "--json"),
+        )
+        assert done.code == 0, done.err
+        never = etharness(
+            *("run", "--board", impatient, *wanted[3:], "--port", port, "--until", "fault"),
+            *("-o", tmp_path / "never"),
+        )
+        assert never.code == 4
+        assert "did not reach" in never.err
+    record = json.loads(done.out)
+    assert record["runs_completed"] == 2
+    assert record["verdict"]["checks"]
+    assert record["model"]["method_bytes"] > 0
+    assert etharness("check", tmp_path / "out").code == 0
+    for option in (("--seed", "3"), ("--stream",), ("--values", "outputs")):
+        refused = etharness(*wanted, "--port", port, "--until", "inference_done", *option)
+        assert refused.code == 2
+        assert "the firmware decides about" in refused.err
+    endless = etharness(*wanted, "--port", port)
+    assert (endless.code, "has no end" in endless.err) == (2, True)
