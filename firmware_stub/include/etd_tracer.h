@@ -172,7 +172,7 @@ struct etd_tracer {
     uint8_t profiling_level;
     uint8_t debug_level;
     uint8_t when_full;
-    bool selective; /* a level or filter is set */
+    bool selective;      /* a level or filter is set */
     void *ticks_context; /* behind what short instructions reach */
     etd_open_scope open[ETD_TRACER_SCOPES];
     etd_recent_name recent[1u << ETD_RECENT_BITS]; /* indexed by a hash of the pointer */

@@ -50,7 +50,7 @@ class Sink final : public executorch::etdump::DataSinkBase {
 static bool fill_sink(const executorch::aten::Tensor &tensor) {
     static uint8_t memory[256], image[sizeof memory + 64];
     etd_tracer tracer;
-    etd_tracer_init(&tracer, memory, sizeof memory, ticks);
+    etd_tracer_init(&tracer, memory, sizeof memory, ticks, nullptr);
     etdump_stub::EventTracer events(tracer);
     Sink sink;
     events.set_data_sink(&sink);

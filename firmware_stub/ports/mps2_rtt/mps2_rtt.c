@@ -42,19 +42,33 @@ void port_console(const uint8_t *bytes, uint32_t size) {
 void port_finish_sending(void) {
 }
 
-static uint32_t read(uint8_t *bytes, uint32_t size) {
+static uint32_t read(void *context, uint8_t *bytes, uint32_t size) {
+    (void)context;
     return etd_rtt_read(&_SEGGER_RTT, bytes, size);
 }
 
-static void write(const uint8_t *bytes, uint32_t size) {
+static void write(void *context, const uint8_t *bytes, uint32_t size) {
+    (void)context;
     etd_rtt_write(&_SEGGER_RTT, bytes, size);
 }
 
 /* A host that writes to memory wakes nobody. */
-static void idle(void) {
+static void idle(void *context) {
+    (void)context;
 }
 
-static void reboot(void) {
+static uint32_t ticks(void *context) {
+    (void)context;
+    return port_ticks();
+}
+
+static void restart_clock(void *context) {
+    (void)context;
+    port_restart_clock();
+}
+
+static void reboot(void *context) {
+    (void)context;
     core_reset();
 }
 
@@ -76,8 +90,8 @@ int main(void) {
         .read = read,
         .write = write,
         .idle = idle,
-        .ticks = port_ticks,
-        .restart_clock = port_restart_clock,
+        .ticks = ticks,
+        .restart_clock = restart_clock,
         .reboot = reboot,
         .stack_bottom = stack_bottom,
         .stack_top = stack_top,

@@ -32,7 +32,8 @@ static etd_tracer tracer;
 
 volatile uint32_t failure; /* a status, for a debugger */
 
-static uint32_t ticks(void) {
+static uint32_t ticks(void *context) {
+    (void)context;
     return UINT32_MAX - TIMER_VALUE;
 }
 
@@ -44,7 +45,7 @@ static etd_status run(void) {
     static etd_program program;
     static etd_method method;
     etd_error error = {0};
-    etd_tracer_init(&tracer, log_memory, sizeof log_memory, ticks);
+    etd_tracer_init(&tracer, log_memory, sizeof log_memory, ticks, NULL);
     etd_status status = etd_program_open(&program, model, (uint32_t)(model_end - model), &error);
     if (status == 0) {
         status = etd_method_load(&method, &program, "forward", arena, sizeof arena, &tracer, &error);
