@@ -23,9 +23,9 @@ def section() -> Iterator[str]:
     """The part of docs/measurements.md."""
     yield TITLE
     yield ""
-    yield "Bytes of text, data and bss of the objects of each part (`docs/library/README.md`), compiled with"
-    yield "-Os. A linker that drops unused functions takes less: 'a first log' is what the tracer adds to a"
-    yield "program that logs scopes and reads the log. All RAM is the caller's."
+    yield "Bytes of text, data and bss of the objects of each part (`docs/library/README.md`),"
+    yield "compiled with -Os. A linker that drops unused functions takes less: 'a first log' is what"
+    yield "the tracer adds to a program that logs scopes and reads the log. All RAM is the caller's."
     yield ""
     yield "| part | " + " | ".join(CORES) + " |"
     yield "|---|" + "---|" * len(CORES)

@@ -32,8 +32,8 @@ BEYOND = {
     "bit_unpacker": r"aten::__[lr]shift__\.Scalar_out",
     "channels_last_norm": "is_contiguous_dim_order",
 }
-"""Networks that ExecuTorch's portable kernels do not take: some need operators that have none, one has
-batch normalization of images with adjacent channels."""
+"""Networks that ExecuTorch's portable kernels do not take: some need operators that have none, one
+has batch normalization of images with adjacent channels."""
 PORTABLE = [
     name for name, member in script()["MEMBERS"].items() if not member.exact and name not in BEYOND
 ]

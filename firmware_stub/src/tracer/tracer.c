@@ -4,9 +4,10 @@
 
 #define BLOCK_INDEX_AT 8u /* offset of the bundled input index in a BLOCK record */
 
-/* Debug probes go by these offsets (schema/compact_log.toml). */
-#if UINTPTR_MAX == UINT32_MAX
-#define ETD_FIELD_IS_AT(field, offset) _Static_assert(offsetof(etd_tracer, field) == (offset), #field)
+/* Debug probes go by these offsets (schema/compact_log.toml), where pointers have 32 bits. */
+#define ETD_FIELD_IS_AT(field, offset)                                                                       \
+    _Static_assert(sizeof(void *) != 4u || offsetof(etd_tracer, field) == (offset),                          \
+                   "a field of etd_tracer is not where debug probes look for it")
 ETD_FIELD_IS_AT(buffer, ETD_LOG_TRACER_FIELD_BUFFER);
 ETD_FIELD_IS_AT(capacity, ETD_LOG_TRACER_FIELD_CAPACITY);
 ETD_FIELD_IS_AT(debug, ETD_LOG_TRACER_FIELD_DEBUG);
@@ -27,7 +28,6 @@ ETD_FIELD_IS_AT(stack_used, ETD_LOG_TRACER_FIELD_STACK_USED);
 ETD_FIELD_IS_AT(stack_size, ETD_LOG_TRACER_FIELD_STACK_SIZE);
 ETD_FIELD_IS_AT(full, ETD_LOG_TRACER_FIELD_FULL);
 ETD_FIELD_IS_AT(open_count, ETD_LOG_TRACER_FIELD_OPEN_COUNT);
-#endif
 
 void etd_tracer_init(etd_tracer *tracer, void *buffer, uint32_t size, etd_ticks_fn ticks, void *context) {
     if (tracer == NULL) {
