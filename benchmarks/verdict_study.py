@@ -38,7 +38,7 @@ from harness.check.history.samples import (
     Series,
 )
 
-NIGHTS: Final = 360
+NIGHTS: Final = 240
 """Trials per kind of noise."""
 
 CHANGED_EVERY: Final = 3

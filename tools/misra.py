@@ -43,6 +43,7 @@ REASONS: Final = {
     "17.8": "A parameter is advanced as a cursor or shortened to what is left.",
     "18.4": "Positions in the caller's buffer are its start plus an offset that was checked.",
     "19.2": "A logged value is a union, whose kind says which member holds.",
+    "20.7": "A parameter of a macro names a member of a structure, so it has no parentheses.",
 }
 """Why the code departs from a rule."""
 

@@ -69,6 +69,13 @@ _MAX_CORRELATION: Final = 0.98
 _SLACK: Final = 0.5
 """An extreme value may be twice as extreme as expected before the tail counts as heavier."""
 
+_HEAVY: Final = 5.0
+"""Degrees of freedom of tails that are known only from the few values in them."""
+
+_DOUBT: Final = 2
+"""Places in ``_FREEDOM`` by which such a tail counts as heavier: too light a tail makes false alarms,
+and too heavy a tail only a larger detectable change."""
+
 _FREEDOM: Final = np.array(
     [1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 50, 100, 1000]
 )
@@ -464,4 +471,7 @@ def _tail_freedom(shocks: Floats) -> float:
     expected = _SLACK * (ranks - 0.3) / (count + 0.4)
     tails = 2 * distributions().stdtr(_FREEDOM[:, None], -ordered[ranks - 1])
     heavy = np.flatnonzero((tails >= expected).all(axis=1))
-    return float(_FREEDOM[heavy[-1]] if len(heavy) else _FREEDOM[0])
+    place = int(heavy[-1]) if len(heavy) else 0
+    if _FREEDOM[place] <= _HEAVY:
+        place = max(0, place - _DOUBT)
+    return float(_FREEDOM[place])
