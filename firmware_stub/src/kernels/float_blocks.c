@@ -88,7 +88,7 @@ static ETD_INLINE void store_sums(const etd_blocks_of_sums *blocks, float *out, 
         const float same = *added;
         added += blocks->added_distance;
         if (kind == PAIRED) {
-            *outs[i] = sums[i] + same;
+            out[blocks->outs[i]] = sums[i] + same;
             continue;
         }
         WRITE_OUT for (int j = 0; j < b_count; j++) {
