@@ -25,8 +25,8 @@ def section() -> Iterator[str]:
     yield ""
     yield "Bytes of text / data / bss of the objects of each part (`docs/library/README.md`; the"
     yield "tracer with the writer of ETDump files), compiled with -Os. All RAM is the caller's. A"
-    yield "linker that drops unused functions takes less: the last line is the text of a program that"
-    yield "logs scopes and reads the log, without libc."
+    yield "linker that drops unused functions takes less: the last line is the text of a program"
+    yield "that logs scopes and reads the log, without libc."
     yield ""
     yield "| part | " + " | ".join(CORES) + " |"
     yield "|---|" + "---|" * len(CORES)
