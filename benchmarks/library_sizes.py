@@ -23,9 +23,10 @@ def section() -> Iterator[str]:
     """The part of docs/measurements.md."""
     yield TITLE
     yield ""
-    yield "Bytes of text, data and bss of the objects of each part (`docs/library/README.md`),"
-    yield "compiled with -Os. A linker that drops unused functions takes less: 'a first log' is what"
-    yield "the tracer adds to a program that logs scopes and reads the log. All RAM is the caller's."
+    yield "Bytes of text / data / bss of the objects of each part (`docs/library/README.md`; the"
+    yield "tracer with the writer of ETDump files), compiled with -Os. All RAM is the caller's. A"
+    yield "linker that drops unused functions takes less: the last line is the text of a program"
+    yield "that logs scopes and reads the log, without libc."
     yield ""
     yield "| part | " + " | ".join(CORES) + " |"
     yield "|---|" + "---|" * len(CORES)
@@ -71,7 +72,7 @@ def _linked(command: Sequence[str]) -> str:
         include = ["-isystem", *_system_headers(command)] if command[0].startswith("riscv") else []
         options = [*FLAGS, f"-I{STUB / 'include'}", *include, *link, "-o", "first.elf"]
         subprocess.run([*command, *options, *paths], check=True, cwd=folder)
-        return _size(command, [Path(folder) / "first.elf"])
+        return _size(command, [Path(folder) / "first.elf"]).partition(" ")[0]
 
 
 def _system_headers(command: Sequence[str]) -> list[str]:
