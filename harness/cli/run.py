@@ -213,7 +213,7 @@ def command(
     """Run a model on a board, read its trace and check it.
 
     Through a debug probe (gdb://HOST:PORT or pyocd://) the model is the one in the firmware, and
-    the board runs until it has entered a function of its own N times (docs/probes.md).
+    the board runs until it has entered the named function N times (docs/probes.md).
     """
     from harness.config.project import find_project
     from harness.history import configured_history
