@@ -450,7 +450,7 @@ probe_options = panel(
         "--elf",
         metavar="FILE",
         type=FilePath(dir_okay=False),
-        help="Firmware on the board, as linked, with its symbols; needed for gdb://.",
+        help="Firmware on the board, as linked, with its symbols; needed for gdb:// and pyocd://.",
     ),
     option(
         "--symbol",

@@ -45,7 +45,7 @@ def command(
     """Read the last trace from a board that is already running.
 
     Through a serial port the firmware's link sends it. Through a debug probe
-    (gdb://HOST:PORT) it is read from memory, and the firmware needs only the tracer.
+    (gdb://HOST:PORT or pyocd://) it is read from memory, and the firmware needs only the tracer.
     """
     from harness.runs.probe import probe_request
     from harness.runs.pull import pull, pull_by_probe

@@ -212,8 +212,8 @@ def command(
 ) -> int:
     """Run a model on a board, read its trace and check it.
 
-    Through a debug probe (gdb://HOST:PORT) the model is the one in the firmware, and the board runs
-    until it has entered the function of --until N times (docs/probes.md).
+    Through a debug probe (gdb://HOST:PORT or pyocd://) the model is the one in the firmware, and
+    the board runs until it has entered the named function N times (docs/probes.md).
     """
     from harness.config.project import find_project
     from harness.history import configured_history

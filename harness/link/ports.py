@@ -5,9 +5,9 @@
     rfc2217://host:port      with Telnet's COM-PORT-CONTROL, so the rate can be set
 
 The last two may end in ``?timeout=SECONDS``, the longest wait for the server. Other schemes come
-from plugins of the group ``etharness.transports``, which get the address as it is. A gdbserver
-(``gdb://host:port``) is no serial port; ``probe.py`` opens it. ``rtt+gdb://`` is the link through
-memory that such a server reads and writes (``rtt.py``).
+from plugins of the group ``etharness.transports``, which get the address as it is. A debug probe
+(``gdb://host:port``, ``pyocd://``) is no serial port; ``probe.py`` opens it. ``rtt+gdb://`` is the
+link through memory that a gdbserver reads and writes (``rtt.py``).
 
 Not pyserial's URL handlers: its ``rfc2217://`` has no write timeout and moves data byte by byte
 through a thread, and neither handler notices on opening that the server's port is in use.
@@ -36,7 +36,8 @@ TIMEOUT_S: Final = 5.0
 
 _KINDS: Final = "a device name such as /dev/ttyACM0, socket://host:port, or rfc2217://host:port"
 _SCHEMES: Final = ("socket", "rfc2217", "gdb")
-_PROBE: Final = "gdb://"
+_GDB: Final = "gdb://"
+_PYOCD: Final = "pyocd://"
 _RTT: Final = "rtt+"
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HANG_UP_S: Final = 0.1
@@ -70,19 +71,20 @@ class NetworkPort:
 def plugin_scheme(address: str) -> str | None:
     """The scheme of an address that a plugin opens; None for all others. Nothing is imported."""
     scheme, sign, _ = address.partition("://")
-    if not sign or not _URL.match(address) or scheme.removeprefix(_RTT) in _SCHEMES:
+    ours = scheme.removeprefix(_RTT) in _SCHEMES or is_probe(address)
+    if not sign or not _URL.match(address) or ours:
         return None
     return scheme if scheme in plugin_names(TRANSPORTS) else None
 
 
 def is_probe(address: object) -> bool:
     """Whether this is the address of a debug probe, which has no serial port."""
-    return isinstance(address, str) and address.startswith(_PROBE)
+    return isinstance(address, str) and address.startswith((_GDB, _PYOCD))
 
 
 def is_rtt(address: str) -> bool:
     """Whether this is the address of a link through the memory of a board."""
-    return address.startswith(_RTT + _PROBE)
+    return address.startswith(_RTT + _GDB)
 
 
 def split_rtt(address: str) -> tuple[NetworkPort, int, int]:
@@ -154,6 +156,8 @@ def port_identity(address: str) -> str:
     if plugin_scheme(address) is not None:
         return address
     here = socket.gethostname()
+    if address.startswith(_PYOCD):
+        return f"{here}:{address.partition('?')[0]}"
     network = parse_address(address)
     if network is None:
         device = os.path.realpath(address) if address.startswith("/") else address

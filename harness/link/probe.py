@@ -1,8 +1,10 @@
 """Debug probe: reads and writes the memory of a board, halts it and lets it go.
 
     gdb://host:port        any gdbserver: OpenOCD, pyOCD, J-Link, probe-rs, QEMU
+    pyocd://[PROBE]        a probe of this host through pyOCD; PROBE is its unique id
 
-It may end in ``?timeout=SECONDS``, the longest wait for an answer.
+Both may end in ``?timeout=SECONDS``, the longest wait for an answer, and ``pyocd://`` in
+``?target=NAME``, the chip as pyOCD calls it.
 """
 
 from __future__ import annotations
@@ -133,8 +135,12 @@ def open_probe(address: str) -> DebugProbe:
     if not is_probe(address):
         raise UsageError(
             f"{address!r} is not the address of a debug probe",
-            hint="use gdb://host:port",
+            hint="use gdb://host:port or pyocd://",
         )
+    if address.startswith("pyocd://"):
+        from harness.link.pyocd_probe import PyocdProbe
+
+        return PyocdProbe(address)
     from harness.link.gdb_remote import GdbRemote
 
     network = parse_address(address)

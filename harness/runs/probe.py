@@ -81,7 +81,7 @@ def probe_request(
         if elf or symbol or until or reset:
             raise UsageError(
                 "--elf, --symbol, --until and --reset need a debug probe as --port",
-                hint="use --port gdb://host:port",
+                hint="use --port gdb://host:port or pyocd://",
             )
         return None
     if baud is not None:
@@ -159,7 +159,8 @@ class MemoryTracers:
             TargetError: It was not reached in time, or while an event was open.
         """
         address = self._elf.function(function).address
-        for _ in range(count):
+        for number in range(count):
+            _log.info("running to %s at %#x, %d of %d", function, address, number + 1, count)
             self._probe.run_to(address, timeout_s)
         states = self.states()
         if not all(state.is_idle for state in states):

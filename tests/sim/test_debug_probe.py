@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -28,11 +31,13 @@ from harness.runs.probe import MemoryTracers, ProbeRequest
 from harness.target.build import build_firmware
 from harness.target.start import start_target
 from tests.conftest import MODELS, CommandResult
+from tests.support.flash import TOOLS_OF_PIP
 from tests.support.tracer_only import BOARD, build_tracer_only, gdbserver
 
 pytestmark = pytest.mark.sim
 Etharness = Callable[..., CommandResult]
 
+ROOT = Path(__file__).parents[2]
 EXECUTIONS = 3
 HALTS = 200 if os.environ.get("ETHARNESS_EVERY_HALT") else 25
 HEADER_SIZE = 64
@@ -222,3 +227,53 @@ def test_a_run_that_a_symbol_ends_is_judged_as_any_other(
         assert "the firmware decides about" in refused.err
     endless = etharness(*wanted, "--port", port)
     assert (endless.code, "has no end" in endless.err) == (2, True)
+
+
+def test_an_interrupt_leaves_the_board_running(
+    etharness: Etharness, image: Path, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with gdbserver(image, tmp_path, stopped=True) as port:
+        wanted = ["pull", "--board", BOARD, "--port", port, "--elf", str(image), "--until", "fault"]
+        # The line that the command logs once the board runs; it never gets to a fault.
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"from harness.cli import main; main({[*wanted, '-vv']!r})"],
+            cwd=empty,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "running to fault" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        process.stderr.close()
+        result = pull(etharness, port, image, tmp_path / "out")
+        assert result.code == 0, result.err
+    assert harness.load(tmp_path / "out").result.runs_completed == EXECUTIONS
+
+
+def test_pyocds_own_session_reads_the_same_log(
+    etharness: Etharness, image: Path, tmp_path: Path
+) -> None:
+    """pyOCD finds, halts and reads a simulated board as it does a real one."""
+
+    with gdbserver(image, tmp_path, idle=True) as server:
+        command = [TOOLS_OF_PIP / "python", ROOT / "tests/support/pyocd_board.py", server, "pull"]
+        command += ["--board", BOARD, "--port", "pyocd://board1?target=cortex_m"]
+        done = subprocess.run(
+            [*command, "--elf", image, "-o", tmp_path / "pyocd"],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        result = pull(etharness, server, image, tmp_path / "gdb")
+        assert result.code == 0, result.err
+    logs = [(tmp_path / name / "trace.etlog").read_bytes() for name in ("pyocd", "gdb")]
+    assert logs[0] == logs[1]

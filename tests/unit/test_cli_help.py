@@ -17,6 +17,7 @@ Etharness = Callable[..., CommandResult]
 RUN = {
     "Model": ["--model", "--method", "--placed", "--runs", "--input", "--seed"],
     "Target": ["--board", "--unit", "--units", "--port", "--baud"],
+    "Debug probe": ["--elf", "--symbol", "--until", "--reset"],
     "Flashing": ["--flash", "--image", "--tool", "--probe"],
     "Tracing": [
         *("--profile", "--values", "--stream", "--when-full", "--trace-limit", "--time-scale"),

@@ -125,6 +125,10 @@ def test_addresses_of_probes() -> None:
     for address in ("gdb://localhost", "gdb://:1", "gdb://a:1?timeout=x", "gdb://a:1/b"):
         with pytest.raises(UsageError, match="invalid port address"):
             open_probe(address)
+    assert port_identity("pyocd://0123") == port_identity("pyocd://0123?target=stm32f407vg")
+    assert port_identity("pyocd://0123") != port_identity("pyocd://0124")
+    with pytest.raises(UsageError, match="is a debug probe, not a serial port"):
+        open_port("pyocd://", 115_200)
     with pytest.raises(UsageError, match="not the address of a debug probe"):
         open_probe("/dev/ttyACM0")
 
