@@ -73,8 +73,8 @@ _HEAVY: Final = 5.0
 """Degrees of freedom of tails that are known only from the few values in them."""
 
 _DOUBT: Final = 2
-"""Places in ``_FREEDOM`` by which such a tail counts as heavier: too light a tail makes false alarms,
-and too heavy a tail only a larger detectable change."""
+"""Places in ``_FREEDOM`` by which such a tail counts as heavier: too light a tail makes false
+alarms, and too heavy a tail only a larger detectable change."""
 
 _FREEDOM: Final = np.array(
     [1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 50, 100, 1000]
