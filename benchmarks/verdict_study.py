@@ -38,7 +38,7 @@ from harness.check.history.samples import (
     Series,
 )
 
-NIGHTS: Final = 240
+NIGHTS: Final = 120
 """Trials per kind of noise."""
 
 CHANGED_EVERY: Final = 3

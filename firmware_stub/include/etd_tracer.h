@@ -126,15 +126,12 @@ typedef struct {
 
 #define ETD_RECENT_BITS 4u
 
-typedef struct etd_tracer etd_tracer;
-
-/* Stores the contents of a logged tensor; `tracer->sink_context` is its context. Sets `tracer->debug_used` to
- * the end of all contents, because the host checks offsets against it. Returns the offset of the contents in
- * bytes, or ETD_LOG_NO_OFFSET if it does not take them. */
-typedef uint32_t (*etd_sink_fn)(etd_tracer *tracer, const etd_logged_tensor *tensor);
+/* Stores the contents of a logged tensor behind the earlier ones. Returns their offset in bytes, or
+ * ETD_LOG_NO_OFFSET if it does not take them. Their end must be below ETD_LOG_NO_OFFSET. */
+typedef uint32_t (*etd_sink_fn)(void *context, const etd_logged_tensor *tensor);
 
 /* A tracer. Fields are private; use the functions below. */
-struct etd_tracer {
+typedef struct {
     /* A debug probe reads the fields up to open_count: tracer_field in schema/compact_log.toml. */
     uint32_t magic;
     uint8_t *buffer;
@@ -178,7 +175,7 @@ struct etd_tracer {
     etd_recent_name recent[1u << ETD_RECENT_BITS]; /* indexed by a hash of the pointer */
     etd_sink_fn sink;                              /* NULL: contents of tensors go to the debug buffer */
     void *sink_context;
-};
+} etd_tracer;
 
 /* A started event of a delegate. event.name is its string id. */
 typedef struct {

@@ -75,7 +75,7 @@ def test_a_device_that_hears_nobody_goes_back(etstub: ct.CDLL) -> None:
 def test_a_rate_that_the_line_does_not_carry_is_left_again(etstub: ct.CDLL) -> None:
     device, line, session = greeted(etstub)
     noise = device._noise
-    device._write = lambda data, size: device.put(  # type: ignore[method-assign]
+    device._write = lambda _context, data, size: device.put(  # type: ignore[method-assign]
         ct.string_at(data, size) if device.baud != FASTEST else noise(bytes(size))
     )
     device._port.write = type(device._port.write)(device._write)

@@ -25,6 +25,7 @@ ONE_PER_PORT = {"port.cmake"}
 
 FOREIGN = {
     "ET_EVENT_TRACER_ENABLED",
+    "et_copy_index",
     "et_pal_current_ticks",
     "et_pal_log_level_t",
     "et_timestamp_t",

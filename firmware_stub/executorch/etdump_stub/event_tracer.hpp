@@ -147,17 +147,12 @@ class EventTracer final : public executorch::runtime::EventTracer {
      * buffer of the C tracer. Works with any class that has the write() of ExecuTorch's DataSinkBase. The
      * sink must outlive its use. */
     template <typename Sink> void set_data_sink(Sink *sink) {
-        const etd_sink_fn write = [](etd_tracer *tracer, const etd_logged_tensor *tensor) -> uint32_t {
-            const Result<size_t> offset =
-                static_cast<Sink *>(tracer->sink_context)->write(tensor->data, tensor->nbytes);
+        const etd_sink_fn write = [](void *context, const etd_logged_tensor *tensor) -> uint32_t {
+            const Result<size_t> offset = static_cast<Sink *>(context)->write(tensor->data, tensor->nbytes);
             if (!offset.ok() || *offset >= ETD_LOG_NO_OFFSET - tensor->nbytes) {
                 return ETD_LOG_NO_OFFSET;
             }
-            const auto stored = static_cast<uint32_t>(*offset);
-            if (stored + tensor->nbytes > tracer->debug_used) {
-                tracer->debug_used = stored + tensor->nbytes;
-            }
-            return stored;
+            return static_cast<uint32_t>(*offset);
         };
         etd_set_data_sink(&tracer_, sink != nullptr ? write : nullptr, sink);
     }

@@ -65,16 +65,21 @@ static uint32_t store(etd_tracer *tracer, const etd_logged_tensor *tensor) {
     if (tensor->data == NULL) {
         return ETD_LOG_NO_OFFSET;
     }
+    uint32_t offset;
     if (tracer->sink != NULL) {
-        return tracer->sink(tracer, tensor);
+        offset = tracer->sink(tracer->sink_context, tensor);
+        if (offset == ETD_LOG_NO_OFFSET) {
+            return offset;
+        }
+    } else {
+        uint32_t mask = ETD_LOG_PAYLOAD_ALIGNMENT - 1u;
+        offset = (tracer->debug_used + mask) & ~mask;
+        if (offset > tracer->debug_capacity || tensor->nbytes > tracer->debug_capacity - offset) {
+            return ETD_LOG_NO_OFFSET;
+        }
+        memset(tracer->debug + tracer->debug_used, 0, offset - tracer->debug_used);
+        memcpy(tracer->debug + offset, tensor->data, tensor->nbytes);
     }
-    uint32_t mask = ETD_LOG_PAYLOAD_ALIGNMENT - 1u;
-    uint32_t offset = (tracer->debug_used + mask) & ~mask;
-    if (offset > tracer->debug_capacity || tensor->nbytes > tracer->debug_capacity - offset) {
-        return ETD_LOG_NO_OFFSET;
-    }
-    memset(tracer->debug + tracer->debug_used, 0, offset - tracer->debug_used);
-    memcpy(tracer->debug + offset, tensor->data, tensor->nbytes);
     tracer->debug_used = offset + tensor->nbytes;
     return offset;
 }

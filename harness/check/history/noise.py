@@ -470,8 +470,11 @@ def _tail_freedom(shocks: Floats) -> float:
     ranks = 2 ** np.arange(1, max(2, int(np.log2(max(count / 20, 1))) + 1))
     expected = _SLACK * (ranks - 0.3) / (count + 0.4)
     tails = 2 * distributions().stdtr(_FREEDOM[:, None], -ordered[ranks - 1])
-    heavy = np.flatnonzero((tails >= expected).all(axis=1))
-    place = int(heavy[-1]) if len(heavy) else 0
-    if _FREEDOM[place] <= _HEAVY:
+    enough = tails >= expected
+    enough[0] = True
+    place = int(np.flatnonzero(enough.all(axis=1))[-1])
+    # One wild session or two are outliers; more of them are a tail.
+    without_wild = int(np.flatnonzero(enough[:, 1:].all(axis=1))[-1])
+    if _FREEDOM[without_wild] <= _HEAVY:
         place = max(0, place - _DOUBT)
     return float(_FREEDOM[place])
