@@ -36,7 +36,7 @@ THEIR_FIRMWARE = """
 
 using namespace executorch::runtime;
 
-static uint32_t read_cycle_counter() {
+static uint32_t read_cycle_counter(void *) {
     static uint32_t now;
     return now += 7;
 }
