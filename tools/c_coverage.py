@@ -44,6 +44,8 @@ def count_lines(source: Path, counts: Path) -> list[dict[str, int | str]]:
     with tempfile.TemporaryDirectory() as scratch:
         summary = Path(scratch) / "summary.json"
         command = [sys.executable, "-m", "gcovr", "--root", source, "--filter", f"{source}/src/"]
+        # A build directory keeps files of sources that are gone.
+        command += ["--gcov-ignore-errors", "source_not_found"]
         subprocess.run([*command, "--txt", "-", "--json-summary", summary, counts], check=True)
         files: list[dict[str, int | str]] = json.loads(summary.read_text())["files"]
     return files

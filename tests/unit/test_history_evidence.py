@@ -211,6 +211,37 @@ def test_the_stated_change_is_found_and_half_of_it_is_not() -> None:
     assert half <= 4
 
 
+def test_the_stated_change_is_not_far_more_than_two_statistics_show_together() -> None:
+    """With spikes, two p-values of twice the size are as rare as a change of half the size."""
+
+    def both(times: Floats) -> HistoryBuilder:
+        builder = HistoryBuilder()
+        for place, row in enumerate(times):
+            values = {operator(n, kind): x for n, x in enumerate(row) for kind in ("min", "p50")}
+            if place < len(times) - 1:
+                builder.earlier(f"n{place}", f"c{place}", values)
+            else:
+                builder.now("now", "new", values)
+        return builder
+
+    whole = less = 0
+    for seed in range(6):
+        chance = np.random.default_rng(seed)
+        times = nights(seed, 41)
+        spikes = chance.random((40, OPERATORS)) < 0.02
+        times[:40] *= 1 + np.where(spikes, 0.03 * (1 + chance.pareto(1.5, spikes.shape)), 0.0)
+        stated = of(compare(both(times)), 3).detectable
+        assert stated is not None
+        for share in (stated, 0.7 * stated):
+            slower = times.copy()
+            slower[-1, 3] *= 1 + share
+            found = of(compare(both(slower)), 3).judgement == "regression"
+            whole += found and share == stated
+            less += found and share != stated
+    assert whole >= 5
+    assert less <= 1
+
+
 def test_operators_of_which_most_are_at_upper_levels_have_not_changed_together() -> None:
     chance = np.random.default_rng(6)
     times = nights(6, 41)

@@ -172,15 +172,43 @@ def _with_judgements(
         if common.judgement in ("regression", "improvement")
     }
     numbers = []
+    together = _detectable_together(evaluated, needed)
     for item in evaluated:
         number = item.number
         q = None if number.p is None else adjusted[number.p]
         steps = number.steps if adjusted[_step_p(number)] <= limits.fdr else ()
         metric = number.metric
         shift = shifts.get((number.board_unit, metric.clock, metric.statistic), 0.0)
-        number = replace(number, q=q, steps=steps, detectable=_detectable(item, needed))
+        sizes = (_detectable(item, needed), together.get(_operator_of(number)))
+        detectable = min((size for size in sizes if size is not None), default=None)
+        number = replace(number, q=q, steps=steps, detectable=detectable)
         numbers.append(_with_judgement(number, shift, limits))
     return numbers, judged
+
+
+def _detectable_together(evaluated: Sequence[Evaluated], needed: float) -> dict[object, float]:
+    """Return the changes of operators that would have been found in all their statistics.
+
+    Of k p-values that are small together, each may be k times as large as a single one
+    (Benjamini and Hochberg 1995).
+    """
+    statistics: dict[object, list[Evaluated]] = {}
+    for item in evaluated:
+        statistics.setdefault(_operator_of(item.number), []).append(item)
+    found = {}
+    for operator, items in statistics.items():
+        sizes = [_detectable(item, needed * len(items)) for item in items]
+        known = [size for size in sizes if size is not None]
+        if len(known) == len(items) > 1:
+            found[operator] = max(known)
+    return found
+
+
+def _operator_of(number: Compared) -> tuple[str, Metric]:
+    """Return the unit and the metric, of an operator without its statistic."""
+    is_operator = number.metric.kind == "operator"
+    metric = replace(number.metric, statistic="") if is_operator else number.metric
+    return number.board_unit, metric
 
 
 def _step_p(number: Compared) -> float:
@@ -263,9 +291,7 @@ def _most_significant(numbers: Sequence[Compared]) -> list[Compared]:
     """
     found: dict[tuple[str, Metric], list[Compared]] = {}
     for number in numbers:
-        same = number.board_unit, replace(number.metric, statistic="")
-        key = same if number.metric.kind == "operator" else (number.board_unit, number.metric)
-        found.setdefault(key, []).append(number)
+        found.setdefault(_operator_of(number), []).append(number)
     return [
         replace(
             min(
