@@ -91,6 +91,7 @@ measure: setup-test setup-oracle
 	$(PYTHON) -m benchmarks.instructions --models out/zoo
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 $(PYTHON) -m pytest tests/sim/test_default_budgets.py
 	ETHARNESS_EVERY_HALT=1 $(PYTHON) -m pytest tests/sim/test_debug_probe.py
+	ETHARNESS_EVERY_MODEL=1 $(PYTHON) -m pytest tests/sim/test_sanitizers.py
 	ETHARNESS_EVERY_SEED=1 $(PYTHON) -m pytest tests/sim/test_mutated_runs.py
 	ETHARNESS_FUZZ_CASES=100000 $(PYTHON) -m pytest -s tests/sim/test_fuzzed_runs.py
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 .venv-oracle/bin/python -m pytest \
