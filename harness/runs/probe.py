@@ -34,7 +34,7 @@ from harness.records.result import TargetRecord, TraceSummary
 from harness.records.trace import NO_CLOCK
 from harness.runs.device_data import save_trace
 from harness.runs.directory import RunDirectory, from_clock_domain
-from harness.runs.source import on_time_scales, read_trace
+from harness.runs.source import read_trace
 from harness.target.lease.holding import hold_keys
 from harness.target.lease.records import port_key
 
@@ -214,8 +214,7 @@ def decode_log(log: MemoryLog, board: Board, directory: RunDirectory) -> tuple[T
     numbers = read_trace(log.image, ()).clock
     count = int(numbers[numbers != NO_CLOCK].max(initial=0)) + 1
     others = (ClockDomain(f"clock {number}", None, 32) for number in range(1, count))
-    trace, summary = save_trace(log.image, log.debug, (first, *others), directory)
-    return on_time_scales(trace, board.time_scales, None), summary
+    return save_trace(log.image, log.debug, (first, *others), directory)
 
 
 def target_in_memory(

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from harness import __version__
 from harness.analyze.blocks import executions
 from harness.analyze.memory import allocator_totals
 from harness.analyze.placement import quality_of_run
 from harness.config.board import Board, load_board
 from harness.decode.bundled_program import is_bundled_program
 from harness.decode.firmware_elf import FirmwareElf
-from harness.errors import InfrastructureError, Owner, UsageError
+from harness.errors import UsageError
 from harness.files import display_path, find_model, read_model
 from harness.lab.flash_plan import Stages
 from harness.lab.units import Chosen
-from harness.records.result import UNFINISHED, Failure, Model, Result, now_utc
+from harness.records.result import Model
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.runs.device_data import (
@@ -42,9 +39,10 @@ from harness.runs.probe import (
     probe_of,
     target_in_memory,
 )
-from harness.runs.recorder import RunRecorder
-from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
-from harness.runs.run import FinishedRun, find_budget
+from harness.runs.recorder import RunRecorder, unfinished_result
+from harness.runs.request import RunRequest
+from harness.runs.run import FinishedRun, find_budget, find_time_scales
+from harness.runs.source import on_time_scales
 
 _NEEDS_A_LINK = ("inputs", "references", "flash", "baud", "placed", "stream", "trace_limit", "seed")
 """Fields of a request that the host can only carry out over a link."""
@@ -90,7 +88,9 @@ def run_by_probe(
         request.against.check()
     elf = FirmwareElf(wanted.elf)
     elf.function(wanted.until)
-    run = _ProbeRun(request, wanted, board, elf, RunDirectory.create(request.output), stages)
+    scales = find_time_scales(request, board)
+    directory = RunDirectory.create(request.output)
+    run = _ProbeRun(request, wanted, board, elf, directory, stages, scales)
     try:
         with run.recorded():
             trace = run.execute(model)
@@ -122,32 +122,12 @@ class _ProbeRun(RunRecorder):
         elf: FirmwareElf,
         directory: RunDirectory,
         stages: Stages,
+        time_scales: dict[str, str],
     ) -> None:
         self.request, self.wanted, self.board, self.elf = request, wanted, board, elf
         self.stages = stages
         self._evaluated: EvaluatedRun | None = None
-        own_id = uuid.uuid4().hex
-        super().__init__(
-            directory,
-            Result(
-                id=own_id,
-                tool_version=__version__,
-                started_utc=now_utc("milliseconds"),
-                duration_s=0.0,
-                board=board.name,
-                port=request.port_name,
-                unit=request.unit_name or board.name,
-                commit=current_commit(request.model) if request.commit is None else request.commit,
-                session=request.session or os.environ.get(SESSION_VARIABLE, "") or own_id,
-                runs_requested=request.runs,
-                runs_completed=0,
-                seed=0,
-                emulated_time=board.emulated_time,
-                time_scales={**request.time_scales, **board.time_scales, **request.time_scales},
-                exit_code=InfrastructureError.exit_code,
-                failure=Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST),
-            ),
-        )
+        super().__init__(directory, unfinished_result(request, board, time_scales))
 
     def execute(self, model: bytes) -> Trace:
         """Let the board execute the model, and read its trace."""
@@ -164,9 +144,11 @@ class _ProbeRun(RunRecorder):
             finally:
                 self.update(link=disturbance(probe))
         trace, summary = decode_log(log, self.board, self.directory)
+        described = self._describe(model, trace)
+        trace = on_time_scales(trace, self.result.time_scales, described)
         self.update(
             target=target_in_memory(self.board, self.elf, trace, tracers),
-            model=self._describe(model, trace),
+            model=described,
             trace=summary,
             runs_completed=int(np.count_nonzero(executions(trace)[0])),
             clock_quality=quality_of_run(trace, (), steadiness=steadiness_of(self.board)),

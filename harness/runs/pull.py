@@ -8,6 +8,7 @@ import uuid
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from harness import __version__
 from harness.analyze.blocks import executions
@@ -91,28 +92,14 @@ def pull(
         )
     trace = on_time_scales(trace, board.time_scales, None)
     directory.write(CONSOLE, bytes(console))
-    own_id = uuid.uuid4().hex
-    result = Result(
-        id=own_id,
-        unit=chosen.unit or port or board.name,
-        commit="",
-        session=own_id,
-        tool_version=__version__,
-        started_utc=now_utc(),
-        duration_s=round(time.monotonic() - began, 3),
-        board=board.name,
+    result = replace(
+        _pulled(board, chosen.unit or port or board.name, status.completed, began),
         port=port,
-        runs_requested=status.completed,
-        runs_completed=status.completed,
-        seed=0,
-        exit_code=0,
         console_left_out=console.left_out,
         target=describe_target(info),
         trace=summary,
         link=session.statistics.as_dict(),
         pings=pings,
-        emulated_time=board.emulated_time,
-        time_scales=dict(board.time_scales),
         clock_quality=quality_of_run(trace, pings, steadiness=steadiness_of(board)),
     )
     return FinishedRun(directory.finish(result), trace)
@@ -148,30 +135,39 @@ def pull_by_probe(
             directory.write(PARTIAL, error.log.image)
             raise
     trace, summary = decode_log(log, board, directory)
+    trace = on_time_scales(trace, board.time_scales, None)
     completed = int(np.count_nonzero(executions(trace)[0]))
+    result = replace(
+        _pulled(board, chosen.unit or str(chosen.port), completed, began),
+        port=str(chosen.port),
+        target=target_in_memory(board, elf, trace, tracers),
+        trace=summary,
+        link=disturbance(probe),
+        clock_quality=quality_of_run(trace, (), steadiness=steadiness_of(board)),
+    )
+    return FinishedRun(directory.finish(result), trace)
+
+
+def _pulled(board: Board, unit: str, completed: int, began: float) -> Result:
+    """Return what is known of runs that were over when the host began to look at the board."""
     own_id = uuid.uuid4().hex
-    result = Result(
+    return Result(
         id=own_id,
-        unit=chosen.unit or str(chosen.port),
+        unit=unit,
         commit="",
         session=own_id,
         tool_version=__version__,
         started_utc=now_utc(),
         duration_s=round(time.monotonic() - began, 3),
         board=board.name,
-        port=str(chosen.port),
+        port=None,
         runs_requested=completed,
         runs_completed=completed,
         seed=0,
         exit_code=0,
-        target=target_in_memory(board, elf, trace, tracers),
-        trace=summary,
-        link=disturbance(probe),
         emulated_time=board.emulated_time,
         time_scales=dict(board.time_scales),
-        clock_quality=quality_of_run(trace, (), steadiness=steadiness_of(board)),
     )
-    return FinishedRun(directory.finish(result), trace)
 
 
 _log = logging.getLogger(__name__)

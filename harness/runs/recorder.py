@@ -3,19 +3,47 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from msgspec.structs import replace
 
+from harness import __version__
 from harness.capped import CappedBuffer
-from harness.errors import HarnessError, HostError, Owner
+from harness.config.board import Board
+from harness.errors import HarnessError, HostError, InfrastructureError, Owner
 from harness.files import display_path
-from harness.records.result import Failure, Result
+from harness.records.result import UNFINISHED, Failure, Result, now_utc
 from harness.runs.directory import CONSOLE, RunDirectory
+from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
 
 _log = logging.getLogger(__name__)
+
+
+def unfinished_result(request: RunRequest, board: Board, time_scales: dict[str, str]) -> Result:
+    """Return the result of a run that begins now, as it stays if the process is killed."""
+    own_id = uuid.uuid4().hex
+    return Result(
+        id=own_id,
+        tool_version=__version__,
+        started_utc=now_utc("milliseconds"),
+        duration_s=0.0,
+        board=board.name,
+        port=request.port_name,
+        unit=request.unit_name or board.name,
+        commit=current_commit(request.model) if request.commit is None else request.commit,
+        session=request.session or os.environ.get(SESSION_VARIABLE, "") or own_id,
+        runs_requested=request.runs,
+        runs_completed=0,
+        seed=request.seed,
+        emulated_time=board.emulated_time,
+        time_scales=time_scales,
+        exit_code=InfrastructureError.exit_code,
+        failure=Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST),
+    )
 
 
 class RunRecorder:

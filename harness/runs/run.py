@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-import os
-import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from harness import __version__
 from harness.analyze.converters import parse_time_scales
 from harness.analyze.placement import quality_of_run
 from harness.check.budget import load_budget
@@ -29,7 +26,6 @@ from harness.errors import (
     HarnessError,
     InfrastructureError,
     LinkError,
-    Owner,
     RestartedError,
     UsageError,
 )
@@ -44,13 +40,10 @@ from harness.link.values import ModelInfo, TargetInfo
 from harness.link.wire import Region
 from harness.records.clock_domain import Ping
 from harness.records.result import (
-    UNFINISHED,
-    Failure,
     Model,
     Result,
     TensorRecord,
     TestSetRecord,
-    now_utc,
 )
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
@@ -86,8 +79,8 @@ from harness.runs.evaluation import (
     with_evidence,
 )
 from harness.runs.loading import check_placeable, load_model, place_model
-from harness.runs.recorder import RunRecorder
-from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
+from harness.runs.recorder import RunRecorder, unfinished_result
+from harness.runs.request import RunRequest
 from harness.runs.source import on_time_scales
 from harness.runs.test_sets import read_test_sets, test_set_folder, test_set_name
 from harness.target.build import build_firmware, image_size
@@ -147,9 +140,7 @@ def run_model(
     references = read_references(request.references)
     if request.against is not None:
         request.against.check()
-    # The first matching pattern applies, so those of the request come first.
-    scales = {**request.time_scales, **board.time_scales, **request.time_scales}
-    parse_time_scales(scales)
+    scales = find_time_scales(request, board)
     directory = RunDirectory.create(request.output)
     facts = (board, model, directory, stages, scales, references, budget_file)
     run = _Run(request, *facts, bundled=bundled)
@@ -173,6 +164,14 @@ def find_budget(request: RunRequest, board: Board, board_file: Path) -> Path | N
         name = model_name(request.model.name)
         load_budget(file, board.name, name, request.unit_name or board.name)
     return file
+
+
+def find_time_scales(request: RunRequest, board: Board) -> dict[str, str]:
+    """Return the time scales of the request and the board, once they are known to be valid."""
+    # The first matching pattern applies, so those of the request come first.
+    scales = {**request.time_scales, **board.time_scales, **request.time_scales}
+    parse_time_scales(scales)
+    return scales
 
 
 def _bundled_model(whole: Model | None, model: Model | None) -> Model | None:
@@ -207,26 +206,10 @@ class _Run(RunRecorder):
         self.test_sets: list[_Run] = []
         self.request, self.board, self.model, self.stages = request, board, model, stages
         self._evaluated: EvaluatedRun | None = None
-        unfinished = Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST)
-        own_id = uuid.uuid4().hex
-        result = Result(
-            id=own_id,
-            tool_version=__version__,
-            started_utc=now_utc("milliseconds"),
-            duration_s=0.0,
-            board=board.name,
-            port=request.port_name,
-            unit=request.unit_name or board.name,
-            commit=current_commit(request.model) if request.commit is None else request.commit,
-            session=request.session or os.environ.get(SESSION_VARIABLE, "") or own_id,
+        result = replace(
+            unfinished_result(request, board, time_scales),
             runs_requested=request.runs * (len(bundled.test_sets) if bundled else 1),
-            runs_completed=0,
-            seed=request.seed,
-            emulated_time=board.emulated_time,
-            time_scales=time_scales,
             settings=with_firmware(request.settings, board),
-            exit_code=InfrastructureError.exit_code,
-            failure=unfinished,
         )
         super().__init__(directory, result)
 

@@ -230,6 +230,10 @@ def test_a_run_that_a_symbol_ends_is_judged_as_any_other(
         refused = etharness(*wanted, "--port", port, "--until", "inference_done", *option)
         assert refused.code == 2
         assert "the firmware decides about" in refused.err
+    scaled = ("--until", "inference_done", "--time-scale", "npu*=fortnights")
+    refused = etharness(*wanted, "--port", port, *scaled, "-o", tmp_path / "scaled")
+    assert refused.code == 2
+    assert not (tmp_path / "scaled").exists()
     endless = etharness(*wanted, "--port", port)
     assert (endless.code, "has no end" in endless.err) == (2, True)
 
