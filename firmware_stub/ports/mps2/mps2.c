@@ -1,23 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arm MPS2 with a CMSDK image (AN385, AN386, AN500). UART 0; timer 0 is the tick counter. */
+/* Arm MPS2 with a CMSDK image (AN385, AN386, AN500). UART 0; the tick counter is in cmsdk_timer.c. */
 #include "cmsdk_uart.h"
 #include "etd_npu.h"
-
-#define TIMER_CTRL REGISTER(0x40000000u)
-#define TIMER_VALUE REGISTER(0x40000004u)
-#define TIMER_RELOAD REGISTER(0x40000008u)
-
-/* The timer counts down. */
-uint32_t port_ticks(void) {
-    return UINT32_MAX - TIMER_VALUE;
-}
-
-void port_restart_clock(void) {
-    TIMER_CTRL = 0;
-    TIMER_RELOAD = UINT32_MAX;
-    TIMER_VALUE = UINT32_MAX;
-    TIMER_CTRL = 1;
-}
 
 void port_start(void) {
     cmsdk_uart_start();

@@ -4,10 +4,6 @@
 #include "etd_npu.h"
 #include "etd_rtt.h"
 
-#define TIMER_CTRL REGISTER(0x40000000u)
-#define TIMER_VALUE REGISTER(0x40000004u)
-#define TIMER_RELOAD REGISTER(0x40000008u)
-
 #define UP_SIZE 4096u
 #define DOWN_SIZE 4096u
 
@@ -15,18 +11,6 @@
 etd_rtt _SEGGER_RTT;
 static uint8_t up[UP_SIZE];
 static uint8_t down[DOWN_SIZE];
-
-/* The timer counts down. */
-uint32_t port_ticks(void) {
-    return UINT32_MAX - TIMER_VALUE;
-}
-
-void port_restart_clock(void) {
-    TIMER_CTRL = 0;
-    TIMER_RELOAD = UINT32_MAX;
-    TIMER_VALUE = UINT32_MAX;
-    TIMER_CTRL = 1;
-}
 
 void port_start(void) {
 }

@@ -3,7 +3,7 @@
 include(ports/cortex_m/cortex_m.cmake)
 # This port has its own main: without a UART there is no interrupt.
 list(REMOVE_ITEM ETD_SHARED_PORT_SOURCES ports/bare_metal/bare_metal.c)
-list(APPEND ETD_SHARED_PORT_SOURCES ports/rtt/etd_rtt.c)
+list(APPEND ETD_SHARED_PORT_SOURCES ports/mps2/cmsdk_timer.c ports/rtt/etd_rtt.c)
 include_directories(ports/rtt)
 add_compile_definitions(ETD_CLOCK_HZ=25000000u ETD_UART_IRQ=0)
 
