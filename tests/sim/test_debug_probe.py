@@ -322,8 +322,15 @@ def test_pyocds_own_session_reads_the_same_log(
     """pyOCD finds, halts and reads a simulated board as it does a real one."""
 
     with gdbserver(image, tmp_path, idle=True) as server:
-        command = [TOOLS_OF_PIP / "python", ROOT / "tests/support/pyocd_board.py", server, "pull"]
-        command += ["--board", BOARD, "--port", "pyocd://board1?target=cortex_m"]
+        command = [TOOLS_OF_PIP / "python", ROOT / "tests/support/pyocd_board.py", server]
+        command += [
+            "etharness",
+            "pull",
+            "--board",
+            BOARD,
+            "--port",
+            "pyocd://board1?target=cortex_m",
+        ]
         done = subprocess.run(
             [*command, "--elf", image, "-o", tmp_path / "pyocd"],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
