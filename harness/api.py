@@ -32,7 +32,7 @@ from harness.runs.baseline import HistoryRef, history_of
 from harness.runs.evaluation import EvaluatedRun, find_run, with_verdict
 from harness.runs.keywords import LoadKeywords, PathLike, RunKeywords, read_options, request_of
 from harness.runs.lookup import EXECUTE, find_allocator, find_operator, find_operators
-from harness.runs.run import run_model
+from harness.runs.probe_run import execute_request
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,10 +102,10 @@ class Run:
         **options: Unpack[RunKeywords],
     ) -> Run:
         """Run a model on a board; see ``harness.run``."""
-        request, history, progress = request_of(model, board, options)
+        request, probe, history, progress = request_of(model, board, options)
         ended: list[EvaluatedRun] = []
         try:
-            run_model(request, progress, ended.append)
+            execute_request(request, probe, progress, ended.append)
         except BaseException as error:
             if ended:
                 error.add_note(f"the run is kept in {request.output}")

@@ -220,9 +220,8 @@ def command(
     from harness.lab.flash_plan import HowToFlash
     from harness.runs.baseline import history_of
     from harness.runs.probe import probe_request
-    from harness.runs.probe_run import run_by_probe
+    from harness.runs.probe_run import execute_request
     from harness.runs.request import RunRequest, request_fields
-    from harness.runs.run import run_model
 
     if (image or tool or probe) and not flash:
         raise click.UsageError("--image, --tool and --probe require --flash")
@@ -249,10 +248,7 @@ def command(
         write_reports(reports, [run])
 
     with output.stages() as stages:
-        if wanted is not None:
-            outcome = run_by_probe(request, wanted, stages, ended)
-        else:
-            outcome = run_model(request, stages, ended)
+        outcome = execute_request(request, wanted, stages, ended)
     show_outcome(output, outcome, directory)
     return outcome.result.exit_code or keeping.exit_code
 

@@ -26,6 +26,11 @@ _SMALL_PACKET: Final = 400
 """Bytes of a packet that every server accepts; used if it does not state its own limit."""
 _LARGEST_READ: Final = 16384
 _REPEAT: Final = re.compile(rb"(.)\*(.)", re.DOTALL)
+_HEXADECIMAL: Final = re.compile(rb"(?:[0-9a-fA-F]{2})+")
+_FAILED: Final = re.compile(
+    r"^(error|transfer failed|unexpected error)\b|unknown command|invalid command", re.IGNORECASE
+)
+"""Texts by which pyOCD, QEMU and OpenOCD say that a command failed."""
 _REPEAT_BASE: Final = 29
 """Added to the repeat count of a run, so that it is a printable character."""
 _PROGRAM_COUNTERS: Final = {b"arm": 15, b"riscv": 32}
@@ -180,17 +185,8 @@ class GdbRemote:
             ProbeError: The server refused the command, or the board did not halt.
         """
         self.halt()
-        printed = b""
-        reply = self._request(b"qRcmd," + command.encode().hex().encode())
-        deadline = time.monotonic() + self._timeout_s
-        while reply.startswith(b"O") and reply != b"OK":  # text to print, in hexadecimal
-            printed += bytes.fromhex(reply[1:].decode("ascii", "replace"))
-            try:
-                reply = self._packet(deadline)
-            except TimeoutError:
-                break
-        text = printed.decode("utf-8", "replace").strip()
-        if reply != b"OK" or "unknown command" in text.lower():
+        reply, text = self._command(command)
+        if reply != b"OK" or _FAILED.search(text):
             raise ProbeError(
                 f"{self._address} refused the command {command!r}: {text or _quoted(reply)}",
                 hint="use 'reset halt' for OpenOCD and pyOCD, 'reset' for J-Link, 'system_reset' "
@@ -205,6 +201,10 @@ class GdbRemote:
         try:
             self.halt()
             self._clear_breakpoint()
+            # OpenOCD leaves a board halted that it is detached from. Other servers do not know this
+            # command, and let the board run when they detach.
+            with contextlib.suppress(ProbeError):
+                self._command("resume")
             # A reply to a request that was cut short may still be under way.
             self._send(b"D")
             self._running = True
@@ -240,6 +240,25 @@ class GdbRemote:
             self._acknowledge = False
         self._pc = self._find_program_counter(features)
 
+    def _command(self, command: str) -> tuple[bytes, str]:
+        """Send a command of the server, as gdb's ``monitor``; return its reply, and what it prints.
+
+        Raises:
+            ProbeError: There is no reply in time.
+        """
+        printed = b""
+        reply = self._request(b"qRcmd," + command.encode().hex().encode())
+        deadline = time.monotonic() + self._timeout_s
+        while reply.startswith(b"O") and reply != b"OK":  # text to print, in hexadecimal
+            printed += bytes.fromhex(reply[1:].decode("ascii", "replace"))
+            try:
+                reply = self._packet(deadline)
+            except TimeoutError:
+                break
+        if _HEXADECIMAL.fullmatch(reply):  # text to print instead of OK, as pyOCD sends it
+            printed, reply = printed + bytes.fromhex(reply.decode("ascii")), b"OK"
+        return reply, printed.decode("utf-8", "replace").strip()
+
     def _find_program_counter(self, features: list[bytes]) -> int | None:
         """Return the number of the program counter; None if the architecture is not known."""
         if b"qXfer:features:read+" not in features:
@@ -255,6 +274,8 @@ class GdbRemote:
         if self._pc is None:
             return None
         reply = self._request(b"p%x" % self._pc)
+        if not reply:  # pyOCD 0.46 has only `g`, all registers
+            reply = self._request(b"g")[8 * self._pc :][:8]
         try:
             return int.from_bytes(bytes.fromhex(reply.decode("ascii")), "little") or None
         except ValueError:

@@ -19,6 +19,7 @@ from harness.config.unit import UsbPort, load_units, units_file
 from harness.errors import HarnessError, UsageError
 from harness.files import packaged_model
 from harness.pytest_plugin.options import Settings, settings_of
+from harness.runs.probe import PROBE_OPTIONS
 from harness.target.doctor import missing_tools
 from harness.target.ports import describe
 
@@ -28,8 +29,9 @@ CASE: Final = "_etharness_case"
 OPTIONS: Final = (
     *("runs", "inputs", "seed", "references", "rtol", "atol", "trace_limit", "method"),
     *("stream", "baud", "values", "profile", "when_full", "time_scales", "placed"),
+    *PROBE_OPTIONS,
 )
-"""Fields of ``harness.runs.request.RunRequest`` that a marker can set."""
+"""Options of ``harness.run`` that a marker can set."""
 
 _FILES: Final = ("inputs", "references")
 _MARKED: Final = ("board", "model", "exclude", "budget", *OPTIONS)
@@ -157,10 +159,13 @@ def _project(root: Path) -> Project:
 
 def with_files(options: Mapping[str, Any], node: pytest.Item | Any) -> dict[str, Any]:
     """Return options of a run with their files resolved by ``find_file``."""
-    return {
+    found: dict[str, Any] = {
         name: tuple(find_file(file, node) for file in value) if name in _FILES else value
         for name, value in options.items()
     }
+    if found.get("elf") is not None:
+        found["elf"] = find_file(found["elf"], node)
+    return found
 
 
 def _cases(metafunc: pytest.Metafunc, marked: Mapping[str, Any]) -> Iterator[Case]:

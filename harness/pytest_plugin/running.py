@@ -32,8 +32,9 @@ from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import EvaluatedRun, evaluate_path
+from harness.runs.probe import PROBE_OPTIONS, probe_request
+from harness.runs.probe_run import execute_request
 from harness.runs.request import SESSION_VARIABLE, RunRequest, request_fields
-from harness.runs.run import run_model
 from harness.target.build import build_firmware
 from harness.target.lease.holding import hold_keys
 from harness.target.lease.records import port_key
@@ -100,8 +101,11 @@ class Runs:
         return run
 
     def _execute(self, unit: CaseUnit, model: Path, options: Mapping[str, Any], path: Path) -> None:
+        of_probe = {name: options.get(name) for name in PROBE_OPTIONS}
+        probe = probe_request(unit.port, **of_probe, baud=options.get("baud"))
+        of_run = {name: options[name] for name in options if name not in PROBE_OPTIONS}
         request = RunRequest(
-            **{"runs": 1, "session": _session(), **request_fields(options)},
+            **{"runs": 1, "session": _session(), **request_fields(of_run)},
             board=str(unit.file),
             model=model,
             output=path,
@@ -111,7 +115,7 @@ class Runs:
         )
         try:
             with holding(unit, self._wait_s) as held:
-                run_model(replace(request, port=held.port, unit=held.name))
+                execute_request(replace(request, port=held.port, unit=held.name), probe)
         except HarnessError as error:
             if not RunDirectory(path).is_one:
                 raise

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from harness.config.board import Board
 from harness.config.project import find_project
@@ -18,6 +18,7 @@ from harness.lab.flash_plan import HowToFlash, Stages
 from harness.lab.units import choose
 from harness.records.clock_domain import ClockDomain
 from harness.runs.baseline import history_of
+from harness.runs.probe import PROBE_OPTIONS, ProbeRequest, probe_request
 from harness.runs.request import RunRequest, request_fields
 from harness.runs.source import ReadOptions
 
@@ -54,6 +55,10 @@ class RunKeywords(TypedDict, total=False):
         time_scales: What ticks of delegates' events mean, by pattern.
         commit: The commit that is tested.
         session: Label for results recorded together.
+        elf: Firmware on the board, as linked; for a debug probe as port (docs/probes.md).
+        until: Function that the firmware calls after each execution; a probe needs it.
+        symbol: Variable with the tracer, for a probe; by default it is searched.
+        reset: Command to the gdbserver that resets the board before the run.
     """
 
     runs: int
@@ -81,6 +86,26 @@ class RunKeywords(TypedDict, total=False):
     time_scales: Mapping[str, str]
     commit: str | None
     session: str | None
+    elf: PathLike | None
+    until: str | None
+    symbol: str | None
+    reset: str | None
+
+
+class RequestedRun(NamedTuple):
+    """A run to execute, and who hears of it.
+
+    Attributes:
+        request: The request.
+        probe: What a debug probe reads; None for a board with a link.
+        history: History to add the result to; None for none.
+        progress: Called as the run goes on.
+    """
+
+    request: RunRequest
+    probe: ProbeRequest | None
+    history: str | None
+    progress: Stages
 
 
 class LoadKeywords(TypedDict, total=False):
@@ -113,8 +138,8 @@ class LoadKeywords(TypedDict, total=False):
 
 def request_of(
     model: PathLike, board: PathLike | Board | None, options: RunKeywords
-) -> tuple[RunRequest, str | None, Stages]:
-    """Return the request for a run, the history to add it to, and who is told of its progress.
+) -> RequestedRun:
+    """Return the request for a run, and who hears of it.
 
     Raises:
         UsageError: An option is unknown or wrong.
@@ -136,6 +161,10 @@ def request_of(
     progress = values.pop("progress", None)
     output = values.pop("output", None)
     flash = values.pop("flash", False)
+    of_probe = {name: values.pop(name, None) for name in PROBE_OPTIONS}
+    if of_probe["elf"] is not None:
+        of_probe["elf"] = absolute(of_probe["elf"])
+    probe = probe_request(chosen.port, **of_probe, baud=values.get("baud"))
     for name in ("inputs", "references"):
         values[name] = tuple(absolute(item) for item in values.get(name, ()))
     fields = request_fields({"runs": 1, **values})
@@ -151,7 +180,7 @@ def request_of(
         output=absolute(output) if output else _new_folder(chosen.board, file),
         **fields,
     )
-    return request, history, progress or (lambda *_: None)
+    return RequestedRun(request, probe, history, progress or (lambda *_: None))
 
 
 def read_options(options: LoadKeywords) -> ReadOptions:

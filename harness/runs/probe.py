@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+PROBE_OPTIONS: Final = ("elf", "symbol", "until", "reset")
+"""Options that a run through a debug probe has beside those of other runs."""
+
 _BETWEEN_S: Final = 0.05
 """Time between two looks at a tracer: longer than it takes to move the records of a log."""
 

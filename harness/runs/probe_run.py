@@ -41,11 +41,23 @@ from harness.runs.probe import (
 )
 from harness.runs.recorder import RunRecorder, unfinished_result
 from harness.runs.request import RunRequest
-from harness.runs.run import FinishedRun, find_budget, find_time_scales
+from harness.runs.run import FinishedRun, find_budget, find_time_scales, run_model
 from harness.runs.source import on_time_scales
 
 _NEEDS_A_LINK = ("inputs", "references", "flash", "baud", "placed", "stream", "trace_limit", "seed")
 """Fields of a request that the host can only carry out over a link."""
+
+
+def execute_request(
+    request: RunRequest,
+    probe: ProbeRequest | None,
+    stages: Stages = lambda *_: None,
+    ended: Callable[[EvaluatedRun], None] = lambda _: None,
+) -> FinishedRun:
+    """Run a model through a debug probe, or over the link without one; as `run_model`."""
+    if probe is not None:
+        return run_by_probe(request, probe, stages, ended)
+    return run_model(request, stages, ended)
 
 
 def run_by_probe(

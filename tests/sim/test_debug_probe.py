@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ import harness
 from harness.analyze.ticks import durations
 from harness.config.board import load_board
 from harness.decode.firmware_elf import FirmwareElf
-from harness.errors import TargetError
+from harness.errors import TargetError, UsageError
 from harness.link.probe import halted, open_probe
 from harness.link.session import Session
 from harness.records.trace import Kind, Trace
@@ -32,8 +34,12 @@ from harness.target.build import build_firmware
 from harness.target.start import start_target
 from tests.conftest import MODELS, CommandResult
 from tests.support.flash import TOOLS_OF_PIP
+from tests.support.inner_pytest import inner
 from tests.support.tracer_only import BOARD, build_tracer_only, gdbserver
 
+__all__ = ["inner"]
+
+pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.sim
 Etharness = Callable[..., CommandResult]
 
@@ -238,6 +244,51 @@ def test_a_run_that_a_symbol_ends_is_judged_as_any_other(
     assert (endless.code, "has no end" in endless.err) == (2, True)
 
 
+def write_board(folder: Path) -> None:
+    """Write a board that a probe reaches, as the page has it."""
+    (folder / "my-board.toml").write_text(
+        'schema = 1\nname = "my-board"\ndescription = "no serial port"\ncpu = "cortex-m3"\n'
+        'timer = { source = "CMSDK timer 0", bits = 32, hz = 25_000_000 }\n'
+        'target = { kind = "serial" }\n'
+    )
+
+
+def snippet(number: int) -> str:
+    """Return one of the Python examples of the page."""
+    page = (ROOT / "docs/probes.md").read_text()
+    return page.split("```python\n")[number].split("```")[0]
+
+
+def test_the_examples_in_python_run(
+    image: Path, inner: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_board(inner.path)
+    shutil.copy(MODELS / "kws_int8.pte", inner.path / "model.pte")
+    (inner.path / "build").mkdir()
+    shutil.copy(image, inner.path / "build/app.elf")
+    monkeypatch.chdir(inner.path)
+    with gdbserver(image, tmp_path, stopped=True) as port:
+        script = snippet(1).replace("gdb://localhost:3333", port)
+        script = script.replace("reset halt", "system_reset")
+        found: dict[str, Any] = {}
+        exec(script, found)
+        run = found["run"]
+        assert isinstance(run, harness.Run)
+        assert run.result is not None
+        assert (run.result.runs_completed, run.result.port) == (3, port)
+        assert run.operator("Method::execute").count == 3
+        test = snippet(2).replace("reset halt", "system_reset")
+        inner.makepyfile(test_my_board=test)
+        inner.runpytest("--etharness-port", port).assert_outcomes(passed=1)
+        # Without an end there is no run, and no folder for one.
+        before = sorted(inner.path.glob("out/*"))
+        with pytest.raises(UsageError, match="needs the firmware's symbols"):
+            harness.run("kws_int8", board="my-board.toml", port=port)
+        with pytest.raises(UsageError, match="need a debug probe"):
+            harness.run("kws_int8", board="native", until="inference_done")
+        assert sorted(inner.path.glob("out/*")) == before
+
+
 def test_an_interrupt_leaves_the_board_running(
     etharness: Etharness, image: Path, tmp_path: Path
 ) -> None:
@@ -271,8 +322,15 @@ def test_pyocds_own_session_reads_the_same_log(
     """pyOCD finds, halts and reads a simulated board as it does a real one."""
 
     with gdbserver(image, tmp_path, idle=True) as server:
-        command = [TOOLS_OF_PIP / "python", ROOT / "tests/support/pyocd_board.py", server, "pull"]
-        command += ["--board", BOARD, "--port", "pyocd://board1?target=cortex_m"]
+        command = [TOOLS_OF_PIP / "python", ROOT / "tests/support/pyocd_board.py", server]
+        command += [
+            "etharness",
+            "pull",
+            "--board",
+            BOARD,
+            "--port",
+            "pyocd://board1?target=cortex_m",
+        ]
         done = subprocess.run(
             [*command, "--elf", image, "-o", tmp_path / "pyocd"],
             env={**os.environ, "PYTHONPATH": str(ROOT)},

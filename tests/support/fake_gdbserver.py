@@ -21,6 +21,11 @@ class FakeGdbserver:
         encode: Replies are run-length encoded.
         damage: The first so many replies arrive damaged, and are sent again when asked for.
         unasked: A stop reply is sent on connection, as QEMU does.
+        commands: Replies to commands (``monitor``); detaching resumes the board unless there is
+            one to ``resume``, as with OpenOCD.
+        counter: The program counter.
+        registers: Whether a single register can be read.
+        no_breakpoints: All breakpoints are in use.
         silent: Packets that are never answered, by their beginning; ``halt`` for the halt.
         log: Packets received, without acknowledgements.
     """
@@ -32,10 +37,15 @@ class FakeGdbserver:
     encode: bool = False
     damage: int = 0
     unasked: bool = False
+    commands: dict[str, bytes] = field(default_factory=dict)
+    counter: int = 0x1000
+    registers: bool = True
+    no_breakpoints: bool = False
     silent: tuple[bytes, ...] = ()
     log: list[bytes] = field(default_factory=list)
 
     BASE = 0x1000
+    PC = 15
 
     def __enter__(self) -> FakeGdbserver:
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -106,8 +116,10 @@ class FakeGdbserver:
             return b"S05"
         if body.startswith(b"qSupported"):
             return self.features
-        if body == b"QStartNoAckMode" or kind == b"D":
-            self.running = kind == b"D"
+        if body == b"QStartNoAckMode":
+            return b"OK"
+        if kind == b"D":
+            self.running = self.running or "resume" not in self.commands
             return b"OK"
         if kind == b"c":
             self.running = True
@@ -122,6 +134,22 @@ class FakeGdbserver:
                 self.memory[begin : begin + size] = bytes.fromhex(data.decode())
                 return b"OK"
             return bytes(self.memory[begin : begin + size]).hex().encode()
+        return self._reply_of_core(kind, body)
+
+    def _reply_of_core(self, kind: bytes, body: bytes) -> bytes:
+        """Reply about commands, registers and breakpoints."""
+        if body.startswith(b"qRcmd,"):
+            command = bytes.fromhex(body[6:].decode()).decode()
+            self.running = self.running or (command == "resume" and command in self.commands)
+            return self.commands.get(command, b"")
+        if body == b"p%x" % self.PC and self.registers:
+            return self.counter.to_bytes(4, "little").hex().encode()
+        if kind == b"g":
+            return (
+                (bytes(4 * self.PC) + self.counter.to_bytes(4, "little") + bytes(8)).hex().encode()
+            )
+        if body[:2] in (b"Z1", b"z1") and not self.no_breakpoints:
+            return b"OK"
         return b""
 
     def _send(self, client: socket.socket, body: bytes) -> None:

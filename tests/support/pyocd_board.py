@@ -1,81 +1,72 @@
-"""etharness with a debug probe that pyOCD finds: SWD accesses go to QEMU, through its gdbserver.
+"""pyOCD with a debug probe that finds a simulated board: accesses go to QEMU's gdbserver.
 
-    python pyocd_board.py GDBSERVER ARGUMENTS...
+    python pyocd_board.py GDBSERVER etharness|pyocd ARGUMENTS...
 
-pyOCD's own session, discovery of components, and control of the core run as with a real probe. Only
-registers of the debug port, the ROM table and the core's debug registers are made up here.
+pyOCD's own session, discovery of components, control of the core, gdbserver and RTT server run as
+with a real probe. Only registers of the debug port and of the core are made up.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import pyocd.__main__
+from pyocd.core.exceptions import TransferFaultError
 from pyocd.core.memory_interface import MemoryInterface
 from pyocd.probe.aggregator import PROBE_CLASSES
 from pyocd.probe.debug_probe import DebugProbe
 
-from harness.cli import main
-from harness.link.probe import open_probe
-
-ROM_TABLE, SCS = 0xE00FF000, 0xE000E000
-CPUID, DHCSR = 0xE000ED00, 0xE000EDF0
-PRIVATE = 0xE0000000
-"""Start of the core's own registers, which the simulator does not show to a debugger."""
+import harness.cli
+from harness.errors import ProbeError
+from tests.support.debug_core import ROM_TABLE, DebugCore
 
 
 class BoardMemory(MemoryInterface):
     """Memory of the simulated board, and the registers by which pyOCD finds and halts its core."""
 
     def __init__(self, server: str) -> None:
-        self.board = open_probe(server)
-        self.board.resume()
-        self.registers = {ROM_TABLE: (SCS - ROM_TABLE) & 0xFFFFFFFF | 3, CPUID: 0x412FC230}
-        for base, kind, part in ((ROM_TABLE, 1, 0x4000BB4C3), (SCS, 0xE, 0x4000BB000)):
-            for index, value in enumerate((0x0D, kind << 4, 0x05, 0xB1)):
-                self.registers[base + 0xFF0 + 4 * index] = value
-            for index in range(4):
-                self.registers[base + 0xFE0 + 4 * index] = part >> 8 * index & 0xFF
-                self.registers[base + 0xFD0 + 4 * index] = part >> (32 + 8 * index) & 0xFF
+        self.core = DebugCore(server)
+        self._alone = threading.RLock()  # pyOCD polls from several threads
+
+    @contextmanager
+    def _access(self) -> Iterator[DebugCore]:
+        with self._alone:
+            try:
+                yield self.core
+            except ProbeError as error:
+                raise TransferFaultError(error.message) from error
+            finally:
+                self.core.settle()
 
     def write_memory(self, addr: int, data: int, transfer_size: int = 32, **_: Any) -> None:
-        if addr == DHCSR:
-            halt = bool(data & 2)
-            self.board.halt() if halt else self.board.resume()
-            self.registers[addr] = data & 0xFFFF | 1 << 16 | halt << 17
-        elif addr >= PRIVATE:
-            self.registers[addr] = data
-        else:
-            self.board.write(addr, data.to_bytes(transfer_size // 8, "little"))
+        with self._access() as core:
+            core.write(addr, data.to_bytes(transfer_size // 8, "little"))
 
     def read_memory(
         self, addr: int, transfer_size: int = 32, now: bool = True, **_: Any
     ) -> int | Callable[[], int]:
-        if addr >= PRIVATE:
-            word = self.registers.get(addr & ~3, 0)
-            value = word >> 8 * (addr & 3) & ((1 << transfer_size) - 1)
-        else:
-            value = int.from_bytes(self.board.read(addr, transfer_size // 8), "little")
+        with self._access() as core:
+            value = int.from_bytes(core.read(addr, transfer_size // 8), "little")
         return value if now else lambda: value
 
     def read_memory_block8(self, addr: int, size: int, **_: Any) -> Sequence[int]:
-        return (
-            [self.read_memory(addr + at, 8) for at in range(size)]
-            if addr >= PRIVATE
-            else [*self.board.read(addr, size)]
-        )
+        with self._access() as core:
+            return [*core.read(addr, size)]
 
     def read_memory_block32(self, addr: int, size: int, **_: Any) -> Sequence[int]:
         data = bytes(self.read_memory_block8(addr, 4 * size))
         return [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)]
 
     def write_memory_block8(self, addr: int, data: Sequence[int], **_: Any) -> None:
-        self.board.write(addr, bytes(data))
+        with self._access() as core:
+            core.write(addr, bytes(data))
 
     def write_memory_block32(self, addr: int, data: Sequence[int], **_: Any) -> None:
-        for index, word in enumerate(data):
-            self.write_memory(addr + 4 * index, word)
+        self.write_memory_block8(addr, b"".join(word.to_bytes(4, "little") for word in data))
 
 
 class BoardProbe(DebugProbe):
@@ -102,7 +93,7 @@ class BoardProbe(DebugProbe):
         self.memory, self.control, self.is_open = BoardMemory(self.server), 0, True
 
     def close(self) -> None:
-        self.memory.board.close()
+        self.memory.core.close()
         self.is_open = False
 
     def read_dp(self, addr: int, now: bool = True) -> int | Callable[[], int]:
@@ -142,4 +133,7 @@ if __name__ == "__main__":
     BoardProbe.server = sys.argv[1]
     PROBE_CLASSES.clear()
     PROBE_CLASSES["simulated"] = BoardProbe
-    main(sys.argv[2:])
+    _, _, program, *arguments = sys.argv
+    if program == "etharness":
+        harness.cli.main(arguments)
+    sys.exit(pyocd.__main__.PyOCDTool().run(arguments))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.decode.firmware_elf import FirmwareElf
-from harness.errors import FormatError, ProbeError, UsageError
+from harness.errors import FormatError, ProbeError, TargetError, UsageError
 from harness.link.ports import open_port, port_identity, split_rtt
 from harness.link.probe import halted, open_probe
 from harness.runs.probe import probe_request
@@ -74,12 +74,40 @@ def test_whatever_ends_a_connection_the_board_runs_on(failure: type[BaseExceptio
         assert server.running
 
 
+def test_a_server_that_leaves_a_board_halted_is_told_to_let_it_run() -> None:
+    with FakeGdbserver(commands={"resume": b"OK"}) as server:
+        with open_probe(server.address) as probe:
+            probe.halt()
+        assert server.log[-1] == b"D"
+        assert server.running
+
+
+def test_a_command_that_prints_instead_of_ok() -> None:
+    texts = {"reset halt": "Resetting target with halt\n", "nonsense": "Error: unrecognized\n"}
+    commands = {name: text.encode().hex().encode() for name, text in texts.items()}
+    with FakeGdbserver(commands=commands) as server, open_probe(server.address) as probe:
+        probe.reset("reset halt")
+        with pytest.raises(ProbeError, match="refused the command 'nonsense': Error: unrecognized"):
+            probe.reset("nonsense")
+
+
+@pytest.mark.parametrize("registers", [True, False])
+def test_the_program_counter_is_read_alone_or_among_all_registers(registers: bool) -> None:
+    with (
+        FakeGdbserver(registers=registers, counter=0x1234) as server,
+        open_probe(server.address) as probe,
+        pytest.raises(TargetError, match=r"did not reach 0x1100 within 0.05 s; it is at 0x1234"),
+    ):
+        probe.run_to(0x1100, 0.05)
+
+
 def test_memory_that_cannot_be_accessed() -> None:
     with FakeGdbserver() as server, open_probe(server.address) as probe:
         with pytest.raises(ProbeError, match=r"cannot read 4 bytes of memory at 0x20: 'E14'"):
             probe.read(0x20, 4)
         with pytest.raises(ProbeError, match=r"cannot write 1 bytes of memory at 0x20: 'E14'"):
             probe.write(0x20, b"x")
+        server.no_breakpoints = True
         with pytest.raises(ProbeError, match="cannot set a breakpoint at 0x40"):
             probe.run_to(0x40, 1.0)
         with pytest.raises(ProbeError, match="refused the command 'reset halt'"):

@@ -108,16 +108,16 @@ def test_models_are_files_then_those_of_the_project_then_packaged(project: Path)
 def test_a_request_is_filled_in_and_arguments_win(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request, history, _ = request_of("net", None, {})
+    request, _, history, _ = request_of("net", None, {})
     assert (request.board, request.model) == ("native", project / "nets" / "net.pte")
     assert request.budget == project / "budgets" / "small.toml"
     assert history == str(project / "results.sqlite")
     assert request.output == Path.cwd() / "out" / "net-native-1"
     monkeypatch.setenv("ETHARNESS_HISTORY", "/elsewhere.sqlite")
-    request, history, _ = request_of("net", "qemu-microbit", {"budget": "b.toml"})
+    request, _, history, _ = request_of("net", "qemu-microbit", {"budget": "b.toml"})
     assert (request.board, request.budget) == ("qemu-microbit", Path.cwd() / "b.toml")
     assert history == default_history() == "/elsewhere.sqlite"
-    _, history, _ = request_of("net", None, {"history": "mine.sqlite"})
+    _, _, history, _ = request_of("net", None, {"history": "mine.sqlite"})
     assert history == "mine.sqlite"
 
 

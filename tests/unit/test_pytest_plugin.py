@@ -14,6 +14,7 @@ import harness
 from harness.files import data_directory
 from harness.pytest_plugin import Duration, ms, ns, s, us
 from harness.pytest_plugin.cases import OPTIONS
+from harness.runs.probe import PROBE_OPTIONS
 from harness.runs.request import RunRequest
 from tests.support.inner_pytest import PLUGIN, inner
 
@@ -315,7 +316,8 @@ def test_it_can_be_turned_off(inner: pytest.Pytester, monkeypatch: pytest.Monkey
 def test_markers_know_every_option_of_a_run() -> None:
     said_otherwise = {"board", "model", "output", "port", "unit", "leased", "budget", "against"}
     of_ours = {"commit", "session", "flash"}
-    assert {item.name for item in fields(RunRequest)} == {*OPTIONS, *said_otherwise, *of_ours}
+    of_a_run = {item.name for item in fields(RunRequest)} | {*PROBE_OPTIONS}
+    assert of_a_run == {*OPTIONS, *said_otherwise, *of_ours}
 
 
 def test_durations_say_their_unit() -> None:

@@ -1,0 +1,185 @@
+"""OpenOCD, pyOCD and J-Link as servers: their gdbservers, and the link through their RTT ports."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import harness
+from harness.config.board import load_board
+from harness.decode.firmware_elf import FirmwareElf
+from harness.link.transports import Transport
+from harness.target.build import build_firmware
+from harness.target.start import start_target
+from tests.conftest import CommandResult
+from tests.sim.test_rtt import BOARD as RTT_BOARD
+from tests.support import probe_servers
+from tests.support.ser2net import free_port
+from tests.support.tracer_only import BOARD, build_tracer_only, gdbserver
+
+pytestmark = pytest.mark.sim
+Etharness = Callable[..., CommandResult]
+
+SERVERS = {"openocd": probe_servers.openocd, "pyocd": probe_servers.pyocd}
+RUNS = 3
+GREETING = b"SEGGER J-Link V7.94 - Real time terminal output\r\nProcess: app.elf\r\n"
+
+
+class ServedBoard(NamedTuple):
+    """A board behind a server: the addresses of its gdbserver and of its RTT port."""
+
+    gdb: str
+    rtt: str
+    image: Path
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("board") / "mps2-an385-rtt.toml"
+    path.write_text(RTT_BOARD)
+    return path
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def served(
+    request: pytest.FixtureRequest, board: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServedBoard]:
+    """Firmware with the link behind a real server."""
+    folder = tmp_path_factory.mktemp("server")
+    image = build_firmware(load_board(str(board))[0]).image
+    block = FirmwareElf(image).variable("_SEGGER_RTT").address
+    port = free_port()
+    server = SERVERS[request.param]
+    with gdbserver(image, folder) as simulator, server(simulator, folder, (block, port)) as gdb:
+        yield ServedBoard(gdb, f"socket://127.0.0.1:{port}", image)
+
+
+def run_model(etharness: Etharness, board: Path, port: str, output: Path) -> bytes:
+    """Run a model over a port; return the log."""
+    result = etharness(
+        *("run", "--board", board, "--model", "small_int8", "--runs", str(RUNS), "--json"),
+        *("--port", port, "-o", output),
+    )
+    assert result.code == 0, result.err
+    record = json.loads(result.out)
+    assert record["runs_completed"] == RUNS
+    assert record["link"]["retries"] == 0
+    return (output / "trace.etlog").read_bytes()
+
+
+def test_a_servers_rtt_port_carries_the_link_and_its_gdbserver_reads_the_same_log(
+    etharness: Etharness, board: Path, served: ServedBoard, tmp_path: Path
+) -> None:
+    by_link = run_model(etharness, board, served.rtt, tmp_path / "link")
+    wanted = ("--board", board, "--elf", served.image, "--port", served.gdb)
+    result = etharness("pull", *wanted, "-o", tmp_path / "probe")
+    assert result.code == 0, result.err
+    assert (tmp_path / "probe/trace.etlog").read_bytes() == by_link
+    # The probe has let the board run: the link goes on.
+    again = ("pull", "--board", board, "--port", served.rtt, "-o", tmp_path / "again")
+    result = etharness(*again)
+    assert result.code == 0, result.err
+    assert (tmp_path / "again/trace.etlog").read_bytes() == by_link
+
+
+@pytest.fixture(scope="module")
+def tracer_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("firmware")
+    given = np.zeros((1, 49, 10, 1), np.float32)
+    return build_tracer_only(directory, model="kws_int8.pte", given=given, executions=RUNS)
+
+
+def test_a_gdbserver_that_halts_for_each_access_carries_the_link(
+    etharness: Etharness, board: Path, tmp_path: Path
+) -> None:
+    image = build_firmware(load_board(str(board))[0]).image
+    block = FirmwareElf(image).variable("_SEGGER_RTT").address
+    with gdbserver(image, tmp_path) as simulator, probe_servers.openocd(simulator, tmp_path) as gdb:
+        run_model(etharness, board, f"rtt+{gdb}?address={block:#x}", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_breakpoints_and_resets_of_a_server(
+    etharness: Etharness, tracer_only: Path, name: str, tmp_path: Path
+) -> None:
+    wanted = ("--board", BOARD, "--elf", tracer_only, "--port")
+    until = ("--reset", "reset halt", "--until", "inference_done")
+    with gdbserver(tracer_only, tmp_path, idle=True) as simulator:
+        assert etharness("pull", *wanted, simulator, "-o", tmp_path / "qemu").code == 0
+        with SERVERS[name](simulator, tmp_path) as port:
+            pulled = etharness("pull", *wanted, port, "-o", tmp_path / "pulled")
+            assert pulled.code == 0, pulled.err
+            logs = [(tmp_path / at / "trace.etlog").read_bytes() for at in ("qemu", "pulled")]
+            assert logs[0] == logs[1]
+            ran = etharness(
+                *("run", *wanted, port, "--model", "kws_int8", "--runs", "2", *until),
+                *("-o", tmp_path / "run"),
+            )
+            assert ran.code == 0, ran.err
+            assert harness.load(tmp_path / "run").operator("Method::execute").count == 2
+            wrong = etharness("pull", *wanted, port, "--reset", "restart", "-o", tmp_path / "no")
+            assert wrong.code == 75
+            assert "refused the command 'restart'" in wrong.err
+
+
+@contextmanager
+def jlink(board: Transport, deaf_s: float) -> Iterator[str]:
+    """Serve a board as J-Link does at its port 19021; yield the address.
+
+    It sends a text first. What comes within `deaf_s` it takes for its own configuration.
+    """
+    ended = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        client, _ = listener.accept()
+        with client:
+            client.sendall(GREETING)
+            hears_at = time.monotonic() + deaf_s
+            while not ended.is_set():
+                client.sendall(board.read(0))
+                if select.select([client], [], [], 0.001)[0]:
+                    data = client.recv(65536)
+                    if not data:
+                        return
+                    if time.monotonic() >= hears_at:
+                        board.write(data, 5)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        try:
+            yield f"socket://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            ended.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("deaf_s", [0.1, 0.6])
+def test_a_server_that_greets_and_is_deaf_at_first(
+    etharness: Etharness, deaf_s: float, tmp_path: Path
+) -> None:
+    described, file = load_board("native")
+    text = file.read_text().replace('kind = "native"', 'kind = "serial"')
+    (tmp_path / "native.toml").write_text(text.replace("budget =", "time_scales = {} #"))
+    with (
+        start_target(described, build_firmware(described)) as target,
+        jlink(target.transport, deaf_s) as port,
+    ):
+        result = etharness(
+            *("run", "--board", tmp_path / "native.toml", "--model", "small_int8", "--json"),
+            *("--port", port, "-o", tmp_path / "out"),
+        )
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["runs_completed"] == 1
+    # The greeting is text of the console, not damage.
+    assert (tmp_path / "out/console.log").read_bytes().startswith(GREETING.splitlines()[0])
