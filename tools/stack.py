@@ -1,8 +1,9 @@
-"""A static bound of the stack that each function of tracer and link takes, from GCC's call graph.
+"""A static bound of the stack that each function of the device library takes, by GCC's call graph.
 
 Run without arguments to write the table into ``docs/library/stack.md``. GCC states the frame of
-every function and its calls (``-fcallgraph-info=su``); the bound is the deepest path. What a
-callback and the memory functions of libc take is not in it.
+every function and its calls (``-fcallgraph-info=su``), Clang what a call through a pointer may
+reach; the bound is the deepest path. What the caller's functions and those of libc take is not
+in it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from firmware_stub.packages.library import parts, sources
+from tools.pointer_calls import CALLBACK, PointerCalls
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 STUB: Final = ROOT / "firmware_stub"
@@ -32,10 +36,23 @@ CORES: Final = {
     ],
 }
 FLAGS: Final = ["-std=c11", "-Os", "-ffunction-sections", "-fdata-sections"]
-CALLBACK: Final = "__indirect_call"
+
+HEADERS: Final = {
+    "tracer": ("etd_tracer.h", "etd_etdump.h"),
+    "link": ("etd_frame.h", "etd_sha256.h", "etd_serial.h"),
+    "server": ("etd_server.h", "etd_postmortem.h"),
+    "runtime": ("etd_runtime.h",),
+}
+"""Headers whose functions are in the table, by part of the library."""
+
+PASSES_ON: Final = ("each_channel",)
+"""Functions called through a pointer that call another function of their type, never themselves:
+``etd_slide_channels`` gives its own to ``etd_slide``, and its caller's to that."""
 
 _NODE: Final = re.compile(r'node: \{ title: "([^"]+)" label: "([^"]*)"')
-_EDGE: Final = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
+_EDGE: Final = re.compile(
+    r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"(?: label: "(.*?):(\d+):\d+")?'
+)
 _FRAME: Final = re.compile(r"(\d+) bytes \((\w+)")
 
 
@@ -44,26 +61,43 @@ class Bound(NamedTuple):
 
     Attributes:
         size: Stack in bytes, without ``outside``.
-        outside: Functions that it may call that are not in these files, and ``__indirect_call``.
+        outside: Functions that it may call that are not in these files, and ``__indirect_call``
+            for functions of the caller's.
     """
 
     size: int
     outside: frozenset[str]
 
 
-def bounds(command: Sequence[str], files: Iterable[Path]) -> dict[str, Bound]:
+def bounds(command: Sequence[str], files: Sequence[Path]) -> dict[str, Bound]:
     """Compile the files and return the bound of each of their functions by name.
 
     Raises:
-        ValueError: A function calls itself, or its frame has no fixed size.
+        ValueError: A function calls itself, its frame has no fixed size, or what a call through
+            a pointer reaches is unknown.
     """
-    frames, calls = _call_graph(command, files)
+    options = [*command, f"-I{STUB / 'include'}"]
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = [*options, "-fcallgraph-info=su", "-c", *map(str, files)]
+        subprocess.run(compiled, check=True, cwd=folder)
+        return built_bounds(Path(folder), PointerCalls(options, files))
+
+
+def built_bounds(folder: Path, pointers: PointerCalls) -> dict[str, Bound]:
+    """Return the bounds of everything that was compiled into a folder with ``-fcallgraph-info``.
+
+    Raises:
+        ValueError: As ``bounds``.
+    """
+    frames, calls = _call_graph(folder, pointers)
     found: dict[str, Bound] = {}
 
     def bound(name: str, callers: tuple[str, ...]) -> Bound:
         if name in callers:
             raise ValueError(f"{name} calls itself: {' -> '.join([*callers, name])}")
         if name not in frames:
+            if ":" in name:  # a static function, which can be in no other file
+                raise ValueError(f"{name} is not in the call graph")
             return Bound(0, frozenset([name]))
         if name not in found:
             below = [bound(called, (*callers, name)) for called in sorted(calls.get(name, ()))]
@@ -74,38 +108,37 @@ def bounds(command: Sequence[str], files: Iterable[Path]) -> dict[str, Bound]:
     return {name: bound(name, ()) for name in frames}
 
 
-def _call_graph(
-    command: Sequence[str], files: Iterable[Path]
-) -> tuple[dict[str, int], dict[str, set[str]]]:
+def _call_graph(folder: Path, pointers: PointerCalls) -> tuple[dict[str, int], dict[str, set[str]]]:
     frames: dict[str, int] = {}
     calls: dict[str, set[str]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        options = [f"-I{STUB / 'include'}", "-fcallgraph-info=su", "-c", *map(str, files)]
-        subprocess.run([*command, *options], check=True, cwd=folder)
-        for path in Path(folder).glob("*.ci"):
-            text = path.read_text()
-            for name, label in _NODE.findall(text):
-                if (frame := _FRAME.search(label)) is not None:
-                    if frame[2] not in ("static", "dynamic,bounded"):
-                        raise ValueError(f"{name}: the size of its frame is not fixed")
-                    frames[name] = int(frame[1])
-            for caller, called in _EDGE.findall(text):
-                calls.setdefault(caller, set()).add(called)
+    for path in folder.rglob("*.ci"):
+        text = path.read_text()
+        for name, label in _NODE.findall(text):
+            if (frame := _FRAME.search(label)) is not None:
+                if frame[2] not in ("static", "dynamic,bounded"):
+                    raise ValueError(f"{name}: the size of its frame is not fixed")
+                # Functions of a header are compiled into each file that uses them.
+                frames[name] = max(int(frame[1]), frames.get(name, 0))
+        for caller, called, file, line in _EDGE.findall(text):
+            reached = frozenset([called])
+            if called == CALLBACK:
+                reached = pointers.callees(file, int(line))
+            if caller.rpartition(":")[2] in PASSES_ON:
+                reached -= {caller}
+            calls.setdefault(caller, set()).update(reached)
     return frames, calls
 
 
-def files() -> list[Path]:
-    """Return the sources of tracer, ETDump writer, frames, digests and serial rings."""
-    folders = ("tracer", "etdump", "link", "serial")
-    return sorted(path for name in folders for path in (STUB / "src" / name).glob("*.c"))
+def files(*names: str) -> list[Path]:
+    """Return the sources of these parts of the library; without names, of all."""
+    return [STUB / path for path in sources(*(names or parts()))]
 
 
-def entry_points() -> list[str]:
-    """Return the functions that the public headers of these files declare."""
-    names = ("etd_tracer.h", "etd_etdump.h", "etd_frame.h", "etd_sha256.h", "etd_serial.h")
+def entry_points(*names: str) -> list[str]:
+    """Return the functions that the public headers of these parts declare; without names, all."""
     found: list[str] = []
-    for name in names:
-        text = (STUB / "include" / name).read_text()
+    for header in (header for part in names or HEADERS for header in HEADERS[part]):
+        text = (STUB / "include" / header).read_text()
         text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
         found += re.findall(r"^[\w ]+?\*?(etd_\w+)\([^;{]*\);", text, re.MULTILINE)
     return found
