@@ -21,6 +21,13 @@
  * for the next round of a loop, in more registers than there are. */
 #define ETD_FORGET(pointer) __asm__("" : "+r"(pointer))
 
+/* An FPU whose registers hold float32: Cortex-M4F, M7, M33 and M55. */
+#if defined(__arm__) && defined(__ARM_FP) && (__ARM_FP & 4) != 0
+#define ETD_VFP 1
+#else
+#define ETD_VFP 0
+#endif
+
 /* The DSP extension of Cortex-M4, M7, M33 and M55: two 16-bit products per instruction. These CPUs load words
  * from any address. */
 #if defined(__ARM_FEATURE_DSP)
