@@ -177,3 +177,22 @@ def test_line_of_floats(board, etstub, seed, sizes, is_shared, factors, order) -
     weights = Tensor(floats(seed + 1, depth, count), order)
     rest = floats(seed, 1, depth), weights, *factors, Out((1, count))
     compare_floats(board, etstub, "aten::addmm.out", bias, *rest)
+
+
+@generated
+@given(
+    seed=seeds,
+    conv=convolutions(),
+    share=st.sampled_from([0, 1, 3, 4, 8, 9]),
+    order=st.sampled_from([NHWC, NCHW]),
+)
+def test_convolution_of_floats(board, etstub, seed, conv, share, order) -> None:
+    """In both orders of images; without a share, each channel is a group."""
+    x, size, window = conv
+    groups = 1 if share else x.shape[1]
+    pixels = floats(seed, *x.shape)
+    weights = floats(seed + 1, share or groups, x.shape[1] // groups, *size)
+    out = Out(output_shape(x, size, window, len(weights)), order=order)
+    rest = floats(seed + 2, len(weights)), *window, False, [0, 0], groups, out
+    arguments = Tensor(pixels, order), Tensor(weights, order), *rest
+    compare_floats(board, etstub, "aten::convolution.out", *arguments)

@@ -13,8 +13,10 @@
  * offsets, which Thumb-2 can only encode in more instructions. Other CPUs have no such loads. */
 #if defined(__ARM_ARCH) && __ARM_ARCH >= 7 && defined(__thumb2__)
 #define ETD_KEEP_POINTERS(a, b, c, d) __asm__("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d))
+#define ETD_KEEP_POINTER(a) __asm__("" : "+r"(a))
 #else
 #define ETD_KEEP_POINTERS(a, b, c, d) ((void)0)
+#define ETD_KEEP_POINTER(a) ((void)0)
 #endif
 
 /* Makes the compiler load again what a pointer leads to, where it would keep too many sums and products of it
