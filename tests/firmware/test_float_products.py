@@ -124,23 +124,55 @@ def test_convolution(etstub: ct.CDLL, seed, y, x, images, channels, groups, memo
     depth, share = channels
     pixels = floats(seed, images, depth * groups, y[0], x[0])
     weights = floats(seed + 1, share * groups, depth, y[1], x[1])
-    bias = floats(seed + 2, share * groups)
-    expected = convolve(pixels, weights, (y[2], x[2]), groups)
+    bias = floats(seed + 2, share * groups) if with_bias else None
+    check_convolution(etstub, pixels, weights, bias, (y[2], x[2]), groups, memory)
+
+
+def check_convolution(
+    etstub: ct.CDLL,
+    pixels: Floats,
+    weights: Floats,
+    bias: Floats | None,
+    axes: Sequence[tuple[int, int, int]],
+    groups: int,
+    memory: Sequence[Sequence[int]],
+) -> None:
+    """Compare with the reference; ``memory`` has the order of image, weights and output."""
+    expected = convolve(pixels, weights, axes, groups)
     with np.errstate(all="ignore"):
-        expected = expected + bias[:, None, None] if with_bias else expected
+        expected = expected if bias is None else expected + bias[:, None, None]
     found = run(
         etstub,
         "aten::convolution",
         Tensor(pixels, memory[0]),
         Tensor(weights, memory[1]),
-        bias if with_bias else None,
-        *map(list, zip(y[2], x[2], strict=True)),
+        bias,
+        *map(list, zip(*axes, strict=True)),
         False,
         [0, 0],
         groups,
         Out(expected.shape, order=memory[2]),
     )
     assert_same_bits(found, expected)
+
+
+@generated
+@given(
+    seed=seeds,
+    y=axis(),
+    x=axis(),
+    channels=st.integers(1, 13),
+    order=st.sampled_from([NHWC, NHWC, NCHW]),
+    of_weights=orders,
+    with_bias=st.booleans(),
+)
+def test_depthwise(etstub: ct.CDLL, seed, y, x, channels, order, of_weights, with_bias):
+    """Adjacent channels are computed together, at one or two positions."""
+    pixels = floats(seed, 1, channels, y[0], x[0])
+    weights = floats(seed + 1, channels, 1, y[1], x[1])
+    bias = floats(seed + 2, channels) if with_bias else None
+    memory = order, of_weights, order
+    check_convolution(etstub, pixels, weights, bias, (y[2], x[2]), channels, memory)
 
 
 def test_convolution_whose_taps_all_lie_in_the_padding(etstub: ct.CDLL) -> None:

@@ -1,7 +1,8 @@
-"""The int8 kernels as compiled for an emulated core, against the portable ones on this host.
+"""The kernels as compiled for an emulated core, against the portable ones on this host.
 
-Helium's loops on a Cortex-M55 and the DSP extension's on a Cortex-M4, with any arguments: shifts
-that the fast paths do not take, weights of -128, rows of any length, scratch for columns or none.
+Helium's loops on a Cortex-M55, and those of the DSP extension and of the FPU on a Cortex-M4, with
+any arguments: shifts that the fast paths do not take, weights of -128, rows of any length, scratch
+for columns or none; float32 also with infinities, NaN and denormal numbers.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tests.firmware.test_fast_kernels import (
     output_stage,
     seeds,
 )
+from tests.firmware.test_float_products import assert_same_bits, floats
 from tests.support.boards import Bench, started
 from tests.support.kernels import Array, Out, Tensor, one_call, outputs, run_all
 
@@ -145,3 +147,52 @@ def test_add(board, etstub, seed, shape, shift) -> None:
     sides = [int8s(seed, *shape), 3, *scale, int8s(seed + 1, *shape), -5, *scale]
     rest = [7, *scale, -100, 90, Out(shape, np.int8)]
     compare(board, etstub, "cortex_m::quantized_add.out", *sides, *rest)
+
+
+def compare_floats(board: Bench, etstub: ct.CDLL, operator: str, *arguments: object) -> None:
+    """As ``compare``; a NaN is as good as another."""
+    [expected] = run_all(etstub, operator, *copy.deepcopy(arguments))
+    [found] = run_on(board, operator, list(copy.deepcopy(arguments)))
+    assert_same_bits(found, expected)
+
+
+@generated
+@given(
+    seed=seeds,
+    sizes=st.tuples(st.integers(1, 21), st.integers(1, 27)),
+    is_shared=st.booleans(),
+    factors=st.sampled_from([(1, 1), (1, 1), (0, 1), (0.5, 3)]),
+    order=st.sampled_from([(0, 1), (1, 0)]),
+)
+@example(seed=1, sizes=(21, 27), is_shared=False, factors=(1, 1), order=(0, 1))
+@example(seed=1, sizes=(21, 27), is_shared=False, factors=(1, 1), order=(1, 0))
+@example(seed=1, sizes=(19, 2), is_shared=False, factors=(1, 1), order=(0, 1))
+def test_line_of_floats(board, etstub, seed, sizes, is_shared, factors, order) -> None:
+    """A single input of a linear layer, with weights by row and by column.
+
+    The examples have groups of outputs of all sizes.
+    """
+    depth, count = sizes
+    bias = floats(seed + 2, 1 if is_shared else count)
+    weights = Tensor(floats(seed + 1, depth, count), order)
+    rest = floats(seed, 1, depth), weights, *factors, Out((1, count))
+    compare_floats(board, etstub, "aten::addmm.out", bias, *rest)
+
+
+@generated
+@given(
+    seed=seeds,
+    conv=convolutions(),
+    share=st.sampled_from([0, 1, 3, 4, 8, 9]),
+    order=st.sampled_from([NHWC, NCHW]),
+)
+def test_convolution_of_floats(board, etstub, seed, conv, share, order) -> None:
+    """In both orders of images; without a share, each channel is a group."""
+    x, size, window = conv
+    groups = 1 if share else x.shape[1]
+    pixels = floats(seed, *x.shape)
+    weights = floats(seed + 1, share or groups, x.shape[1] // groups, *size)
+    out = Out(output_shape(x, size, window, len(weights)), order=order)
+    rest = floats(seed + 2, len(weights)), *window, False, [0, 0], groups, out
+    arguments = Tensor(pixels, order), Tensor(weights, order), *rest
+    compare_floats(board, etstub, "aten::convolution.out", *arguments)

@@ -79,6 +79,20 @@ bool etd_arg_number(const etd_call *call, uint32_t i, double *value) {
     }
 }
 
+bool etd_arg_float(const etd_call *call, uint32_t i, float *value) {
+    int32_t integer;
+    double number;
+    if (etd_arg_int(call, i, INT32_MIN, INT32_MAX, &integer)) {
+        *value = (float)integer; /* a small CPU has no instructions for double */
+        return true;
+    }
+    if (!etd_arg_number(call, i, &number)) {
+        return false;
+    }
+    *value = (float)number;
+    return true;
+}
+
 static uint8_t count_from_first(int32_t dim, uint8_t ndim) {
     return (uint8_t)(dim < 0 ? dim + ndim : dim);
 }

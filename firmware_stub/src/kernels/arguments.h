@@ -23,6 +23,9 @@ bool etd_arg_is_text(const etd_call *call, uint32_t i, const char *text);
 /* Reads a PyTorch scalar, an int or a float. */
 bool etd_arg_number(const etd_call *call, uint32_t i, double *value);
 
+/* As etd_arg_number, rounded to float32. */
+bool etd_arg_float(const etd_call *call, uint32_t i, float *value);
+
 /* Reads a dimension of a tensor; negative ones count from the last. */
 bool etd_arg_dim(const etd_call *call, uint32_t i, uint8_t ndim, uint8_t *dim);
 

@@ -10,8 +10,8 @@ static const char *addmm(const etd_call *call) {
     const etd_tensor *mat2 = etd_arg_tensor(call, 2);
     etd_tensor *out = etd_arg_out(call, 5);
     int32_t strides[ETD_MAX_DIMS];
-    double beta;
-    double alpha;
+    float beta;
+    float alpha;
     if (!etd_is_type(added, ETD_FLOAT) || !etd_is(mat1, ETD_FLOAT, 2) || !etd_is(mat2, ETD_FLOAT, 2) ||
         !etd_is_type(out, ETD_FLOAT)) {
         return "supports only float32 matrices";
@@ -23,13 +23,13 @@ static const char *addmm(const etd_call *call) {
         return "sizes do not match";
     }
     const etd_matrix y = etd_matrix_of(out, 0);
-    if (!etd_arg_number(call, 3, &beta) || !etd_arg_number(call, 4, &alpha)) {
+    if (!etd_arg_float(call, 3, &beta) || !etd_arg_float(call, 4, &alpha)) {
         return "invalid beta or alpha";
     }
     static const float zero = 0.0f; /* beta = 0 ignores self, even if it is NaN */
-    const etd_addend nothing = {&zero, 0, 0, (float)alpha, 1.0f};
-    const etd_addend self = {etd_floats(added), strides[0], strides[1], (float)alpha, (float)beta};
-    etd_multiply(&a, &b, beta == 0.0 ? &nothing : &self, &y);
+    const etd_addend nothing = {&zero, 0, 0, alpha, 1.0f};
+    const etd_addend self = {etd_floats(added), strides[0], strides[1], alpha, beta};
+    etd_multiply(&a, &b, beta == 0.0f ? &nothing : &self, &y);
     return NULL;
 }
 

@@ -13,13 +13,22 @@
  * offsets, which Thumb-2 can only encode in more instructions. Other CPUs have no such loads. */
 #if defined(__ARM_ARCH) && __ARM_ARCH >= 7 && defined(__thumb2__)
 #define ETD_KEEP_POINTERS(a, b, c, d) __asm__("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d))
+#define ETD_KEEP_POINTER(a) __asm__("" : "+r"(a))
 #else
 #define ETD_KEEP_POINTERS(a, b, c, d) ((void)0)
+#define ETD_KEEP_POINTER(a) ((void)0)
 #endif
 
 /* Makes the compiler load again what a pointer leads to, where it would keep too many sums and products of it
  * for the next round of a loop, in more registers than there are. */
 #define ETD_FORGET(pointer) __asm__("" : "+r"(pointer))
+
+/* An FPU whose registers hold float32: Cortex-M4F, M7, M33 and M55. */
+#if defined(__arm__) && defined(__ARM_FP) && (__ARM_FP & 4) != 0
+#define ETD_VFP 1
+#else
+#define ETD_VFP 0
+#endif
 
 /* The DSP extension of Cortex-M4, M7, M33 and M55: two 16-bit products per instruction. These CPUs load words
  * from any address. */

@@ -14,12 +14,43 @@ typedef enum {
     ADJACENT, /* the vectors of `b` are adjacent, element by element, and so are their outputs */
     SPACED,   /* as ADJACENT, with an element between every two vectors */
     DENSE,    /* the elements of the vectors of `b` are adjacent in the innermost loop */
-    PAIRED    /* as DENSE; each vector of `b` has one of `a` of its own */
+    PAIRED,   /* as DENSE; each vector of `b` has one of `a` of its own */
+    CHANNELS  /* each vector of `a` has one of `b` of its own at each place; these and their outputs are
+                 adjacent */
 } etd_group_kind;
 
 /* The loops over the vectors of a group are written out by the compiler, so that their sums stay in
  * registers. Counts and kind are constants where these functions are inlined. */
 #define WRITE_OUT _Pragma("GCC unroll 16")
+
+static ETD_INLINE void move_all(const float *pointers[], int count, int32_t step) {
+    WRITE_OUT for (int i = 0; i < count; i++) {
+        pointers[i] += step;
+    }
+}
+
+/* Adds the products of the innermost loop, if each vector of `a` has one of `b` of its own at each place. */
+static ETD_INLINE void add_channels(const float *a[], int a_count, const float *b[], int b_count,
+                                    const etd_sum_loop *loop, float sums[]) {
+    const int32_t b_step = loop->b_step;
+    for (int32_t left = loop->count; left > 0; left--) {
+        float factors[ETD_FEW];
+        WRITE_OUT for (int i = 0; i < a_count; i++) {
+            factors[i] = *a[i];
+        }
+        WRITE_OUT for (int j = 0; j < b_count; j++) {
+            WRITE_OUT for (int i = 0; i < a_count; i++) {
+                sums[i * b_count + j] += factors[i] * b[j][i];
+            }
+            b[j] += b_step;
+            ETD_KEEP_POINTER(b[j]);
+        }
+        WRITE_OUT for (int i = 0; i < a_count; i++) {
+            a[i]++;
+            ETD_KEEP_POINTER(a[i]);
+        }
+    }
+}
 
 /* Adds the products of the innermost loop. */
 static ETD_INLINE void add_products(const float *a[], int a_count, const float *b[], int b_count,
@@ -33,10 +64,12 @@ static ETD_INLINE void add_products(const float *a[], int a_count, const float *
         }
         WRITE_OUT for (int j = 0; j < b_count; j++) {
             b[j] += b_step;
+            ETD_KEEP_POINTER(b[j]);
         }
         WRITE_OUT for (int i = 0; i < a_count; i++) {
             const float factor = *a[i];
             a[i] += a_step;
+            ETD_KEEP_POINTER(a[i]);
             if (kind == PAIRED) {
                 /* As many at a as at b. NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
                 sums[i] += factor * numbers[i];
@@ -49,30 +82,47 @@ static ETD_INLINE void add_products(const float *a[], int a_count, const float *
     }
 }
 
-/* Computes the sums of one block. */
+/* Computes the sums of one block. All pointers stay in registers from one innermost loop to the next. */
 static ETD_INLINE void compute_sums(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks,
                                     const float *a_first, const float *b_first, int a_count, int b_count,
                                     etd_group_kind kind, float sums[]) {
+    const float *a[ETD_FEW];
+    const float *b[ETD_MANY];
+    WRITE_OUT for (int i = 0; i < a_count; i++) {
+        a[i] = a_first + i * blocks->a_distance;
+    }
+    WRITE_OUT for (int j = 0; j < b_count; j++) {
+        b[j] = b_first + blocks->places[j];
+    }
     for (int32_t outer = loops[0].count; outer > 0; outer--) {
-        const float *a_middle = a_first;
-        const float *b_middle = b_first;
         for (int32_t middle = loops[1].count; middle > 0; middle--) {
-            const float *a[ETD_FEW];
-            const float *b[ETD_MANY];
             ETD_FORGET(loops);
-            ETD_FORGET(blocks);
-            WRITE_OUT for (int i = 0; i < a_count; i++) {
-                a[i] = a_middle + i * blocks->a_distance;
+            if (kind == CHANNELS) {
+                add_channels(a, a_count, b, b_count, &loops[ETD_SUM_LOOPS - 1], sums);
+            } else {
+                add_products(a, a_count, b, b_count, &loops[ETD_SUM_LOOPS - 1], kind, sums);
             }
-            WRITE_OUT for (int j = 0; j < b_count; j++) {
-                b[j] = b_middle + blocks->places[j];
-            }
-            add_products(a, a_count, b, b_count, &loops[ETD_SUM_LOOPS - 1], kind, sums);
-            a_middle += loops[1].a_step;
-            b_middle += loops[1].b_step;
+            move_all(a, a_count, loops[1].a_step);
+            move_all(b, b_count, loops[1].b_step);
         }
-        a_first += loops[0].a_step;
-        b_first += loops[0].b_step;
+        move_all(a, a_count, loops[0].a_step);
+        move_all(b, b_count, loops[0].b_step);
+    }
+}
+
+/* Stores the sums of one block; adjacent outputs are those of different vectors of `a`. */
+static ETD_INLINE void store_channels(const etd_blocks_of_sums *blocks, float *out, const float *added,
+                                      int a_count, int b_count, const float sums[]) {
+    float same[ETD_FEW];
+    WRITE_OUT for (int i = 0; i < a_count; i++) {
+        same[i] = *added;
+        added += blocks->added_distance;
+    }
+    WRITE_OUT for (int j = 0; j < b_count; j++) {
+        float *at = out + blocks->outs[j];
+        WRITE_OUT for (int i = 0; i < a_count; i++) {
+            at[i] = sums[i * b_count + j] + same[i];
+        }
     }
 }
 
@@ -116,7 +166,11 @@ static ETD_INLINE void compute_blocks(const etd_sum_loop *loops, const etd_block
             sums[i] = 0.0f;
         }
         compute_sums(loops, blocks, a, b, a_count, b_count, kind, sums);
-        store_sums(blocks, out, added, a_count, b_count, kind, sums);
+        if (kind == CHANNELS) {
+            store_channels(blocks, out, added, a_count, b_count, sums);
+        } else {
+            store_sums(blocks, out, added, a_count, b_count, kind, sums);
+        }
         a += blocks->again.a_step;
         b += blocks->again.b_step;
         out += blocks->again.out_step;
@@ -142,3 +196,6 @@ DEFINE_BLOCKS(etd_sum_many_dense, 1, ETD_MANY, DENSE)
 DEFINE_BLOCKS(etd_sum_block, ETD_FEW, ETD_FEW, ANY_STEPS)
 DEFINE_BLOCKS(etd_sum_block_adjacent, ETD_FEW, ETD_FEW, ADJACENT)
 DEFINE_BLOCKS(etd_sum_block_spaced, ETD_FEW, ETD_FEW, SPACED)
+DEFINE_BLOCKS(etd_sum_block_dense, ETD_FEW, ETD_FEW, DENSE)
+DEFINE_BLOCKS(etd_sum_channels, ETD_FEW, 1, CHANNELS)
+DEFINE_BLOCKS(etd_sum_channels_twice, ETD_FEW, 2, CHANNELS)

@@ -41,12 +41,20 @@ void etd_sum_many_adjacent(const etd_sum_loop *loops, const etd_blocks_of_sums *
 void etd_sum_few_dense(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks);
 void etd_sum_many_dense(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks);
 
-/* Multiply ETD_FEW vectors of `a` with as many of `b`: at any places, adjacent, or every second one. */
+/* Multiply ETD_FEW vectors of `a` with as many of `b`: at any places, with adjacent elements in the innermost
+ * loop, with adjacent vectors of `b`, or with every second one. */
 void etd_sum_block(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks);
+void etd_sum_block_dense(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks);
 void etd_sum_block_adjacent(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks);
 void etd_sum_block_spaced(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks);
 
 /* Multiplies each of ETD_FEW vectors of `a` with one of `b`. */
 void etd_sum_pairs_dense(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks);
+
+/* Multiply each of ETD_FEW vectors of `a`, whose elements are adjacent in the innermost loop, with one of as
+ * many adjacent vectors of `b`. There are one or two such groups of `b` and its outputs, at `places`. What is
+ * added differs between the vectors of `a`. */
+void etd_sum_channels(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks);
+void etd_sum_channels_twice(const etd_sum_loop *loops, const etd_blocks_of_sums *blocks);
 
 #endif

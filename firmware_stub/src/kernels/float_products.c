@@ -7,7 +7,10 @@
 #include "cpu.h"
 #include "float_blocks.h"
 
-#define PARTS (ETD_MANY / ETD_FEW)
+/* Returns the difference. It may wrap where it leads beyond the last element, and nowhere. */
+static int32_t subtract_step(int32_t step, int32_t done) {
+    return (int32_t)((uint32_t)step - (uint32_t)done);
+}
 
 void etd_set_sum_loops(etd_float_products *products, const etd_sum_loop loops[ETD_SUM_LOOPS]) {
     uint32_t at = ETD_SUM_LOOPS; /* filled from the end */
@@ -25,6 +28,12 @@ void etd_set_sum_loops(etd_float_products *products, const etd_sum_loop loops[ET
     while (at > 0) {
         products->loops[--at] = (etd_sum_loop){1, 0, 0};
     }
+    for (uint32_t i = 0; i + 1 < ETD_SUM_LOOPS; i++) {
+        etd_sum_loop *loop = &products->loops[i];
+        const etd_sum_loop *inner = loop + 1;
+        loop->a_step = subtract_step(loop->a_step, etd_scale_step(inner->count, inner->a_step));
+        loop->b_step = subtract_step(loop->b_step, etd_scale_step(inner->count, inner->b_step));
+    }
 }
 
 /* Some vectors of `b`: their places, those of their outputs, and of what is added to these. Missing vectors
@@ -34,8 +43,7 @@ typedef struct {
     int32_t outs[ETD_MANY];
     int32_t added[ETD_MANY];
     int32_t count;
-    int32_t distances[PARTS]; /* from vector to vector in each part; 0 if they differ or outputs are apart */
-    etd_float_batch again;    /* groups that follow in the same row */
+    etd_float_batch again; /* groups that follow in the same row */
 } etd_group;
 
 /* Moves along the vectors of `b`. */
@@ -74,37 +82,57 @@ static int32_t find_distance(const int32_t places[ETD_FEW]) {
     return places[2] - places[1] == distance && places[3] - places[2] == distance ? distance : 0;
 }
 
+static void set_vector(etd_group *group, int32_t i, const etd_cursor *at) {
+    group->places[i] = at->place;
+    group->outs[i] = at->out;
+    group->added[i] = at->added;
+}
+
+/* Fills a group with the next vectors of the row, and takes the groups alike that follow in it. */
+static void take_from_row(const etd_float_products *products, etd_cursor *cursor, int32_t in_row,
+                          etd_group *group) {
+    const etd_float_row columns = products->b_columns;
+    etd_cursor at = *cursor; /* a copy, which no store to the group can change */
+    for (int32_t i = 0; i < ETD_MANY; i++) {
+        set_vector(group, i, &at);
+        if (i + 1 < group->count) {
+            move_by(&at, &columns, 1);
+        }
+    }
+    if (in_row >= ETD_MANY) {
+        group->again.count = in_row / ETD_MANY;
+    }
+    cursor->column += group->count * group->again.count;
+    move_by(cursor, &columns, group->count * group->again.count);
+    end_row(products, cursor);
+}
+
+/* Fills a group with the next vectors, from as many rows as it takes. */
+static ETD_NOINLINE void take_from_rows(const etd_float_products *products, etd_cursor *cursor,
+                                        etd_group *group) {
+    for (int32_t i = 0; i < ETD_MANY; i++) {
+        set_vector(group, i, cursor);
+        if (i + 1 < group->count) {
+            next_vector(products, cursor);
+        }
+    }
+    next_vector(products, cursor);
+}
+
 /* Takes a group of the next vectors, and the groups alike in the same row; at most `count` vectors. */
 static void take_group(const etd_float_products *products, etd_cursor *cursor, int32_t count,
                        etd_group *group) {
-    const etd_float_row columns = products->b_columns;
-    const int32_t in_row = columns.count - cursor->column;
-    const int32_t groups = (in_row < count ? in_row : count) / ETD_MANY;
+    const etd_float_row *columns = &products->b_columns;
+    const int32_t left = columns->count - cursor->column;
+    const int32_t in_row = left < count ? left : count;
     group->count = count < ETD_MANY ? count : ETD_MANY;
-    group->again = (etd_float_batch){groups > 1 ? groups : 1, 0, etd_scale_step(columns.step, ETD_MANY),
-                                     etd_scale_step(columns.out_step, ETD_MANY),
-                                     etd_scale_step(columns.added_step, ETD_MANY)};
-    etd_cursor at = *cursor; /* a copy, which no store to the group can change */
-    for (int32_t i = 0; i < ETD_MANY; i++) {
-        group->places[i] = at.place;
-        group->outs[i] = at.out;
-        group->added[i] = at.added;
-        if (i + 1 < group->count) {
-            next_vector(products, &at);
-        }
-    }
-    for (int32_t part = 0; part < PARTS; part++) {
-        const int32_t first = part * ETD_FEW;
-        const bool are_outs_adjacent = find_distance(group->outs + first) == 1;
-        group->distances[part] = are_outs_adjacent ? find_distance(group->places + first) : 0;
-    }
-    if (groups > 1) {
-        cursor->column += groups * ETD_MANY;
-        move_by(cursor, &columns, groups * ETD_MANY);
-        end_row(products, cursor);
+    group->again = (etd_float_batch){1, 0, etd_scale_step(columns->step, ETD_MANY),
+                                     etd_scale_step(columns->out_step, ETD_MANY),
+                                     etd_scale_step(columns->added_step, ETD_MANY)};
+    if (in_row >= group->count) {
+        take_from_row(products, cursor, in_row, group);
     } else {
-        next_vector(products, &at);
-        *cursor = at;
+        take_from_rows(products, cursor, group);
     }
 }
 
@@ -142,9 +170,15 @@ static etd_blocks_fn choose_row(const etd_float_products *products, const etd_gr
     return count <= ETD_FEW ? etd_sum_few : etd_sum_many;
 }
 
-/* Returns the function for four vectors of `a` and a part of a group. */
-static etd_blocks_fn choose_block(const etd_float_products *products, const etd_group *group, int32_t part) {
-    const int32_t distance = is_a_dense(products) ? group->distances[part] : 0;
+/* Returns the function for four vectors of `a` and the part of a group that begins at `first`. */
+static etd_blocks_fn choose_block(const etd_float_products *products, const etd_group *group, int32_t first) {
+    if (is_dense(products)) {
+        return etd_sum_block_dense;
+    }
+    if (!is_a_dense(products) || find_distance(group->outs + first) != 1) {
+        return etd_sum_block;
+    }
+    const int32_t distance = find_distance(group->places + first);
     return distance == 1 ? etd_sum_block_adjacent : distance == 2 ? etd_sum_block_spaced : etd_sum_block;
 }
 
@@ -162,54 +196,56 @@ static void move_blocks(etd_blocks_of_sums *blocks, const etd_float_batch *steps
     blocks->added += count * steps->added_step;
 }
 
-/* Multiplies all vectors of `a` with a group: four at a time, then the rest. */
+/* Computes blocks at all places of two batches. The function itself goes along the longer one. */
+static void compute_grid(etd_blocks_fn compute, const etd_sum_loop *loops, etd_blocks_of_sums blocks,
+                         const etd_float_batch *one, const etd_float_batch *other) {
+    const bool is_one_longer = one->count > other->count;
+    const etd_float_batch *outer = is_one_longer ? other : one;
+    blocks.again = is_one_longer ? *one : *other;
+    for (int32_t left = outer->count; left > 0; left--) {
+        compute(loops, &blocks);
+        move_blocks(&blocks, outer, 1);
+    }
+}
+
+/* Multiplies all vectors of `a` with a group and those alike: four at a time, then the rest. */
 static void multiply_rows(const etd_float_products *products, const etd_group *group,
-                          etd_blocks_of_sums blocks) {
+                          etd_blocks_of_sums blocks, const etd_float_batch *again) {
     const etd_float_row *rows = &products->a_row;
-    const int32_t fours = rows->count / ETD_FEW;
+    const etd_float_batch fours = {rows->count / ETD_FEW, ETD_FEW * rows->step, 0, ETD_FEW * rows->out_step,
+                                   ETD_FEW * rows->added_step};
     const etd_float_batch rest = {rows->count % ETD_FEW, rows->step, 0, rows->out_step, rows->added_step};
     blocks.a_distance = rows->step;
     blocks.out_distance = rows->out_step;
     blocks.added_distance = rows->added_step;
-    blocks.again = (etd_float_batch){fours, ETD_FEW * rows->step, 0, ETD_FEW * rows->out_step,
-                                     ETD_FEW * rows->added_step};
     for (int32_t first = 0; first < group->count; first += ETD_FEW) {
         blocks.places = group->places + first;
         blocks.outs = group->outs + first;
-        choose_block(products, group, first / ETD_FEW)(products->loops, &blocks);
+        compute_grid(choose_block(products, group, first), products->loops, blocks, &fours, again);
     }
     if (rest.count > 0) {
-        move_blocks(&blocks, &rest, ETD_FEW * fours);
+        move_blocks(&blocks, &fours, fours.count);
         blocks.places = group->places;
         blocks.outs = group->outs;
-        blocks.again = rest;
-        choose_row(products, group)(products->loops, &blocks);
+        compute_grid(choose_row(products, group), products->loops, blocks, &rest, again);
     }
 }
 
 /* Multiplies all vectors of `a` with a group and those alike, in all batches. */
 static void multiply_group(const etd_float_products *products, const etd_group *group) {
-    etd_float_batch outer = products->batch;
-    etd_float_batch inner = group->again;
-    inner.added_step = 0; /* what differs between vectors of `b` is added later */
-    if (products->a_row.count == 1 && inner.count == 1) {
-        inner = outer;
-        outer.count = 1;
+    const etd_float_batch *batch = &products->batch;
+    etd_float_batch again = group->again;
+    etd_blocks_of_sums blocks = begin_blocks(products);
+    again.added_step = 0; /* what differs between vectors of `b` is added later */
+    if (products->a_row.count == 1) {
+        blocks.places = group->places;
+        blocks.outs = group->outs;
+        compute_grid(choose_row(products, group), products->loops, blocks, batch, &again);
+        return;
     }
-    for (int32_t batch = 0; batch < outer.count; batch++) {
-        etd_blocks_of_sums blocks = begin_blocks(products);
-        move_blocks(&blocks, &outer, batch);
-        if (products->a_row.count == 1) {
-            blocks.places = group->places;
-            blocks.outs = group->outs;
-            blocks.again = inner;
-            choose_row(products, group)(products->loops, &blocks);
-        } else {
-            for (int32_t left = inner.count; left > 0; left--) {
-                multiply_rows(products, group, blocks);
-                move_blocks(&blocks, &inner, 1);
-            }
-        }
+    for (int32_t left = batch->count; left > 0; left--) {
+        multiply_rows(products, group, blocks, &again);
+        move_blocks(&blocks, batch, 1);
     }
 }
 
@@ -272,6 +308,58 @@ static ETD_NOINLINE void compute_pairs(const etd_float_products *products, etd_c
     }
 }
 
+/* Returns true if the batches are adjacent channels of an image, as in a depthwise convolution. */
+static bool are_batches_adjacent(const etd_float_products *products) {
+    return products->a_row.count == 1 && products->batch.count >= ETD_FEW && products->batch.b_step == 1 &&
+           products->batch.out_step == 1 && is_a_dense(products);
+}
+
+/* Computes ETD_FEW batches together, at `size` places of a row of vectors of `b`, then at the next ones. */
+static void compute_places(const etd_float_products *products, etd_blocks_of_sums blocks,
+                           const etd_float_row *row, int32_t size, int32_t count) {
+    const etd_float_batch *batch = &products->batch;
+    const int32_t places[] = {0, row->step};
+    const int32_t outs[] = {0, row->out_step};
+    const etd_float_batch fours = {batch->count / ETD_FEW, ETD_FEW * batch->a_step, ETD_FEW, ETD_FEW,
+                                   ETD_FEW * batch->added_step};
+    const etd_float_batch along = {count, 0, size * row->step, size * row->out_step, 0};
+    blocks.a_distance = batch->a_step;
+    blocks.added_distance = batch->added_step;
+    blocks.places = places;
+    blocks.outs = outs;
+    compute_grid(size == 1 ? etd_sum_channels : etd_sum_channels_twice, products->loops, blocks, &fours,
+                 &along);
+}
+
+/* Multiplies all vectors of `b` with the single one of `a`, ETD_FEW adjacent batches at a time. The batches
+ * that are left then are the first of the description. */
+static ETD_NOINLINE void compute_adjacent_batches(etd_float_products *products) {
+    const bool are_rows_longer = products->b_rows.count > products->b_columns.count;
+    const etd_float_row *outer = are_rows_longer ? &products->b_columns : &products->b_rows;
+    const etd_float_row *inner = are_rows_longer ? &products->b_rows : &products->b_columns;
+    const int32_t twos = inner->count / 2;
+    etd_blocks_of_sums blocks = begin_blocks(products);
+    const etd_float_batch next_row = {1, 0, outer->step, outer->out_step, 0};
+    const etd_float_batch twos_of_row = {1, 0, 2 * inner->step, 2 * inner->out_step, 0};
+    for (int32_t row = 0; row < outer->count; row++) {
+        compute_places(products, blocks, inner, 2, twos);
+        if (inner->count % 2 != 0) {
+            etd_blocks_of_sums last = blocks;
+            move_blocks(&last, &twos_of_row, twos);
+            compute_places(products, last, inner, 1, 1);
+        }
+        move_blocks(&blocks, &next_row, 1);
+    }
+    const int32_t done = products->batch.count / ETD_FEW * ETD_FEW;
+    blocks = begin_blocks(products);
+    move_blocks(&blocks, &products->batch, done);
+    products->a = blocks.a;
+    products->b = blocks.b;
+    products->out = blocks.out;
+    products->added = blocks.added;
+    products->batch.count -= done;
+}
+
 /* Makes one row of rows that continue each other. */
 static void merge_rows(etd_float_row *rows, etd_float_row *columns) {
     if (rows->step == etd_scale_step(columns->step, columns->count) &&
@@ -313,6 +401,12 @@ static void compute_vectors(const etd_float_products *products, etd_cursor *curs
         sums.added = &nothing;
         sums.a_row.added_step = 0;
         sums.batch.added_step = 0;
+    }
+    if (is_same && are_batches_adjacent(&sums)) {
+        compute_adjacent_batches(&sums);
+    }
+    if (sums.batch.count == 0) {
+        return;
     }
     if (sums.a_row.count == 1 && sums.batch.count >= ETD_FEW && count < ETD_FEW && is_same &&
         is_dense(products)) {

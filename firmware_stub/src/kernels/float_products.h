@@ -48,7 +48,8 @@ typedef struct {
     etd_float_row b_rows;    /* rows of vectors */
     etd_float_row b_columns; /* the vectors of a row */
     etd_float_batch batch;
-    etd_sum_loop loops[ETD_SUM_LOOPS]; /* set by etd_set_sum_loops */
+    etd_sum_loop
+        loops[ETD_SUM_LOOPS]; /* set by etd_set_sum_loops; an outer step is from the end of the loop in it */
 } etd_float_products;
 
 /* Returns the step over `count` elements. It may wrap where there is only one element, and no step. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "matmul.h"
 
+#include "float_line.h"
 #include "float_products.h"
 
 etd_matrix etd_matrix_of(const etd_tensor *tensor, int32_t batch) {
@@ -10,7 +11,34 @@ etd_matrix etd_matrix_of(const etd_tensor *tensor, int32_t batch) {
                         tensor->strides[row], tensor->strides[row + 1]};
 }
 
+/* Multiplies a single row, the ordinary case of a linear layer, without the work of dividing many outputs
+ * into groups. */
+static void multiply_line(const etd_matrix *a, const etd_matrix *b, const etd_addend *addend,
+                          const etd_matrix *out) {
+    static const float nothing = -0.0f; /* changes no number that it is added to */
+    const etd_float_line line = {
+        .x = a->data,
+        .w = b->data,
+        .out = out->data,
+        .added = addend != NULL ? addend->data : &nothing,
+        .added_step = addend != NULL ? addend->column_step : 0,
+        .alpha = addend != NULL ? addend->alpha : 1.0f,
+        .beta = addend != NULL ? addend->beta : 1.0f,
+        .is_scaled = addend != NULL && (addend->alpha != 1.0f || addend->beta != 1.0f),
+        .depth = (uint32_t)a->columns,
+        .count = b->columns,
+        .row_step = b->row_step,
+        .line_step = b->column_step,
+    };
+    etd_multiply_line(&line);
+}
+
 void etd_multiply(const etd_matrix *a, const etd_matrix *b, const etd_addend *addend, const etd_matrix *out) {
+    if (a->rows == 1 && a->column_step == 1 && out->column_step == 1 &&
+        (b->column_step == 1 || b->row_step == 1)) {
+        multiply_line(a, b, addend, out);
+        return;
+    }
     const etd_sum_loop loops[ETD_SUM_LOOPS] = {
         {1, 0, 0}, {1, 0, 0}, {a->columns, a->column_step, b->row_step}};
     etd_float_products products = {
