@@ -204,6 +204,26 @@ class BusyError(InfrastructureError):
     """The board is leased to another process or person."""
 
 
+class RunInProgressError(InfrastructureError):
+    """The board executes a run of an earlier session, and serves no other one until its end.
+
+    Attributes:
+        run_id: The board's number of that run.
+        completed: Executions completed.
+        count: Executions requested.
+    """
+
+    def __init__(self, message: str, *, run_id: int, completed: int, count: int) -> None:
+        super().__init__(
+            message,
+            hint="`etharness pull --wait` waits for its end and reads its trace; "
+            "`etharness pull --cancel` ends it first",
+        )
+        self.run_id = run_id
+        self.completed = completed
+        self.count = count
+
+
 class FlashError(InfrastructureError):
     """A tool failed to write or verify an image on a board.
 

@@ -17,6 +17,8 @@
 #define ETD_LINK_DIGEST_SIZE 0x20
 /* maximum number of pending READs, including the active one */
 #define ETD_LINK_READ_QUEUE 0x4
+/* longest time in ms that a running device waits after an execution for the rest of a request; hosts repeat HELLO and CANCEL more often */
+#define ETD_LINK_LISTEN_MS 0x12C
 /* time in ms without a good frame after which the device returns to its first rate; starts at a change of rate and when invalid bytes arrive */
 #define ETD_LINK_BAUD_TRIAL_MS 0x3E8
 /* first byte of every encoded frame; does not occur in console text */
@@ -42,6 +44,8 @@ enum {
     ETD_LINK_OP_COMMIT = 0x12,
     /* load the method and execute it */
     ETD_LINK_OP_RUN = 0x20,
+    /* end the run after the current execution */
+    ETD_LINK_OP_CANCEL = 0x21,
     /* read size and digest of a region */
     ETD_LINK_OP_STAT = 0x30,
     /* read part of a region; the device streams it */
@@ -170,6 +174,10 @@ enum {
     ETD_LINK_STATUS_BAD_VERSION = 0xE,
     /* method not found; detail is the number of methods in the program */
     ETD_LINK_STATUS_NO_METHOD = 0xF,
+    /* a CANCEL ended the run; detail is the number of executions requested */
+    ETD_LINK_STATUS_CANCELLED = 0x10,
+    /* the device is running a model; the answer says which run and how far it is */
+    ETD_LINK_STATUS_BUSY = 0x11,
 };
 
 /* meaning of the detail of a status other than OK */

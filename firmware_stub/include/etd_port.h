@@ -40,8 +40,8 @@ typedef struct {
     /* Restarts the firmware; does not return. */
     void (*reboot)(void *context);
     /* Optional, for ports that use interrupts. The device executes between quiet(true) and quiet(false): the
-     * port takes no interrupt, and write returns only when all bytes have left memory. A port starts in quiet
-     * mode. */
+     * port takes no interrupt, and write returns only when all bytes have left memory. The server also reads
+     * between executions. A port starts in quiet mode. */
     void (*quiet)(void *context, bool on);
     /* Optional. Returns how often the UART lost received bytes because they were read too late. */
     uint32_t (*overruns)(void *context);

@@ -73,7 +73,8 @@ void etd_serial_init(etd_serial *serial, const etd_uart *uart, uint8_t *receive_
 /* Moves bytes between the UART and the rings. Call it from the UART's interrupt handler. */
 void etd_serial_interrupt(etd_serial *serial);
 
-/* Copies up to `size` received bytes without waiting; returns the number of bytes. */
+/* Copies up to `size` received bytes without waiting; returns the number of bytes. In quiet mode it asks the
+ * UART for them. */
 uint32_t etd_serial_read(etd_serial *serial, uint8_t *bytes, uint32_t size);
 
 /* Queues all bytes for sending; waits for room in the ring as needed. Returns false if the UART's timeout

@@ -118,15 +118,23 @@ typedef struct {
     uint8_t when_full;       /* ETD_LINK_WHEN_FULL_* */
     int32_t bundled_input;   /* test set of the inputs; -1 for none */
     bool repeatable;         /* another RUN with this id is a repetition */
+    bool cancelled;          /* no further execution begins */
+    uint32_t elapsed_ms; /* since the run started; an execution counts at most one period of the counter */
+    uint32_t seen_at;    /* tick at which `elapsed_ms` was last updated */
 } etd_run;
+
+/* A time to wait. */
+typedef struct {
+    uint32_t left;    /* ticks */
+    uint32_t seen_at; /* tick at which `left` was last updated */
+} etd_countdown;
 
 /* State of a change of the line rate. */
 typedef struct {
-    uint32_t wanted;  /* requested by the BAUD that is being answered */
-    uint32_t left;    /* ticks until the server returns to the first rate unless it receives a good frame */
-    uint32_t seen_at; /* tick at which `left` was last updated */
+    uint32_t wanted;     /* requested by the BAUD that is being answered */
+    etd_countdown trial; /* until the server returns to the first rate unless it receives a good frame */
     bool raised;
-    bool doubted; /* `left` is counting down */
+    bool doubted; /* `trial` is counting down */
 } etd_rate;
 
 /* A server. Fields are private. */

@@ -139,7 +139,10 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         # The name is also for `python -m harness`.
         code = cli.main(arguments, prog_name="etharness", standalone_mode=False)
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (click.exceptions.Abort, KeyboardInterrupt) as interrupt:
+        cause = interrupt.__cause__ or interrupt  # click turns an interrupt into an Abort
+        if cause.args:
+            click.echo(f"interrupted: {cause}", err=True)
         code = 130
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()

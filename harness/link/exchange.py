@@ -8,9 +8,9 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import Enum, auto
-from typing import Final, TypeVar
+from typing import TypeVar
 
-from harness.errors import DeviceRefusedError, InfrastructureError, LinkError, RestartedError
+from harness.errors import InfrastructureError, LinkError, RestartedError
 from harness.link.frames import (
     CorruptFrame,
     CorruptReason,
@@ -21,10 +21,10 @@ from harness.link.frames import (
     encode,
     is_text,
 )
-from harness.link.messages import MalformedBodyError, parse_refusal
+from harness.link.messages import MalformedBodyError, parse_busy, parse_refusal
+from harness.link.status_errors import busy_error, refusal_error
 from harness.link.transports import RatedTransport, ReopeningTransport, Transport
-from harness.link.values import DeviceOutcome
-from harness.link.wire import MIN_MTU, RESPONSE, DetailKind, ExecutorchError, Op, Status
+from harness.link.wire import MIN_MTU, RESPONSE, Op, Status
 
 _log = logging.getLogger(__name__)
 
@@ -97,81 +97,6 @@ class LinkStatistics:
         """Return all counters by name; corrupt frames as ``corrupt_<reason>``."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "corrupt"}
         return plain | {f"corrupt_{reason}": self.corrupt[reason] for reason in CorruptReason}
-
-
-_DEFAULT_MESSAGES: Final[dict[int, str]] = {
-    Status.BAD_REQUEST: "malformed request",
-    Status.UNKNOWN_OP: "unknown request",
-    Status.WRONG_STATE: "not possible in its present state",
-    Status.TOO_LARGE: "too large",
-    Status.GAP: "bytes are missing",
-    Status.DIGEST_MISMATCH: "the digest does not match the bytes received",
-    Status.BAD_PROGRAM: "invalid program",
-    Status.UNSUPPORTED_OPERATOR: "missing kernel for an operator of the program",
-    Status.UNSUPPORTED_FEATURE: "the program needs an unsupported feature",
-    Status.OUT_OF_MEMORY: "out of memory",
-    Status.KERNEL_FAILED: "a kernel failed",
-    Status.BAD_INPUT: "an input is missing or of the wrong size",
-    Status.BAD_REGION: "no such region",
-    Status.BAD_VERSION: "no common link version",
-    Status.NO_METHOD: "the program has no such method",
-}
-"""Messages for devices that send only a status."""
-
-
-_DETAILS: Final[dict[int, str]] = {
-    Status.UNKNOWN_OP: "request type {}",
-    Status.TOO_LARGE: "capacity {} bytes",
-    Status.GAP: "expected offset {}",
-    Status.BAD_PROGRAM: "byte {} of the file",
-    Status.UNSUPPORTED_OPERATOR: "instruction {}",
-    Status.UNSUPPORTED_FEATURE: "at {}",
-    Status.OUT_OF_MEMORY: "{} bytes needed",
-    Status.KERNEL_FAILED: "instruction {}",
-    Status.BAD_INPUT: "{} bytes expected",
-    Status.BAD_VERSION: "the device has version {}",
-}
-"""Meaning of the detail number, by status."""
-
-
-_HINTS: Final[dict[int, str]] = {
-    Status.UNSUPPORTED_OPERATOR: "add a kernel to the firmware, or export a model without it",
-    Status.OUT_OF_MEMORY: "give the board a larger arena, or use a smaller model",
-    Status.TOO_LARGE: "use a smaller model, or a board with more memory",
-    Status.BAD_VERSION: "build and flash firmware of this version of the harness",
-}
-
-
-def executorch_error_name(code: int) -> str:
-    """Return an error code of ExecuTorch as ``ExecuTorch Error 0x14 OperatorMissing``."""
-    try:
-        name = ExecutorchError(code).name.title().replace("_", "")
-    except ValueError:  # of a later version
-        name = ""
-    return f"ExecuTorch Error 0x{code:02x} {name}".rstrip()
-
-
-def refusal_error(
-    board: str, op: Op, outcome: DeviceOutcome, circumstance: str = ""
-) -> DeviceRefusedError:
-    """Return the error for a request or run that ended with a status other than OK.
-
-    ``circumstance`` is appended to the message.
-    """
-    words = outcome.message or _DEFAULT_MESSAGES.get(outcome.status, f"status {outcome.status}")
-    executorch = outcome.detail_kind == DetailKind.EXECUTORCH
-    if executorch:
-        explained = f" ({executorch_error_name(outcome.detail)})"
-    else:
-        detail = _DETAILS.get(outcome.status)
-        explained = f" ({detail.format(outcome.detail)})" if detail else ""
-    return DeviceRefusedError(
-        f"{board}: the device refused {op.name}: {words}{explained}{circumstance}",
-        status=outcome.status,
-        detail=outcome.detail,
-        executorch_error=outcome.detail if executorch else None,
-        hint=_HINTS.get(outcome.status, ""),
-    )
 
 
 class FrameDamage(Enum):
@@ -405,9 +330,12 @@ class Exchange:
         Raises:
             DeviceRefusedError: Its status is not OK.
             MalformedBodyError: The body does not parse; this has been counted.
+            RunInProgressError: The device is running a model.
         """
         if frame.body[:1] == bytes((Status.OK,)):
             return self.read_body(frame, parse)
+        if frame.body[:1] == bytes((Status.BUSY,)):
+            raise busy_error(self.board, self.read_body(frame, parse_busy))
         raise refusal_error(self.board, op, self.read_body(frame, parse_refusal))
 
     def read_body(self, frame: Frame, parse: Callable[[bytes], _T]) -> _T:

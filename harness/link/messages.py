@@ -38,6 +38,7 @@ from harness.link.values import (
     PlacedModelInfo,
     RegionInfo,
     RegionPart,
+    RunInProgress,
     RunNote,
     RunOptions,
     TargetInfo,
@@ -78,6 +79,7 @@ _RUN = Struct(
     "flags" / Int8ul,
     "bundled_input" / GreedyRange(Int32ul),
 )
+_CANCEL = Struct("run_id" / Int32ul)
 _STAT = Struct(*_ADDRESS)
 _READ = Struct(*_ADDRESS, "offset" / Int32ul, "length" / Int32ul)
 
@@ -90,6 +92,15 @@ _OUTCOME = (
 )
 
 _REFUSAL = Struct(*_OUTCOME)
+_BUSY_ANSWER = Struct(
+    Int8ul,
+    Padding(3),
+    "run_id" / Int32ul,
+    "completed" / Int32ul,
+    "count" / Int32ul,
+    "elapsed_ms" / Int32ul,
+    Terminated,
+)
 _EMPTY_ANSWER = Struct(Int8ul, Terminated)
 _HELLO_ANSWER = Struct(
     Int8ul,
@@ -233,6 +244,11 @@ def run_request(run_id: int, count: int, options: RunOptions = DEFAULT_OPTIONS) 
     )
 
 
+def cancel_request(run_id: int) -> bytes:
+    """Return the body of a CANCEL."""
+    return _build(_CANCEL, run_id=run_id)
+
+
 def stat_request(region: Region, index: int) -> bytes:
     """Return the body of a STAT."""
     return _build(_STAT, region=region, index=index)
@@ -246,6 +262,12 @@ def read_request(region: Region, index: int, offset: int, length: int) -> bytes:
 def parse_refusal(body: bytes) -> DeviceOutcome:
     """Parse a response with a status other than OK."""
     return _outcome(_parse(_REFUSAL, body))
+
+
+def parse_busy(body: bytes) -> RunInProgress:
+    """Parse a response with the status BUSY."""
+    answer = _parse(_BUSY_ANSWER, body)
+    return RunInProgress(answer.run_id, answer.completed, answer.count, answer.elapsed_ms / 1000)
 
 
 def parse_empty(body: bytes) -> None:

@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.errors import LinkError, TargetError, TransportClosedError
-from harness.link.exchange import Exchange, FrameDamage, Progress, refusal_error
+from harness.link.exchange import Exchange, FrameDamage, Progress
 from harness.link.frames import Frame
-from harness.link.messages import (
-    MalformedBodyError,
-    parse_done,
-    parse_empty,
-    parse_log,
-    parse_progress,
-    run_request,
-)
+from harness.link.messages import MalformedBodyError, parse_empty, parse_log, run_request
+from harness.link.run_end import read_note, wait_for_end
+from harness.link.status_errors import refusal_error
 from harness.link.transfer import MissingRanges
 from harness.link.values import DeviceOutcome, DeviceStatus, LogPart, RunNote, RunOptions
 from harness.link.wire import RESPONSE, Op, State, Status
@@ -27,7 +22,7 @@ _NOISY: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """A completed run.
+    """A run that has ended: all of it was executed, or it was cancelled.
 
     Attributes:
         run_id: Its number.
@@ -70,8 +65,8 @@ class LogChunks:
 class DeviceRun:
     """One RUN, from the request to its end.
 
-    The device does not receive while it executes, and incoming bytes may disturb its measurement.
-    So the host sends STATUS only after a timeout.
+    The device receives only between executions, and incoming bytes delay the next one. So the host
+    sends STATUS only after a timeout.
     """
 
     def __init__(
@@ -120,6 +115,33 @@ class DeviceRun:
             if note is not None and note.outcome is not None:
                 return self._finish(note, note.outcome)
 
+    @property
+    def is_requested(self) -> bool:
+        """Whether RUN has been sent."""
+        return self._attempts > 0
+
+    def cancel(self, timeout_s: float) -> RunOutcome | None:
+        """End the run after its current execution; None if its end was not confirmed in time.
+
+        Raises:
+            DeviceRefusedError: The run has failed.
+            LinkError: The stream ended.
+            TargetError: The device died or restarted.
+        """
+        note = wait_for_end(
+            self._exchange,
+            self._run_id,
+            self._read,
+            timeout_s=timeout_s,
+            silence_s=timeout_s,
+            cancel=True,
+        )
+        if note is None or note.outcome is None:
+            return None
+        if note.outcome.status == Status.CANCELLED:
+            return self._outcome(note)
+        return self._finish(note, note.outcome)
+
     def _send(self) -> None:
         if not self._attempts:
             self._sent_ns = self._running_ns = self._exchange.clock_ns()
@@ -137,16 +159,10 @@ class DeviceRun:
             if frame.type == Op.NOTE_LOG:
                 self._add_log(exchange.read_body(frame, parse_log))
                 return None
-            if frame.type == Op.NOTE_PROGRESS:
-                note = exchange.read_body(frame, parse_progress)
-            elif frame.type == Op.NOTE_DONE:
-                note = exchange.read_body(frame, parse_done)
-            else:
-                note = None
         except MalformedBodyError:
             return None
-        if note is None or note.run_id != self._run_id:
-            exchange.statistics.stale_answers += 1
+        note = read_note(exchange, frame, self._run_id)
+        if note is None:
             return None
         self._accept()
         self._mark_running()
@@ -173,7 +189,7 @@ class DeviceRun:
         self._accepted = True
         now = self._exchange.now()
         self._give_up_at = now + self._timeout_s
-        # A device receives a repeated RUN only when it is idle, so the run may have ended already.
+        # The answer to the first RUN was lost, and notes may have been, too.
         repeated = self._attempts > 1
         self._poll_at = now + self._exchange.deadline_s if repeated else self._give_up_at
 
@@ -223,6 +239,9 @@ class DeviceRun:
         if status.run_id != self._run_id:
             raise self._exchange.failure(f"RUN did not arrive, sent {self._attempts} times")
         if status.state == State.RUNNING:
+            if status.completed > self._completed:
+                self._advance(status.completed)
+                return None
             if final:
                 raise self._hang_error("and it reports that it is still running")
             self._poll_at = self._give_up_at
@@ -243,6 +262,9 @@ class DeviceRun:
                 f"{self._exchange.board}: the device reports {note.completed} executions, "
                 f"{self._count} were requested"
             )
+        return self._outcome(note)
+
+    def _outcome(self, note: RunNote) -> RunOutcome:
         restarted = self._sent_ns, self._running_ns
         return RunOutcome(self._run_id, note.completed, self._chunks.whole(), restarted)
 

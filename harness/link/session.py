@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from harness.errors import DeviceRefusedError, InfrastructureError, LinkError, TargetError
+from harness.errors import DeviceRefusedError, LinkError, RunInProgressError, TargetError
 from harness.link import messages
+from harness.link.baud_rate import raise_baud
 from harness.link.download import download
 from harness.link.exchange import Exchange, LinkStatistics, Progress
-from harness.link.frames import Frame
-from harness.link.messages import baud_request, parse_empty
+from harness.link.messages import parse_empty
 from harness.link.run import DeviceRun, LogChunks, RunOutcome
+from harness.link.run_end import read_note, wait_for_end
 from harness.link.transports import Transport
 from harness.link.upload import upload
 from harness.link.values import (
@@ -30,9 +31,7 @@ from harness.link.values import (
     TensorInfo,
 )
 from harness.link.wire import (
-    BAUD_TRIAL_MS,
     MIN_MTU,
-    RESPONSE,
     VERSION,
     Op,
     Region,
@@ -45,104 +44,12 @@ from harness.records.clock_domain import Ping
 _log = logging.getLogger(__name__)
 
 
-_PROBES: Final = 4
-"""PINGs at the new rate, within the time that the device stays there without a good frame."""
-
-
-_TRIAL_S: Final = BAUD_TRIAL_MS / 1000
-
-
 _HELLO_INTERVAL_S: Final = 0.25
 """Interval of HELLOs to a booting board, which does not receive yet."""
 
 
 _STATE_LOST: Final = (Status.WRONG_STATE, Status.BAD_REGION, Status.GAP, Status.BAD_INPUT)
 """Statuses that can mean that the device restarted and lost its state."""
-
-
-def raise_baud(exchange: Exchange, offered: Sequence[int], wanted: Sequence[int]) -> int:
-    """Try baud rates until the device answers at one.
-
-    Args:
-        exchange: The link, at its first rate.
-        offered: Rates that the device supports.
-        wanted: Rates to try, preferred first.
-
-    Returns:
-        The rate of the line now, bits per second.
-
-    Raises:
-        LinkError: The device does not answer at the first rate any more, either.
-        TargetError: The target died.
-    """
-    for baud in wanted:
-        if baud == exchange.baud:
-            break
-        if baud not in offered or not _port_supports(exchange, baud):
-            continue
-        try:
-            exchange.request(Op.BAUD, baud_request(baud), parse_empty)
-        except DeviceRefusedError as error:
-            _log.info("%s", error.message)
-            continue
-        exchange.set_baud(baud)
-        if _answers_ping(exchange):
-            break
-        _log.warning(
-            "%s: no answer at %d baud, falling back to %d",
-            exchange.board,
-            baud,
-            exchange.first_baud,
-        )
-        exchange.fall_back()
-        _reconnect(exchange)
-    return exchange.baud
-
-
-def _port_supports(exchange: Exchange, baud: int) -> bool:
-    before = exchange.baud
-    try:
-        exchange.set_baud(baud)
-    except InfrastructureError as error:
-        _log.info("%s", error.message)
-        return False
-    exchange.set_baud(before)
-    return True
-
-
-def _answers_ping(exchange: Exchange) -> bool:
-    """Send PINGs for as long as the device stays at a new rate without a good frame."""
-    asked = set()
-    for _ in range(_PROBES):
-        sequence = exchange.next_sequence()
-        asked.add(sequence)
-        exchange.send(Op.PING, sequence, b"")
-        until = exchange.now() + _TRIAL_S / _PROBES
-        while (heard := exchange.listen(until)) is not None:
-            if not isinstance(heard, Frame):
-                continue
-            # A response to an earlier PING counts, too: the device may be slow.
-            if heard.type == Op.PING | RESPONSE and heard.sequence in asked:
-                return True
-            exchange.statistics.stale_answers += 1
-    return False
-
-
-def _reconnect(exchange: Exchange) -> None:
-    """Send PINGs at the first rate until the device has fallen back to it, too.
-
-    Raises:
-        LinkError: The device does not answer in time.
-        TargetError: The target died.
-    """
-    give_up_at = exchange.now() + _TRIAL_S + (exchange.retries + 1) * exchange.deadline_s
-    while not _answers_ping(exchange):
-        exchange.check_alive()
-        if exchange.now() >= give_up_at:
-            raise exchange.failure(
-                f"no answer after the fallback to {exchange.baud} baud",
-                hint="reset the board; leave the rate alone with --baud if this happens again",
-            )
 
 
 class Session:
@@ -196,6 +103,7 @@ class Session:
             clock_ns=clock_ns,
         )
         self.target: TargetInfo | None = None
+        self._running: DeviceRun | None = None
 
     @property
     def statistics(self) -> LinkStatistics:
@@ -208,6 +116,7 @@ class Session:
         Raises:
             DeviceRefusedError: It has no protocol version in common with us.
             LinkError: It did not answer within ``timeout_s`` seconds.
+            RunInProgressError: It executes the run of an earlier session; see `join`.
             TargetError: The target died.
         """
         exchange = self._exchange
@@ -225,7 +134,7 @@ class Session:
         raise exchange.failure(
             f"no answer to HELLO within {timeout_s:g} s",
             hint="check that the board is powered and flashed with our firmware, and that port "
-            "and baud rate are right",
+            "and baud rate are right; a board that runs a model answers after the execution",
         )
 
     def raise_baud(self, wanted: Sequence[int]) -> int:
@@ -356,7 +265,7 @@ class Session:
             TargetError: The device restarted or died.
         """
         with self._noticing_restart():
-            upload(*(self._exchange, Region.INPUT, index, data, messages.parse_empty), sizes=sizes)
+            upload(*(self._exchange, Region.INPUT, index, data, parse_empty), sizes=sizes)
 
     def output_info(self, index: int, declared: TensorInfo) -> TensorInfo:
         """Return the type and actual shape of an output after a run.
@@ -404,8 +313,9 @@ class Session:
         # Counted from the device's last run, not random: progress notifications contain the id, and
         # a deterministic target must send the same bytes in every session.
         with self._noticing_restart():
+            self._running = None
             run_id = self.status().run_id % 0xFFFFFFFF + 1
-            return DeviceRun(
+            self._running = DeviceRun(
                 self._exchange,
                 self.status,
                 run_id,
@@ -414,7 +324,64 @@ class Session:
                 chunks=chunks or LogChunks(),
                 timeout_s=timeout_s,
                 progress=progress,
-            ).execute()
+            )
+            outcome = self._running.execute()
+            self._running = None
+            return outcome
+
+    @property
+    def is_running(self) -> bool:
+        """Whether `run` has requested a run whose end is not known, as after an interruption."""
+        return self._running is not None and self._running.is_requested
+
+    def cancel(self, timeout_s: float) -> RunOutcome | None:
+        """End the run that `run` has begun and not finished, after its current execution.
+
+        Returns:
+            What the run has completed; None if the device did not confirm its end within
+            ``timeout_s`` seconds, or if no run was requested.
+
+        Raises:
+            DeviceRefusedError: The run has failed.
+            LinkError: The stream ended.
+            TargetError: The device restarted or died.
+        """
+        return self._running.cancel(timeout_s) if self._running is not None else None
+
+    def join(
+        self,
+        run: RunInProgressError,
+        *,
+        timeout_s: float,
+        silence_s: float,
+        cancel: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        """Wait for the end of the run of an earlier session, which `hello` found; then greet.
+
+        Args:
+            run: The run.
+            timeout_s: Longest wait, seconds.
+            silence_s: Longest wait for a sign of the run, seconds.
+            cancel: Ask the device to end the run after its current execution.
+            progress: Called with (executions completed, executions requested).
+
+        Raises:
+            DeviceRefusedError: The device cannot cancel it.
+            RunInProgressError: The run has not ended in time.
+            TargetError: The device restarted or died.
+        """
+        ended = wait_for_end(
+            self._exchange,
+            run.run_id,
+            lambda frame: read_note(self._exchange, frame, run.run_id),
+            timeout_s=timeout_s,
+            silence_s=silence_s,
+            cancel=cancel,
+            progress=lambda completed: progress(completed, run.count) if progress else None,
+        )
+        if ended is None:
+            raise run
 
     def read(
         self,
@@ -453,7 +420,7 @@ class Session:
             LinkError: No response in time.
             TargetError: The target died.
         """
-        self._exchange.request(Op.RESET, messages.reset_request(kind), messages.parse_empty)
+        self._exchange.request(Op.RESET, messages.reset_request(kind), parse_empty)
         if kind == Reset.REBOOT:
             self.target = None
             self._exchange.greeted = False

@@ -182,6 +182,24 @@ class RunNote:
 
 
 @dataclass(frozen=True, slots=True)
+class RunInProgress:
+    """A run that the device has not finished.
+
+    Attributes:
+        run_id: Its number.
+        completed: Executions completed.
+        count: Executions requested.
+        elapsed_s: Time since its start, seconds; too short if an execution took longer than the
+            period of the device's counter.
+    """
+
+    run_id: int
+    completed: int
+    count: int
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class LogPart:
     """Part of a chunk of a run's log: ``data`` at ``offset`` of an image of ``size`` bytes."""
 

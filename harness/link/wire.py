@@ -17,6 +17,8 @@ DIGEST_SIZE: Final = 0x20
 """Size of a SHA-256 digest in bytes."""
 READ_QUEUE: Final = 0x4
 """Maximum number of pending READs, including the active one."""
+LISTEN_MS: Final = 0x12C
+"""Longest time in ms that a running device waits after an execution for the rest of a request; hosts repeat HELLO and CANCEL more often."""
 BAUD_TRIAL_MS: Final = 0x3E8
 """Time in ms without a good frame after which the device returns to its first rate; starts at a change of rate and when invalid bytes arrive."""
 SOH: Final = 0x1
@@ -44,6 +46,8 @@ class Op(IntEnum):
     """Verify the region's digest and take it into use."""
     RUN = 0x20
     """Load the method and execute it."""
+    CANCEL = 0x21
+    """End the run after the current execution."""
     STAT = 0x30
     """Read size and digest of a region."""
     READ = 0x31
@@ -178,6 +182,10 @@ class Status(IntEnum):
     """Unsupported link version; detail is the device's version."""
     NO_METHOD = 0xF
     """Method not found; detail is the number of methods in the program."""
+    CANCELLED = 0x10
+    """A CANCEL ended the run; detail is the number of executions requested."""
+    BUSY = 0x11
+    """The device is running a model; the answer says which run and how far it is."""
 
 
 class DetailKind(IntEnum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from harness.capped import CappedBuffer
 from harness.config.board import Board, attached, load_board
 from harness.decode.firmware_elf import FirmwareElf
 from harness.decode.postmortem import is_postmortem
-from harness.errors import FormatError, TargetError, UsageError
+from harness.errors import FormatError, RunInProgressError, TargetError, UsageError
 from harness.lab.flash_plan import Stages
 from harness.lab.postmortem import (
     ExaminedPostmortem,
@@ -29,6 +30,7 @@ from harness.lab.postmortem import (
 )
 from harness.lab.units import Chosen, hold_if
 from harness.link.session import Session
+from harness.link.values import TargetInfo
 from harness.link.wire import Reset, State
 from harness.records.result import Result, now_utc
 from harness.runs.device_data import describe_target, pull_trace, record_pings, steadiness_of
@@ -58,12 +60,24 @@ def pull(
     baud: int | None,
     output: Path,
     stages: Stages = lambda *_: None,
+    *,
+    wait_s: float | None = None,
+    cancel: bool = False,
 ) -> FinishedRun:
     """Pull the trace of the last run from a running board into a run directory.
+
+    Args:
+        chosen: The board and its port.
+        baud: Its rate after a reset; None for the one of the board file.
+        output: The run directory to create.
+        stages: Called to report progress.
+        wait_s: Longest wait for the end of a run in progress, seconds; None for no waiting.
+        cancel: End a run in progress after its current execution.
 
     Raises:
         UsageError: The board is unknown or has no port.
         TargetError: The board has completed no run.
+        RunInProgressError: A run has not ended in time.
         InfrastructureError: The port cannot be opened, or the board does not answer.
     """
     began = time.monotonic()
@@ -77,9 +91,12 @@ def pull(
         chosen = chosen.at(held)
         port = describe(chosen.port) if chosen.port is not None else None
         session = Session(
-            target.transport, deadline_s=board.deadlines.request_s, console=console.extend
+            target.transport,
+            deadline_s=board.deadlines.request_s,
+            console=console.extend,
+            board=board.name,
         )
-        info = session.hello(board.deadlines.boot_s)
+        info = _greet(session, board, stages, wait_s, cancel=cancel)
         status = session.status()
         if status.state != State.DONE:
             raise TargetError(
@@ -103,6 +120,26 @@ def pull(
         clock_quality=quality_of_run(trace, pings, steadiness=steadiness_of(board)),
     )
     return FinishedRun(directory.finish(result), trace)
+
+
+def _greet(
+    session: Session, board: Board, stages: Stages, wait_s: float | None, *, cancel: bool
+) -> TargetInfo:
+    """Greet a board, after the end of the run that it is executing."""
+    deadlines = board.deadlines
+    try:
+        return session.hello(deadlines.boot_s)
+    except RunInProgressError as run:
+        if wait_s is None and not cancel:
+            raise
+        session.join(
+            run,
+            timeout_s=deadlines.execute_s if wait_s is None else wait_s,
+            silence_s=deadlines.execute_s,
+            cancel=cancel,
+            progress=partial(stages, "running"),
+        )
+    return session.hello(deadlines.boot_s)
 
 
 def pull_by_probe(

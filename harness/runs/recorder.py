@@ -76,8 +76,9 @@ class RunRecorder:
             failure = Failure(type(error).__name__, error.message, error.hint, error.owner)
             self.update(failure=failure, exit_code=error.exit_code)
             raise
-        except KeyboardInterrupt:
-            failure = Failure("KeyboardInterrupt", "interrupted", "", Owner.HOST)
+        except KeyboardInterrupt as interrupt:
+            message = f"interrupted: {interrupt}" if interrupt.args else "interrupted"
+            failure = Failure("KeyboardInterrupt", message, "", Owner.HOST)
             self.update(failure=failure, exit_code=130)
             raise
         finally:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from harness.lab.flash_plan import FlashRequest, Stages
 from harness.lab.flashing import flash_and_open
 from harness.lab.postmortem import symbols_of_board
 from harness.lab.units import check_identity, hold_if
+from harness.link.exchange import Progress
 from harness.link.run import LogChunks, RunOutcome
 from harness.link.session import Session
 from harness.link.values import ModelInfo, TargetInfo
@@ -78,6 +79,7 @@ from harness.runs.evaluation import (
     verdict_record,
     with_evidence,
 )
+from harness.runs.interruption import end_interrupted_run
 from harness.runs.loading import check_placeable, load_model, place_model
 from harness.runs.recorder import RunRecorder, unfinished_result
 from harness.runs.request import RunRequest
@@ -227,6 +229,7 @@ class _Run(RunRecorder):
                 deadline_s=self.board.deadlines.request_s,
                 console=self.console.extend,
                 check_alive=target.check_alive,
+                board=self.board.name,
             )
             try:
                 info = self._connect(session, build_id)
@@ -323,9 +326,25 @@ class _Run(RunRecorder):
             *(session, info, self.board, self.request, self.model, self._method, self.stages)
         )
         self._set_inputs(session, loaded)
-        outcome, restart = self._execute(session)
+        try:
+            outcome, restart = self._execute(session)
+        except KeyboardInterrupt:
+            keep = partial(self._keep_partial, session, info)
+            ended = end_interrupted_run(session, keep, self.stages)
+            done, wanted = self.result.runs_completed, self.request.runs
+            raise KeyboardInterrupt(f"{done} of {wanted} executions completed{ended}") from None
         self._read_outputs(session, loaded)
-        return self._pull(session, info, outcome, restart)
+        progress = partial(self.stages, "pulling")
+        return self._pull(session, info, outcome, restart, progress)
+
+    def _keep_partial(
+        self, session: Session, info: TargetInfo, outcome: RunOutcome, progress: Progress
+    ) -> None:
+        """Save the trace of an interrupted run, and make the board ready for the next session."""
+        restart = self._record_end(session, outcome)
+        self._pull(session, info, outcome, restart, progress)
+        (self.directory.path / PARTIAL).unlink(missing_ok=True)
+        self._restore_baud(session)
 
     def _run_test_set(self, test_set: TestSet, session: Session, info: TargetInfo) -> None:
         """Run a test set into a run directory of its own, and add its record to the result."""
@@ -393,11 +412,14 @@ class _Run(RunRecorder):
         """Run the model between two series of pings; return the restart of its clock, too."""
         self.update(pings=record_pings(session))
         outcome = self._run_model(session)
+        return outcome, self._record_end(session, outcome)
+
+    def _record_end(self, session: Session, outcome: RunOutcome) -> Ping | None:
         self.update(runs_completed=outcome.completed)
         after = record_pings(session)
         restart = record_restart(outcome, after)
         self.update(pings=self.result.pings + after, restart=restart)
-        return outcome, restart
+        return restart
 
     def _run_model(self, session: Session) -> RunOutcome:
         """Run the model; save the received part of a streamed log if that fails."""
@@ -408,7 +430,7 @@ class _Run(RunRecorder):
                 dataclasses.replace(self.request.options, bundled_input=self._bundled_input),
                 chunks=chunks,
                 timeout_s=self.board.deadlines.execute_s,
-                progress=lambda done, total: self.stages("running", done, total),
+                progress=partial(self.stages, "running"),
             )
         except (HarnessError, KeyboardInterrupt):
             if whole := chunks.whole():
@@ -426,16 +448,16 @@ class _Run(RunRecorder):
             self.update(model=replace(self.result.model, outputs=tuple(outputs)))
 
     def _pull(
-        self, session: Session, info: TargetInfo, outcome: RunOutcome, restart: Ping | None
+        self,
+        session: Session,
+        info: TargetInfo,
+        outcome: RunOutcome,
+        restart: Ping | None,
+        progress: Progress,
     ) -> Trace:
         """Pull the trace, put it on its time scales, and rate its clock."""
-        trace, summary = pull_trace(
-            session,
-            info,
-            self.directory,
-            lambda done, total: self.stages("pulling", done, total),
-            outcome.chunks,
-        )
+        chunks = outcome.chunks
+        trace, summary = pull_trace(session, info, self.directory, progress, chunks)
         trace = on_time_scales(trace, self.result.time_scales, self.result.model)
         quality = quality_of_run(trace, self.result.pings, restart, steadiness_of(self.board))
         self.update(trace=summary, clock_quality=quality)

@@ -137,6 +137,8 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                # Ctrl-C must not end it: the run is ended first, and its trace is read.
+                process_group=0,
             )
         except OSError as error:
             raise InfrastructureError(f"cannot start {name}: {error}") from error

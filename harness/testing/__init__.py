@@ -12,10 +12,10 @@ from harness.testing.simulated_board import (
     MODEL_MAGIC,
     Behaviour,
     SimulatedBoard,
-    VirtualClock,
     output_of,
     trace_of,
 )
+from harness.testing.virtual_clock import VirtualClock
 
 __all__ = [
     "MODEL_MAGIC",

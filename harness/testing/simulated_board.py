@@ -13,43 +13,20 @@ from dataclasses import dataclass, field
 from harness.errors import TransportClosedError
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, encode
 from harness.link.transfer import MissingRanges
-from harness.link.wire import MIN_MTU, READ_QUEUE, RESPONSE, Op, Region, State, Status
+from harness.link.wire import (
+    LISTEN_MS,
+    MIN_MTU,
+    READ_QUEUE,
+    RESPONSE,
+    Op,
+    Region,
+    State,
+    Status,
+)
+from harness.testing.virtual_clock import VirtualClock
 
-_SHORTEST_WAIT = 1e-9
-"""Seconds: what the clock can tell apart. Waits of less, left over by rounding, would add up to it
-only after millions of them."""
-
-
-class VirtualClock:
-    """A monotonic clock that tests move. Callable like ``time.monotonic_ns``.
-
-    Attributes:
-        now: Seconds.
-
-    Example:
-        >>> from harness.testing import VirtualClock
-        >>> clock = VirtualClock()
-        >>> clock.wait_until(1.5)
-        >>> clock()
-        1500000000
-    """
-
-    def __init__(self) -> None:
-        """Start at 0."""
-        self.now = 0.0
-
-    def __call__(self) -> int:
-        """Return the time in nanoseconds."""
-        return round(self.now * 1e9)
-
-    def after(self, timeout: float) -> float:
-        """Return when a wait of ``timeout`` seconds that begins now is over."""
-        return self.now + max(timeout, _SHORTEST_WAIT)
-
-    def wait_until(self, time: float) -> None:
-        """Let time pass until ``time``, seconds."""
-        self.now = max(self.now, time)
-
+_DURING_RUN = (Op.HELLO, Op.PING, Op.STATUS, Op.RUN, Op.CANCEL)
+"""Requests that are answered between executions; all others are answered BUSY."""
 
 MODEL_MAGIC = b"FAKE"
 """How a model of this board begins; the rest may be any bytes."""
@@ -83,6 +60,8 @@ class Behaviour:
         trace_size: Bytes of the log of a run.
         model_capacity: Bytes of the largest model.
         deaf_while_sending: It loses what arrives while it sends.
+        deaf_while_executing: It loses what arrives during an execution, as a UART without a FIFO
+            does; after such an execution it listens for a while.
         in_order_only: It takes the parts of an upload in order only.
         hang_in_execution: The execution, from 1, in which it hangs.
         restart_in_execution: The execution, from 1, in which it restarts.
@@ -101,6 +80,7 @@ class Behaviour:
     trace_size: int = 20_000
     model_capacity: int = 1 << 20
     deaf_while_sending: bool = False
+    deaf_while_executing: bool = False
     in_order_only: bool = False
     hang_in_execution: int | None = None
     restart_in_execution: int | None = None
@@ -185,23 +165,43 @@ class SimulatedBoard:
         self._received, self._missing = bytearray(), MissingRanges(0)
         self._streams: deque[list[int]] = deque()
         self._good = self._corrupt = 0
+        self._execution_end: float | None = None
+        self._listens_until: float | None = None
+        self._count, self._run_began = 0, 0.0
+        self._cancelled = False
         self._decoder = FrameDecoder(self.behaviour.mtu)
         self._hung = False
 
     def _next_event(self) -> float:
         if self._hung:
             return float("inf")
+        if self._execution_end is not None:
+            return self._execution_end
         heard = max(self._inbox[0][0], self._now) if self._inbox else float("inf")
+        if self._listens_until is not None:
+            return min(heard, self._listens_until)
         sent = max(self._line_free, self._now) if self._streams else float("inf")
         return min(heard, sent)
 
     def _step(self) -> None:
         time = self._next_event()
+        if self._execution_end is not None:
+            self._now = time
+            self._end_execution()
+            return
         heard = max(self._inbox[0][0], self._now) if self._inbox else float("inf")
         self._now = time
-        if heard > time:
+        if self._listens_until is not None:
+            self._listens_until = None
+            if heard <= time:
+                self._hear()
+            self._continue_run()
+        elif heard > time:
             self._send_part()
-            return
+        else:
+            self._hear()
+
+    def _hear(self) -> None:
         arrived, data = self._inbox.popleft()
         if arrived < self._booted:
             return
@@ -254,9 +254,12 @@ class SimulatedBoard:
             Op.WRITE: self._write,
             Op.COMMIT: self._commit,
             Op.RUN: self._run,
+            Op.CANCEL: self._cancel,
             Op.STAT: self._stat,
             Op.READ: self._read,
         }.get(Op(frame.type))
+        if self.state == State.RUNNING and frame.type not in _DURING_RUN:
+            answer = self._busy
         if answer is None:
             self._refuse(frame, Status.UNKNOWN_OP, frame.type)
         else:
@@ -269,7 +272,16 @@ class SimulatedBoard:
         body = struct.pack("<BxxxI", status, detail) + message
         self._send(frame.type | RESPONSE, frame.sequence, body)
 
+    def _busy(self, frame: Frame) -> None:
+        elapsed_ms = int((self._now - self._run_began) * 1000)
+        numbers = (self.run_id, self.completed, self._count, elapsed_ms)
+        body = struct.pack("<BxxxIIII", Status.BUSY, *numbers)
+        self._send(frame.type | RESPONSE, frame.sequence, body)
+
     def _hello(self, frame: Frame) -> None:
+        if self.state == State.RUNNING:
+            self._busy(frame)
+            return
         lowest, highest, self.session = struct.unpack("<BBxxI", frame.body)
         if not lowest <= 1 <= highest:
             self._refuse(frame, Status.BAD_VERSION, 1)
@@ -397,36 +409,60 @@ class SimulatedBoard:
             return
         self._answer(frame)
         self.run_id, self.completed, self.epoch = run_id, 0, self.epoch + 1
-        self._inbox_floor()
-        for number in range(1, count + 1):
-            if number == self.behaviour.hang_in_execution:
-                self._hung = True
-                return
-            if number == self.behaviour.restart_in_execution:
-                self._restart()
-                self.say(b"boot\n")
-                return
-            self._now += self.behaviour.execute_s
-            if self.behaviour.run_outcome[0] != Status.OK:
-                break
-            self.completed = number
-            self._send(Op.NOTE_PROGRESS, 0, struct.pack("<II", run_id, number))
-            if self.behaviour.text_after_execution:
-                self.say(self.behaviour.text_after_execution)
-        self._end_run(count)
-
-    def _inbox_floor(self) -> None:
-        """A new run ends what was being sent."""
         self._streams.clear()
+        self.state, self.outcome = State.RUNNING, (Status.OK, 0, b"")
+        self._count, self._run_began, self._cancelled = count, self._now, False
+        self._continue_run()
 
-    def _end_run(self, count: int) -> None:
-        self.outcome, self.state = self.behaviour.run_outcome, State.DONE
-        status, detail, message = self.outcome
+    def _cancel(self, frame: Frame) -> None:
+        (run_id,) = struct.unpack("<I", frame.body)
+        if run_id != self.run_id:
+            self._refuse(frame, Status.WRONG_STATE, self.run_id)
+            return
+        self._cancelled = True
+        self._answer(frame)
+
+    def _continue_run(self) -> None:
+        """Begin the next execution, or end the run."""
+        number = self.completed + 1
+        if self._cancelled and number <= self._count:
+            self._end_run((Status.CANCELLED, self._count, b"cancelled"))
+        elif number > self._count:
+            self._end_run(self.behaviour.run_outcome)
+        elif number == self.behaviour.hang_in_execution:
+            self._hung = True
+        elif number == self.behaviour.restart_in_execution:
+            self._restart()
+            self.say(b"boot\n")
+        else:
+            self._execution_end = self._now + self.behaviour.execute_s
+
+    def _end_execution(self) -> None:
+        self._execution_end = None
+        if self.behaviour.run_outcome[0] != Status.OK:
+            self._end_run(self.behaviour.run_outcome)
+            return
+        self.completed += 1
+        self._send(Op.NOTE_PROGRESS, 0, struct.pack("<II", self.run_id, self.completed))
+        if self.behaviour.text_after_execution:
+            self.say(self.behaviour.text_after_execution)
+        lost = False
+        while self._inbox and self._inbox[0][0] <= self._now:
+            if self.behaviour.deaf_while_executing:
+                self._inbox.popleft()
+                lost = True
+            else:
+                self._hear()
+        if lost:
+            self._listens_until = self._now + LISTEN_MS / 1000
+        else:
+            self._continue_run()
+
+    def _end_run(self, outcome: tuple[int, int, bytes]) -> None:
+        self.outcome, self.state = outcome, State.DONE
+        status, detail, message = outcome
         self.output = output_of(self.inputs.get(0, b""))
-        self.trace = trace_of(self.model, count, self.behaviour.trace_size)
-        # What was sent to it meanwhile went past a device that does not listen.
-        while self._inbox and self._inbox[0][0] < self._now:
-            self._inbox.popleft()
+        self.trace = trace_of(self.model, self.completed, self.behaviour.trace_size)
         body = struct.pack("<IIBxxxI", self.run_id, self.completed, status, detail) + message
         self._send(Op.NOTE_DONE, 0, body)
 

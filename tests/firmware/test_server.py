@@ -193,7 +193,7 @@ def test_reset_forgets_or_reboots(server: CServer) -> None:
 @pytest.mark.parametrize("op", [op for op in Op if op < Op.NOTE_PROGRESS])
 def test_bodies_of_a_wrong_size_are_refused(server: CServer, op: Op) -> None:
     sizes = {Op.HELLO: 8, Op.RESET: 1, Op.OPEN: 8, Op.WRITE: 8, Op.COMMIT: 36, Op.RUN: 16}
-    sizes |= {Op.STAT: 4, Op.READ: 12, Op.PING: 0, Op.STATUS: 0, Op.BAUD: 4}
+    sizes |= {Op.STAT: 4, Op.READ: 12, Op.PING: 0, Op.STATUS: 0, Op.BAUD: 4, Op.CANCEL: 4}
     longer = op in (Op.OPEN, Op.WRITE, Op.COMMIT)
     wrong = {sizes[op] - 1, 0 if longer else sizes[op] + 1}
     for size in wrong - {-1}:

@@ -307,6 +307,11 @@ class Conversation(RuleBasedStateMachine):
         expected = [Op.NOTE_PROGRESS] * count + [Op.NOTE_DONE] if executes else []
         assert [note.type for note in notes] == expected
 
+    @rule(number=st.integers(0, 3))
+    def cancel_a_run_that_is_over(self, number: int) -> None:
+        status = Status.OK if number == self.device.run[0] else Status.WRONG_STATE
+        self.answers(Op.CANCEL, messages.cancel_request(number), status)
+
     @rule()
     def bring_to_a_run(self) -> None:
         """The way that leads to a result, from wherever it is."""
@@ -339,7 +344,7 @@ class Conversation(RuleBasedStateMachine):
         self.answers(Op.READ, messages.read_request(*place, info.size, 1), Status.BAD_REGION)
 
     @rule(
-        op=st.sampled_from([0, 6, 0x13, 0x21, 0x3F, 0x40, 0x44, 0x7F]), body=st.binary(max_size=9)
+        op=st.sampled_from([0, 6, 0x13, 0x22, 0x3F, 0x40, 0x44, 0x7F]), body=st.binary(max_size=9)
     )
     def ask_for_nothing_known(self, op: int, body: bytes) -> None:
         self.answers(op, body, Status.UNKNOWN_OP)

@@ -20,7 +20,7 @@ from executorch.exir import to_edge_transform_and_lower
 from harness.analyze.values import tensor_array
 from harness.decode.device_log import read_log, split_chunk
 from harness.errors import TargetError
-from harness.link.exchange import executorch_error_name
+from harness.link.status_errors import executorch_error_name
 from harness.link.wire import DebugLevel, ExecutorchError, ProfilingLevel
 from harness.records.trace import Kind, Losses, TensorValue, Trace
 from harness.runs.request import RunRequest

@@ -17,10 +17,10 @@ from harness.testing.simulated_board import (
     MODEL_MAGIC,
     Behaviour,
     SimulatedBoard,
-    VirtualClock,
     output_of,
     trace_of,
 )
+from harness.testing.virtual_clock import VirtualClock
 
 MODEL = MODEL_MAGIC + bytes(range(256)) * 24
 INPUT = bytes(range(245)) * 8

@@ -8,7 +8,7 @@ import pytest
 
 from harness.config.board import load_board
 from harness.errors import DeviceRefusedError, UsageError
-from harness.link.exchange import refusal_error
+from harness.link.status_errors import refusal_error
 from harness.link.values import DeviceOutcome, TargetInfo
 from harness.link.wire import DetailKind, Op, Region, Status
 from harness.records.clock_domain import HOST_NANOSECONDS

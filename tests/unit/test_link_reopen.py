@@ -15,9 +15,9 @@ from harness.testing.simulated_board import (
     MODEL_MAGIC,
     Behaviour,
     SimulatedBoard,
-    VirtualClock,
     trace_of,
 )
+from harness.testing.virtual_clock import VirtualClock
 
 MODEL = MODEL_MAGIC + bytes(range(256)) * 256
 TRACE = 60_000

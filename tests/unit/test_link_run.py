@@ -10,7 +10,8 @@ from harness.errors import LinkError, TargetError
 from harness.link.frames import CorruptReason, Frame, FrameDecoder, encode
 from harness.link.session import Session
 from harness.link.wire import RESPONSE, Op, State
-from harness.testing.simulated_board import MODEL_MAGIC, Behaviour, SimulatedBoard, VirtualClock
+from harness.testing.simulated_board import MODEL_MAGIC, Behaviour, SimulatedBoard
+from harness.testing.virtual_clock import VirtualClock
 
 MODEL = MODEL_MAGIC + b"model"
 Filter = Callable[[Frame], bool]

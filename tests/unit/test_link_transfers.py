@@ -15,10 +15,10 @@ from harness.testing.simulated_board import (
     MODEL_MAGIC,
     Behaviour,
     SimulatedBoard,
-    VirtualClock,
     output_of,
     trace_of,
 )
+from harness.testing.virtual_clock import VirtualClock
 from tests.unit.test_link_run import Bench, first
 
 MODEL = MODEL_MAGIC + bytes(range(256)) * 64

@@ -86,7 +86,15 @@ void etd_serial_init(etd_serial *serial, const etd_uart *uart, uint8_t *receive_
     };
 }
 
+/* No interrupt fills the ring in quiet mode. */
+static void poll_if_quiet(etd_serial *serial) {
+    if (serial->quiet) {
+        poll_uart(serial);
+    }
+}
+
 uint32_t etd_serial_read(etd_serial *serial, uint8_t *bytes, uint32_t size) {
+    poll_if_quiet(serial);
     uint32_t count = filled(&serial->received);
     count = count < size ? count : size;
     for (uint32_t i = 0; i < count; i++) {
@@ -158,6 +166,7 @@ uint32_t etd_serial_room(etd_serial *serial) {
 }
 
 bool etd_serial_waiting(etd_serial *serial) {
+    poll_if_quiet(serial);
     return filled(&serial->received) > 0;
 }
 

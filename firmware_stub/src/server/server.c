@@ -9,20 +9,22 @@
 static const struct {
     uint8_t op;
     uint8_t body_size;
-    bool longer; /* the body may be longer */
+    bool longer;     /* the body may be longer */
+    bool during_run; /* served during a run, too */
     etd_handler handler;
 } requests[] = {
-    {ETD_LINK_OP_HELLO, 8, false, etd_server_hello},
-    {ETD_LINK_OP_PING, 0, false, etd_server_ping},
-    {ETD_LINK_OP_STATUS, 0, false, etd_server_status},
-    {ETD_LINK_OP_RESET, 1, false, etd_server_reset},
-    {ETD_LINK_OP_BAUD, 4, false, etd_server_baud},
-    {ETD_LINK_OP_OPEN, OPEN_SIZE, true, etd_server_open},
-    {ETD_LINK_OP_WRITE, 8, true, etd_server_write},
-    {ETD_LINK_OP_COMMIT, COMMIT_SIZE, true, etd_server_commit},
-    {ETD_LINK_OP_RUN, RUN_SIZE, true, etd_server_run},
-    {ETD_LINK_OP_STAT, 4, false, etd_server_stat},
-    {ETD_LINK_OP_READ, 12, false, etd_server_read},
+    {ETD_LINK_OP_HELLO, 8, false, true, etd_server_hello},
+    {ETD_LINK_OP_PING, 0, false, true, etd_server_ping},
+    {ETD_LINK_OP_STATUS, 0, false, true, etd_server_status},
+    {ETD_LINK_OP_RESET, 1, false, false, etd_server_reset},
+    {ETD_LINK_OP_BAUD, 4, false, false, etd_server_baud},
+    {ETD_LINK_OP_OPEN, OPEN_SIZE, true, false, etd_server_open},
+    {ETD_LINK_OP_WRITE, 8, true, false, etd_server_write},
+    {ETD_LINK_OP_COMMIT, COMMIT_SIZE, true, false, etd_server_commit},
+    {ETD_LINK_OP_RUN, RUN_SIZE, true, true, etd_server_run},
+    {ETD_LINK_OP_CANCEL, 4, false, true, etd_server_cancel},
+    {ETD_LINK_OP_STAT, 4, false, false, etd_server_stat},
+    {ETD_LINK_OP_READ, 12, false, false, etd_server_read},
 };
 
 /* Uses its own tracer, because the log of the other one may belong to a crash. */
@@ -82,6 +84,26 @@ void etd_server_write_error(etd_writer *writer, const etd_error *error) {
     etd_write_bytes(writer, error->message, (uint32_t)strlen(error->message));
 }
 
+uint32_t etd_server_ticks_since(const etd_server *server, uint32_t earlier) {
+    uint32_t bits = server->config.target->clock_bits;
+    return (etd_server_ticks(server) - earlier) & (bits < 32 ? (1u << bits) - 1u : UINT32_MAX);
+}
+
+void etd_server_start_countdown(const etd_server *server, etd_countdown *countdown, uint32_t milliseconds) {
+    const etd_target *target = server->config.target;
+    uint32_t hz = target->clock_hz_numerator / target->clock_hz_denominator;
+    countdown->left = hz / 1000u * milliseconds + hz % 1000u * milliseconds / 1000u;
+    countdown->seen_at = etd_server_ticks(server);
+}
+
+/* Time is added up in steps, because the counter may wrap before the time is over. */
+bool etd_server_is_over(const etd_server *server, etd_countdown *countdown) {
+    uint32_t passed = etd_server_ticks_since(server, countdown->seen_at);
+    countdown->seen_at += passed;
+    countdown->left -= passed < countdown->left ? passed : countdown->left;
+    return countdown->left == 0;
+}
+
 static etd_status dispatch(etd_server *server, uint8_t op, etd_request *request, etd_writer *answer,
                            etd_error *error) {
     for (uint32_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
@@ -91,6 +113,9 @@ static etd_status dispatch(etd_server *server, uint8_t op, etd_request *request,
         uint32_t expected = requests[i].body_size;
         if (request->size < expected || (request->size > expected && !requests[i].longer)) {
             return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, expected, "wrong body size", NULL);
+        }
+        if (server->state == ETD_LINK_STATE_RUNNING && !requests[i].during_run) {
+            return etd_server_write_busy(server, answer);
         }
         return requests[i].handler(server, request, answer, error);
     }
@@ -152,14 +177,23 @@ static void take_byte(etd_server *server, uint8_t byte) {
     }
 }
 
-bool etd_server_poll(etd_server *server) {
+bool etd_server_receive(etd_server *server) {
     uint8_t bytes[POLL_BYTES];
-    uint32_t good = server->good_frames;
     const etd_port *port = server->config.port;
     uint32_t count = port->read(port->context, bytes, sizeof bytes);
     for (uint32_t i = 0; i < count; i++) {
         take_byte(server, bytes[i]);
     }
-    bool doubtful = etd_server_watch_rate(server, count > 0 && server->good_frames == good);
-    return count > 0 || etd_server_stream(server) || doubtful;
+    return count > 0;
+}
+
+bool etd_server_poll(etd_server *server) {
+    uint32_t good = server->good_frames;
+    bool received = etd_server_receive(server);
+    /* A run starts when all requests that arrived with its RUN are answered. */
+    if (server->state == ETD_LINK_STATE_RUNNING) {
+        etd_server_start_run(server);
+    }
+    bool doubtful = etd_server_watch_rate(server, received && server->good_frames == good);
+    return received || etd_server_stream(server) || doubtful;
 }

@@ -35,6 +35,20 @@ static inline uint32_t etd_server_ticks(const etd_server *server) {
 /* Tells the port that an execution begins or has ended. */
 void etd_server_quiet(etd_server *server, bool on);
 
+/* Serves the requests among the bytes that have arrived. Returns false if none arrived. */
+bool etd_server_receive(etd_server *server);
+
+/* Writes the answer to a request that has to wait for the end of the run. */
+etd_status etd_server_write_busy(const etd_server *server, etd_writer *answer);
+
+/* Starts a countdown, and tells whether it is over. It must be asked at least once per period of the tick
+ * counter. */
+void etd_server_start_countdown(const etd_server *server, etd_countdown *countdown, uint32_t milliseconds);
+bool etd_server_is_over(const etd_server *server, etd_countdown *countdown);
+
+/* Returns the ticks of clock domain 0 since `earlier`, less than one period of the counter. */
+uint32_t etd_server_ticks_since(const etd_server *server, uint32_t earlier);
+
 /* Writes status, three zero bytes, detail and message. */
 void etd_server_write_error(etd_writer *writer, const etd_error *error);
 
@@ -75,8 +89,10 @@ etd_status etd_server_shape_input(etd_server *server, uint32_t index, const uint
 /* Returns where the sizes of a dynamic input are staged. */
 int32_t *etd_server_input_sizes(const etd_server *server, uint32_t index);
 
-/* server_run.c */
+/* server_run.c. etd_server_start_run executes the run that a RUN has requested. */
 etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error);
+etd_status etd_server_cancel(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error);
+void etd_server_start_run(etd_server *server);
 
 /* server_stream.c: sends and empties the log if the run streams it and it is half full. */
 void etd_server_stream_log(etd_server *server);

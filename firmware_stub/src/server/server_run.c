@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* RUN: loads and executes the method under the tracer, on a clock that starts at zero. The server reads
- * nothing from the line meanwhile and sends only notes, between executions, so a deterministic target stays
- * deterministic. */
+/* RUN and CANCEL: loads and executes the method under the tracer, on a clock that starts at zero. The server
+ * uses the line only between executions, so a deterministic target stays deterministic. */
 #include <string.h>
 
 #include "server_internal.h"
@@ -44,6 +43,40 @@ static void call_alive(const etd_port *port) {
     }
 }
 
+/* Adds up the time of the run. Keeps what is less than a millisecond for the next time. */
+static void update_elapsed(etd_server *server) {
+    const etd_target *target = server->config.target;
+    etd_run *run = &server->run;
+    uint32_t per_ms = target->clock_hz_numerator / target->clock_hz_denominator / 1000u;
+    uint32_t passed = etd_server_ticks_since(server, run->seen_at);
+    if (per_ms > 0) {
+        run->elapsed_ms += passed / per_ms;
+        run->seen_at += passed - passed % per_ms;
+    }
+}
+
+/* Serves the requests that have arrived during an execution. A UART without a FIFO has lost most of a
+ * request, so after bytes without a good frame the server listens until the request is repeated. */
+static void listen(etd_server *server) {
+    uint32_t good = server->good_frames;
+    if (!etd_server_receive(server)) {
+        return;
+    }
+    while (etd_server_receive(server)) {
+    }
+    if (server->good_frames != good) {
+        return;
+    }
+    (void)etd_server_watch_rate(server, true);
+    etd_countdown rest;
+    etd_server_start_countdown(server, &rest, ETD_LINK_LISTEN_MS);
+    while (server->good_frames == good && !etd_server_is_over(server, &rest)) {
+        (void)etd_server_receive(server);
+        (void)etd_server_watch_rate(server, false);
+        call_alive(server->config.port);
+    }
+}
+
 static void between_instructions(void *context) {
     etd_server *server = context;
     etd_server_stream_log(server);
@@ -61,7 +94,7 @@ static etd_status execute_all(etd_server *server, etd_error *error) {
         server->method.between = between_instructions;
         server->method.between_context = server;
     }
-    while (status == ETD_LINK_STATUS_OK && run->completed < run->count) {
+    while (status == ETD_LINK_STATUS_OK && run->completed < run->count && !run->cancelled) {
         status = copy_inputs(server, error);
         if (status == ETD_LINK_STATUS_OK) {
             status = etd_method_execute(&server->method, error);
@@ -72,7 +105,12 @@ static etd_status execute_all(etd_server *server, etd_error *error) {
             config->kept->run.completed = run->completed;
             send_note(server, ETD_LINK_OP_NOTE_PROGRESS);
             call_alive(config->port);
+            update_elapsed(server);
+            listen(server);
         }
+    }
+    if (status == ETD_LINK_STATUS_OK && run->completed < run->count) {
+        return etd_fail(error, ETD_LINK_STATUS_CANCELLED, run->count, "the run was cancelled", NULL);
     }
     return status;
 }
@@ -96,14 +134,14 @@ static void init_tracer(etd_server *server) {
     etd_set_bundled_input_index(tracer, server->run.bundled_input);
 }
 
-static void start_run(etd_server *server) {
+void etd_server_start_run(etd_server *server) {
     const etd_server_config *config = &server->config;
-    server->state = ETD_LINK_STATE_RUNNING;
     etd_server_stop_download(server);
     etd_server_clear_postmortem(server);
     etd_stack_paint(config->port);
     etd_server_quiet(server, true);
     config->port->restart_clock(config->port->context);
+    server->run.seen_at = 0;
     server->epoch++;
     init_tracer(server);
     etd_postmortem_begin_run(config->kept, server->run.id, server->run.count);
@@ -185,7 +223,18 @@ etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *
         .bundled_input = bundled ? (int32_t)etd_get_u32(request->body + RUN_SIZE) : -1,
         .repeatable = true,
     };
-    request->then = start_run;
+    server->state = ETD_LINK_STATE_RUNNING;
+    etd_write_u8(answer, ETD_LINK_STATUS_OK);
+    return ETD_LINK_STATUS_OK;
+}
+
+etd_status etd_server_cancel(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error) {
+    etd_run *run = &server->run;
+    uint32_t id = etd_get_u32(request->body);
+    if (id != run->id) {
+        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, run->id, "another run is the last one", NULL);
+    }
+    run->cancelled = true;
     etd_write_u8(answer, ETD_LINK_STATUS_OK);
     return ETD_LINK_STATUS_OK;
 }

@@ -91,6 +91,9 @@ etd_status etd_server_hello(etd_server *server, etd_request *request, etd_writer
         return etd_fail(error, ETD_LINK_STATUS_BAD_VERSION, ETD_LINK_VERSION, "unsupported link version",
                         NULL);
     }
+    if (server->state == ETD_LINK_STATE_RUNNING) {
+        return etd_server_write_busy(server, answer);
+    }
     const etd_server_config *config = &server->config;
     uint32_t session = etd_get_u32(request->body + 4);
     /* A new session may use the same run ids again. */
@@ -148,6 +151,16 @@ etd_status etd_server_status(etd_server *server, etd_request *request, etd_write
     etd_write_u32(answer, server->corrupt_frames);
     etd_write_u32(answer, port->overruns != NULL ? port->overruns(port->context) : 0);
     etd_server_write_error(answer, &server->run.error);
+    return ETD_LINK_STATUS_OK;
+}
+
+etd_status etd_server_write_busy(const etd_server *server, etd_writer *answer) {
+    const etd_run *run = &server->run;
+    etd_write_status(answer, ETD_LINK_STATUS_BUSY);
+    etd_write_u32(answer, run->id);
+    etd_write_u32(answer, run->completed);
+    etd_write_u32(answer, run->count);
+    etd_write_u32(answer, run->elapsed_ms);
     return ETD_LINK_STATUS_OK;
 }
 

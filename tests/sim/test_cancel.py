@@ -1,0 +1,208 @@
+"""Ctrl-C ends a run on the board, too, and a board that runs says so: by the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.config.board import QemuTarget, load_board
+from harness.files import data_directory
+from harness.target.build import build_firmware
+from tests.conftest import CommandResult
+
+pytestmark = pytest.mark.sim
+
+MANY = "1000000"
+BOARDS = ["native", "qemu-mps2-an385"]
+
+
+class Command:
+    """A command in a session of its own, as a shell starts one."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "harness", *arguments],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all that the command has started, as a terminal does."""
+        os.killpg(self._process.pid, number)
+
+    def end(self) -> CommandResult:
+        out, err = self._process.communicate()
+        return CommandResult(self._process.returncode, out, err)
+
+
+@dataclass
+class Bench:
+    """An empty folder, and the options of a board that runs on when a command ends."""
+
+    folder: Path
+    options: tuple[str, ...]
+
+    def start(self, command: str, *arguments: str) -> Command:
+        return Command(self.folder, command, *self.options, *arguments)
+
+    def start_run(self, runs: str, output: str) -> Command:
+        """Start a run; return when its inputs are on the board, which then executes soon."""
+        run = self.start("run", "--model", "kws_int8", "--runs", runs, "-o", output)
+        file = self.folder / output / "inputs/0.npy"
+        while not file.exists():
+            time.sleep(0.02)
+        return run
+
+    def result(self, output: str) -> dict[str, object]:
+        document: dict[str, object] = json.loads((self.folder / output / "result.json").read_text())
+        return document
+
+    def passes(self) -> None:
+        code, _, err = self.start("run", "--model", "kws_int8", "-q", "-o", "next").end()
+        assert code == 0, err
+
+
+def serial_board(folder: Path, name: str) -> str:
+    """Write the board file of a simulated board that is reached through a port."""
+    lines = (data_directory("boards") / f"{name}.toml").read_text().splitlines()
+    kept = [line for line in lines if not line.startswith(("budget", "flash"))]
+    text = "\n".join(
+        'target = { kind = "serial" }' if line.startswith("target") else line for line in kept
+    )
+    (folder / f"{name}.toml").write_text(text)
+    return f"{name}.toml"
+
+
+@contextmanager
+def running(name: str, folder: Path) -> Iterator[Bench]:
+    """Start a simulated board that a port leads to."""
+    board, _ = load_board(name)
+    image = str(build_firmware(board).image)
+    command, port = [image], ""
+    if isinstance(board.target, QemuTarget):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            number = free.getsockname()[1]
+        port = f"socket://127.0.0.1:{number}"
+        command = [
+            *(board.target.system, "-M", board.target.machine, "-kernel", image, "-nodefaults"),
+            *("-display", "none", "-serial", f"tcp:127.0.0.1:{number},server=on,wait=off"),
+            *board.target.arguments,
+        ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            port = port or process.stdout.readline().removeprefix("link: ").strip()
+            yield Bench(folder, ("--board", serial_board(folder, name), "--port", port))
+        finally:
+            process.kill()
+
+
+@pytest.fixture(params=BOARDS)
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    with running(request.param, tmp_path) as bench:
+        yield bench
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_ctrl_c_keeps_the_trace_of_what_ran(name: str, tmp_path: Path) -> None:
+    """The ordinary case: the command starts the board, and Ctrl-C reaches everything it started."""
+    build_firmware(load_board(name)[0])
+    bench = Bench(tmp_path, ("--board", name))
+    run = bench.start_run(MANY, "out")
+    time.sleep(2)
+    run.signal(signal.SIGINT)
+    code, _, err = run.end()
+    assert code == 130
+    result = bench.result("out")
+    completed = result["runs_completed"]
+    assert isinstance(completed, int)
+    assert 0 < completed < int(MANY)
+    kept = "the run has ended on the board, and its trace is saved"
+    message = f"interrupted: {completed} of {MANY} executions completed; {kept}"
+    assert err.strip() == message
+    assert result["exit_code"] == 130
+    assert result["failure"] == {
+        "kind": "KeyboardInterrupt",
+        "message": message,
+        "hint": "",
+        "owner": "host",
+    }
+    trace = result["trace"]
+    assert isinstance(trace, dict)
+    assert trace["missing_records"] == trace["missing_chunks"] == 0
+    decoded = Command(tmp_path, "decode", "out").end()
+    assert decoded.code == 0, decoded.err
+    assert not (tmp_path / "out/trace.partial").exists()
+
+
+def test_the_next_command_finds_a_free_board(bench: Bench) -> None:
+    run = bench.start_run(MANY, "out")
+    time.sleep(1)
+    run.signal(signal.SIGINT)
+    assert run.end().code == 130
+    bench.passes()
+
+
+def test_a_board_that_runs_on_says_so_and_is_joined_or_ended(bench: Bench) -> None:
+    run = bench.start_run(MANY, "out")
+    time.sleep(1)
+    run.signal(signal.SIGKILL)
+    run.end()
+    code, _, err = bench.start("run", "--model", "kws_int8", "-o", "busy").end()
+    assert code == 75
+    assert "the board is busy with run 1: " in err
+    assert f" of {MANY} executions after " in err
+    assert "try: `etharness pull --wait` waits for its end" in err
+    code, _, err = bench.start("pull", "-o", "waited", "--wait", "0.5").end()
+    assert (code, "is busy with run 1" in err) == (75, True)
+    code, _, err = bench.start("pull", "-o", "ended", "--cancel", "-q").end()
+    assert code == 0, err
+    ended = bench.result("ended")["runs_completed"]
+    assert isinstance(ended, int)
+    assert 0 < ended < int(MANY)
+    bench.passes()
+
+
+def test_pull_waits_for_the_end_of_a_run(bench: Bench) -> None:
+    runs = "2000" if "native" in bench.options[1] else "50"
+    run = bench.start_run(runs, "out")
+    time.sleep(1)
+    run.signal(signal.SIGKILL)
+    run.end()
+    code, _, err = bench.start("pull", "-o", "pulled", "--wait", "-q").end()
+    assert code == 0, err
+    assert bench.result("pulled")["runs_completed"] == int(runs)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_interrupt_at_any_moment_leaves_a_board_that_works(seed: int, tmp_path: Path) -> None:
+    """From the first execution to the report; the second time twice in a row."""
+    chance = random.Random(seed)
+    with running("native", tmp_path) as bench:
+        for number in range(2):
+            run = bench.start_run("1000", f"out{number}")
+            time.sleep(chance.uniform(0, 3))
+            run.signal(signal.SIGINT)
+            if number:
+                time.sleep(chance.uniform(0, 0.3))
+                run.signal(signal.SIGINT)
+            # An interpreter that is about to exit is ended by the signal.
+            assert run.end().code in (0, 130, -signal.SIGINT)
+            ended = bench.start("pull", "-o", f"end{number}", "--cancel", "-q").end()
+            assert ended.code in (0, 4), ended.err  # 4: interrupted before the run
+            bench.passes()
