@@ -16,8 +16,9 @@ from harness.link import messages
 from harness.link.download import download
 from harness.link.exchange import Exchange, LinkStatistics, Progress
 from harness.link.frames import Frame
+from harness.link.log_chunks import LogChunks
 from harness.link.messages import baud_request, parse_empty
-from harness.link.run import DeviceRun, LogChunks, RunOutcome
+from harness.link.run import DeviceRun, RunOutcome
 from harness.link.transports import Transport
 from harness.link.upload import upload
 from harness.link.values import (

@@ -60,6 +60,22 @@ void etd_server_quiet(etd_server *server, bool on) {
     }
 }
 
+etd_timer etd_server_start_timer(const etd_server *server, uint32_t milliseconds) {
+    const etd_target *target = server->config.target;
+    uint64_t ticks =
+        (uint64_t)target->clock_hz_numerator * milliseconds / 1000u / target->clock_hz_denominator;
+    return (etd_timer){.left = ticks, .seen_at = etd_server_ticks(server)};
+}
+
+bool etd_server_timer_over(const etd_server *server, etd_timer *timer) {
+    uint32_t now = etd_server_ticks(server);
+    uint32_t bits = server->config.target->clock_bits;
+    uint32_t passed = (now - timer->seen_at) & (bits < 32 ? (1u << bits) - 1u : UINT32_MAX);
+    timer->seen_at = now;
+    timer->left = passed < timer->left ? timer->left - passed : 0u;
+    return timer->left == 0u;
+}
+
 etd_writer etd_server_begin_body(etd_server *server) {
     uint32_t around = ETD_LINK_HEADER_SIZE + ETD_LINK_CRC_SIZE;
     return (etd_writer){.bytes = server->config.send + ETD_LINK_HEADER_SIZE,
@@ -97,19 +113,24 @@ static etd_status dispatch(etd_server *server, uint8_t op, etd_request *request,
     return etd_fail(error, ETD_LINK_STATUS_UNKNOWN_OP, op, "unknown request", NULL);
 }
 
-static void serve_frame(etd_server *server) {
+/* Returns the request in the decoder's buffer. */
+static etd_request received_request(const etd_server *server) {
     const uint8_t *frame = server->decoder.payload;
-    uint8_t op = frame[1];
-    /* Not a request; probably our own answer on a line that echoes. */
-    if ((op & ETD_LINK_RESPONSE) != 0) {
-        return;
-    }
-    etd_request request = {
+    return (etd_request){
         .body = frame + ETD_LINK_HEADER_SIZE,
         .size = server->decoder.size - ETD_LINK_HEADER_SIZE - ETD_LINK_CRC_SIZE,
         .ticks = etd_server_ticks(server),
         .sequence = etd_get_u16(frame + 2),
     };
+}
+
+static void serve_frame(etd_server *server) {
+    uint8_t op = server->decoder.payload[1];
+    /* Not a request but probably our own answer, on a line that echoes; or a late LOG_ACK. */
+    if ((op & ETD_LINK_RESPONSE) != 0 || op == ETD_LINK_OP_LOG_ACK) {
+        return;
+    }
+    etd_request request = received_request(server);
     etd_error error = {.status = ETD_LINK_STATUS_OK};
     etd_writer answer = etd_server_begin_body(server);
     etd_status status = dispatch(server, op, &request, &answer, &error);
@@ -136,19 +157,51 @@ static void report_damage(etd_server *server) {
     }
 }
 
-static void take_byte(etd_server *server, uint8_t byte) {
+/* Returns true if the byte completes a good frame. */
+static bool take_byte(etd_server *server, uint8_t byte) {
     switch (etd_frame_decode(&server->decoder, byte)) {
     case ETD_FRAME_NOTHING:
     case ETD_FRAME_TEXT:
-        break;
+        return false;
     case ETD_FRAME_GOOD:
         server->good_frames++;
         server->rate.doubted = false;
-        serve_frame(server);
-        break;
+        return true;
     default:
         report_damage(server);
-        break;
+        return false;
+    }
+}
+
+/* Separate from serve_frame, whose requests may start a run: then the server would call itself. */
+static void serve_running(etd_server *server) {
+    uint8_t op = server->decoder.payload[1];
+    etd_request request = received_request(server);
+    etd_error error = {.status = ETD_LINK_STATUS_OK};
+    etd_writer answer = etd_server_begin_body(server);
+    if (op == ETD_LINK_OP_LOG_ACK) {
+        etd_server_take_log_ack(server, request.body, request.size);
+        return;
+    }
+    if (op == ETD_LINK_OP_STATUS && request.size == 0) {
+        (void)etd_server_status(server, &request, &answer, &error);
+    } else if (op == ETD_LINK_OP_RUN && request.size >= RUN_SIZE &&
+               etd_get_u32(request.body) == server->run.id) {
+        etd_write_u8(&answer, ETD_LINK_STATUS_OK);
+    } else {
+        return;
+    }
+    etd_server_send(server, op | ETD_LINK_RESPONSE, request.sequence, &answer);
+}
+
+void etd_server_listen(etd_server *server) {
+    uint8_t bytes[POLL_BYTES];
+    const etd_port *port = server->config.port;
+    uint32_t count = port->read(port->context, bytes, sizeof bytes);
+    for (uint32_t i = 0; i < count; i++) {
+        if (take_byte(server, bytes[i])) {
+            serve_running(server);
+        }
     }
 }
 
@@ -158,7 +211,9 @@ bool etd_server_poll(etd_server *server) {
     const etd_port *port = server->config.port;
     uint32_t count = port->read(port->context, bytes, sizeof bytes);
     for (uint32_t i = 0; i < count; i++) {
-        take_byte(server, bytes[i]);
+        if (take_byte(server, bytes[i])) {
+            serve_frame(server);
+        }
     }
     bool doubtful = etd_server_watch_rate(server, count > 0 && server->good_frames == good);
     return count > 0 || etd_server_stream(server) || doubtful;

@@ -13,11 +13,8 @@ static bool is_offered(const etd_server_config *config, uint32_t baud) {
 }
 
 static void start_trial(etd_server *server) {
-    const etd_target *target = server->config.target;
-    uint32_t hz = target->clock_hz_numerator / target->clock_hz_denominator;
     server->rate.doubted = true;
-    server->rate.left = hz / 1000u * ETD_LINK_BAUD_TRIAL_MS + hz % 1000u * ETD_LINK_BAUD_TRIAL_MS / 1000u;
-    server->rate.seen_at = etd_server_ticks(server);
+    server->rate.trial = etd_server_start_timer(server, ETD_LINK_BAUD_TRIAL_MS);
 }
 
 static void change_rate(etd_server *server) {
@@ -59,13 +56,7 @@ bool etd_server_watch_rate(etd_server *server, bool noise) {
         }
         return noise;
     }
-    /* Time is added up in steps, because the counter may wrap before the time is over. */
-    uint32_t now = etd_server_ticks(server);
-    uint32_t bits = server->config.target->clock_bits;
-    uint32_t passed = (now - rate->seen_at) & (bits < 32 ? (1u << bits) - 1u : UINT32_MAX);
-    rate->seen_at = now;
-    if (passed < rate->left) {
-        rate->left -= passed;
+    if (!etd_server_timer_over(server, &rate->trial)) {
         return true;
     }
     restore_rate(server);

@@ -32,6 +32,15 @@ static inline uint32_t etd_server_ticks(const etd_server *server) {
     return server->config.port->ticks(server->config.port->context);
 }
 
+/* server.c: a timer of `milliseconds` that starts now; returns true when it is over. Ask more often than the
+ * tick counter wraps. */
+etd_timer etd_server_start_timer(const etd_server *server, uint32_t milliseconds);
+bool etd_server_timer_over(const etd_server *server, etd_timer *timer);
+
+/* server.c: handles what the host sends during a run: LOG_ACK, STATUS, and a repeated RUN. Other requests get
+ * no answer. Call it only between operators. */
+void etd_server_listen(etd_server *server);
+
 /* Tells the port that an execution begins or has ended. */
 void etd_server_quiet(etd_server *server, bool on);
 
@@ -78,8 +87,16 @@ int32_t *etd_server_input_sizes(const etd_server *server, uint32_t index);
 /* server_run.c */
 etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error);
 
-/* server_stream.c: sends and empties the log if the run streams it and it is half full. */
+/* server_stream.c: begins to stream the log of a run, before anything is logged. */
+void etd_server_start_stream(etd_server *server);
+
+/* Sends a chunk of the log if the run streams it and it is half full, and removes what the host has
+ * acknowledged. Waits for the host if the log may fill otherwise. */
 void etd_server_stream_log(etd_server *server);
+
+/* Takes the body of a LOG_ACK: u32 run id, u32 chunk, u32 offset, u32 length. */
+#define LOG_ACK_SIZE 16u
+void etd_server_take_log_ack(etd_server *server, const uint8_t *body, uint32_t size);
 
 /* server_download.c. etd_server_stream sends one frame of the first pending download; returns false if there
  * is none. */
