@@ -21,6 +21,10 @@
 #define ETD_LINK_LISTEN_MS 0x12C
 /* time in ms without a good frame after which the device returns to its first rate; starts at a change of rate and when invalid bytes arrive */
 #define ETD_LINK_BAUD_TRIAL_MS 0x3E8
+/* longest time in ms that a device waits between operators for the host to get on with a streamed log; starts again when the host has received more of it */
+#define ETD_LINK_STREAM_WAIT_MS 0x2710
+/* time in ms after which a waiting device sends NOTE_LOG_WAIT again */
+#define ETD_LINK_STREAM_ASK_MS 0xFA
 /* first byte of every encoded frame; does not occur in console text */
 #define ETD_LINK_SOH 0x1
 
@@ -60,6 +64,10 @@ enum {
     ETD_LINK_OP_NOTE_DAMAGED = 0x43,
     /* notification: part of a chunk of the log, sent during the run */
     ETD_LINK_OP_NOTE_LOG = 0x44,
+    /* acknowledge a chunk of the log, or request bytes of it again; not answered */
+    ETD_LINK_OP_LOG_ACK = 0x50,
+    /* notification: the device waits for LOG_ACK of a chunk */
+    ETD_LINK_OP_NOTE_LOG_WAIT = 0x51,
 };
 
 /* flags of RUN */
@@ -178,6 +186,8 @@ enum {
     ETD_LINK_STATUS_CANCELLED = 0x10,
     /* the device is running a model; the answer says which run and how far it is */
     ETD_LINK_STATUS_BUSY = 0x11,
+    /* the host did not acknowledge a chunk of a streamed log in time; detail is the longest wait in ms */
+    ETD_LINK_STATUS_LOG_UNDELIVERED = 0x14,
 };
 
 /* meaning of the detail of a status other than OK */

@@ -3,8 +3,8 @@
  * frame, and the line sends one frame while the next is made.
  *
  * Each ring has one producer and one consumer and needs no lock. When the receive ring is full, bytes stay in
- * the UART, which counts an overrun if it runs full as well. In quiet mode no interrupt is taken, and
- * etd_serial_write returns only when the UART has accepted all bytes.
+ * the UART, which counts an overrun if it runs full as well. In quiet mode no interrupt is taken,
+ * reading polls the UART, and etd_serial_write returns only when the UART has accepted all bytes.
  *
  * An interrupt may call etd_serial_interrupt only. All other functions belong to one task; several tasks that
  * write need a lock of theirs around each frame.

@@ -123,19 +123,41 @@ typedef struct {
     uint32_t seen_at;    /* tick at which `elapsed_ms` was last updated */
 } etd_run;
 
-/* A time to wait. */
+/* A time that is counted down in steps, because the tick counter may wrap before it is over. */
 typedef struct {
-    uint32_t left;    /* ticks */
+    uint64_t left;    /* ticks */
     uint32_t seen_at; /* tick at which `left` was last updated */
-} etd_countdown;
+} etd_timer;
 
 /* State of a change of the line rate. */
 typedef struct {
-    uint32_t wanted;     /* requested by the BAUD that is being answered */
-    etd_countdown trial; /* until the server returns to the first rate unless it receives a good frame */
+    uint32_t wanted; /* requested by the BAUD that is being answered */
+    etd_timer trial; /* until the server returns to the first rate unless it receives a good frame */
     bool raised;
     bool doubted; /* `trial` is counting down */
 } etd_rate;
+
+/* State of a streamed log, and the chunk that the host has not acknowledged. */
+typedef struct {
+    uint8_t header[ETD_LOG_HEADER_SIZE]; /* the tracer's, when the chunk ended */
+    uint32_t chunk;
+    uint32_t record_count; /* of the chunk, at the start of the log */
+    uint32_t names_size;
+    uint32_t debug_size;
+    uint32_t block_offset;        /* the tracer's, when the chunk ended */
+    uint32_t size;                /* of the chunk with its debug buffer, in bytes */
+    uint32_t received;            /* bytes that the host has received without a gap, as far as it said */
+    etd_range again;              /* bytes that the host requests again */
+    uint32_t record_count_before; /* when the server last looked at the log */
+    uint32_t largest_step;        /* most records logged between two looks */
+    etd_name sending_event;
+    etd_name waiting_event;
+    bool pending;      /* there is such a chunk */
+    bool acknowledged; /* the host has all of it */
+    bool answered;     /* the host has sent LOG_ACK since the server last did what it asks for */
+    bool progressed;   /* the host has received more of it since then */
+    bool undelivered;  /* the server has given up: the log stays in the buffer until that is full */
+} etd_stream;
 
 /* A server. Fields are private. */
 typedef struct {
@@ -147,6 +169,7 @@ typedef struct {
     etd_upload upload;
     etd_download downloads[ETD_LINK_READ_QUEUE]; /* in the order requested */
     etd_run run;
+    etd_stream stream;
     const uint8_t *model; /* the model in use: in config.model or placed */
     uint32_t input_count;
     uint32_t model_size;

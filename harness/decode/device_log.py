@@ -22,6 +22,7 @@ from harness.decode.device_log_chunks import (
     read_header,
     read_tracer_logs,
     split_chunk,
+    without_repeated,
 )
 from harness.decode.device_log_format import Record
 from harness.decode.device_log_records import Records, check_clocks
@@ -30,7 +31,7 @@ from harness.errors import FormatError
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import NO_CLOCK, NO_NAME, Block, Damage, Kind, Trace, concatenate
 
-__all__ = ["join_debug_buffers", "read_log", "split_chunk"]
+__all__ = ["join_debug_buffers", "read_log", "split_chunk", "without_repeated"]
 
 _TICK_BITS = 32
 

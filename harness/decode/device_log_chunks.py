@@ -175,6 +175,19 @@ def split_chunk(chunk: bytes) -> tuple[bytes, bytes]:
     return chunk[:size], chunk[size:]
 
 
+def without_repeated(chunks: Iterable[bytes], last: bytes) -> list[bytes]:
+    """Return the chunks that the image ``last`` does not repeat.
+
+    ``last`` is what a device still has at the end of a run, the chunk that was not acknowledged
+    included.
+
+    Raises:
+        FormatError: An image has no header.
+    """
+    behind = read_header(last, 0).chunk
+    return [chunk for chunk in chunks if read_header(chunk, 0).chunk < behind]
+
+
 def join_debug_buffers(buffers: Iterable[bytes]) -> bytes:
     """Join the debug buffers of several chunks, in the order of their images."""
     joined = bytearray()

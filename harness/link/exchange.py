@@ -51,7 +51,7 @@ class LinkStatistics:
         stale_answers: Good frames that no request was waiting for.
         damage_notes: Frames sent that the device reported as corrupt.
         resent: Pieces of uploads that were presumably lost and sent again.
-        holes: Pieces of downloads that were missing and requested again.
+        holes: Pieces of downloads and streamed logs that were missing and requested again.
         rate_fallbacks: Times the line fell back to its first baud rate.
         digest_mismatches: Whole transfers repeated because of a wrong digest.
         reopened: Times the port disappeared and came back.

@@ -33,7 +33,9 @@ from harness.link.values import (
     DeviceClock,
     DeviceOutcome,
     DeviceStatus,
+    LogAck,
     LogPart,
+    LogWait,
     ModelInfo,
     PlacedModelInfo,
     RegionInfo,
@@ -167,6 +169,8 @@ _LOG_NOTE = Struct(
     "offset" / Int32ul,
     "data" / GreedyBytes,
 )
+_LOG_WAIT_NOTE = Struct("run_id" / Int32ul, "chunk" / Int32ul, "size" / Int32ul, Terminated)
+_LOG_ACK = Struct("run_id" / Int32ul, "chunk" / Int32ul, "offset" / Int32ul, "length" / Int32ul)
 _DONE_NOTE = Struct("run_id" / Int32ul, "completed" / Int32ul, "outcome" / _REFUSAL)
 
 _CLOCK_TAG = Struct(
@@ -247,6 +251,11 @@ def run_request(run_id: int, count: int, options: RunOptions = DEFAULT_OPTIONS) 
 def cancel_request(run_id: int) -> bytes:
     """Return the body of a CANCEL."""
     return _build(_CANCEL, run_id=run_id)
+
+
+def log_ack(run_id: int, ack: LogAck) -> bytes:
+    """Return the body of a LOG_ACK."""
+    return _build(_LOG_ACK, run_id=run_id, chunk=ack.chunk, offset=ack.offset, length=ack.length)
 
 
 def stat_request(region: Region, index: int) -> bytes:
@@ -357,6 +366,12 @@ def parse_log(body: bytes) -> LogPart:
             f"{len(note.data)} bytes at offset {note.offset} exceed the chunk of {note.size} bytes"
         )
     return LogPart(note.run_id, note.chunk, note.size, note.offset, note.data)
+
+
+def parse_log_wait(body: bytes) -> LogWait:
+    """Parse a NOTE_LOG_WAIT."""
+    note = _parse(_LOG_WAIT_NOTE, body)
+    return LogWait(note.run_id, note.chunk, note.size)
 
 
 def parse_done(body: bytes) -> RunNote:

@@ -9,12 +9,27 @@ from typing import Final
 from harness.errors import LinkError, TargetError, TransportClosedError
 from harness.link.exchange import Exchange, FrameDamage, Progress
 from harness.link.frames import Frame
-from harness.link.messages import MalformedBodyError, parse_empty, parse_log, run_request
+from harness.link.log_chunks import LogChunks
+from harness.link.messages import (
+    MalformedBodyError,
+    log_ack,
+    parse_empty,
+    parse_log,
+    parse_log_wait,
+    run_request,
+)
 from harness.link.run_end import read_note, wait_for_end
 from harness.link.status_errors import refusal_error
-from harness.link.transfer import MissingRanges
-from harness.link.values import DeviceOutcome, DeviceStatus, LogPart, RunNote, RunOptions
-from harness.link.wire import RESPONSE, Op, State, Status
+from harness.link.values import (
+    DeviceOutcome,
+    DeviceStatus,
+    LogAck,
+    LogPart,
+    LogWait,
+    RunNote,
+    RunOptions,
+)
+from harness.link.wire import RESPONSE, STREAM_WAIT_MS, Op, State, Status
 
 _NOISY: Final = 0.25
 """Share of lost frames above which silence is attributed to the line, not to the device."""
@@ -39,34 +54,12 @@ class RunOutcome:
     restarted_ns: tuple[int, int] = (0, 0)
 
 
-class LogChunks:
-    """Assembles chunks of a log from parts. The device sends each part only once."""
-
-    def __init__(self) -> None:
-        self._images: dict[int, tuple[bytearray, MissingRanges]] = {}
-
-    def add(self, part: LogPart) -> None:
-        """Add a part."""
-        image, missing = self._images.setdefault(
-            part.chunk, (bytearray(part.size), MissingRanges(part.size))
-        )
-        end = part.offset + len(part.data)
-        if end <= len(image):
-            image[part.offset : end] = part.data
-            missing.remove(part.offset, end)
-
-    def whole(self) -> tuple[bytes, ...]:
-        """Return the complete images in order."""
-        return tuple(
-            bytes(image) for _, (image, missing) in sorted(self._images.items()) if not missing
-        )
-
-
 class DeviceRun:
     """One RUN, from the request to its end.
 
     The device receives only between executions, and incoming bytes delay the next one. So the host
-    sends STATUS only after a timeout.
+    sends STATUS only after a timeout. What it sends about a streamed log may get lost; the device
+    asks for it when it listens.
     """
 
     def __init__(
@@ -157,7 +150,10 @@ class DeviceRun:
                 self._accept()
                 return None
             if frame.type == Op.NOTE_LOG:
-                self._add_log(exchange.read_body(frame, parse_log))
+                self._take_log(exchange.read_body(frame, parse_log))
+                return None
+            if frame.type == Op.NOTE_LOG_WAIT:
+                self._take_log(exchange.read_body(frame, parse_log_wait))
                 return None
         except MalformedBodyError:
             return None
@@ -167,16 +163,27 @@ class DeviceRun:
         self._accept()
         self._mark_running()
         self._advance(note.completed)
+        if note.outcome is None:
+            self._answer_log(self._chunks.unfinished())
         return note
 
-    def _add_log(self, part: LogPart) -> None:
-        if part.run_id != self._run_id:
+    def _take_log(self, note: LogPart | LogWait) -> None:
+        """Take a part of the log, or the question of a device that waits for an answer."""
+        if note.run_id != self._run_id:
             self._exchange.statistics.stale_answers += 1
             return
         self._accept()
         self._mark_running()
-        self._chunks.add(part)
+        chunks = self._chunks
+        ack = chunks.wanted(note) if isinstance(note, LogWait) else chunks.add(note)
+        self._answer_log(ack)
         self._give_up_at = self._poll_at = self._exchange.now() + self._timeout_s
+
+    def _answer_log(self, ack: LogAck | None) -> None:
+        if ack is None:
+            return
+        self._exchange.statistics.holes += ack.length > 0
+        self._exchange.send(Op.LOG_ACK, 0, log_ack(self._run_id, ack))
 
     def _mark_running(self) -> None:
         """Record when the run was first known to be executing. RUN is answered before that."""
@@ -250,6 +257,12 @@ class DeviceRun:
         return RunNote(status.run_id, status.completed, status.outcome)
 
     def _finish(self, note: RunNote, outcome: DeviceOutcome) -> RunOutcome:
+        if outcome.status == Status.LOG_UNDELIVERED:
+            raise LinkError(
+                f"{self._exchange.board}: the streamed log is incomplete: the device waited "
+                f"{STREAM_WAIT_MS / 1000:g} s for the host to receive more of it",
+                hint="check the cable, or use a lower --baud",
+            )
         if outcome.status != Status.OK:
             raise refusal_error(
                 self._exchange.board,

@@ -93,6 +93,7 @@ class _RunWatch:
         self._read = read
         self._cancel = cancel
         self._progress = progress
+        self._ending = False
         self._asked: dict[int, Op] = {}
         self._ask_at = exchange.now() + (0.0 if cancel else exchange.deadline_s)
 
@@ -104,7 +105,7 @@ class _RunWatch:
                 exchange.check_alive()
                 self._ask()
             heard = exchange.listen(min(until, silent_at, self._ask_at))
-            if heard is FrameDamage.OUTGOING:
+            if heard is FrameDamage.OUTGOING or (heard is FrameDamage.INCOMING and self._ending):
                 self._ask_at = exchange.now()
             note = self._note(heard) if isinstance(heard, Frame) else None
             if note is None:
@@ -136,7 +137,7 @@ class _RunWatch:
             if op == Op.CANCEL:
                 self._exchange.read_answer(op, frame, parse_empty)
                 # The end follows at once; ask for it only if it is lost.
-                self._cancel = False
+                self._cancel, self._ending = False, True
                 self._ask_at = self._exchange.now() + _CANCEL_INTERVAL_S
                 return None
             status = self._exchange.read_answer(op, frame, parse_status)

@@ -16,8 +16,9 @@ from harness.link import messages
 from harness.link.baud_rate import raise_baud
 from harness.link.download import download
 from harness.link.exchange import Exchange, LinkStatistics, Progress
+from harness.link.log_chunks import LogChunks
 from harness.link.messages import parse_empty
-from harness.link.run import DeviceRun, LogChunks, RunOutcome
+from harness.link.run import DeviceRun, RunOutcome
 from harness.link.run_end import read_note, wait_for_end
 from harness.link.transports import Transport
 from harness.link.upload import upload

@@ -210,6 +210,24 @@ class LogPart:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class LogWait:
+    """A device that waits for the answer to a chunk of ``size`` bytes."""
+
+    run_id: int
+    chunk: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogAck:
+    """The answer to a chunk: request ``length`` bytes at ``offset`` again; 0 acknowledges it."""
+
+    chunk: int
+    offset: int
+    length: int
+
+
 VALUES: Final = {
     "none": DebugLevel.NO_LOGGING,
     "outputs": DebugLevel.PROGRAM_OUTPUTS,

@@ -21,6 +21,10 @@ LISTEN_MS: Final = 0x12C
 """Longest time in ms that a running device waits after an execution for the rest of a request; hosts repeat HELLO and CANCEL more often."""
 BAUD_TRIAL_MS: Final = 0x3E8
 """Time in ms without a good frame after which the device returns to its first rate; starts at a change of rate and when invalid bytes arrive."""
+STREAM_WAIT_MS: Final = 0x2710
+"""Longest time in ms that a device waits between operators for the host to get on with a streamed log; starts again when the host has received more of it."""
+STREAM_ASK_MS: Final = 0xFA
+"""Time in ms after which a waiting device sends NOTE_LOG_WAIT again."""
 SOH: Final = 0x1
 """First byte of every encoded frame; does not occur in console text."""
 
@@ -62,6 +66,10 @@ class Op(IntEnum):
     """Notification: a corrupt frame was received."""
     NOTE_LOG = 0x44
     """Notification: part of a chunk of the log, sent during the run."""
+    LOG_ACK = 0x50
+    """Acknowledge a chunk of the log, or request bytes of it again; not answered."""
+    NOTE_LOG_WAIT = 0x51
+    """Notification: the device waits for LOG_ACK of a chunk."""
 
 
 class RunFlag(IntEnum):
@@ -186,6 +194,8 @@ class Status(IntEnum):
     """A CANCEL ended the run; detail is the number of executions requested."""
     BUSY = 0x11
     """The device is running a model; the answer says which run and how far it is."""
+    LOG_UNDELIVERED = 0x14
+    """The host did not acknowledge a chunk of a streamed log in time; detail is the longest wait in ms."""
 
 
 class DetailKind(IntEnum):

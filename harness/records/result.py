@@ -235,6 +235,8 @@ class TraceSummary(_ResultRecord, frozen=True):
     """The downloaded log, and everything missing from it or from its ED00 copy.
 
     ``executions`` is the number of executions in the log; null in results of older versions.
+    ``streaming_ticks`` and ``waiting_ticks`` are the ticks in which the device sent its log between
+    operators, and in which it waited for the host to receive it.
     """
 
     events: int
@@ -256,6 +258,7 @@ class TraceSummary(_ResultRecord, frozen=True):
     etdp_left_out_allocations: int
     etdp_left_out_values: int
     executions: int | None = None
+    waiting_ticks: int = 0
 
 
 class VerdictRecord(_ResultRecord, frozen=True):

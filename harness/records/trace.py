@@ -41,6 +41,12 @@ EXECUTION = "Method::execute"
 LOADING = ("Program::load_method", "Method::init")
 """ExecuTorch's names of the scopes of loading a method."""
 
+SENDING, WAITING = STREAMING = ("Link::stream", "Link::wait")
+"""The device's names of sending its log between operators, and of waiting for the host meanwhile.
+
+They depend on how full a buffer is and on the host, not on the execution.
+"""
+
 NO_NAME = -1
 """Name index of an event without a name, and of a delegate without a string id."""
 

@@ -422,7 +422,10 @@ def _log(trace: TraceSummary | None) -> Iterator[Fact]:
         logging = f"; logging them took {trace.value_ticks:,} ticks"
         yield Fact("values", values + logging, essential=True)
     if trace.streaming_ticks:
-        streaming = f"{trace.streaming_ticks:,} ticks, within Method::execute"
+        streaming = f"{trace.streaming_ticks:,} ticks"
+        if trace.waiting_ticks:
+            streaming += f", and {trace.waiting_ticks:,} ticks waiting for the host"
+        streaming += ", between operators"
         yield Fact("streaming", streaming, essential=True)
     if trace.stack_size:
         yield Fact("stack", stack_use(trace.stack_used, trace.stack_size), essential=True)

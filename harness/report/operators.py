@@ -16,14 +16,15 @@ from harness.analyze.statistics import Operator, Summary
 from harness.check.subject import Subject
 from harness.errors import FormatError
 from harness.formatting import TICKS, DisplayUnit, printable, time_unit
-from harness.records.trace import DELEGATE_CALL, EXECUTION, LOADING, OPERATOR_CALL, Kind
+from harness.records.trace import DELEGATE_CALL, EXECUTION, LOADING, OPERATOR_CALL, STREAMING, Kind
 from harness.report.text import with_delegate
 
 UNKNOWN: Final = "?"
 """Text of a time that is unknown."""
 
-_SCOPES: Final = frozenset((EXECUTION, *LOADING))
-"""Scopes of the runtime around all of a method's instructions, or around its loading."""
+_SCOPES: Final = frozenset((EXECUTION, *LOADING, *STREAMING))
+"""Scopes of the runtime around all of a method's instructions, or around its loading; and the time
+between operators in which the device streams its log."""
 
 _STATISTICS = ("avg", "p50", "p90", "min", "max", "total")
 _statistics = attrgetter(*_STATISTICS)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from harness.analyze.alignment import Steadiness
 from harness.analyze.ticks import durations, without_wraps
 from harness.config.board import Board, SerialTarget
 from harness.decode.bundled_program import TestSet
-from harness.decode.device_log import join_debug_buffers, split_chunk
+from harness.decode.device_log import join_debug_buffers, split_chunk, without_repeated
 from harness.decode.dumps import is_device_log
 from harness.decode.ed00 import LeftOut, left_out, write_ed00
 from harness.decode.program import Call, Method
@@ -51,7 +51,7 @@ from harness.records.result import (
     encode,
 )
 from harness.records.scalar_types import NUMPY_TYPES, little_endian
-from harness.records.trace import NO_CLOCK, Kind, Stack, Trace
+from harness.records.trace import NO_CLOCK, SENDING, WAITING, Kind, Stack, Trace
 from harness.runs.directory import (
     DEBUG_BUFFER,
     EARLIER_POSTMORTEM,
@@ -71,9 +71,6 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
-
-STREAMING: Final = "Link::stream"
-"""Name of the events during which the device sends its log."""
 
 PINGS = 5
 """Pings before and after a run: the narrowest bracket of a handful is close to the line's best."""
@@ -356,15 +353,16 @@ def pull_trace(
     Raises:
         FormatError: The log is inconsistent; its raw bytes are saved in any case.
     """
-    pieces = [split_chunk(chunk) for chunk in chunks]
-    image = b"".join(log for log, _ in pieces)
     try:
-        image += session.read(Region.TRACE, progress=progress)
+        last = session.read(Region.TRACE, progress=progress)
     except PartialReadError as error:
-        directory.write(PARTIAL, image + error.data)
+        directory.write(PARTIAL, b"".join(split_chunk(c)[0] for c in chunks) + error.data)
         raise
+    if chunks:
+        chunks = without_repeated(chunks, last)
+    pieces = [split_chunk(chunk) for chunk in chunks]
     buffer = join_debug_buffers([*(debug for _, debug in pieces), _debug_buffer(session)])
-    return save_trace(image, buffer, info.clocks, directory)
+    return save_trace(b"".join(log for log, _ in pieces) + last, buffer, info.clocks, directory)
 
 
 def save_trace(
@@ -396,7 +394,8 @@ def save_trace(
         **counts_of(trace),
         log_bytes=len(image),
         sha256=hashlib.sha256(image).hexdigest(),
-        streaming_ticks=_streaming_ticks(trace),
+        streaming_ticks=_ticks_of(trace, SENDING),
+        waiting_ticks=_ticks_of(trace, WAITING),
         stack_used=deepest.used,
         stack_size=deepest.size,
         value_ticks=_value_ticks(trace),
@@ -412,11 +411,11 @@ def _value_ticks(trace: Trace) -> int:
     return int(durations(trace)[timed].sum()) if timed.any() else 0
 
 
-def _streaming_ticks(trace: Trace) -> int:
-    """Return the ticks that the device spent sending its log between operators."""
-    if STREAMING not in trace.names:
+def _ticks_of(trace: Trace, name: str) -> int:
+    """Return the ticks that all events of this name took together."""
+    if name not in trace.names:
         return 0
-    return int(durations(trace)[trace.name == trace.names.index(STREAMING)].sum())
+    return int(durations(trace)[trace.name == trace.names.index(name)].sum())
 
 
 def _debug_buffer(session: Session) -> bytes:

@@ -35,7 +35,8 @@ from harness.lab.flashing import flash_and_open
 from harness.lab.postmortem import symbols_of_board
 from harness.lab.units import check_identity, hold_if
 from harness.link.exchange import Progress
-from harness.link.run import LogChunks, RunOutcome
+from harness.link.log_chunks import LogChunks
+from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.values import ModelInfo, TargetInfo
 from harness.link.wire import Region

@@ -9,7 +9,8 @@ from typing import Any
 
 from harness.decode.postmortem_format import REGISTERS
 from harness.link import messages
-from harness.link.frames import CorruptFrame, Frame, FrameDecoder, Text, encode
+from harness.link.frames import Frame, FrameDecoder, encode
+from harness.link.log_chunks import LogChunks
 from harness.link.values import RunOptions
 from harness.link.wire import RESPONSE, Op, Region
 from tests.support.mirrors import mirrors, room_for
@@ -128,6 +129,7 @@ class CServer:
         calls: What was asked of its port, in order: quiet, loud, restart, write.
         baud: The rate it has set.
         answers: Frames it sent that nobody has taken yet.
+        chunks: What it has sent of a streamed log; the host at its other end answers at once.
         flash: Memory with the placed model, if there is one.
     """
 
@@ -147,6 +149,7 @@ class CServer:
         self.calls: list[str] = []
         self.baud = BAUDS[0]
         self.answers: list[Frame] = []
+        self.chunks = LogChunks()
         self._library = library
         self.on_tick: Callable[[], None] = lambda: None
         self._now = 0
@@ -222,8 +225,21 @@ class CServer:
     def _write(self, _context: int | None, data: Any, size: int) -> None:
         self.calls.append("write")
         for item in self._decoder.feed(ct.string_at(data, size)):
-            assert not isinstance(item, (CorruptFrame, Text)), item
+            assert isinstance(item, Frame), item
             self.answers.append(item)
+            self._answer_log(item)
+
+    def _answer_log(self, frame: Frame) -> None:
+        if frame.type == Op.NOTE_LOG:
+            part = messages.parse_log(frame.body)
+            ack, run_id = self.chunks.add(part), part.run_id
+        elif frame.type == Op.NOTE_LOG_WAIT:
+            note = messages.parse_log_wait(frame.body)
+            ack, run_id = self.chunks.wanted(note), note.run_id
+        else:
+            return
+        if ack is not None:
+            self.feed(encode(Op.LOG_ACK, 0, messages.log_ack(run_id, ack)))
 
     def _ticks(self, _context: int | None) -> int:
         self.on_tick()
@@ -296,6 +312,7 @@ class CServer:
 
     def run(self, run_id: int, count: int = 1, *, times: int = 1, **options: Any) -> list[Frame]:
         """RUN with some options, and all that came of it."""
+        self.chunks = LogChunks()
         body = messages.run_request(run_id, count, RunOptions(**options))
         return self.request(Op.RUN, body, times=times)
 

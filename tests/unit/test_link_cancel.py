@@ -176,7 +176,8 @@ rates = st.sampled_from([0.0, 1e-4, 1e-3, 3e-3])
 def test_on_a_bad_line_a_cancel_ends_in_time_and_the_next_session_works(
     faults: Faults, interrupt_s: float, deaf: bool, latency_s: float
 ) -> None:
-    bench = Interrupted(interrupt_s, deaf_while_executing=deaf, latency_s=latency_s)
+    seeded = Faults(seed=faults.seed)
+    bench = Interrupted(interrupt_s, seeded, deaf_while_executing=deaf, latency_s=latency_s)
     bench.line.faults = faults
     began = bench.clock.now
     outcome: RunOutcome | None = bench.session.cancel(LONGEST_S)

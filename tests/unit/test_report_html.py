@@ -258,7 +258,7 @@ def test_everything_that_tells_a_run_from_another_is_said() -> None:
         "delegatesNpuBackend (2 instructions)",
         "11 events of 2 blocks in 333 bytes",
         "7 with 99 bytes of tensors",
-        "44 ticks, within Method::execute",
+        "44 ticks, between operators",
         "55 of 66 bytes used",
         "time scale of npu*100 MHz",
         "of 1 outputs, tolerance rtol 0.5",

@@ -75,6 +75,13 @@ static void poll_uart(etd_serial *serial) {
     serial->uart->mask(serial->uart->context, serial->quiet);
 }
 
+/* In quiet mode no interrupt fills the ring. */
+static void poll_quiet_uart(etd_serial *serial) {
+    if (serial->quiet) {
+        poll_uart(serial);
+    }
+}
+
 void etd_serial_init(etd_serial *serial, const etd_uart *uart, uint8_t *receive_ring, uint32_t receive_size,
                      uint8_t *send_ring, uint32_t send_size) {
     uart->mask(uart->context, true);
@@ -86,15 +93,8 @@ void etd_serial_init(etd_serial *serial, const etd_uart *uart, uint8_t *receive_
     };
 }
 
-/* No interrupt fills the ring in quiet mode. */
-static void poll_if_quiet(etd_serial *serial) {
-    if (serial->quiet) {
-        poll_uart(serial);
-    }
-}
-
 uint32_t etd_serial_read(etd_serial *serial, uint8_t *bytes, uint32_t size) {
-    poll_if_quiet(serial);
+    poll_quiet_uart(serial);
     uint32_t count = filled(&serial->received);
     count = count < size ? count : size;
     for (uint32_t i = 0; i < count; i++) {
@@ -166,7 +166,7 @@ uint32_t etd_serial_room(etd_serial *serial) {
 }
 
 bool etd_serial_waiting(etd_serial *serial) {
-    poll_if_quiet(serial);
+    poll_quiet_uart(serial);
     return filled(&serial->received) > 0;
 }
 

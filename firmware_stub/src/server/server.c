@@ -62,6 +62,25 @@ void etd_server_quiet(etd_server *server, bool on) {
     }
 }
 
+uint32_t etd_server_ticks_since(const etd_server *server, uint32_t earlier) {
+    uint32_t bits = server->config.target->clock_bits;
+    return (etd_server_ticks(server) - earlier) & (bits < 32 ? (1u << bits) - 1u : UINT32_MAX);
+}
+
+etd_timer etd_server_start_timer(const etd_server *server, uint32_t milliseconds) {
+    const etd_target *target = server->config.target;
+    uint64_t ticks =
+        (uint64_t)target->clock_hz_numerator * milliseconds / 1000u / target->clock_hz_denominator;
+    return (etd_timer){.left = ticks, .seen_at = etd_server_ticks(server)};
+}
+
+bool etd_server_timer_over(const etd_server *server, etd_timer *timer) {
+    uint32_t passed = etd_server_ticks_since(server, timer->seen_at);
+    timer->seen_at += passed;
+    timer->left = passed < timer->left ? timer->left - passed : 0u;
+    return timer->left == 0u;
+}
+
 etd_writer etd_server_begin_body(etd_server *server) {
     uint32_t around = ETD_LINK_HEADER_SIZE + ETD_LINK_CRC_SIZE;
     return (etd_writer){.bytes = server->config.send + ETD_LINK_HEADER_SIZE,
@@ -82,26 +101,6 @@ void etd_server_write_error(etd_writer *writer, const etd_error *error) {
     etd_write_u32(writer, error->status | (uint32_t)error->detail_kind << 8);
     etd_write_u32(writer, error->detail);
     etd_write_bytes(writer, error->message, (uint32_t)strlen(error->message));
-}
-
-uint32_t etd_server_ticks_since(const etd_server *server, uint32_t earlier) {
-    uint32_t bits = server->config.target->clock_bits;
-    return (etd_server_ticks(server) - earlier) & (bits < 32 ? (1u << bits) - 1u : UINT32_MAX);
-}
-
-void etd_server_start_countdown(const etd_server *server, etd_countdown *countdown, uint32_t milliseconds) {
-    const etd_target *target = server->config.target;
-    uint32_t hz = target->clock_hz_numerator / target->clock_hz_denominator;
-    countdown->left = hz / 1000u * milliseconds + hz % 1000u * milliseconds / 1000u;
-    countdown->seen_at = etd_server_ticks(server);
-}
-
-/* Time is added up in steps, because the counter may wrap before the time is over. */
-bool etd_server_is_over(const etd_server *server, etd_countdown *countdown) {
-    uint32_t passed = etd_server_ticks_since(server, countdown->seen_at);
-    countdown->seen_at += passed;
-    countdown->left -= passed < countdown->left ? passed : countdown->left;
-    return countdown->left == 0;
 }
 
 static etd_status dispatch(etd_server *server, uint8_t op, etd_request *request, etd_writer *answer,
@@ -125,16 +124,20 @@ static etd_status dispatch(etd_server *server, uint8_t op, etd_request *request,
 static void serve_frame(etd_server *server) {
     const uint8_t *frame = server->decoder.payload;
     uint8_t op = frame[1];
-    /* Not a request; probably our own answer on a line that echoes. */
-    if ((op & ETD_LINK_RESPONSE) != 0) {
-        return;
-    }
     etd_request request = {
         .body = frame + ETD_LINK_HEADER_SIZE,
         .size = server->decoder.size - ETD_LINK_HEADER_SIZE - ETD_LINK_CRC_SIZE,
         .ticks = etd_server_ticks(server),
         .sequence = etd_get_u16(frame + 2),
     };
+    if (op == ETD_LINK_OP_LOG_ACK) {
+        etd_server_take_log_ack(server, request.body, request.size);
+        return;
+    }
+    /* Not a request but probably our own answer, on a line that echoes. */
+    if ((op & ETD_LINK_RESPONSE) != 0) {
+        return;
+    }
     etd_error error = {.status = ETD_LINK_STATUS_OK};
     etd_writer answer = etd_server_begin_body(server);
     etd_status status = dispatch(server, op, &request, &answer, &error);

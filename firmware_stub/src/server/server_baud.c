@@ -14,7 +14,7 @@ static bool is_offered(const etd_server_config *config, uint32_t baud) {
 
 static void start_trial(etd_server *server) {
     server->rate.doubted = true;
-    etd_server_start_countdown(server, &server->rate.trial, ETD_LINK_BAUD_TRIAL_MS);
+    server->rate.trial = etd_server_start_timer(server, ETD_LINK_BAUD_TRIAL_MS);
 }
 
 static void change_rate(etd_server *server) {
@@ -56,7 +56,7 @@ bool etd_server_watch_rate(etd_server *server, bool noise) {
         }
         return noise;
     }
-    if (!etd_server_is_over(server, &rate->trial)) {
+    if (!etd_server_timer_over(server, &rate->trial)) {
         return true;
     }
     restore_rate(server);

@@ -41,10 +41,10 @@ bool etd_server_receive(etd_server *server);
 /* Writes the answer to a request that has to wait for the end of the run. */
 etd_status etd_server_write_busy(const etd_server *server, etd_writer *answer);
 
-/* Starts a countdown, and tells whether it is over. It must be asked at least once per period of the tick
- * counter. */
-void etd_server_start_countdown(const etd_server *server, etd_countdown *countdown, uint32_t milliseconds);
-bool etd_server_is_over(const etd_server *server, etd_countdown *countdown);
+/* A timer of `milliseconds` that starts now; returns true when it is over. Ask at least once per period of
+ * the tick counter. */
+etd_timer etd_server_start_timer(const etd_server *server, uint32_t milliseconds);
+bool etd_server_timer_over(const etd_server *server, etd_timer *timer);
 
 /* Returns the ticks of clock domain 0 since `earlier`, less than one period of the counter. */
 uint32_t etd_server_ticks_since(const etd_server *server, uint32_t earlier);
@@ -94,8 +94,16 @@ etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *
 etd_status etd_server_cancel(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error);
 void etd_server_start_run(etd_server *server);
 
-/* server_stream.c: sends and empties the log if the run streams it and it is half full. */
+/* server_stream.c: begins to stream the log of a run, before anything is logged. */
+void etd_server_start_stream(etd_server *server);
+
+/* Sends a chunk of the log if the run streams it and it is half full, and removes what the host has
+ * acknowledged. Waits for the host if the log may fill otherwise. */
 void etd_server_stream_log(etd_server *server);
+
+/* Takes the body of a LOG_ACK: u32 run id, u32 chunk, u32 offset, u32 length. */
+#define LOG_ACK_SIZE 16u
+void etd_server_take_log_ack(etd_server *server, const uint8_t *body, uint32_t size);
 
 /* server_download.c. etd_server_stream sends one frame of the first pending download; returns false if there
  * is none. */

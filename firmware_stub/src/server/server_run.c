@@ -68,9 +68,8 @@ static void listen(etd_server *server) {
         return;
     }
     (void)etd_server_watch_rate(server, true);
-    etd_countdown rest;
-    etd_server_start_countdown(server, &rest, ETD_LINK_LISTEN_MS);
-    while (server->good_frames == good && !etd_server_is_over(server, &rest)) {
+    etd_timer rest = etd_server_start_timer(server, ETD_LINK_LISTEN_MS);
+    while (server->good_frames == good && !etd_server_timer_over(server, &rest)) {
         (void)etd_server_receive(server);
         (void)etd_server_watch_rate(server, false);
         call_alive(server->config.port);
@@ -130,8 +129,10 @@ static void init_tracer(etd_server *server) {
     etd_set_debug_buffer(tracer, config->debug, config->debug_capacity);
     etd_set_debug_level(tracer, (etd_debug_level)server->run.debug_level);
     etd_set_profiling_level(tracer, (etd_profiling_level)server->run.profiling_level);
-    etd_set_when_full(tracer, (etd_when_full)server->run.when_full);
+    /* A streamed log never gives up runs: records of a chunk that may be sent again must not move. */
+    etd_set_when_full(tracer, server->run.stream ? ETD_WHEN_FULL_STOP : (etd_when_full)server->run.when_full);
     etd_set_bundled_input_index(tracer, server->run.bundled_input);
+    etd_server_start_stream(server);
 }
 
 void etd_server_start_run(etd_server *server) {
@@ -145,7 +146,11 @@ void etd_server_start_run(etd_server *server) {
     server->epoch++;
     init_tracer(server);
     etd_postmortem_begin_run(config->kept, server->run.id, server->run.count);
-    (void)execute_all(server, &server->run.error);
+    etd_status status = execute_all(server, &server->run.error);
+    if (status == ETD_LINK_STATUS_OK && server->stream.undelivered) {
+        (void)etd_fail(&server->run.error, ETD_LINK_STATUS_LOG_UNDELIVERED, ETD_LINK_STREAM_WAIT_MS,
+                       "the host did not acknowledge the streamed log", NULL);
+    }
     etd_postmortem_end_run(config->kept);
     etd_stack_use stack = etd_stack_read(config->port);
     etd_set_stack_used(&config->kept->tracer, stack.used, stack.size);

@@ -7,18 +7,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 
 from harness.analyze.blocks import BlockRun, equal_rows, executions, runs
 from harness.check.invariants.scopes import named, order_known
 from harness.check.subject import Subject
-from harness.records.trace import EXECUTION, Kind, Trace
+from harness.records.trace import EXECUTION, STREAMING, Kind, Trace
 from harness.records.verdict import Check, check
-
-STREAMING: Final = ("Link::stream",)
-"""Events that depend on how full a buffer is, not on the execution."""
 
 
 def sameness_checks(subject: Subject) -> Iterator[Check]:

@@ -11,11 +11,17 @@ import numpy as np
 
 from harness.analyze.blocks import runs
 from harness.analyze.operands import KERNEL_EVENT
-from harness.check.invariants.executions import STREAMING
 from harness.check.invariants.scopes import order_known
 from harness.check.subject import Subject
 from harness.records.result import InstructionRecord
-from harness.records.trace import DELEGATE_CALL, EXECUTION, OPERATOR_CALL, Kind, Trace
+from harness.records.trace import (
+    DELEGATE_CALL,
+    EXECUTION,
+    OPERATOR_CALL,
+    STREAMING,
+    Kind,
+    Trace,
+)
 from harness.records.verdict import Check, check
 
 Place = tuple[int, int]
