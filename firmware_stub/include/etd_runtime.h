@@ -148,8 +148,8 @@ typedef struct {
     uint32_t value_count;
     uint32_t instruction_count;
     uint32_t chain_count;
-    /* Called after each instruction, outside its scope. May be NULL. */
-    void (*between)(void *context);
+    /* Called after each instruction, whose place in its chain it is told, outside its scope. May be NULL. */
+    void (*between)(void *context, uint32_t instruction);
     void *between_context;
     uint32_t instruction_budget;
     etd_name execute_name;

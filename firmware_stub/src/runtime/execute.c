@@ -116,7 +116,7 @@ static etd_status run_chain(etd_method *method, uint32_t c, uint32_t *budget, et
             etd_log_instruction_outputs(method, instruction);
         }
         if (method->between != NULL) {
-            method->between(method->between_context);
+            method->between(method->between_context, i);
         }
     }
     return status;

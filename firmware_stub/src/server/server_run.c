@@ -76,8 +76,9 @@ static void listen(etd_server *server) {
     }
 }
 
-static void between_instructions(void *context) {
+static void between_instructions(void *context, uint32_t instruction) {
     etd_server *server = context;
+    (void)instruction;
     etd_server_stream_log(server);
     call_alive(server->config.port);
 }

@@ -153,6 +153,7 @@ def whole_night(place: Path, setting: Setting) -> Told:
         while night.run(setting.timeout_s) == KILLED:
             pass
         seconds = time.monotonic() - began
+        assert (night.folder / "night.json").exists(), night.said[-1]
         if disturbed[Disturbance.STORE_DOWN]:
             _add_later(night)
         account = Account(
