@@ -98,5 +98,6 @@ measure: setup-test setup-oracle
 	ETHARNESS_EVERY_MODEL=1 $(PYTHON) -m pytest tests/sim/test_sanitizers.py
 	ETHARNESS_EVERY_SEED=1 $(PYTHON) -m pytest tests/sim/test_mutated_runs.py
 	ETHARNESS_FUZZ_CASES=100000 $(PYTHON) -m pytest -s tests/sim/test_fuzzed_runs.py
+	ETHARNESS_STREAM_SESSIONS=10000 $(PYTHON) -m pytest -s tests/firmware/test_stream_faults.py
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 .venv-oracle/bin/python -m pytest \
 		tests/oracle/test_flatbuffers_verifier.py tests/oracle/test_pulled_trace.py tests/oracle/test_zoo.py

@@ -8,18 +8,28 @@ from pathlib import Path
 
 import pytest
 
+from harness.analyze.ticks import durations
+from harness.decode.device_log import read_log, without_repeated
 from harness.errors import LinkError
 from harness.files import data_directory
+from harness.link.values import RunOptions
+from harness.link.wire import Region
+from harness.records.trace import WAITING, Trace
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from harness.runs.source import load_source
 from tests.conftest import CommandResult
+from tests.support.boards import started
+from tests.support.slow_line import SlowLine
 
 pytestmark = pytest.mark.sim
 
 MODEL = data_directory("firmware_stub") / "models" / "small_int8.pte"
 BUFFER = 4096
 RUNS = 300
+SLOW_RUNS = 30
+
+Event = tuple[str | None, int, int]
 
 
 @pytest.mark.parametrize("board", ["native", "qemu-mps2-an385"])
@@ -32,6 +42,40 @@ def test_a_log_of_twenty_buffers_arrives_whole(board: str, tmp_path: Path) -> No
     assert not outcome.trace.losses.any
     assert sum(block.name == "Execute" for block in outcome.trace.blocks) == RUNS
     assert summary.streaming_ticks > 0
+
+
+def operators_of(trace: Trace) -> tuple[list[Event], list[int]]:
+    """The events of instructions in order: name and place, and their ticks."""
+    rows = [row for row in range(len(trace)) if trace.chain[row] >= 0]
+    columns = (map(trace.text, trace.name[rows]), trace.chain[rows], trace.instruction[rows])
+    events = [(name, int(chain), int(at)) for name, chain, at in zip(*columns, strict=True)]
+    return events, [int(ticks) for ticks in durations(trace)[rows]]
+
+
+def test_waiting_for_a_slow_line_is_no_part_of_an_operator() -> None:
+    """Bundled C kernels on an emulated clock that counts instructions, 40 to a tick."""
+    with started("qemu-mps2-an385") as bench:
+        session = bench.session
+        model = session.load_model(MODEL.read_bytes())
+        session.set_input(0, bytes(model.inputs[0].nbytes))
+        session.run(SLOW_RUNS, timeout_s=60)
+        whole = read_log(session.read(Region.TRACE))
+        slow = bench.new_session(SlowLine(bench.target.transport, 38_400), deadline_s=5)
+        slow.hello(20)
+        options = RunOptions(stream=True, trace_limit=2048)
+        outcome = slow.run(SLOW_RUNS, options, timeout_s=60)
+        last = session.read(Region.TRACE)
+    streamed = read_log(b"".join(without_repeated(outcome.chunks, last)) + last)
+    assert len(outcome.chunks) > 5
+    assert not streamed.losses.any
+    events, ticks = operators_of(streamed)
+    wanted, expected = operators_of(whole)
+    assert events == wanted
+    # The same instructions begin at another fraction of a tick.
+    assert max(abs(a - b) for a, b in zip(ticks, expected, strict=True)) <= 1
+    waits = durations(streamed)[streamed.name == streamed.names.index(WAITING)]
+    assert len(waits) > 3
+    assert waits.sum() > 10 * sum(ticks), "the device waits for the line most of the time"
 
 
 def test_a_full_log_keeps_the_newest_runs(

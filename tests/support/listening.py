@@ -8,28 +8,31 @@ from typing import Any
 
 from tests.support.line import Wire, WiredServer
 
-_OPERATOR_S = 50e-6
-"""Time that passes when the device looks at its line and nothing has come."""
-_LONG_S = 2e-3
-"""The same when it has looked in vain for a while: then it waits."""
+_WAITING_S = 50e-6
+"""Time between two looks of a device that waits."""
+_LONG_WAITING_S = 2e-3
+"""The same when it has looked in vain for a while, to end long waits soon."""
 _WHILE = 200
+_READINGS = 4
+"""A device that waits reads its clock less often between two looks."""
 
 
 class ListeningServer(WiredServer):
     """A wired device in a thread of its own, which takes turns with the host's.
 
     A run is one call of the server. When the device looks at its line during a run, the host gets
-    its turn once there is something for it, or its own time is over. Close it when done.
-
-    Attributes:
-        looks: How often it has looked at its line during runs.
+    its turn once there is something for it, or its own time is over. Operators take no ticks, but
+    ``operator_s`` on the line: what comes meanwhile and does not fit into the ring is lost.
+    Close it when done.
     """
 
-    def __init__(self, library: ct.CDLL, wire: Wire, **memory: int) -> None:
-        self.looks = 0
+    def __init__(
+        self, library: ct.CDLL, wire: Wire, *, operator_s: float = 50e-6, **memory: int
+    ) -> None:
+        self._operator_s = operator_s
         self._limit = 0.0
         self._executing = self._closed = False
-        self._vain = 0
+        self._readings = self._in_vain = 0
         self._error: BaseException | None = None
         self._turn, self._host_turn = threading.Lock(), threading.Lock()
         self._turn.acquire()
@@ -53,20 +56,23 @@ class ListeningServer(WiredServer):
             raise self._error
 
     def _serve(self) -> None:
-        while True:
-            self._turn.acquire()
-            if self._closed:
-                return
+        self._turn.acquire()
+        while not self._closed:
             try:
                 super().work_until(self._limit)
             except BaseException as error:
-                self._error = error
+                self._error = error  # raised in the host's thread
             if not self._closed:
                 self._host_turn.release()
+                self._turn.acquire()
 
     def _quiet(self, context: int | None, on: bool) -> None:
         super()._quiet(context, on)
         self._executing = on
+
+    def _ticks(self, context: int | None) -> int:
+        self._readings += 1
+        return super()._ticks(context)
 
     def _read(self, context: int | None, out: Any, size: int) -> int:
         if self._executing:
@@ -74,13 +80,18 @@ class ListeningServer(WiredServer):
         return super()._read(context, out, size)
 
     def _look(self) -> None:
-        self.looks += 1
+        waits = self._readings < _READINGS
+        self._readings = 0
+        if not waits:
+            self.now += self._operator_s
         self.arrive()
-        if self._received:
-            self._vain = 0
-            return
-        self._vain += 1
-        self.now += _LONG_S if self._vain > _WHILE else _OPERATOR_S
+        self._in_vain = 0 if self._received else self._in_vain + 1
+        if waits and not self._received:
+            step = _LONG_WAITING_S if self._in_vain > _WHILE else _WAITING_S
+            # Not past what may change the other end's mind; nobody takes it when closed.
+            arrives = self.arriving[0][0] if self.arriving else float("inf")
+            ready = float("inf") if self._closed else self._ready()
+            self.now = max(self.now, min(self.now + step, arrives, ready))
         self._hand_over(self.now)
         if not self._closed and (self.now >= self._limit or self._ready() <= self.now):
             self._host_turn.release()
