@@ -11,6 +11,10 @@ EXCEPT ?=
 # The C code counts its executed lines while these run; `make c-coverage` shows them.
 test oracle: export ETHARNESS_NATIVE_PRESET = coverage
 
+# Boards with the same core share what is compiled for it, wherever they are built.
+export CMAKE_C_COMPILER_LAUNCHER = $(shell command -v ccache)
+export CCACHE_NOHASHDIR = true
+
 .PHONY: help setup demo test test-fast test-property fresh oracle exports labgrid c-coverage lint tidy measure
 
 help:

@@ -211,7 +211,7 @@ def _token(text: str) -> str:
 
 def _seconds(duration: float) -> str:
     """Return a duration as both schemas accept it: not negative, without an exponent."""
-    return f"{max(duration, 0.0):.3f}"
+    return f"{max(0.0, duration):.3f}"  # the first of equals, so 0.0 for -0.0
 
 
 def _timestamp(when: str) -> str:

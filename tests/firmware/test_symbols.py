@@ -25,7 +25,7 @@ def foreign_symbols(objects: Iterable[Path]) -> dict[str, list[str]]:
 
 def test_every_external_symbol_of_the_library_has_our_prefix(etstub: ct.CDLL) -> None:
     library = data_directory("firmware_stub")
-    folder = build_directory(library, NATIVE_PRESET) / "CMakeFiles/etstub.dir"
+    folder = build_directory(library, NATIVE_PRESET) / "CMakeFiles/rooms.dir"
     # Objects of sources that were renamed since stay in the folder.
     objects = [
         path

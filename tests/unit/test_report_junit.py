@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import junitparser
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -96,6 +96,7 @@ def test_a_kept_parser_reads_the_same_numbers(tmp_path: Path) -> None:
     when=st.one_of(ANY_TEXT, st.datetimes().map(str), st.just("2026-11-21T23:59:59.5+02:00")),
     took=st.floats(-1e9, 1e9),
 )
+@example(texts=("u", "b", "t"), when="", took=-0.0)
 @settings(max_examples=40)
 def test_any_result_makes_a_valid_document(
     texts: tuple[str, str, str], when: str, took: float

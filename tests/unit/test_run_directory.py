@@ -9,26 +9,17 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.files import data_directory
 from harness.records import result as results
 from harness.records.clock_domain import ClockDomain, Ping
 from harness.runs.directory import RunDirectory, from_clock_domain, to_clock_domain
+from tests.support.reported import FINISHED
 
-RESULT = results.Result(
-    id="7d1f",
-    unit="board",
-    commit="",
-    session="7d1f",
-    tool_version="1",
-    started_utc="2026-11-21T00:00:00+00:00",
-    duration_s=1.5,
-    board="native",
-    port=None,
-    runs_requested=2,
-    runs_completed=2,
-    seed=0,
+RESULT = replace(
+    FINISHED,
     exit_code=1,
     link={"retries": 1},
     pings=(Ping(host_before_ns=1, host_after_ns=2, epoch=0, ticks=7),),
