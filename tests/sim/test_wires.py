@@ -66,19 +66,15 @@ def by_gdbserver(over_uart: harness.Run, image: Path, folder: Path) -> Trace:
 
 
 def by_pyocd(over_uart: harness.Run, image: Path, folder: Path) -> Trace:
-    """pyOCD's own code finds, halts and reads a simulated board as it does a real one."""
+    """pyOCD's own code finds, resets, halts and reads a simulated board as it does a real one."""
     with gdbserver(image, folder, idle=True) as server:
         command = [TOOLS_OF_PIP / "python", ROOT / "tests/support/pyocd_board.py", server]
-        command += [
-            "etharness",
-            "pull",
-            "--board",
-            BOARD,
-            "--port",
-            "pyocd://board1?target=cortex_m",
-        ]
+        wanted = ["--board", BOARD, "--elf", image, "--port", "pyocd://board1?target=cortex_m"]
+        command += ["etharness", "pull", *wanted, "-o", folder / "pulled", "then"]
+        command += ["run", *wanted, "--model", MODEL, "--reset", "reset halt"]
+        command += ["--until", "inference_done", "--runs", str(EXECUTIONS), "-o", folder / "run"]
         done = subprocess.run(
-            [*command, "--elf", image, "-o", folder / "run"],
+            command,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
@@ -86,7 +82,10 @@ def by_pyocd(over_uart: harness.Run, image: Path, folder: Path) -> Trace:
             check=False,
         )
     assert done.returncode == 0, done.stderr
-    return harness.load(folder / "run").trace
+    run = harness.load(folder / "run")
+    assert run.outputs[0].tobytes() == over_uart.outputs[0].tobytes()
+    assert run.operator("Method::execute").count == EXECUTIONS
+    return harness.load(folder / "pulled").trace
 
 
 def by_rtt(over_uart: harness.Run, image: Path, folder: Path) -> Trace:
