@@ -456,7 +456,8 @@ def run(
         model: The ``.pte`` file, or the name of a packaged model such as ``kws_int8``.
         board: Board name, board file, or a loaded ``Board``.
         **options: ``runs``, ``unit``, ``port``, ``output``, ``budget``, ``history``, ``baseline``,
-            ``flash``, ``progress`` and the others of ``harness.runs.keywords.RunKeywords``.
+            ``flash``, ``progress``, ``elf`` and the others of
+            ``harness.runs.keywords.RunKeywords``.
 
     Returns:
         The finished run, whether or not its checks passed.

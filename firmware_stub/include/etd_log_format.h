@@ -31,6 +31,10 @@
 #define ETD_LOG_VALUE_IS_OUTPUT 0x80
 /* ALLOCATION flag: not enough memory */
 #define ETD_LOG_ALLOCATION_FAILED 0x1
+/* size of a value of a method in bytes */
+#define ETD_LOG_METHOD_VALUE_SIZE 0x10
+/* kind of a value that is a tensor */
+#define ETD_LOG_METHOD_VALUE_TENSOR 0x4
 /* "ETR" and version 1 of a tracer's fields, read as a little-endian u32 */
 #define ETD_LOG_TRACER_MAGIC 0x1525445u
 
@@ -110,6 +114,52 @@ enum {
     ETD_LOG_TRACER_FIELD_FULL = 0x48,
     /* u8, number of open events */
     ETD_LOG_TRACER_FIELD_OPEN_COUNT = 0x49,
+};
+
+/* offsets in bytes of the fields of a loaded method, with 32-bit pointers */
+enum {
+    /* pointer to its tracer */
+    ETD_LOG_METHOD_FIELD_TRACER = 0x0,
+    /* pointer to its name, which ends with a zero */
+    ETD_LOG_METHOD_FIELD_NAME = 0x4,
+    /* pointer to its values */
+    ETD_LOG_METHOD_FIELD_VALUES = 0x8,
+    /* pointer to the value numbers of its outputs, u32 */
+    ETD_LOG_METHOD_FIELD_OUTPUTS = 0x18,
+    /* u32 */
+    ETD_LOG_METHOD_FIELD_VALUE_COUNT = 0x1C,
+    /* u32, of all chains */
+    ETD_LOG_METHOD_FIELD_INSTRUCTION_COUNT = 0x20,
+    /* u32 */
+    ETD_LOG_METHOD_FIELD_INPUT_COUNT = 0x38,
+    /* u32 */
+    ETD_LOG_METHOD_FIELD_OUTPUT_COUNT = 0x3C,
+};
+
+/* offsets in bytes of the fields of a method's value */
+enum {
+    /* u8 */
+    ETD_LOG_VALUE_FIELD_KIND = 0x0,
+    /* pointer to the tensor */
+    ETD_LOG_VALUE_FIELD_TENSOR = 0x8,
+};
+
+/* offsets in bytes of the fields of a tensor, with 32-bit pointers */
+enum {
+    /* pointer to its elements */
+    ETD_LOG_TENSOR_FIELD_DATA = 0x0,
+    /* u32, size of its elements in bytes */
+    ETD_LOG_TENSOR_FIELD_NBYTES = 0x8,
+    /* u32, bytes of memory for them */
+    ETD_LOG_TENSOR_FIELD_CAPACITY = 0xC,
+    /* i32 for each of up to 8 dimensions */
+    ETD_LOG_TENSOR_FIELD_SIZES = 0x10,
+    /* u8 for each of up to 8 dimensions */
+    ETD_LOG_TENSOR_FIELD_DIM_ORDER = 0x50,
+    /* u8, number of dimensions */
+    ETD_LOG_TENSOR_FIELD_NDIM = 0x58,
+    /* u8, its scalar type */
+    ETD_LOG_TENSOR_FIELD_DTYPE = 0x59,
 };
 
 #endif

@@ -31,6 +31,10 @@ VALUE_IS_OUTPUT: Final = 0x80
 """VALUE flag: output of the method."""
 ALLOCATION_FAILED: Final = 0x1
 """ALLOCATION flag: not enough memory."""
+METHOD_VALUE_SIZE: Final = 0x10
+"""Size of a value of a method in bytes."""
+METHOD_VALUE_TENSOR: Final = 0x4
+"""Kind of a value that is a tensor."""
 TRACER_MAGIC: Final = 0x1525445
 """'ETR' and version 1 of a tracer's fields, read as a little-endian u32."""
 
@@ -114,3 +118,52 @@ class TracerField(IntEnum):
     """U8."""
     OPEN_COUNT = 0x49
     """U8, number of open events."""
+
+
+class MethodField(IntEnum):
+    """Offsets in bytes of the fields of a loaded method, with 32-bit pointers."""
+
+    TRACER = 0x0
+    """Pointer to its tracer."""
+    NAME = 0x4
+    """Pointer to its name, which ends with a zero."""
+    VALUES = 0x8
+    """Pointer to its values."""
+    OUTPUTS = 0x18
+    """Pointer to the value numbers of its outputs, u32."""
+    VALUE_COUNT = 0x1C
+    """U32."""
+    INSTRUCTION_COUNT = 0x20
+    """U32, of all chains."""
+    INPUT_COUNT = 0x38
+    """U32."""
+    OUTPUT_COUNT = 0x3C
+    """U32."""
+
+
+class ValueField(IntEnum):
+    """Offsets in bytes of the fields of a method's value."""
+
+    KIND = 0x0
+    """U8."""
+    TENSOR = 0x8
+    """Pointer to the tensor."""
+
+
+class TensorField(IntEnum):
+    """Offsets in bytes of the fields of a tensor, with 32-bit pointers."""
+
+    DATA = 0x0
+    """Pointer to its elements."""
+    NBYTES = 0x8
+    """U32, size of its elements in bytes."""
+    CAPACITY = 0xC
+    """U32, bytes of memory for them."""
+    SIZES = 0x10
+    """I32 for each of up to 8 dimensions."""
+    DIM_ORDER = 0x50
+    """U8 for each of up to 8 dimensions."""
+    NDIM = 0x58
+    """U8, number of dimensions."""
+    DTYPE = 0x59
+    """U8, its scalar type."""

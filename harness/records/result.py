@@ -209,6 +209,7 @@ class Model(_ResultRecord, frozen=True):
     Of a bundled program it is the program within, whose length and digest it has; for the whole run
     with the memory of the method that takes most, and ``method`` is empty.
 
+    ``outputs_unread`` is why a debug probe did not read the outputs, "" for all other runs.
     ``chains`` are the method's instructions, per chain; null if the host could not read the file,
     and in results of older versions.
     """
@@ -224,6 +225,7 @@ class Model(_ResultRecord, frozen=True):
     delegates: tuple[DelegateCall, ...] = ()
     planned: dict[str, int] = {}
     chains: tuple[tuple[InstructionRecord, ...], ...] | None = None
+    outputs_unread: str = ""
 
     @property
     def arena_bytes(self) -> int:

@@ -405,6 +405,8 @@ def _program(model: Model | None, delegates: Sequence[DelegateFacts]) -> Iterato
     for place, tensor in enumerate(model.inputs):
         kind = f"{type_name(tensor.scalar_type)}, {_shape(tensor.sizes)}"
         yield Fact(f"input {place}", f"{kind}, {tensor.nbytes:,} bytes, {printable(tensor.file)}")
+    if model.outputs_unread:
+        yield Fact("outputs", f"not read: {printable(model.outputs_unread)}", essential=True)
     if delegates:
         calls = [f"{item.backend} ({item.instructions:,} instructions)" for item in delegates]
         yield Fact("delegates", ", ".join(calls), essential=True)

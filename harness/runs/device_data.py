@@ -185,6 +185,16 @@ def from_bytes(data: bytes, info: TensorInfo) -> np.ndarray:
     return stored.reshape(sizes).transpose(np.argsort(info.dim_order)).copy()
 
 
+def save_output(directory: RunDirectory, index: int, info: TensorInfo, data: bytes) -> TensorRecord:
+    """Write an output of the device into a run directory, and return its record.
+
+    Raises:
+        TargetError: The number of bytes does not match the tensor.
+    """
+    file = directory.write_tensor(f"outputs/{index}.npy", from_bytes(data, info))
+    return TensorRecord(info.scalar_type, info.sizes, info.nbytes, file)
+
+
 def read_references(paths: Sequence[Path]) -> list[np.ndarray]:
     """Read the references; called before a run, so that a bad file is reported first.
 

@@ -15,6 +15,7 @@ from harness.config.board import Board
 from harness.decode.device_log import join_debug_buffers
 from harness.decode.device_log_format import TracerField
 from harness.decode.firmware_elf import FirmwareElf
+from harness.decode.method_memory import find_methods, has_readable_outputs, read_outputs
 from harness.decode.tracer_memory import (
     MemoryLog,
     TracerState,
@@ -39,6 +40,8 @@ from harness.target.lease.holding import hold_keys
 from harness.target.lease.records import port_key
 
 if TYPE_CHECKING:
+    from harness.decode.program import Method
+    from harness.link.values import TensorInfo
     from harness.records.trace import Trace
 
 _log = logging.getLogger(__name__)
@@ -150,6 +153,25 @@ class MemoryTracers:
             before = states
             time.sleep(_BETWEEN_S)
 
+    def read_outputs(self, method: Method) -> list[tuple[TensorInfo, bytes]]:
+        """Read the outputs of a method's last execution; the board is halted.
+
+        Raises:
+            UnreadOutputsError: The bundled runtime did not execute it, not in a variable, or an
+                output is not a tensor.
+            TargetError: Memory of an output was overwritten.
+        """
+        if not has_readable_outputs(method):
+            raise UnreadOutputsError(f"an output of {method.name} is not a tensor")
+        found = find_methods(self._elf, self._probe.read, self._addresses, method)
+        if len(found) != 1:
+            raise UnreadOutputsError(
+                f"{method.name} of this model is loaded in {len(found)} variables of the firmware",
+                hint="keep its etd_method in a static variable; outputs of other runtimes than "
+                "the bundled one cannot be read",
+            )
+        return read_outputs(found[0], self._probe.read, method)
+
     def read_at(self, function: str, count: int, timeout_s: float) -> MemoryLog:
         """Let the board run until it has entered a function ``count`` times, and read the logs.
 
@@ -172,6 +194,10 @@ class MemoryTracers:
                 hint="name a function with --until that is called after the execution",
             )
         return self.read(states)
+
+
+class UnreadOutputsError(TargetError):
+    """The outputs of a model are not found in the memory of a board."""
 
 
 class UnsettledError(TargetError):

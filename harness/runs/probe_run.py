@@ -19,7 +19,7 @@ from harness.errors import UsageError
 from harness.files import display_path, find_model, read_model
 from harness.lab.flash_plan import Stages
 from harness.lab.units import Chosen
-from harness.records.result import Model
+from harness.records.result import Model, TensorRecord
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.runs.device_data import (
@@ -27,6 +27,9 @@ from harness.runs.device_data import (
     instruction_records,
     planned_sizes,
     read_method,
+    read_references,
+    save_output,
+    save_references,
     steadiness_of,
 )
 from harness.runs.directory import RunDirectory
@@ -34,6 +37,7 @@ from harness.runs.evaluation import EvaluatedRun, evaluate_run, verdict_record, 
 from harness.runs.probe import (
     MemoryTracers,
     ProbeRequest,
+    UnreadOutputsError,
     decode_log,
     disturbance,
     probe_of,
@@ -44,7 +48,7 @@ from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, find_budget, find_time_scales, run_model
 from harness.runs.source import on_time_scales
 
-_NEEDS_A_LINK = ("inputs", "references", "flash", "baud", "placed", "stream", "trace_limit", "seed")
+_NEEDS_A_LINK = ("inputs", "flash", "baud", "placed", "stream", "trace_limit", "seed")
 """Fields of a request that the host can only carry out over a link."""
 
 
@@ -101,11 +105,11 @@ def run_by_probe(
     elf = FirmwareElf(wanted.elf)
     elf.function(wanted.until)
     scales = find_time_scales(request, board)
-    directory = RunDirectory.create(request.output)
-    run = _ProbeRun(request, wanted, board, elf, directory, stages, scales)
+    facts = (request, wanted, board, elf, model, read_references(request.references))
+    run = _ProbeRun(*facts, RunDirectory.create(request.output), stages, scales)
     try:
         with run.recorded():
-            trace = run.execute(model)
+            trace = run.execute()
             run.evaluate(trace, budget)
     finally:
         ended(run.evaluated)
@@ -132,16 +136,19 @@ class _ProbeRun(RunRecorder):
         wanted: ProbeRequest,
         board: Board,
         elf: FirmwareElf,
+        model: bytes,
+        references: list[np.ndarray],
         directory: RunDirectory,
         stages: Stages,
         time_scales: dict[str, str],
     ) -> None:
         self.request, self.wanted, self.board, self.elf = request, wanted, board, elf
-        self.stages = stages
+        self.model, self.method = model, read_method(model, request.method_name)
+        self.references, self.stages = references, stages
         self._evaluated: EvaluatedRun | None = None
         super().__init__(directory, unfinished_result(request, board, time_scales))
 
-    def execute(self, model: bytes) -> Trace:
+    def execute(self) -> Trace:
         """Let the board execute the model, and read its trace."""
         request, until = self.request, self.wanted.until
         assert until is not None
@@ -153,10 +160,11 @@ class _ProbeRun(RunRecorder):
                     probe.reset(self.wanted.reset)
                 self.stages("running", 0, 0)
                 log = tracers.read_at(until, request.runs, self.board.deadlines.execute_s)
+                outputs, unread = self._read_outputs(tracers)
             finally:
                 self.update(link=disturbance(probe))
         trace, summary = decode_log(log, self.board, self.directory)
-        described = self._describe(model, trace)
+        described = self._describe(trace, outputs, unread)
         trace = on_time_scales(trace, self.result.time_scales, described)
         self.update(
             target=target_in_memory(self.board, self.elf, trace, tracers),
@@ -167,10 +175,31 @@ class _ProbeRun(RunRecorder):
         )
         return trace
 
-    def _describe(self, model: bytes, trace: Trace) -> Model:
+    def _read_outputs(self, tracers: MemoryTracers) -> tuple[tuple[TensorRecord, ...], str]:
+        """Save outputs and references; return records of outputs, and why there are none.
+
+        Raises:
+            TargetError: There are references, but no outputs.
+        """
+        request, method = self.request, self.method
+        try:
+            if method is None:
+                raise UnreadOutputsError(
+                    f"{display_path(request.model)} has no method {request.method_name}"
+                )
+            wanted = (len(method.outputs), request.rtol, request.atol)
+            self.update(reference=save_references(self.directory, self.references, *wanted))
+            read = tracers.read_outputs(method)
+        except UnreadOutputsError as error:
+            if self.references:
+                raise
+            return (), error.message
+        records = (save_output(self.directory, at, *output) for at, output in enumerate(read))
+        return tuple(records), ""
+
+    def _describe(self, trace: Trace, outputs: tuple[TensorRecord, ...], unread: str) -> Model:
         """Describe the model by its file, and the memory of its method by the trace."""
-        name = self.request.method_name
-        method = read_method(model, name)
+        model, name, method = self.model, self.request.method_name, self.method
         taken = sum(row.total_bytes for row in allocator_totals(trace) if row.name == "method")
         planned = planned_sizes(method)
         return Model(
@@ -184,7 +213,8 @@ class _ProbeRun(RunRecorder):
             planned=planned,
             chains=instruction_records(method),
             inputs=(),
-            outputs=(),
+            outputs=outputs,
+            outputs_unread=unread,
         )
 
     def evaluate(self, trace: Trace, budget: Path | None) -> None:

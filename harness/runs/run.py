@@ -54,7 +54,6 @@ from harness.runs.device_data import (
     delegate_calls,
     describe_target,
     explain,
-    from_bytes,
     instruction_records,
     planned_sizes,
     pull_trace,
@@ -64,6 +63,7 @@ from harness.runs.device_data import (
     record_pings,
     record_restart,
     save_earlier_postmortem,
+    save_output,
     save_references,
     steadiness_of,
     to_bytes,
@@ -442,9 +442,8 @@ class _Run(RunRecorder):
         outputs = []
         for index, declared in enumerate(info.outputs):
             tensor = session.output_info(index, declared)
-            array = from_bytes(session.read(Region.OUTPUT, index), tensor)
-            file = self.directory.write_tensor(f"outputs/{index}.npy", array)
-            outputs.append(TensorRecord(tensor.scalar_type, tensor.sizes, tensor.nbytes, file))
+            data = session.read(Region.OUTPUT, index)
+            outputs.append(save_output(self.directory, index, tensor, data))
         if self.result.model is not None:
             self.update(model=replace(self.result.model, outputs=tuple(outputs)))
 

@@ -20,20 +20,17 @@ import numpy as np
 import pytest
 
 import harness
-from harness.analyze.ticks import durations
 from harness.config.board import load_board
 from harness.decode.firmware_elf import FirmwareElf
 from harness.errors import TargetError, UsageError
 from harness.link.probe import halted, open_probe
 from harness.link.session import Session
-from harness.records.trace import Kind, Trace
 from harness.runs.device_data import pull_trace
 from harness.runs.directory import RunDirectory
 from harness.runs.probe import MemoryTracers, ProbeRequest
 from harness.target.build import build_firmware
 from harness.target.start import start_target
 from tests.conftest import MODELS, CommandResult
-from tests.support.flash import TOOLS_OF_PIP
 from tests.support.inner_pytest import inner
 from tests.support.tracer_only import BOARD, build_tracer_only, gdbserver
 
@@ -45,71 +42,22 @@ Etharness = Callable[..., CommandResult]
 
 ROOT = Path(__file__).parents[2]
 EXECUTIONS = 3
+INPUT = np.zeros((1, 49, 10, 1), np.float32)
 HALTS = 200 if os.environ.get("ETHARNESS_EVERY_HALT") else 25
 HEADER_SIZE = 64
 RECORD_SIZE = 16
 
 
 @pytest.fixture(scope="module")
-def over_uart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run directory of the same network, over the UART of the board's own firmware."""
-    directory = tmp_path_factory.mktemp("uart")
-    harness.run("kws_int8", board=BOARD, runs=EXECUTIONS, output=directory / "run")
-    return directory / "run"
-
-
-@pytest.fixture(scope="module")
-def image(over_uart: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Firmware with the tracer and no link, with the model and input of that run."""
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Firmware with the tracer and no link, with a model and its input."""
     directory = tmp_path_factory.mktemp("firmware")
-    given = np.load(over_uart / "inputs/0.npy")
-    return build_tracer_only(directory, model="kws_int8.pte", given=given, executions=EXECUTIONS)
+    return build_tracer_only(directory, model="kws_int8.pte", given=INPUT, executions=EXECUTIONS)
 
 
 def pull(etharness: Etharness, port: str, image: Path, output: Path, *more: str) -> CommandResult:
     wanted = ("--board", BOARD, "--port", port, "--elf", image, "-o", output)
     return etharness("pull", *wanted, *more)
-
-
-WATCHDOG = 5
-"""Ticks of looking for a watchdog between 16 operators."""
-
-
-def operators(trace: Trace) -> dict[str, list[tuple[str, int, int]]]:
-    """Name, instruction and ticks of each event, by the name of its block and its number."""
-    ticks = durations(trace)
-    return {
-        f"{block.name} {number}": [
-            (trace.names[trace.name[row]], int(trace.instruction[row]), int(ticks[row]))
-            for row in range(block.first, block.first + block.count)
-            if trace.kind[row] == Kind.PROFILE
-        ]
-        for number, block in enumerate(trace.blocks)
-    }
-
-
-def test_the_trace_of_firmware_without_a_link_is_that_of_its_uart(
-    etharness: Etharness, image: Path, over_uart: Path, tmp_path: Path
-) -> None:
-    with gdbserver(image, tmp_path) as port:
-        result = pull(etharness, port, image, tmp_path / "out", "--json")
-    assert result.code == 0, result.err
-    record = json.loads(result.out)
-    assert record["runs_completed"] == EXECUTIONS
-    assert record["emulated_time"]
-    assert record["link"]["halts"] > 0
-    by_probe = operators(harness.load(tmp_path / "out").trace)
-    by_uart = operators(harness.load(over_uart).trace)
-    assert by_probe.keys() == by_uart.keys()
-    for block, events in by_uart.items():
-        found = by_probe[block]
-        assert [event[:2] for event in found] == [event[:2] for event in events]
-        if block.startswith("Execute"):
-            # The counter has a tick per 40 instructions, and another phase in another firmware.
-            # Between operators, firmware with a server also asks whether its port has a watchdog.
-            for ours, theirs in zip(found, events, strict=True):
-                tolerance = WATCHDOG if ours[0] == "Method::execute" else 1
-                assert abs(ours[2] - theirs[2]) <= tolerance, (ours, theirs)
 
 
 def test_the_same_run_read_by_link_and_by_probe_gives_the_same_bytes(
@@ -141,11 +89,10 @@ def test_the_same_run_read_by_link_and_by_probe_gives_the_same_bytes(
     assert found.target.build_id == info.build_id
 
 
-def test_halts_at_random_moments_change_nothing(over_uart: Path, tmp_path: Path) -> None:
+def test_halts_at_random_moments_change_nothing(tmp_path: Path) -> None:
     """Each look sees the beginning of the final log, and the final log is the undisturbed one."""
-    given = np.load(over_uart / "inputs/0.npy")
     executions = 160 if HALTS > 100 else 20
-    image = build_tracer_only(tmp_path, model="kws_int8.pte", given=given, executions=executions)
+    image = build_tracer_only(tmp_path, model="kws_int8.pte", given=INPUT, executions=executions)
     wanted, elf = ProbeRequest(image, "tracer"), FirmwareElf(image)
     with gdbserver(image, tmp_path, idle=True) as port, open_probe(port) as probe:
         undisturbed = MemoryTracers(probe, wanted, elf).read_settled(60.0).image
@@ -289,6 +236,43 @@ def test_the_examples_in_python_run(
         assert sorted(inner.path.glob("out/*")) == before
 
 
+def test_outputs_are_read_and_compared(etharness: Etharness, image: Path, tmp_path: Path) -> None:
+    wanted = ("run", "--board", BOARD, "--model", "kws_int8", "--until", "inference_done", "--elf")
+    on_stack = build_tracer_only(
+        *(tmp_path,),
+        **{"model": "kws_int8.pte", "given": INPUT, "executions": EXECUTIONS},
+        more=["-DMETHOD_STORAGE="],
+    )
+    with gdbserver(image, tmp_path, stopped=True) as port:
+        reset = ("--port", port, "--reset", "system_reset")
+        done = etharness(*wanted, image, *reset, "-o", tmp_path / "out")
+        assert done.code == 0, done.err
+        [output] = harness.load(tmp_path / "out").outputs
+        assert output.sum() == pytest.approx(1.0, abs=0.05)  # a softmax
+        right, wrong = tmp_path / "right.npy", tmp_path / "wrong.npy"
+        np.save(right, output)
+        np.save(wrong, output[:, ::-1])
+        for reference, code in ((right, 0), (wrong, 1)):
+            compared = etharness(
+                *(*wanted, image, *reset, "--reference", reference),
+                *("--rtol", "0", "--atol", "0", "-o", tmp_path / "compared"),
+            )
+            assert compared.code == code, compared.err
+            found = {each.code: each for each in harness.load(tmp_path / "compared").verdict.checks}
+            assert found["I11"].passed is (code == 0)
+    with gdbserver(on_stack, tmp_path, stopped=True) as port:
+        unread = etharness(*wanted, on_stack, "--port", port, "-o", tmp_path / "unread")
+        assert unread.code == 0, unread.err
+        assert "outputs     not read: forward of this model is loaded in 0 variables" in unread.out
+        run = harness.load(tmp_path / "unread")
+        assert run.outputs == []
+        assert "0 variables of the firmware" in run.result.model.outputs_unread
+        reset = ("--port", port, "--reset", "system_reset")
+        refused = etharness(*wanted, on_stack, *reset, "--reference", right, "-o", tmp_path / "no")
+        assert refused.code == 4
+        assert "keep its etd_method in a static variable" in refused.err
+
+
 def test_an_interrupt_leaves_the_board_running(
     etharness: Etharness, image: Path, tmp_path: Path
 ) -> None:
@@ -314,33 +298,3 @@ def test_an_interrupt_leaves_the_board_running(
         result = pull(etharness, port, image, tmp_path / "out")
         assert result.code == 0, result.err
     assert harness.load(tmp_path / "out").result.runs_completed == EXECUTIONS
-
-
-def test_pyocds_own_session_reads_the_same_log(
-    etharness: Etharness, image: Path, tmp_path: Path
-) -> None:
-    """pyOCD finds, halts and reads a simulated board as it does a real one."""
-
-    with gdbserver(image, tmp_path, idle=True) as server:
-        command = [TOOLS_OF_PIP / "python", ROOT / "tests/support/pyocd_board.py", server]
-        command += [
-            "etharness",
-            "pull",
-            "--board",
-            BOARD,
-            "--port",
-            "pyocd://board1?target=cortex_m",
-        ]
-        done = subprocess.run(
-            [*command, "--elf", image, "-o", tmp_path / "pyocd"],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        result = pull(etharness, server, image, tmp_path / "gdb")
-        assert result.code == 0, result.err
-    logs = [(tmp_path / name / "trace.etlog").read_bytes() for name in ("pyocd", "gdb")]
-    assert logs[0] == logs[1]

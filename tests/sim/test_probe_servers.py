@@ -18,6 +18,7 @@ import pytest
 import harness
 from harness.config.board import load_board
 from harness.decode.firmware_elf import FirmwareElf
+from harness.link.probe import open_probe
 from harness.link.transports import Transport
 from harness.target.build import build_firmware
 from harness.target.start import start_target
@@ -43,6 +44,24 @@ class ServedBoard(NamedTuple):
     image: Path
 
 
+@contextmanager
+def with_link(image: Path, folder: Path) -> Iterator[tuple[str, int]]:
+    """Run firmware with the link; yield QEMU's gdbserver, and the address of the control block.
+
+    Servers look for the block once, so it has to be there.
+    """
+    block = FirmwareElf(image).variable("_SEGGER_RTT").address
+    with gdbserver(image, folder) as simulator:
+        deadline = time.monotonic() + 60
+        with open_probe(simulator) as probe:
+            while not probe.read(block, 16).startswith(b"SEGGER RTT\0"):
+                assert time.monotonic() < deadline
+                probe.resume()
+                time.sleep(0.01)
+                probe.halt()
+        yield simulator, block
+
+
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("board") / "mps2-an385-rtt.toml"
@@ -57,10 +76,12 @@ def served(
     """Firmware with the link behind a real server."""
     folder = tmp_path_factory.mktemp("server")
     image = build_firmware(load_board(str(board))[0]).image
-    block = FirmwareElf(image).variable("_SEGGER_RTT").address
     port = free_port()
     server = SERVERS[request.param]
-    with gdbserver(image, folder) as simulator, server(simulator, folder, (block, port)) as gdb:
+    with (
+        with_link(image, folder) as (simulator, block),
+        server(simulator, folder, (block, port)) as gdb,
+    ):
         yield ServedBoard(gdb, f"socket://127.0.0.1:{port}", image)
 
 
@@ -103,8 +124,10 @@ def test_a_gdbserver_that_halts_for_each_access_carries_the_link(
     etharness: Etharness, board: Path, tmp_path: Path
 ) -> None:
     image = build_firmware(load_board(str(board))[0]).image
-    block = FirmwareElf(image).variable("_SEGGER_RTT").address
-    with gdbserver(image, tmp_path) as simulator, probe_servers.openocd(simulator, tmp_path) as gdb:
+    with (
+        with_link(image, tmp_path) as (simulator, block),
+        probe_servers.openocd(simulator, tmp_path) as gdb,
+    ):
         run_model(etharness, board, f"rtt+{gdb}?address={block:#x}", tmp_path / "out")
 
 

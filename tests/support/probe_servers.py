@@ -102,7 +102,7 @@ def _serving(command: Sequence[object], log: Path, *ports: int) -> Iterator[None
         )
     try:
         for port in ports:
-            await_listener(port)
+            await_listener(port, process)
         yield
     finally:
         process.terminate()

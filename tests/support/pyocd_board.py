@@ -1,6 +1,7 @@
 """pyOCD with a debug probe that finds a simulated board: accesses go to QEMU's gdbserver.
 
-    python pyocd_board.py GDBSERVER etharness|pyocd ARGUMENTS...
+    python pyocd_board.py GDBSERVER pyocd ARGUMENTS...
+    python pyocd_board.py GDBSERVER etharness ARGUMENTS... [then ARGUMENTS...]
 
 pyOCD's own session, discovery of components, control of the core, gdbserver and RTT server run as
 with a real probe. Only registers of the debug port and of the core are made up.
@@ -12,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 import pyocd.__main__
@@ -134,6 +136,14 @@ if __name__ == "__main__":
     PROBE_CLASSES.clear()
     PROBE_CLASSES["simulated"] = BoardProbe
     _, _, program, *arguments = sys.argv
-    if program == "etharness":
-        harness.cli.main(arguments)
-    sys.exit(pyocd.__main__.PyOCDTool().run(arguments))
+    if program == "pyocd":
+        sys.exit(pyocd.__main__.PyOCDTool().run(arguments))
+    # One after the other, as importing pyOCD takes longer than each of them.
+    while arguments:
+        command = [*takewhile("then".__ne__, arguments)]
+        arguments = arguments[len(command) + 1 :]
+        try:
+            harness.cli.main(command)
+        except SystemExit as ended:
+            if ended.code:
+                raise

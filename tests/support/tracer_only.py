@@ -72,7 +72,7 @@ def gdbserver(
     with (directory / "qemu.log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        await_listener(port)
+        await_listener(port, process)
         if idle:
             await_idle(process.pid)
         yield f"gdb://127.0.0.1:{port}"
@@ -81,11 +81,12 @@ def gdbserver(
         process.wait(10)
 
 
-def await_listener(port: int) -> None:
+def await_listener(port: int, process: subprocess.Popen[bytes]) -> None:
     """Wait until a port of this host is listened to, without connecting, which halts a board."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     wanted = f":{port:04X} 00000000:0000 0A"
     while wanted not in Path("/proc/net/tcp").read_text():
+        assert process.poll() is None, process.args
         assert time.monotonic() < deadline
         time.sleep(0.01)
 

@@ -66,16 +66,6 @@ static void reboot(void *context) {
     core_reset();
 }
 
-static uint32_t ticks(void *context) {
-    (void)context;
-    return port_ticks();
-}
-
-static void restart_clock(void *context) {
-    (void)context;
-    port_restart_clock();
-}
-
 static uint32_t reset_reason(void *context) {
     (void)context;
     return port_reset_reason != NULL ? port_reset_reason() : 0u;
@@ -123,8 +113,8 @@ int main(void) {
         .read = read,
         .write = write,
         .idle = idle,
-        .ticks = ticks,
-        .restart_clock = restart_clock,
+        .ticks = port_ticks_of,
+        .restart_clock = port_restart_clock_of,
         .reboot = reboot,
         .quiet = quiet,
         .overruns = overruns,

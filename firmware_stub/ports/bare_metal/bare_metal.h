@@ -39,6 +39,17 @@ uint32_t port_ticks(void);
 void port_restart_clock(void);
 uint32_t port_reset_reason(void) __attribute__((weak));
 
+/* The two functions of the clock as an etd_port has them; both contexts are unused. */
+static inline uint32_t port_ticks_of(void *context) {
+    (void)context;
+    return port_ticks();
+}
+
+static inline void port_restart_clock_of(void *context) {
+    (void)context;
+    port_restart_clock();
+}
+
 /* Functions of the core. A masked interrupt must still wake the core from sleep. */
 void core_start_interrupts(void);
 void core_mask_interrupts(bool on);

@@ -41,16 +41,6 @@ static void idle(void *context) {
     (void)context;
 }
 
-static uint32_t ticks(void *context) {
-    (void)context;
-    return port_ticks();
-}
-
-static void restart_clock(void *context) {
-    (void)context;
-    port_restart_clock();
-}
-
 static void reboot(void *context) {
     (void)context;
     core_reset();
@@ -74,8 +64,8 @@ int main(void) {
         .read = read,
         .write = write,
         .idle = idle,
-        .ticks = ticks,
-        .restart_clock = restart_clock,
+        .ticks = port_ticks_of,
+        .restart_clock = port_restart_clock_of,
         .reboot = reboot,
         .stack_bottom = stack_bottom,
         .stack_top = stack_top,

@@ -9,6 +9,29 @@
 
 enum { METHODS_LISTED = 8 }; /* limit of a message */
 
+/* Debug probes read outputs by these offsets (schema/compact_log.toml), where pointers have 32 bits. */
+#define ETD_METHOD_IS(condition)                                                                             \
+    _Static_assert(sizeof(void *) != 4u || (condition), "a method is not as debug probes expect it")
+ETD_METHOD_IS(offsetof(etd_method, tracer) == ETD_LOG_METHOD_FIELD_TRACER);
+ETD_METHOD_IS(offsetof(etd_method, name) == ETD_LOG_METHOD_FIELD_NAME);
+ETD_METHOD_IS(offsetof(etd_method, values) == ETD_LOG_METHOD_FIELD_VALUES);
+ETD_METHOD_IS(offsetof(etd_method, outputs) == ETD_LOG_METHOD_FIELD_OUTPUTS);
+ETD_METHOD_IS(offsetof(etd_method, value_count) == ETD_LOG_METHOD_FIELD_VALUE_COUNT);
+ETD_METHOD_IS(offsetof(etd_method, instruction_count) == ETD_LOG_METHOD_FIELD_INSTRUCTION_COUNT);
+ETD_METHOD_IS(offsetof(etd_method, input_count) == ETD_LOG_METHOD_FIELD_INPUT_COUNT);
+ETD_METHOD_IS(offsetof(etd_method, output_count) == ETD_LOG_METHOD_FIELD_OUTPUT_COUNT);
+ETD_METHOD_IS(sizeof(etd_value) == ETD_LOG_METHOD_VALUE_SIZE);
+ETD_METHOD_IS(ETD_VALUE_TENSOR == ETD_LOG_METHOD_VALUE_TENSOR);
+ETD_METHOD_IS(offsetof(etd_value, kind) == ETD_LOG_VALUE_FIELD_KIND);
+ETD_METHOD_IS(offsetof(etd_value, as) == ETD_LOG_VALUE_FIELD_TENSOR);
+ETD_METHOD_IS(offsetof(etd_tensor, data) == ETD_LOG_TENSOR_FIELD_DATA);
+ETD_METHOD_IS(offsetof(etd_tensor, nbytes) == ETD_LOG_TENSOR_FIELD_NBYTES);
+ETD_METHOD_IS(offsetof(etd_tensor, capacity) == ETD_LOG_TENSOR_FIELD_CAPACITY);
+ETD_METHOD_IS(offsetof(etd_tensor, sizes) == ETD_LOG_TENSOR_FIELD_SIZES);
+ETD_METHOD_IS(offsetof(etd_tensor, dim_order) == ETD_LOG_TENSOR_FIELD_DIM_ORDER);
+ETD_METHOD_IS(offsetof(etd_tensor, ndim) == ETD_LOG_TENSOR_FIELD_NDIM);
+ETD_METHOD_IS(offsetof(etd_tensor, dtype) == ETD_LOG_TENSOR_FIELD_DTYPE);
+
 static etd_vector read_plans(etd_reader *reader) {
     return etd_read_vector(reader, etd_read_root(reader), PROGRAM_EXECUTION_PLAN, 4, "execution_plan");
 }

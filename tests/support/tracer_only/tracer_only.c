@@ -12,6 +12,9 @@
 #include "etd_semihosting.h"
 #endif
 
+#ifndef METHOD_STORAGE
+#define METHOD_STORAGE static
+#endif
 #define REGISTER(address) (*(volatile uint32_t *)(uintptr_t)(address))
 #define TIMER_CTRL REGISTER(0x40000000u)
 #define TIMER_VALUE REGISTER(0x40000004u)
@@ -43,7 +46,7 @@ __attribute__((noinline)) void inference_done(void) {
 
 static etd_status run(void) {
     static etd_program program;
-    static etd_method method;
+    METHOD_STORAGE etd_method method;
     etd_error error = {0};
     etd_tracer_init(&tracer, log_memory, sizeof log_memory, ticks, NULL);
     etd_status status = etd_program_open(&program, model, (uint32_t)(model_end - model), &error);
