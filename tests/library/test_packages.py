@@ -17,12 +17,23 @@ pytestmark = pytest.mark.sim
 
 M4 = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
 ARM = ("arm-none-eabi-gcc", *M4, "-std=gnu17", "-Os", *WARNINGS)
-CMAKE_ARM = f"""\
+CMAKE_CROSS = """\
 set(CMAKE_SYSTEM_NAME Generic)
-set(CMAKE_C_COMPILER arm-none-eabi-gcc)
+set(CMAKE_C_COMPILER {compiler})
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
-set(CMAKE_C_FLAGS_INIT "{" ".join(M4)} -Os -Wall -Wextra -Werror")
+set(CMAKE_C_FLAGS_INIT "{flags}")
 """
+# What the frameworks give their compilers: Zephyr's oldest dialect, and ESP-IDF's for an ESP32-C3.
+ZEPHYR_FLAGS = (
+    *(*M4, "-std=c99", "-Os", "-ffreestanding", "-fno-strict-aliasing", "-Wall", "-Wextra"),
+    *("-Wformat", "-Wformat-security", "-Wdouble-promotion", "-Wpointer-arith", "-Werror"),
+    *("-Wexpansion-to-defined", "-Wno-unused-but-set-variable", "-Wno-pointer-sign"),
+)
+ESP_IDF_FLAGS = (
+    *("-march=rv32imc", "-mabi=ilp32", "--specs=picolibc.specs", "-std=gnu17", "-Og"),
+    *("-Wall", "-Wextra", "-Werror", "-Wwrite-strings", "-fno-jump-tables"),
+    *("-fno-tree-switch-conversion", "-fstrict-volatile-bitfields"),
+)
 
 ZEPHYR = """\
 cmake_minimum_required(VERSION 3.22)
@@ -62,6 +73,10 @@ add_subdirectory({package} etdump)
 """
 
 
+ZEPHYR_BUILD = ("zephyr", ZEPHYR, "arm-none-eabi", ZEPHYR_FLAGS)
+ESP_IDF_BUILD = ("esp-idf", ESP_IDF, "riscv64-unknown-elf", ESP_IDF_FLAGS)
+
+
 @pytest.fixture(params=PACKAGES)
 def any_package(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     write(request.param, tmp_path / request.param)
@@ -89,24 +104,35 @@ def test_a_package_holds_what_its_sources_include(any_package: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("kind", "project"), [("zephyr", ZEPHYR), ("esp-idf", ESP_IDF)], ids=["zephyr", "esp-idf"]
+    ("kind", "project", "prefix", "flags", "chosen"),
+    [
+        pytest.param(*ZEPHYR_BUILD, (), id="zephyr, tracer"),
+        pytest.param(*ZEPHYR_BUILD, ("LINK", "SERVER", "RUNTIME"), id="zephyr, all"),
+        pytest.param(*ESP_IDF_BUILD, (), id="esp-idf, tracer"),
+        pytest.param(*ESP_IDF_BUILD, ("LINK", "SERVER"), id="esp-idf, server"),
+    ],
 )
-@pytest.mark.parametrize("chosen", [(), ("LINK", "SERVER")], ids=["tracer", "server"])
 def test_cmake_of_a_package_compiles_for_a_microcontroller(
-    kind: str, project: str, chosen: tuple[str, ...], tmp_path: Path
+    kind: str,
+    project: str,
+    prefix: str,
+    flags: tuple[str, ...],
+    chosen: tuple[str, ...],
+    tmp_path: Path,
 ) -> None:
     write(kind, tmp_path / kind)
     config = ["set(CONFIG_ETDUMP y)", *(f"set(CONFIG_ETDUMP_{part} y)" for part in chosen)]
     text = project.format(config="\n".join(config), package=tmp_path / kind)
     (tmp_path / "CMakeLists.txt").write_text(text)
-    (tmp_path / "arm.cmake").write_text(CMAKE_ARM)
-    sh("cmake", "-S", ".", "-B", "b", "-DCMAKE_TOOLCHAIN_FILE=arm.cmake", cwd=tmp_path)
+    cross = CMAKE_CROSS.format(compiler=f"{prefix}-gcc", flags=" ".join(flags))
+    (tmp_path / "cross.cmake").write_text(cross)
+    sh("cmake", "-S", ".", "-B", "b", "-DCMAKE_TOOLCHAIN_FILE=cross.cmake", cwd=tmp_path)
     sh("cmake", "--build", "b", "--parallel", "2", cwd=tmp_path)
     [archive] = (tmp_path / "b").rglob("libetdump.a")
-    symbols = sh("arm-none-eabi-nm", "--defined-only", archive, cwd=tmp_path)
+    symbols = sh(f"{prefix}-nm", "--defined-only", archive, cwd=tmp_path)
     assert "T etd_start_profiling\n" in symbols
     assert ("T etd_server_poll\n" in symbols) == bool(chosen)
-    assert "etd_method_execute\n" not in symbols
+    assert ("T etd_method_execute\n" in symbols) == ("RUNTIME" in chosen)
 
 
 def test_a_sketch_compiles_with_every_object_in_one_folder(tmp_path: Path) -> None:

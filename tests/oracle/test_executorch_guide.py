@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,16 +20,18 @@ from harness.target.build import Firmware
 from harness.target.start import start_target
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.executorch import FIRMWARE, Build
+from tests.support.standin import install_standin
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
 
 KERNELS = "executorch_kernels_optimized"
 PAGE = FIRMWARE.parent / "docs/executorch.md"
 MODEL = MODELS / "kws_f32.pte"
+MICROCONTROLLER = Path(__file__).parents[1] / "library/microcontroller"
 
 THEIR_FIRMWARE = """
 #include <cstdio>
-#include <executorch/extension/data_loader/file_data_loader.h>
+#include <executorch/extension/data_loader/%(loader)s_data_loader.h>
 #include <executorch/runtime/executor/method.h>
 #include <executorch/runtime/executor/program.h>
 #include <executorch/runtime/platform/runtime.h>
@@ -43,10 +46,9 @@ static uint32_t read_cycle_counter(void *) {
 
 alignas(16) static uint8_t method_memory[1 << 20], planned_memory[1 << 20], scratch[1 << 20];
 
-int main(int, char **argv) {
+int main(int, [[maybe_unused]] char **argv) {
     runtime_init();
-    auto loader = executorch::extension::FileDataLoader::from(argv[1]);
-    auto loaded = Program::load(&loader.get());
+    %(load)s
     Program &program = loaded.get();
     MemoryAllocator method_allocator(sizeof method_memory, method_memory);
     MemoryAllocator temporary_allocator(sizeof scratch, scratch);
@@ -55,11 +57,12 @@ int main(int, char **argv) {
     MemoryManager memory_manager(&method_allocator, &planned_allocator, &temporary_allocator);
 %(page)s
     using executorch::aten::Tensor, executorch::aten::TensorImpl, executorch::aten::ScalarType;
-    static float elements[49 * 10];
-    int32_t sizes[] = {1, 1, 49, 10};
+    static float elements[1000];
+    int32_t sizes[] = {%(sizes)s};
     uint8_t order[] = {0, 1, 2, 3};
-    int32_t strides[] = {490, 490, 10, 1};
-    TensorImpl input(ScalarType::Float, 4, sizes, elements, order, strides);
+    int32_t strides[] = {%(strides)s};
+    constexpr ssize_t ndim = sizeof sizes / sizeof sizes[0];
+    TensorImpl input(ScalarType::Float, ndim, sizes, elements, order, strides);
     if (!method.ok() || method->set_input(EValue(Tensor(&input)), 0) != Error::Ok ||
         method->execute() != Error::Ok) {
         return 1;
@@ -80,18 +83,25 @@ def section(title: str) -> str:
     return PAGE.read_text().split(f"## {title}\n")[1].split("\n## ")[0]
 
 
+def their_firmware(**parts: str) -> str:
+    """A program with the code of "Only the tracer" in it."""
+    [code] = re.findall(r"```cpp\n(.*?)```", section("Only the tracer"), re.DOTALL)
+    lines = code.splitlines()
+    parts["includes"] = "\n".join(line for line in lines if line.startswith("#include"))
+    parts["page"] = "\n".join(line for line in lines if not line.startswith("#include"))
+    return THEIR_FIRMWARE % parts
+
+
 def test_a_firmware_gets_the_tracer_as_the_page_shows(
     tmp_path: Path, etharness: Callable[..., CommandResult]
 ) -> None:
-    text = section("Only the tracer")
-    [code] = re.findall(r"```cpp\n(.*?)```", text, re.DOTALL)
-    lines = code.splitlines()
-    parts = {
-        "includes": "\n".join(line for line in lines if line.startswith("#include")),
-        "page": "\n".join(line for line in lines if not line.startswith("#include")),
-    }
-    (tmp_path / "theirs.cpp").write_text(THEIR_FIRMWARE % parts)
-    assert "`src/tracer/*.c`" in text
+    from_file = """\
+    auto loader = executorch::extension::FileDataLoader::from(argv[1]);
+    auto loaded = Program::load(&loader.get());"""
+    shape = {"sizes": "1, 1, 49, 10", "strides": "490, 490, 10, 1"}
+    text = their_firmware(loader="file", load=from_file, **shape)
+    (tmp_path / "theirs.cpp").write_text(text)
+    assert "`src/tracer/*.c`" in section("Only the tracer")
     build = Build(tmp_path)
     program = build.link([build.compile(tmp_path / "theirs.cpp"), *build.tracer()], KERNELS)
     log = subprocess.run([program, MODEL], check=True, capture_output=True).stdout
@@ -99,6 +109,66 @@ def test_a_firmware_gets_the_tracer_as_the_page_shows(
     code, shown, _ = etharness("decode", str(tmp_path / "log.etlog"))
     assert code == 0
     assert "native_call_convolution.out" in shown
+
+
+PROJECT = f"""\
+cmake_minimum_required(VERSION 3.22)
+project(theirs LANGUAGES C CXX)
+set(CMAKE_CXX_STANDARD 17)
+include(FetchContent)
+FetchContent_Declare(etdump SOURCE_DIR "{FIRMWARE}")
+FetchContent_MakeAvailable(etdump)
+find_package(executorch CONFIG REQUIRED)
+add_executable(theirs theirs.cpp vectors.c)
+target_include_directories(theirs SYSTEM PRIVATE ${{EXECUTORCH_INCLUDE_DIRS}})
+target_include_directories(theirs PRIVATE "{FIRMWARE}/executorch")
+target_compile_definitions(theirs PRIVATE ET_EVENT_TRACER_ENABLED)
+target_compile_options(theirs PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions;-fno-rtti>)
+target_link_libraries(theirs PRIVATE etdump::tracer portable_ops_lib executorch executorch_core)
+target_link_options(theirs PRIVATE
+  --specs=rdimon.specs -Wl,--gc-sections -T ${{CMAKE_SOURCE_DIR}}/memory.ld)
+"""
+
+TOOLCHAIN = """\
+set(CMAKE_SYSTEM_NAME Generic)
+set(CMAKE_SYSTEM_PROCESSOR arm)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+set(CMAKE_C_COMPILER arm-none-eabi-gcc)
+set(CMAKE_CXX_COMPILER arm-none-eabi-g++)
+set(CMAKE_C_FLAGS_INIT "-mcpu=cortex-m3 -mthumb -Os -ffunction-sections")
+set(CMAKE_CXX_FLAGS_INIT "${CMAKE_C_FLAGS_INIT}")
+"""
+
+
+def test_a_cortex_m_project_in_cpp_gets_a_verdict(
+    tmp_path: Path, etharness: Callable[..., CommandResult]
+) -> None:
+    """With libraries that stand in for ExecuTorch's: whatever the model, they add 1 to 4 floats."""
+    prefix = install_standin("-mcpu=cortex-m3", tmp_path)
+    shutil.copytree(MICROCONTROLLER, tmp_path, dirs_exist_ok=True)
+    from_memory = """\
+    alignas(16) static const uint8_t model[] = {
+#include "model.inc"
+    };
+    executorch::extension::BufferDataLoader loader(model, sizeof model);
+    auto loaded = Program::load(&loader);"""
+    text = their_firmware(loader="buffer", load=from_memory, sizes="4", strides="1")
+    (tmp_path / "theirs.cpp").write_text(text)
+    (tmp_path / "model.inc").write_text(", ".join(map(str, MODEL.read_bytes()[:4096])))
+    (tmp_path / "CMakeLists.txt").write_text(PROJECT)
+    (tmp_path / "arm.cmake").write_text(TOOLCHAIN)
+    cmake = ["cmake", "-B", "b", "-DCMAKE_TOOLCHAIN_FILE=arm.cmake"]
+    package = f"-Dexecutorch_DIR={prefix}/lib/cmake/ExecuTorch"
+    for command in ([*cmake, package], ["cmake", "--build", "b"]):
+        subprocess.run(command, check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    machine = ["qemu-system-arm", "-M", "mps2-an385", "-kernel", "b/theirs", "-semihosting"]
+    quiet = ["-display", "none", "-serial", "null", "-monitor", "none"]
+    done = subprocess.run([*machine, *quiet], cwd=tmp_path, capture_output=True, check=True)
+    (tmp_path / "log.etlog").write_bytes(done.stdout)
+    code, shown, _ = etharness("check", str(tmp_path / "log.etlog"))
+    assert code == 0, shown
+    assert "PASS" in shown
+    assert "native_call_add.out" in etharness("decode", str(tmp_path / "log.etlog")).out
 
 
 def test_a_firmware_gets_the_link_from_the_files_the_page_lists(tmp_path: Path) -> None:

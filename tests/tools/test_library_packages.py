@@ -17,6 +17,8 @@ pytestmark = pytest.mark.tools
 BIN = Path(sys.executable).parent
 CONSUMER = Path(__file__).parents[1] / "library/consumer.c"
 
+XTENSA_PICOLIBC = "/usr/lib/xtensa-lx106-elf/picolibc.specs"
+
 ARM_CROSS = """\
 [binaries]
 c = 'arm-none-eabi-gcc'
@@ -139,3 +141,15 @@ def test_the_zephyr_module_is_what_zephyr_describes(tmp_path: Path) -> None:
     assert set(module["build"]) == {"cmake", "kconfig"}
     assert (tmp_path / "etdump" / module["build"]["cmake"] / "CMakeLists.txt").is_file()
     assert (tmp_path / "etdump" / module["build"]["kconfig"]).is_file()
+
+
+def test_the_component_compiles_for_xtensa(tmp_path: Path) -> None:
+    """The other architecture of ESP32 chips, by Debian's compiler for their predecessor."""
+    write("esp-idf", tmp_path / "etdump")
+    (tmp_path / "b").mkdir()
+    flags = ("-std=gnu17", "-Og", "-mlongcalls", "-Wall", "-Wextra", "-Werror", "-Wwrite-strings")
+    libc = f"--specs={XTENSA_PICOLIBC}"
+    files = sorted((tmp_path / "etdump/src").rglob("*.c"))
+    compiler = ("xtensa-lx106-elf-gcc", libc, *flags, f"-I{tmp_path / 'etdump/include'}", "-c")
+    run(*compiler, *files, cwd=tmp_path / "b")
+    assert len(list((tmp_path / "b").glob("*.o"))) == len(files)
