@@ -170,16 +170,19 @@ static etd_blocks_fn choose_row(const etd_float_products *products, const etd_gr
     return count <= ETD_FEW ? etd_sum_few : etd_sum_many;
 }
 
-/* Returns the function for four vectors of `a` and the part of a group that begins at `first`. */
+/* Returns the function for four vectors of `a` and the part of a group that begins at `first`. A CPU without
+ * vectors of float32 loads adjacent elements of a vector with less work than adjacent vectors. */
 static etd_blocks_fn choose_block(const etd_float_products *products, const etd_group *group, int32_t first) {
-    if (is_dense(products)) {
+    if (!ETD_FLOAT_VECTORS && is_dense(products)) {
         return etd_sum_block_dense;
     }
-    if (!is_a_dense(products) || find_distance(group->outs + first) != 1) {
-        return etd_sum_block;
+    if (is_a_dense(products) && find_distance(group->outs + first) == 1) {
+        const int32_t distance = find_distance(group->places + first);
+        if (distance == 1 || distance == 2) {
+            return distance == 1 ? etd_sum_block_adjacent : etd_sum_block_spaced;
+        }
     }
-    const int32_t distance = find_distance(group->places + first);
-    return distance == 1 ? etd_sum_block_adjacent : distance == 2 ? etd_sum_block_spaced : etd_sum_block;
+    return is_dense(products) ? etd_sum_block_dense : etd_sum_block;
 }
 
 /* Returns the first block of one vector of `a`. */
