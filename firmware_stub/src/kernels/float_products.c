@@ -325,7 +325,8 @@ static void compute_places(const etd_float_products *products, etd_blocks_of_sum
     const int32_t outs[] = {0, row->out_step};
     const etd_float_batch fours = {batch->count / ETD_FEW, ETD_FEW * batch->a_step, ETD_FEW, ETD_FEW,
                                    ETD_FEW * batch->added_step};
-    const etd_float_batch along = {count, 0, size * row->step, size * row->out_step, 0};
+    const etd_float_batch along = {count, 0, etd_scale_step(row->step, size),
+                                   etd_scale_step(row->out_step, size), 0};
     blocks.a_distance = batch->a_step;
     blocks.added_distance = batch->added_step;
     blocks.places = places;
@@ -343,7 +344,8 @@ static ETD_NOINLINE void compute_adjacent_batches(etd_float_products *products) 
     const int32_t twos = inner->count / 2;
     etd_blocks_of_sums blocks = begin_blocks(products);
     const etd_float_batch next_row = {1, 0, outer->step, outer->out_step, 0};
-    const etd_float_batch twos_of_row = {1, 0, 2 * inner->step, 2 * inner->out_step, 0};
+    const etd_float_batch twos_of_row = {1, 0, etd_scale_step(inner->step, 2),
+                                         etd_scale_step(inner->out_step, 2), 0};
     for (int32_t row = 0; row < outer->count; row++) {
         compute_places(products, blocks, inner, 2, twos);
         if (inner->count % 2 != 0) {
