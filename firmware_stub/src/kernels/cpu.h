@@ -13,11 +13,13 @@
  * offsets, which Thumb-2 can only encode in more instructions. Other CPUs have no such loads. */
 #if defined(__ARM_ARCH) && __ARM_ARCH >= 7 && defined(__thumb2__)
 #define ETD_KEEP_POINTERS(a, b, c, d) __asm__("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d))
-#define ETD_KEEP_POINTER(a) __asm__("" : "+r"(a))
 #else
 #define ETD_KEEP_POINTERS(a, b, c, d) ((void)0)
-#define ETD_KEEP_POINTER(a) ((void)0)
 #endif
+
+/* Makes the compiler keep a pointer that a loop advances, for use after the loop. It otherwise computes where
+ * the pointer ends from where it began, which takes another register. */
+#define ETD_KEEP_POINTER(pointer) __asm__("" : "+r"(pointer))
 
 /* Makes the compiler load again what a pointer leads to, where it would keep too many sums and products of it
  * for the next round of a loop, in more registers than there are. */
@@ -28,6 +30,13 @@
 #define ETD_VFP 1
 #else
 #define ETD_VFP 0
+#endif
+
+/* Vectors of float32, which compilers use by themselves where numbers are adjacent. */
+#if defined(__SSE__) || defined(__aarch64__)
+#define ETD_FLOAT_VECTORS 1
+#else
+#define ETD_FLOAT_VECTORS 0
 #endif
 
 /* The DSP extension of Cortex-M4, M7, M33 and M55: two 16-bit products per instruction. These CPUs load words

@@ -68,8 +68,6 @@ static ETD_INLINE void add_products(const float *a[], int a_count, const float *
         }
         WRITE_OUT for (int i = 0; i < a_count; i++) {
             const float factor = *a[i];
-            a[i] += a_step;
-            ETD_KEEP_POINTER(a[i]);
             if (kind == PAIRED) {
                 /* As many at a as at b. NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
                 sums[i] += factor * numbers[i];
@@ -78,6 +76,10 @@ static ETD_INLINE void add_products(const float *a[], int a_count, const float *
             WRITE_OUT for (int j = 0; j < b_count; j++) {
                 sums[i * b_count + j] += factor * numbers[j];
             }
+        }
+        WRITE_OUT for (int i = 0; i < a_count; i++) {
+            a[i] += a_step;
+            ETD_KEEP_POINTER(a[i]);
         }
     }
 }

@@ -170,16 +170,19 @@ static etd_blocks_fn choose_row(const etd_float_products *products, const etd_gr
     return count <= ETD_FEW ? etd_sum_few : etd_sum_many;
 }
 
-/* Returns the function for four vectors of `a` and the part of a group that begins at `first`. */
+/* Returns the function for four vectors of `a` and the part of a group that begins at `first`. A CPU without
+ * vectors of float32 loads adjacent elements of a vector with less work than adjacent vectors. */
 static etd_blocks_fn choose_block(const etd_float_products *products, const etd_group *group, int32_t first) {
-    if (is_dense(products)) {
+    if (!ETD_FLOAT_VECTORS && is_dense(products)) {
         return etd_sum_block_dense;
     }
-    if (!is_a_dense(products) || find_distance(group->outs + first) != 1) {
-        return etd_sum_block;
+    if (is_a_dense(products) && find_distance(group->outs + first) == 1) {
+        const int32_t distance = find_distance(group->places + first);
+        if (distance == 1 || distance == 2) {
+            return distance == 1 ? etd_sum_block_adjacent : etd_sum_block_spaced;
+        }
     }
-    const int32_t distance = find_distance(group->places + first);
-    return distance == 1 ? etd_sum_block_adjacent : distance == 2 ? etd_sum_block_spaced : etd_sum_block;
+    return is_dense(products) ? etd_sum_block_dense : etd_sum_block;
 }
 
 /* Returns the first block of one vector of `a`. */
@@ -322,7 +325,8 @@ static void compute_places(const etd_float_products *products, etd_blocks_of_sum
     const int32_t outs[] = {0, row->out_step};
     const etd_float_batch fours = {batch->count / ETD_FEW, ETD_FEW * batch->a_step, ETD_FEW, ETD_FEW,
                                    ETD_FEW * batch->added_step};
-    const etd_float_batch along = {count, 0, size * row->step, size * row->out_step, 0};
+    const etd_float_batch along = {count, 0, etd_scale_step(row->step, size),
+                                   etd_scale_step(row->out_step, size), 0};
     blocks.a_distance = batch->a_step;
     blocks.added_distance = batch->added_step;
     blocks.places = places;
@@ -340,7 +344,8 @@ static ETD_NOINLINE void compute_adjacent_batches(etd_float_products *products) 
     const int32_t twos = inner->count / 2;
     etd_blocks_of_sums blocks = begin_blocks(products);
     const etd_float_batch next_row = {1, 0, outer->step, outer->out_step, 0};
-    const etd_float_batch twos_of_row = {1, 0, 2 * inner->step, 2 * inner->out_step, 0};
+    const etd_float_batch twos_of_row = {1, 0, etd_scale_step(inner->step, 2),
+                                         etd_scale_step(inner->out_step, 2), 0};
     for (int32_t row = 0; row < outer->count; row++) {
         compute_places(products, blocks, inner, 2, twos);
         if (inner->count % 2 != 0) {
