@@ -10,12 +10,18 @@ from harness.config.board import (
     BoardMemory,
     NativeTarget,
     QemuTarget,
+    RtlTarget,
     SerialTarget,
     board_names,
     load_board,
 )
 
-_RUNS = {NativeTarget: "on this host", QemuTarget: "simulated", SerialTarget: "real"}
+_RUNS = {
+    NativeTarget: "on this host",
+    QemuTarget: "simulated",
+    RtlTarget: "simulated RTL",
+    SerialTarget: "real",
+}
 
 
 @click.command(name="boards", cls=PanelCommand)

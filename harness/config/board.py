@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -45,6 +45,20 @@ class QemuTarget(Strict, frozen=True, tag="qemu", tag_field="kind"):
     machine: str
     system: str = "qemu-system-arm"
     arguments: tuple[str, ...] = ()
+
+
+RtlCore = Literal["cv32e40p"]
+"""Cores whose source code can be simulated."""
+
+
+class RtlTarget(Strict, frozen=True, tag="rtl", tag_field="kind"):
+    """The source code of a core under Verilator, with a testbench whose UART is the link.
+
+    ``wait_states`` delays each answer of the memory by that many cycles.
+    """
+
+    core: RtlCore
+    wait_states: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
 
 
 class SerialTarget(Strict, frozen=True, tag="serial", tag_field="kind"):
@@ -161,7 +175,7 @@ class Board(Strict, frozen=True, dict=True):
     description: str
     cpu: str
     timer: Timer
-    target: NativeTarget | QemuTarget | SerialTarget
+    target: NativeTarget | QemuTarget | RtlTarget | SerialTarget
     build: Build | None = None
     flash: Flash | None = None
     memory: BoardMemory | None = None
@@ -198,7 +212,9 @@ class Board(Strict, frozen=True, dict=True):
 
     @property
     def emulated_time(self) -> bool:
-        """Whether its clocks count an emulator's instructions instead of real time."""
+        """Whether its clocks count steps of a simulator instead of real time."""
+        if isinstance(self.target, RtlTarget):
+            return True
         return isinstance(self.target, QemuTarget) and "-icount" in self.target.arguments
 
     @property
@@ -250,7 +266,7 @@ def load_board(name: str) -> tuple[Board, Path]:
         )
     if board.build is None and not isinstance(board.target, SerialTarget):
         raise UsageError(
-            f"{path}: missing required field `build`: native and QEMU boards are built here",
+            f"{path}: missing required field `build`: native, QEMU and RTL boards are built here",
             hint="add `build = { preset = ... }` with the CMake preset of its firmware",
         )
     force_setattr(board, "_file", path)

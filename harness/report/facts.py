@@ -120,7 +120,7 @@ def _timeline(trace: Trace) -> Timeline | None:
         return None
 
 
-EMULATED: Final = "emulated time: it counts the emulator's instructions, not real time"
+EMULATED: Final = "emulated time: it counts steps of the simulator, not real time"
 """What reports say of the clocks of an emulator."""
 
 

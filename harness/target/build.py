@@ -8,24 +8,19 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from filelock import FileLock, Timeout
-
-from harness.config.board import Board, Build, Capacity
+from harness.config.board import Board, Build, Capacity, RtlTarget
 from harness.errors import InfrastructureError, UsageError
-from harness.files import absolute, data_directory, user_cache, write_atomic
+from harness.files import data_directory, write_atomic
 from harness.records.result import FirmwareSize
+from harness.target.build_cache import BUILT, alone_in, build_root, run_build_step
 from harness.target.executorch import linked_executorch
-from harness.target.process_group import run_program, with_death_signal
-
-_BUILD_LIMIT_S: Final = 300.0
-_BUILT = "etharness-built"
-"""File in a build directory with the options of the last complete build."""
+from harness.target.process_group import run_program
+from harness.target.simulator import build_simulator
 
 PLACED_TARGET: Final = "placed_firmware"
 """CMake target of firmware with a model in its image."""
@@ -107,6 +102,7 @@ class Firmware:
         directory: CMake's build directory.
         preset: The CMake preset it was built with.
         placed: The model in the image; None without.
+        simulator: The simulator of the board's core, for boards of RTL; else None.
     """
 
     image: Path
@@ -114,23 +110,20 @@ class Firmware:
     directory: Path
     preset: str
     placed: PlacedModel | None = None
+    simulator: Path | None = None
 
 
 def source_digest(source: Path) -> str:
-    """Return 12 hex digits that change with any source file of the firmware."""
+    """Return 12 hex digits that change with any source file of the firmware.
+
+    Simulators of RTL boards are built apart, so their sources do not count.
+    """
     digest = hashlib.sha256()
     for path in sorted(source.rglob("*")):
         relative = path.relative_to(source).as_posix()
-        if path.is_file() and not relative.startswith(("build/", "models/")):
+        if path.is_file() and not relative.startswith(("build/", "models/", "rtl/")):
             digest.update(relative.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
-
-
-def build_root() -> Path:
-    """Return the root of build directories: ``$ETHARNESS_BUILD_DIR``, or in the user's cache."""
-    if configured := os.environ.get("ETHARNESS_BUILD_DIR"):
-        return absolute(configured)  # CMake runs in the source directory
-    return user_cache("build")
 
 
 def build_directory(source: Path, preset: str) -> Path:
@@ -144,7 +137,7 @@ def build_directory(source: Path, preset: str) -> Path:
 
 
 def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
-    """Build a board's firmware, or update an earlier build.
+    """Build a board's firmware, and the simulator of a board of RTL, or update an earlier build.
 
     A complete build of the same sources with the same options is reused without starting CMake,
     which needs seconds to find that nothing has changed. An image with a model shares the objects
@@ -155,6 +148,13 @@ def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
             package), or the sources do not compile (the message has the end of the output).
         InfrastructureError: The build timed out, or waiting for another build of the board did.
     """
+    firmware = _build_image(board, placed)
+    if isinstance(board.target, RtlTarget):
+        return replace(firmware, simulator=build_simulator(board.target.core))
+    return firmware
+
+
+def _build_image(board: Board, placed: PlacedModel | None) -> Firmware:
     build = _recipe(board)
     source = data_directory("firmware_stub")
     directory = build_directory(source, build.preset)
@@ -167,8 +167,8 @@ def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
         build_id = linked.build_id(sources)
         options |= {"ETD_BUILD_ID": build_id, **linked.options}
         wanted = f"{options} {sources} {linked.stamp}"
-    image, built = directory / build.image, directory / _BUILT
-    with _alone_in(directory, build.preset):
+    image, built = directory / build.image, directory / BUILT
+    with alone_in(directory, repr(build.preset)):
         if placed is not None:
             return _build_placed(cmake, source, build.preset, directory, options, placed)
         if not (image.exists() and built.exists() and built.read_text() == wanted):
@@ -210,7 +210,7 @@ def built_firmware(board: Board, digest: Callable[[Path], str] = source_digest) 
     build = _recipe(board)
     source = data_directory("firmware_stub")
     directory = build_directory(source, build.preset)
-    image, built = directory / build.image, directory / _BUILT
+    image, built = directory / build.image, directory / BUILT
     if not (image.is_file() and built.is_file()):
         return None
     text = built.read_text()
@@ -245,27 +245,8 @@ def build_preset(
         InfrastructureError: The build timed out, or waiting for another build there did.
     """
     cmake = _require_tools(preset)
-    with _alone_in(directory, preset):
+    with alone_in(directory, repr(preset)):
         _build(cmake, source, preset, directory, options, target)
-
-
-@contextmanager
-def _alone_in(directory: Path, preset: str) -> Iterator[None]:
-    """Lock ``directory`` against builds of other processes; wait for one in progress."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(directory.with_name(f"{directory.name}.lock"), timeout=_BUILD_LIMIT_S)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise InfrastructureError(
-            f"another process has been building {preset!r} in {directory} "
-            f"for {_BUILD_LIMIT_S:.0f} s",
-            hint=f"end that process, which holds {lock.lock_file}, or set ETHARNESS_BUILD_DIR",
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _build(
@@ -277,9 +258,10 @@ def _build(
     target: str = "all",
 ) -> None:
     definitions = [f"-D{key}={value}" for key, value in options.items()]
-    _run([cmake, "--preset", preset, "-B", str(directory), *definitions], source, preset)
+    configure = [cmake, "--preset", preset, "-B", str(directory), *definitions]
+    run_build_step(configure, source, repr(preset))
     build = [cmake, "--build", str(directory), "--target", target]
-    _run([*build, "--parallel", str(os.cpu_count() or 1)], source, preset)
+    run_build_step([*build, "--parallel", str(os.cpu_count() or 1)], source, repr(preset))
 
 
 def find_cmake() -> str | None:
@@ -296,7 +278,7 @@ def compiler_for(preset: str) -> tuple[str, str]:
         return "gcc", "gcc"
     if preset.startswith("native"):
         return os.environ.get("CC") or "cc", "gcc"
-    if "-riscv" in preset:
+    if "-riscv" in preset or preset.startswith("rtl-"):
         return "riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf"
     return "arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi"
 
@@ -323,21 +305,6 @@ def _require_tools(preset: str) -> str:
             hint=f"install it, on Debian or Ubuntu: apt-get install {packages}",
         )
     return cmake
-
-
-def _run(command: list[str], cwd: Path, preset: str) -> None:
-    try:
-        done = run_program(with_death_signal(command), _BUILD_LIMIT_S, cwd=cwd)
-    except OSError as error:
-        raise InfrastructureError(f"cannot start {command[0]}: {error.strerror}") from error
-    if done.code is None:
-        raise InfrastructureError(
-            f"building {preset!r} timed out after {_BUILD_LIMIT_S:.0f} s{done.remains}",
-            hint="try again when the machine is less busy",
-        )
-    if done.code != 0:
-        tail = "\n".join(done.output.strip().splitlines()[-20:])
-        raise UsageError(f"building {preset!r} failed: {' '.join(command)}\n{tail}")
 
 
 def firmware_sizes(firmware: Firmware) -> Iterator[FirmwareSize]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
-from harness.config.board import Board, QemuTarget, SerialTarget
+from harness.config.board import Board, QemuTarget, RtlTarget, SerialTarget
 from harness.target.build import compiler_for, find_cmake
 from harness.target.executorch import (
     CROSS_COMPILER,
@@ -21,6 +21,8 @@ from harness.target.executorch import (
     has_cross_library,
 )
 from harness.target.process_group import run_program
+from harness.target.simulator import PACKAGE_REMEDY as RTL_REMEDY
+from harness.target.simulator import PACKAGES, simulator_needs
 from harness.target.start import package_of
 
 _DEADLINE_S = 10.0
@@ -44,8 +46,7 @@ def find_programs(boards: Iterable[Board]) -> list[ProgramFinding]:
             if tool not in findings:
                 findings[tool] = ProgramFinding(tool, _version(path), remedy)
             findings[tool].needed_by.append(board.name)
-        if board.links_executorch:
-            library = _executorch_for(board)
+        for library in _libraries(board):
             findings.setdefault(library.tool, library).needed_by.append(board.name)
     return list(findings.values())
 
@@ -57,10 +58,8 @@ def missing_tools(board: Board) -> list[str]:
     """
     if isinstance(board.target, SerialTarget):
         return []
-    needs = [*_needs(board)]
-    if board.links_executorch:
-        library = _executorch_for(board)
-        needs.append((library.tool, library.version, library.remedy))
+    libraries = [(item.tool, item.version, item.remedy) for item in _libraries(board)]
+    needs = [*_needs(board), *libraries]
     return [f"{tool} ({remedy})" for tool, path, remedy in needs if path is None]
 
 
@@ -76,6 +75,8 @@ def _needs(board: Board) -> list[tuple[str, str | None, str]]:
     if isinstance(board.target, QemuTarget):
         system = board.target.system
         needs.append((system, shutil.which(system), f"apt-get install {package_of(system)}"))
+    if isinstance(board.target, RtlTarget):
+        needs += simulator_needs()
     if board.links_installed_executorch:
         cxx = shutil.which(CROSS_COMPILER) if has_cross_library() else None
         needs.append((CROSS_COMPILER, cxx, f"apt-get install {CROSS_COMPILER_PACKAGE}"))
@@ -83,6 +84,16 @@ def _needs(board: Board) -> list[tuple[str, str | None, str]]:
         cxx = shutil.which(cxx_compiler())
         needs.append((cxx_compiler(), cxx, "apt-get install g++"))
     return needs
+
+
+def _libraries(board: Board) -> Iterator[ProgramFinding]:
+    """Look for what is no program: the ExecuTorch that a board links, the RTL of its core."""
+    if board.links_executorch:
+        yield _executorch_for(board)
+    if isinstance(board.target, RtlTarget):
+        package = PACKAGES[board.target.core]
+        installed = version(package.distribution) if package.find() else None
+        yield ProgramFinding(package.distribution, installed, RTL_REMEDY)
 
 
 def _executorch_for(board: Board) -> ProgramFinding:

@@ -1,7 +1,7 @@
-"""Starts targets: a process of this host, a machine emulated by QEMU, a board on a serial port.
+"""Starts targets: processes of this host, machines in QEMU, cores in Verilator, serial ports.
 
-QEMU's first UART is a TCP connection to us: on a pseudo-terminal its UARTs sometimes held back the
-last byte of a frame.
+A simulator's UART is a TCP connection to us: on a pseudo-terminal those of QEMU sometimes held back
+the last byte of a frame.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Protocol, Self
 
 from harness.capped import CappedBuffer
-from harness.config.board import Board, NativeTarget, QemuTarget, SerialTarget
+from harness.config.board import Board, NativeTarget, QemuTarget, RtlTarget, SerialTarget
 from harness.config.unit import UsbPort
 from harness.errors import HarnessError, InfrastructureError, TargetError, UsageError
 from harness.link.transports import (
@@ -104,6 +104,8 @@ def start_target(
             return start_native(board, firmware)
         case QemuTarget():
             return start_qemu(board, board.target, firmware)
+        case RtlTarget():
+            return start_rtl(board, board.target, firmware)
 
 
 class ChildProcess:
@@ -327,16 +329,16 @@ def _start(
             f"board {board.name} needs {machine.system}, which is not installed",
             hint=f"on Debian or Ubuntu: apt-get install {package_of(machine.system)}",
         )
-    with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
-        host, port = server.getsockname()
-        command = [
+
+    def command(uart: str) -> list[str]:
+        return [
             *(program, "-M", machine.machine, *contents),
             *("-display", "none", "-monitor", "none", "-nodefaults"),
-            *("-serial", f"tcp:{host}:{port},nodelay=on"),
+            *("-serial", f"tcp:{uart},nodelay=on"),
             *machine.arguments,
         ]
-        child = ChildProcess(f"{machine.system} ({board.name})", command)
-        connection = _accept(server, child, board.deadlines.boot_s)
+
+    child, connection = _connected(f"{machine.system} ({board.name})", command, board)
     if gdbserver is not None:  # QEMU opens it after its UART
         try:
             _await(child, gdbserver.exists, board.deadlines.boot_s, "gdbserver")
@@ -347,8 +349,44 @@ def _start(
     return ProcessTarget(child, EmulatedUart(connection), description)
 
 
+def start_rtl(board: Board, machine: RtlTarget, firmware: Firmware) -> ProcessTarget:
+    """Start the image on the simulator of a core, which was built with it.
+
+    Raises:
+        UsageError: There is no simulator.
+        InfrastructureError: The simulator cannot be started, or ended at once.
+    """
+    simulator = firmware.simulator
+    if simulator is None:
+        raise UsageError(
+            f"board {board.name} has no simulator to start", hint="build it: `etharness build`"
+        )
+
+    def command(uart: str) -> list[str]:
+        return [
+            *(str(simulator), "--image", str(firmware.image), "--link", uart),
+            *("--wait-states", str(machine.wait_states)),
+        ]
+
+    child, connection = _connected(
+        f"the simulator of {machine.core} ({board.name})", command, board
+    )
+    description = f"{firmware.image} on {machine.core} (Verilator, process {child.pid})"
+    return ProcessTarget(child, EmulatedUart(connection), description)
+
+
+def _connected(
+    name: str, command: Callable[[str], list[str]], board: Board
+) -> tuple[ChildProcess, socket.socket]:
+    """Start a simulator that connects its UART to us; ``command`` gets the address."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
+        host, port = server.getsockname()
+        child = ChildProcess(name, command(f"{host}:{port}"))
+        return child, _accept(server, child, board.deadlines.boot_s)
+
+
 def _accept(server: socket.socket, child: ChildProcess, timeout_s: float) -> socket.socket:
-    """Wait for QEMU to connect; it connects before it runs the machine."""
+    """Wait for a simulator to connect; it connects before it runs the machine."""
     accepted: list[socket.socket] = []
 
     def connected() -> bool:
@@ -364,7 +402,7 @@ def _accept(server: socket.socket, child: ChildProcess, timeout_s: float) -> soc
 
 
 def _await(child: ChildProcess, done: Callable[[], bool], timeout_s: float, what: str) -> None:
-    """Wait until QEMU has opened its UART or gdbserver; end QEMU on timeout."""
+    """Wait until a simulator has opened its UART or gdbserver; end it on timeout."""
     if child.wait_for(done, timeout_s):
         return
     reason = child.describe_end() or f"{child.name} did not open its {what} within {timeout_s:g} s"

@@ -10,7 +10,7 @@ from filelock import FileLock
 
 from harness.config.board import load_board
 from harness.errors import InfrastructureError, UsageError
-from harness.target import build
+from harness.target import build, build_cache
 from harness.target.build import build_directory, build_firmware, build_preset
 
 PROJECT = """
@@ -102,7 +102,7 @@ def test_builds_in_one_directory_wait_for_each_other(sources: Path) -> None:
 def test_waiting_for_another_build_has_a_deadline(
     sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "_BUILD_LIMIT_S", 0.05)
+    monkeypatch.setattr(build_cache, "_BUILD_LIMIT_S", 0.05)
     directory = build_directory(sources, "native")
     directory.parent.mkdir()
     with FileLock(f"{directory}.lock"), pytest.raises(InfrastructureError) as caught:

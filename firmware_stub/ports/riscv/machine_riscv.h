@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What start-up code, devices and ports of RISC-V machines share. port.cmake defines ETD_COUNTER, the name of
+ * the CSR that counts ticks ("mcycle" or "minstret"), and ETD_DEVICES, the offset of all device addresses. */
+#ifndef MACHINE_RISCV_H
+#define MACHINE_RISCV_H
+
+#include "bare_metal.h"
+
+#define MACHINE_HZ 1000000000u
+#define MACHINE_BAUD_COUNT 2
+
+extern const uint32_t machine_bauds[MACHINE_BAUD_COUNT];
+
+void machine_start_uart(void);
+void machine_start_interrupts(void);
+
+/* Serves the UART's interrupt. */
+void machine_interrupt(void);
+
+#endif

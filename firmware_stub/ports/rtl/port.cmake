@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# The source code of a core under Verilator, with 16 MiB of RAM, which also holds the code.
+set(ETD_ISA rv32imc)
+include(ports/riscv/riscv.cmake)
+set(ETD_COUNTER "mcycle" CACHE STRING "counter of ticks: mcycle (cycles) or minstret (instructions)")
+add_compile_definitions(ETD_COUNTER="${ETD_COUNTER}" ETD_DEVICES=0u)
+add_link_options(-T${CMAKE_CURRENT_SOURCE_DIR}/ports/rtl/rtl.ld)
+
+set(ETD_BOARD_DEFINITIONS
+  ETD_MODEL_CAPACITY=1310720
+  ETD_ARENA_CAPACITY=524288
+  ETD_INPUT_CAPACITY=131072
+  ETD_TRACE_CAPACITY=262144
+  ETD_DEBUG_CAPACITY=1048576
+  ETD_MTU=1024)

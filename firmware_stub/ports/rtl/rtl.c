@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Real cores under Verilator, with the testbench in rtl/. It has the devices of QEMU's "virt" machine, so
+ * images also run there. The low word of the cycle or instruction counter is the tick counter. */
+#include "etd_npu.h"
+#include "machine_riscv.h"
+
+#define MCOUNTINHIBIT "0x320"
+
+void port_start(void) {
+    machine_start_uart();
+    __asm volatile("csrw " MCOUNTINHIBIT ", zero"); /* CV32E40P does not count after a reset */
+}
+
+/* GCC 12 calls these for a core without the A extension. Aligned words are loaded and stored at once, and
+ * there is one core, so the order against its own interrupts is all there is to keep. */
+uint32_t load_word(const volatile void *at, int order) __asm__("__atomic_load_4");
+uint32_t load_word(const volatile void *at, int order) {
+    (void)order;
+    uint32_t value = *(const volatile uint32_t *)at;
+    __asm volatile("fence" ::: "memory");
+    return value;
+}
+
+void store_word(volatile void *at, uint32_t value, int order) __asm__("__atomic_store_4");
+void store_word(volatile void *at, uint32_t value, int order) {
+    (void)order;
+    __asm volatile("fence" ::: "memory");
+    *(volatile uint32_t *)at = value;
+}
+
+static const etd_clock npu_clock = ETD_NPU_CLOCK_OF(MACHINE_HZ, 1u);
+
+const etd_target port_target = {
+    .board = ETD_BOARD,
+    .cpu = "rv32imc",
+    .clock_name = ETD_COUNTER,
+    .clock_hz_numerator = MACHINE_HZ,
+    .clock_hz_denominator = 1,
+    .clock_bits = 32,
+    .baud_count = MACHINE_BAUD_COUNT,
+    .bauds = machine_bauds,
+    .more_clock_count = ETD_NPU_LINKED,
+    .more_clocks = &npu_clock,
+};

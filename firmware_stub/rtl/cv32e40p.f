@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sources of CV32E40P, in the order of their dependencies. ETD_RTL is the folder of the package's sources.
+-Wno-BLKANDNBLK
++incdir+${ETD_RTL}/rtl/include
+${ETD_RTL}/rtl/include/cv32e40p_apu_core_pkg.sv
+${ETD_RTL}/rtl/include/cv32e40p_fpu_pkg.sv
+${ETD_RTL}/rtl/include/cv32e40p_pkg.sv
+${ETD_RTL}/rtl/cv32e40p_if_stage.sv
+${ETD_RTL}/rtl/cv32e40p_cs_registers.sv
+${ETD_RTL}/rtl/cv32e40p_register_file_ff.sv
+${ETD_RTL}/rtl/cv32e40p_load_store_unit.sv
+${ETD_RTL}/rtl/cv32e40p_id_stage.sv
+${ETD_RTL}/rtl/cv32e40p_aligner.sv
+${ETD_RTL}/rtl/cv32e40p_decoder.sv
+${ETD_RTL}/rtl/cv32e40p_compressed_decoder.sv
+${ETD_RTL}/rtl/cv32e40p_fifo.sv
+${ETD_RTL}/rtl/cv32e40p_prefetch_buffer.sv
+${ETD_RTL}/rtl/cv32e40p_hwloop_regs.sv
+${ETD_RTL}/rtl/cv32e40p_mult.sv
+${ETD_RTL}/rtl/cv32e40p_int_controller.sv
+${ETD_RTL}/rtl/cv32e40p_ex_stage.sv
+${ETD_RTL}/rtl/cv32e40p_alu_div.sv
+${ETD_RTL}/rtl/cv32e40p_alu.sv
+${ETD_RTL}/rtl/cv32e40p_ff_one.sv
+${ETD_RTL}/rtl/cv32e40p_popcnt.sv
+${ETD_RTL}/rtl/cv32e40p_apu_disp.sv
+${ETD_RTL}/rtl/cv32e40p_controller.sv
+${ETD_RTL}/rtl/cv32e40p_obi_interface.sv
+${ETD_RTL}/rtl/cv32e40p_prefetch_controller.sv
+${ETD_RTL}/rtl/cv32e40p_sleep_unit.sv
+${ETD_RTL}/rtl/cv32e40p_core.sv
+${ETD_RTL}/rtl/cv32e40p_top.sv
+${ETD_RTL}/bhv/cv32e40p_sim_clock_gate.sv

