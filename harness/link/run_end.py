@@ -94,7 +94,8 @@ class _RunWatch:
         self._cancel = cancel
         self._progress = progress
         self._asked: dict[int, Op] = {}
-        self._ask_at = exchange.now() + (0.0 if cancel else exchange.deadline_s)
+        self._interval_s = _CANCEL_INTERVAL_S if cancel else exchange.deadline_s
+        self._ask_at = exchange.now() + (0.0 if cancel else self._interval_s)
 
     def wait(self, until: float, silence_s: float) -> RunNote | None:
         exchange = self._exchange
@@ -115,17 +116,17 @@ class _RunWatch:
             if note.outcome is not None:
                 return note
             if not self._cancel:
-                self._ask_at = exchange.now() + exchange.deadline_s
+                self._ask_at = exchange.now() + self._interval_s
         return None
 
     def _ask(self) -> None:
         exchange = self._exchange
         sequence = exchange.next_sequence()
-        op, body, interval = Op.STATUS, b"", exchange.deadline_s
+        op, body = Op.STATUS, b""
         if self._cancel:
-            op, body, interval = Op.CANCEL, cancel_request(self._run_id), _CANCEL_INTERVAL_S
+            op, body = Op.CANCEL, cancel_request(self._run_id)
         self._asked[sequence] = op
-        self._ask_at = exchange.now() + interval
+        self._ask_at = exchange.now() + self._interval_s
         exchange.send(op, sequence, body)
 
     def _note(self, frame: Frame) -> RunNote | None:
@@ -137,7 +138,6 @@ class _RunWatch:
                 self._exchange.read_answer(op, frame, parse_empty)
                 # The end follows at once; ask for it only if it is lost.
                 self._cancel = False
-                self._ask_at = self._exchange.now() + _CANCEL_INTERVAL_S
                 return None
             status = self._exchange.read_answer(op, frame, parse_status)
         except MalformedBodyError:
