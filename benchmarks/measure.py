@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import clock_alignment, library_sizes, line_goodput, tracer_cost
+from benchmarks import clock_alignment, library_sizes, line_goodput, round_trips, tracer_cost
 from harness.config.board import load_board
 from harness.decode.device_log_format import HEADER_SIZE, RECORD_SIZE
 from harness.link.session import Session
@@ -43,6 +43,7 @@ def main() -> None:
         library_sizes.section(),
         tracer_cost.section(),
         line_goodput.section(),
+        round_trips.section(),
         goodput(),
         clock_alignment.section(),
     ):

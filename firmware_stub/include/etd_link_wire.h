@@ -40,6 +40,8 @@ enum {
     ETD_LINK_OP_RESET = 0x4,
     /* change the line rate after the answer */
     ETD_LINK_OP_BAUD = 0x5,
+    /* several requests in one frame, answered in one frame */
+    ETD_LINK_OP_BATCH = 0x6,
     /* announce the size of a region to be written */
     ETD_LINK_OP_OPEN = 0x10,
     /* write bytes to an open region */
@@ -134,6 +136,8 @@ enum {
     ETD_LINK_INFO_RUNTIME = 0xE,
     /* text: kernel library linked with the runtime */
     ETD_LINK_INFO_KERNELS = 0xF,
+    /* u8 state, u32 id of the last run */
+    ETD_LINK_INFO_LAST_RUN = 0x11,
     /* 8 bytes: start of the SHA-256 of a model in the firmware image, which COMMIT with that digest loads without an upload; text: its name, cut to what the answer has room for */
     ETD_LINK_INFO_PLACED_MODEL = 0x10,
 };

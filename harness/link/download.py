@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from harness.errors import LinkError, PartialReadError
@@ -14,11 +15,12 @@ from harness.link.messages import (
     MalformedBodyError,
     parse_read,
     parse_stat,
+    parse_status,
     read_request,
     stat_request,
 )
 from harness.link.transfer import MissingRanges, Timeouts
-from harness.link.values import RegionPart
+from harness.link.values import DeviceStatus, RegionPart
 from harness.link.wire import READ_QUEUE, RESPONSE, Op, Region
 
 WINDOW_FRAMES: Final = 32
@@ -37,6 +39,7 @@ def download(
     index: int,
     progress: Progress | None = None,
     window: int | None = None,
+    check: Callable[[DeviceStatus], None] = lambda _: None,
 ) -> bytes:
     """Read a whole region and verify its digest.
 
@@ -46,6 +49,7 @@ def download(
         index: Number of the tensor, for outputs.
         progress: Called with (bytes received, total bytes).
         window: Bytes in flight; None for a multiple of the MTU.
+        check: Called with the state of the device; may raise.
 
     Raises:
         DeviceRefusedError: The region is empty or missing.
@@ -54,8 +58,20 @@ def download(
         TargetError: The target died meanwhile.
     """
     for _ in range(_WHOLE_ATTEMPTS):
-        info = exchange.request(Op.STAT, stat_request(region, index), parse_stat, backoff=True)
+        # The device cuts a READ from the start to the size, which the host does not know yet.
+        first = _step_of(exchange, window)
+        sequence = exchange.next_sequence()
+        status, info, _ = exchange.request_batch(
+            [
+                (Op.STATUS, b"", parse_status),
+                (Op.STAT, stat_request(region, index), parse_stat),
+                (Op.READ, read_request(region, index, 0, first), None),
+            ],
+            sequence,
+        )
+        check(status)
         reader = _RegionReader(exchange, region, index, info.size, progress, window)
+        reader.expect_first(sequence, first)
         try:
             data = reader.run()
         except LinkError as error:
@@ -71,6 +87,11 @@ def download(
     raise exchange.failure(
         f"download of {region.name} {index} had a wrong digest in all {_WHOLE_ATTEMPTS} attempts"
     )
+
+
+def _step_of(exchange: Exchange, window: int | None) -> int:
+    """Return the bytes of a READ: half a window."""
+    return max(2, window or WINDOW_FRAMES * exchange.mtu) // 2
 
 
 class _RegionReader:
@@ -92,7 +113,7 @@ class _RegionReader:
         self._exchange = exchange
         self._region, self._index = region, index
         self._progress = progress
-        self._step = max(2, window or WINDOW_FRAMES * exchange.mtu) // 2
+        self._step = _step_of(exchange, window)
         self._receives_while_sending = True
         self._data = bytearray(size)
         self._missing = MissingRanges(size)
@@ -112,6 +133,16 @@ class _RegionReader:
         self._damaged = 0
         self._missed_reads = 0
         self._timeouts = Timeouts(exchange, self._failure)
+
+    def expect_first(self, sequence: int, length: int) -> None:
+        """Note that the beginning has been requested, in a frame with other requests."""
+        size = len(self._data)
+        end = min(length, size)
+        self._reads.add(sequence)
+        self._current_reads.add(sequence)
+        self._last_read = (0, end)
+        self._to_request = deque([(end, size)] if end < size else [])
+        self._requested = deque([[0, end]] if end else [])
 
     def run(self) -> bytes:
         while self._missing:

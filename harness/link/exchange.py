@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum, auto
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.errors import InfrastructureError, LinkError, RestartedError
 from harness.link.frames import (
@@ -21,7 +21,13 @@ from harness.link.frames import (
     encode,
     is_text,
 )
-from harness.link.messages import MalformedBodyError, parse_busy, parse_refusal
+from harness.link.messages import (
+    MalformedBodyError,
+    batch_request,
+    parse_batch,
+    parse_busy,
+    parse_refusal,
+)
 from harness.link.status_errors import busy_error, refusal_error
 from harness.link.transports import RatedTransport, ReopeningTransport, Transport
 from harness.link.wire import MIN_MTU, RESPONSE, Op, Status
@@ -249,7 +255,13 @@ class Exchange:
         return self._received.popleft()
 
     def request(
-        self, op: Op, body: bytes, parse: Callable[[bytes], _T], *, backoff: bool = False
+        self,
+        op: Op,
+        body: bytes,
+        parse: Callable[[bytes], _T],
+        *,
+        backoff: bool = False,
+        sequence: int | None = None,
     ) -> _T:
         """Send a request and return its response; repeat it up to ``retries`` times.
 
@@ -258,13 +270,14 @@ class Exchange:
             body: Its body.
             parse: Parses the body of a response with status OK.
             backoff: Double the timeout with each retry, for requests that keep the device busy.
+            sequence: Its sequence number; None for a new one.
 
         Raises:
             DeviceRefusedError: The device answered with an error.
             LinkError: No usable response in time.
             TargetError: The target died meanwhile.
         """
-        sequence = self.next_sequence()
+        sequence = sequence or self.next_sequence()
         began = self.now()
         for attempt in range(self.retries + 1):
             if attempt:
@@ -281,6 +294,37 @@ class Exchange:
         raise self.failure(
             f"no answer to {op.name} in {waited:.3g} s, sent {self.retries + 1} times"
         )
+
+    def request_batch(
+        self,
+        parts: Sequence[tuple[Op, bytes, Callable[[bytes], Any] | None]],
+        sequence: int | None = None,
+    ) -> list[Any]:
+        """Send several requests in one frame, and return their responses.
+
+        Args:
+            parts: Type and body of each request, and what parses its response with status OK; None
+                if the response does not matter, also if it is an error.
+            sequence: Sequence number of all of them; None for a new one.
+
+        Raises:
+            DeviceRefusedError: The device answered with an error; it ignored the later parts.
+            LinkError: No usable response in time.
+            TargetError: The target died meanwhile.
+        """
+
+        def parse_parts(body: bytes) -> list[Any]:
+            answers = parse_batch(body)
+            found = []
+            for (op, _, parse), answer in zip(parts, answers, strict=False):
+                frame = Frame(op | RESPONSE, 0, answer)
+                found.append(self.read_answer(op, frame, parse) if parse is not None else None)
+            if len(found) < len(parts):
+                raise MalformedBodyError(f"{len(found)} responses to {len(parts)} requests")
+            return found
+
+        batch = batch_request([(op, body) for op, body, _ in parts])
+        return self.request(Op.BATCH, batch, parse_parts, backoff=True, sequence=sequence)
 
     def attempt(
         self,

@@ -60,6 +60,8 @@ from harness.records.clock_domain import ClockDomain
 
 WRITE_OVERHEAD: Final = 8
 """Bytes of a WRITE's body that are not data."""
+BATCH_OVERHEAD: Final = 4
+"""Bytes of a BATCH's body before each part."""
 READ_OVERHEAD: Final = 8
 """Bytes of a READ response's body that are not data."""
 
@@ -84,6 +86,10 @@ _RUN = Struct(
 _CANCEL = Struct("run_id" / Int32ul)
 _STAT = Struct(*_ADDRESS)
 _READ = Struct(*_ADDRESS, "offset" / Int32ul, "length" / Int32ul)
+
+_BATCH_PART = Struct("op" / Int8ul, Padding(1), "body" / Prefixed(Int16ul, GreedyBytes))
+_BATCH = Struct("parts" / GreedyRange(_BATCH_PART), Terminated)
+_BATCH_ANSWER = Struct(Int8ul, Padding(3), "parts" / GreedyRange(_BATCH_PART), Terminated)
 
 _OUTCOME = (
     "status" / Int8ul,
@@ -185,6 +191,7 @@ _PROBE_TAG = Struct("ticks" / Int32ul, "pairs" / Int32ul, Terminated)
 _BAUDS_TAG = Struct("bauds" / GreedyRange(Int32ul), Terminated)
 _PLACED_TAG = Struct("digest" / Bytes(8), "name" / GreedyBytes)
 _NUMBER_TAG = Struct("value" / Int32ul, Terminated)
+_LAST_RUN_TAG = Struct("state" / Int8ul, "run_id" / Int32ul, Terminated)
 _BYTE_TAG = Struct("value" / Int8ul, Terminated)
 
 
@@ -205,6 +212,11 @@ def reset_request(kind: Reset) -> bytes:
 def baud_request(baud: int) -> bytes:
     """Return the body of a BAUD; ``baud`` is in bits per second."""
     return _build(_BAUD, baud=baud)
+
+
+def batch_request(parts: Sequence[tuple[int, bytes]]) -> bytes:
+    """Return the body of a BATCH of requests, each a type and a body."""
+    return _build(_BATCH, parts=[{"op": op, "body": body} for op, body in parts])
 
 
 def open_request(region: Region, index: int, size: int, sizes: Sequence[int] = ()) -> bytes:
@@ -282,6 +294,11 @@ def parse_busy(body: bytes) -> RunInProgress:
 def parse_empty(body: bytes) -> None:
     """Parse a response that has only the status OK."""
     _parse(_EMPTY_ANSWER, body)
+
+
+def parse_batch(body: bytes) -> list[bytes]:
+    """Parse the response to BATCH: the bodies of the parts' responses."""
+    return [part.body for part in _parse(_BATCH_ANSWER, body).parts]
 
 
 def parse_hello(body: bytes) -> TargetInfo:
@@ -432,6 +449,11 @@ def _bauds(value: bytes) -> dict[str, Any]:
     return {"bauds": tuple(_parse(_BAUDS_TAG, value).bauds)}
 
 
+def _last_run(value: bytes) -> dict[str, Any]:
+    parsed = _parse(_LAST_RUN_TAG, value)
+    return {"state": parsed.state, "last_run_id": parsed.run_id}
+
+
 def _placed(value: bytes) -> dict[str, Any]:
     parsed = _parse(_PLACED_TAG, value)
     return {"placed": PlacedModelInfo(parsed.digest, _printable(parsed.name))}
@@ -455,6 +477,7 @@ _TAGS: Final[dict[int, Callable[[bytes], dict[str, Any]]]] = {
     Info.DEBUG_CAPACITY: _number_tag("debug_capacity"),
     Info.PROBE_COST: _probe,
     Info.BAUDS: _bauds,
+    Info.LAST_RUN: _last_run,
     Info.PLACED_MODEL: _placed,
     Info.OPERATORS: _number_tag("operators"),
     Info.POSTMORTEM: _number_tag("postmortem", _BYTE_TAG),

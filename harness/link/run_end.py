@@ -93,9 +93,9 @@ class _RunWatch:
         self._read = read
         self._cancel = cancel
         self._progress = progress
-        self._ending = False
         self._asked: dict[int, Op] = {}
-        self._ask_at = exchange.now() + (0.0 if cancel else exchange.deadline_s)
+        self._interval_s = _CANCEL_INTERVAL_S if cancel else exchange.deadline_s
+        self._ask_at = exchange.now() + (0.0 if cancel else self._interval_s)
 
     def wait(self, until: float, silence_s: float) -> RunNote | None:
         exchange = self._exchange
@@ -105,7 +105,7 @@ class _RunWatch:
                 exchange.check_alive()
                 self._ask()
             heard = exchange.listen(min(until, silent_at, self._ask_at))
-            if heard is FrameDamage.OUTGOING or (heard is FrameDamage.INCOMING and self._ending):
+            if heard is FrameDamage.OUTGOING:
                 self._ask_at = exchange.now()
             note = self._note(heard) if isinstance(heard, Frame) else None
             if note is None:
@@ -116,17 +116,17 @@ class _RunWatch:
             if note.outcome is not None:
                 return note
             if not self._cancel:
-                self._ask_at = exchange.now() + exchange.deadline_s
+                self._ask_at = exchange.now() + self._interval_s
         return None
 
     def _ask(self) -> None:
         exchange = self._exchange
         sequence = exchange.next_sequence()
-        op, body, interval = Op.STATUS, b"", exchange.deadline_s
+        op, body = Op.STATUS, b""
         if self._cancel:
-            op, body, interval = Op.CANCEL, cancel_request(self._run_id), _CANCEL_INTERVAL_S
+            op, body = Op.CANCEL, cancel_request(self._run_id)
         self._asked[sequence] = op
-        self._ask_at = exchange.now() + interval
+        self._ask_at = exchange.now() + self._interval_s
         exchange.send(op, sequence, body)
 
     def _note(self, frame: Frame) -> RunNote | None:
@@ -137,8 +137,7 @@ class _RunWatch:
             if op == Op.CANCEL:
                 self._exchange.read_answer(op, frame, parse_empty)
                 # The end follows at once; ask for it only if it is lost.
-                self._cancel, self._ending = False, True
-                self._ask_at = self._exchange.now() + _CANCEL_INTERVAL_S
+                self._cancel = False
                 return None
             status = self._exchange.read_answer(op, frame, parse_status)
         except MalformedBodyError:

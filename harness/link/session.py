@@ -34,6 +34,7 @@ from harness.link.values import (
 from harness.link.wire import (
     MIN_MTU,
     VERSION,
+    DebugLevel,
     Op,
     Region,
     Reset,
@@ -104,6 +105,10 @@ class Session:
             clock_ns=clock_ns,
         )
         self.target: TargetInfo | None = None
+        self._state: int | None = None
+        """State of the device as HELLO told it, until a request may have changed it."""
+        self._last_run_id: int | None = None
+        self._logs_values = True
         self._running: DeviceRun | None = None
 
     @property
@@ -195,6 +200,10 @@ class Session:
             TargetError: The device restarted by itself, or died.
         """
         status = self._exchange.request(Op.STATUS, b"", messages.parse_status)
+        self._check_session(status)
+        return status
+
+    def _check_session(self, status: DeviceStatus) -> None:
         if self.target is not None and status.session != self._id:
             board = self._exchange.board
             if status.session == 0:
@@ -204,7 +213,6 @@ class Session:
                 hint="find the other program that uses its port, and end it",
             )
         self.statistics.overruns = status.overruns
-        return status
 
     def load_model(
         self, data: bytes, *, method: str = "", progress: Progress | None = None
@@ -240,9 +248,11 @@ class Session:
         if self.target is not None and self.target.holds(data):
             # A refusal is final: an upload would be refused for the same reason.
             return self._exchange.request(Op.COMMIT, commit, messages.parse_model, backoff=True)
-        # Not status(), which reports a restart as an error: an upload works after one.
-        found = self._exchange.request(Op.STATUS, b"", messages.parse_status)
-        if found.state not in (State.READY, State.DONE):
+        state, self._state = self._state, None
+        if state is None:
+            # Not status(), which reports a restart as an error: an upload works after one.
+            state = self._exchange.request(Op.STATUS, b"", messages.parse_status).state
+        if state not in (State.READY, State.DONE):
             return None
         try:
             held = self._exchange.request(Op.COMMIT, commit, messages.parse_model, backoff=True)
@@ -315,7 +325,10 @@ class Session:
         # a deterministic target must send the same bytes in every session.
         with self._noticing_restart():
             self._running = None
-            run_id = self.status().run_id % 0xFFFFFFFF + 1
+            if self._last_run_id is None:
+                self._last_run_id = self.status().run_id
+            run_id = self._last_run_id = self._last_run_id % 0xFFFFFFFF + 1
+            self._logs_values = options.debug_level != DebugLevel.NO_LOGGING
             self._running = DeviceRun(
                 self._exchange,
                 self.status,
@@ -334,6 +347,11 @@ class Session:
     def is_running(self) -> bool:
         """Whether `run` has requested a run whose end is not known, as after an interruption."""
         return self._running is not None and self._running.is_requested
+
+    @property
+    def may_have_values(self) -> bool:
+        """Whether the device may have logged values of tensors: not in a run that logs none."""
+        return self._logs_values
 
     def cancel(self, timeout_s: float) -> RunOutcome | None:
         """End the run that `run` has begun and not finished, after its current execution.
@@ -407,7 +425,7 @@ class Session:
         """
         with self._noticing_restart():
             began = self._exchange.clock_ns()
-            data = download(self._exchange, region, index, progress, window)
+            data = download(*(self._exchange, region, index, progress, window, self._check_session))
             self.statistics.read_bytes += len(data)
             self.statistics.read_us += (self._exchange.clock_ns() - began) // 1000
             return data
@@ -422,8 +440,9 @@ class Session:
             TargetError: The target died.
         """
         self._exchange.request(Op.RESET, messages.reset_request(kind), parse_empty)
+        self._state = None
         if kind == Reset.REBOOT:
-            self.target = None
+            self.target = self._last_run_id = None
             self._exchange.greeted = False
             self._exchange.mtu = MIN_MTU
 
@@ -434,6 +453,7 @@ class Session:
                 hint="build and flash firmware of this version of the harness",
             )
         self.target = info
+        self._state, self._last_run_id = info.state, info.last_run_id
         self._exchange.greeted = True
         self._exchange.board = info.board or self._exchange.board
         self._exchange.mtu = info.mtu

@@ -44,11 +44,15 @@ _DETAILS: Final[dict[int, str]] = {
 """Meaning of the detail number, by status."""
 
 
+_OTHER_VERSION: Final = "build and flash firmware of this version of the harness"
+
+
 _HINTS: Final[dict[int, str]] = {
     Status.UNSUPPORTED_OPERATOR: "add a kernel to the firmware, or export a model without it",
     Status.OUT_OF_MEMORY: "give the board a larger arena, or use a smaller model",
     Status.TOO_LARGE: "use a smaller model, or a board with more memory",
-    Status.BAD_VERSION: "build and flash firmware of this version of the harness",
+    Status.BAD_VERSION: _OTHER_VERSION,
+    Status.UNKNOWN_OP: _OTHER_VERSION,
 }
 
 

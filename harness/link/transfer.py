@@ -60,17 +60,20 @@ class MissingRanges:
 class Timeouts:
     """The timeouts of one transfer. The first timeout sends a probe, the second is a stall."""
 
-    def __init__(self, exchange: Exchange, give_up: Callable[[int], LinkError]) -> None:
+    def __init__(
+        self, exchange: Exchange, give_up: Callable[[int], LinkError], gap_s: float = 0.0
+    ) -> None:
         """Start the first timeout.
 
         Args:
             exchange: The link.
             give_up: Returns the error to raise, given the number of attempts.
+            gap_s: How long a frame took before, seconds; 0 if that is not known.
         """
         self._exchange = exchange
         self._give_up = give_up
         self._progressed_at = exchange.now()
-        self._longest_gap = 0.0
+        self._longest_gap = gap_s
         self._probed = False
         self._stalls = 0
         self._losses = 0

@@ -6,12 +6,13 @@ import hashlib
 import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from harness.errors import DeviceRefusedError, LinkError
 from harness.link.exchange import Exchange, Progress
 from harness.link.frames import OVERHEAD, CorruptReason, Frame
 from harness.link.messages import (
+    BATCH_OVERHEAD,
     WRITE_OVERHEAD,
     MalformedBodyError,
     commit_request,
@@ -58,13 +59,29 @@ def upload(
         LinkError: The transfer failed.
         TargetError: The target died meanwhile.
     """
+    opening = Op.OPEN, open_request(region, index, len(data), sizes), parse_empty
     digest = hashlib.sha256(data).digest()
+    commit = Op.COMMIT, commit_request(region, index, digest, method), parse
+
+    def write(start: int, end: int) -> tuple[Op, bytes, Callable[[bytes], int]]:
+        return Op.WRITE, write_request(region, index, start, data[start:end]), parse_write
+
+    # The first piece goes with OPEN and the last one with COMMIT, or all of it in one frame.
+    room = exchange.mtu - OVERHEAD - WRITE_OVERHEAD - 2 * BATCH_OVERHEAD
+    begin = min(len(data), room - len(opening[1]))
+    end = max(begin, len(data) - (room - len(commit[1])))
+    whole = [opening, write(0, len(data)), commit]
+    size = OVERHEAD + sum(BATCH_OVERHEAD + len(body) for _, body, _ in whole)
+    in_one_frame = region == Region.INPUT and size <= exchange.mtu
     for _ in range(exchange.retries + 1):
-        exchange.request(Op.OPEN, open_request(region, index, len(data), sizes), parse_empty)
         try:
-            _RegionWriter(exchange, region, index, data, progress).run()
-            commit = commit_request(region, index, digest, method)
-            return exchange.request(Op.COMMIT, commit, parse, backoff=True)
+            if in_one_frame:
+                return cast("_T", exchange.request_batch(whole)[-1])
+            began = exchange.now()
+            exchange.request_batch([opening, write(0, begin)])
+            frame_s = exchange.now() - began
+            _RegionWriter(exchange, region, index, data, progress, begin, end, frame_s).run()
+            return _finish(exchange, write(end, len(data)), commit)
         except DeviceRefusedError as error:
             if error.status not in _WORTH_REPEATING:
                 raise
@@ -72,6 +89,22 @@ def upload(
     raise exchange.failure(
         f"upload of {region.name} {index} arrived damaged in all {exchange.retries + 1} attempts"
     )
+
+
+def _finish(
+    exchange: Exchange,
+    last: tuple[Op, bytes, Callable[[bytes], int]],
+    commit: tuple[Op, bytes, Callable[[bytes], _T]],
+) -> _T:
+    """Send the last piece and COMMIT, and return the response to COMMIT."""
+    try:
+        return cast("_T", exchange.request_batch([last, commit])[-1])
+    except DeviceRefusedError as error:
+        # A repeated WRITE comes too late if the response to the first was lost. The description of
+        # a model with many tensors may only fit a frame of its own.
+        if error.status not in (Status.WRONG_STATE, Status.UNSUPPORTED_FEATURE):
+            raise
+        return exchange.request(*commit, backoff=True)
 
 
 class _RegionWriter:
@@ -89,22 +122,27 @@ class _RegionWriter:
         index: int,
         data: bytes,
         progress: Progress | None,
+        begin: int,
+        end: int,
+        frame_s: float,
     ) -> None:
         self._exchange = exchange
         self._region, self._index, self._data = region, index, data
         self._progress = progress
         self._chunk = exchange.mtu - OVERHEAD - WRITE_OVERHEAD
         self._window = _Window()
-        self._missing = MissingRanges(len(data))
+        self._missing = MissingRanges(end)
         """Bytes that the device has not confirmed."""
-        self._sent = 0
+        self._missing.remove(0, begin)
+        self._end = end
+        self._sent = begin
         """Everything before this offset has been sent at least once."""
         self._lost: deque[tuple[int, int]] = deque()
         self._pending: dict[int, tuple[int, int]] = {}
         """WRITEs in flight by sequence number, in the order they were sent."""
         self._writes: dict[int, tuple[int, int]] = {}
         """All WRITEs by sequence number: a response may come late."""
-        self._timeouts = Timeouts(exchange, self._failure)
+        self._timeouts = Timeouts(exchange, self._failure, frame_s)
 
     def run(self) -> None:
         while self._missing:
@@ -125,8 +163,8 @@ class _RegionWriter:
                 start, end = self._lost.popleft()
                 pieces = self._missing.within(start, end)
                 self._exchange.statistics.resent += len(pieces)
-            elif self._sent < len(self._data):
-                pieces = [(self._sent, min(len(self._data), self._sent + self._chunk))]
+            elif self._sent < self._end:
+                pieces = [(self._sent, min(self._end, self._sent + self._chunk))]
                 self._sent = pieces[0][1]
             else:
                 return

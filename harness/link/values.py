@@ -56,6 +56,8 @@ class TargetInfo:
         postmortem: State found after the last reset (`postmortem_format.Condition`); if not 0,
             the region POSTMORTEM can be read.
         placed: The model in its image, which needs no upload; None without.
+        state: See `State`; None if the response had no room for it.
+        last_run_id: The last run it accepted; None likewise.
     """
 
     version: int
@@ -77,6 +79,8 @@ class TargetInfo:
     bauds: tuple[int, ...] = ()
     postmortem: int = 0
     placed: PlacedModelInfo | None = None
+    state: int | None = None
+    last_run_id: int | None = None
 
     def holds(self, model: bytes) -> bool:
         """Return whether ``model`` is the one in the firmware image."""

@@ -42,6 +42,8 @@ class Op(IntEnum):
     """Drop the model or the postmortem, or reboot."""
     BAUD = 0x5
     """Change the line rate after the answer."""
+    BATCH = 0x6
+    """Several requests in one frame, answered in one frame."""
     OPEN = 0x10
     """Announce the size of a region to be written."""
     WRITE = 0x11
@@ -140,6 +142,8 @@ class Info(IntEnum):
     """Text: runtime that executes models, with its version if it has one of its own."""
     KERNELS = 0xF
     """Text: kernel library linked with the runtime."""
+    LAST_RUN = 0x11
+    """U8 state, u32 id of the last run."""
     PLACED_MODEL = 0x10
     """8 bytes: start of the SHA-256 of a model in the firmware image, which COMMIT with that digest loads without an upload; text: its name, cut to what the answer has room for."""
 

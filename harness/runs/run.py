@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from harness.check.history.comparison import HistoryComparison
 from harness.check.subject import model_name
 from harness.config.board import Board, SerialTarget, load_board
 from harness.decode.bundled_program import BundledProgram, TestSet, is_bundled_program
-from harness.decode.program import Method
 from harness.errors import (
     HarnessError,
     InfrastructureError,
@@ -208,6 +207,8 @@ class _Run(RunRecorder):
         self.bundled, self.test_set = bundled, test_set
         self.test_sets: list[_Run] = []
         self.request, self.board, self.model, self.stages = request, board, model, stages
+        # None if the file cannot be read, which the device reports. Read before the board waits.
+        self._method = read_method(model, request.method_name)
         self._evaluated: EvaluatedRun | None = None
         result = replace(
             unfinished_result(request, board, time_scales),
@@ -239,7 +240,6 @@ class _Run(RunRecorder):
                 trace = self._measure(session, info) if self.bundled is None else None
                 for test_set in self.bundled.test_sets if self.bundled else ():
                     self._run_test_set(test_set, session, info)
-                session.status()  # updates the link counters of the device's side
                 self._restore_baud(session)
             except RestartedError as error:
                 explained, completed = explain(
@@ -374,11 +374,6 @@ class _Run(RunRecorder):
                 model=_bundled_model(self.result.model, run.result.model),
             )
 
-    @cached_property
-    def _method(self) -> Method | None:
-        """The method that runs; None if the file cannot be read, which the device reports."""
-        return read_method(self.model, self.request.method_name)
-
     def _set_inputs(self, session: Session, info: ModelInfo) -> None:
         wanted = (len(info.outputs), self.request.rtol, self.request.atol)
         self.update(reference=save_references(self.directory, self.references, *wanted))
@@ -410,8 +405,7 @@ class _Run(RunRecorder):
         )
 
     def _execute(self, session: Session) -> tuple[RunOutcome, Ping | None]:
-        """Run the model between two series of pings; return the restart of its clock, too."""
-        self.update(pings=record_pings(session))
+        """Run the model, and ping its clock; return the restart of that clock, too."""
         outcome = self._run_model(session)
         return outcome, self._record_end(session, outcome)
 
@@ -419,7 +413,7 @@ class _Run(RunRecorder):
         self.update(runs_completed=outcome.completed)
         after = record_pings(session)
         restart = record_restart(outcome, after)
-        self.update(pings=self.result.pings + after, restart=restart)
+        self.update(pings=after, restart=restart)
         return restart
 
     def _run_model(self, session: Session) -> RunOutcome:

@@ -7,14 +7,9 @@ For whole runs without hardware use the board ``native``, which is the real firm
 this host: ``harness.run(model, board="native")``.
 """
 
+from harness.testing.behaviour import MODEL_MAGIC, Behaviour, output_of, trace_of
 from harness.testing.fault_filter import FaultFilter, Faults
-from harness.testing.simulated_board import (
-    MODEL_MAGIC,
-    Behaviour,
-    SimulatedBoard,
-    output_of,
-    trace_of,
-)
+from harness.testing.simulated_board import SimulatedBoard
 from harness.testing.virtual_clock import VirtualClock
 
 __all__ = [

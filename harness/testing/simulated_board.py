@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import deque
-from dataclasses import dataclass, field
 
 from harness.errors import TransportClosedError
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, encode
@@ -23,71 +22,11 @@ from harness.link.wire import (
     State,
     Status,
 )
+from harness.testing.behaviour import MODEL_MAGIC, Behaviour, output_of, trace_of
 from harness.testing.virtual_clock import VirtualClock
 
 _DURING_RUN = (Op.HELLO, Op.PING, Op.STATUS, Op.RUN, Op.CANCEL)
 """Requests that are answered between executions; all others are answered BUSY."""
-
-MODEL_MAGIC = b"FAKE"
-"""How a model of this board begins; the rest may be any bytes."""
-
-
-def output_of(data: bytes) -> bytes:
-    """Return what the model computes from its input."""
-    return bytes(byte ^ 0x5A for byte in data)
-
-
-def trace_of(model: bytes, count: int, size: int) -> bytes:
-    """Return the log of ``count`` executions of ``model``: bytes that depend on both."""
-    blocks = -(-size // 32)
-    seed = hashlib.sha256(model + struct.pack("<I", count)).digest()
-    return b"".join(
-        hashlib.sha256(seed + bytes((i & 255, i >> 8))).digest() for i in range(blocks)
-    )[:size]
-
-
-@dataclass
-class Behaviour:
-    """How a simulated board is made, and how it misbehaves. Times are seconds.
-
-    Attributes:
-        mtu: Longest frame that it takes, bytes.
-        boot_s: Time from a reset until it listens.
-        execute_s: Time per execution.
-        latency_s: Delay of the line in each direction.
-        bytes_per_s: Rate of the line.
-        input_size: Bytes of the model's one input, and of its output.
-        trace_size: Bytes of the log of a run.
-        model_capacity: Bytes of the largest model.
-        deaf_while_sending: It loses what arrives while it sends.
-        deaf_while_executing: It loses what arrives during an execution, as a UART without a FIFO
-            does; after such an execution it listens for a while.
-        in_order_only: It takes the parts of an upload in order only.
-        hang_in_execution: The execution, from 1, in which it hangs.
-        restart_in_execution: The execution, from 1, in which it restarts.
-        run_outcome: Status, detail and message with which a run ends.
-        silent: Requests that it never answers.
-        malformed: Requests whose responses are malformed.
-        text_after_execution: Console text after each execution.
-    """
-
-    mtu: int = 512
-    boot_s: float = 0.0
-    execute_s: float = 0.01
-    latency_s: float = 0.0
-    bytes_per_s: float = float("inf")
-    input_size: int = 1960
-    trace_size: int = 20_000
-    model_capacity: int = 1 << 20
-    deaf_while_sending: bool = False
-    deaf_while_executing: bool = False
-    in_order_only: bool = False
-    hang_in_execution: int | None = None
-    restart_in_execution: int | None = None
-    run_outcome: tuple[int, int, bytes] = (Status.OK, 0, b"")
-    silent: set[int] = field(default_factory=set)
-    malformed: set[int] = field(default_factory=set)
-    text_after_execution: bytes = b""
 
 
 class SimulatedBoard:
@@ -95,7 +34,7 @@ class SimulatedBoard:
 
     Attributes:
         behaviour: How it misbehaves; may be changed at any time.
-        seen: (type, sequence) of every good request, in order.
+        seen: (type, sequence) of every good request, in order; of a BATCH also of its parts.
 
     Example:
         >>> from harness.link.session import Session
@@ -171,6 +110,8 @@ class SimulatedBoard:
         self._cancelled = False
         self._decoder = FrameDecoder(self.behaviour.mtu)
         self._hung = False
+        self._collected: bytes | None = None
+        """The response to the present part of a BATCH."""
 
     def _next_event(self) -> float:
         if self._hung:
@@ -224,6 +165,9 @@ class SimulatedBoard:
     def _send(self, type_: int, sequence: int, body: bytes) -> None:
         if type_ & ~RESPONSE in self.behaviour.malformed:
             body = body[:1] + b"\x01" * 4
+        if self._collected is not None:
+            self._collected = body
+            return
         self.say(encode(type_, sequence, body))
 
     def _send_part(self) -> None:
@@ -243,8 +187,29 @@ class SimulatedBoard:
 
     def _handle(self, frame: Frame) -> None:
         self.seen.append((frame.type, frame.sequence))
-        if frame.type in self.behaviour.silent:
-            return
+        if frame.type == Op.BATCH:
+            self._batch(frame)
+        elif frame.type not in self.behaviour.silent:
+            self._serve(frame)
+
+    def _batch(self, frame: Frame) -> None:
+        """Serve the parts, up to the first that fails; collect their responses."""
+        responses, rest = b"", frame.body
+        while rest:
+            op, size = struct.unpack_from("<BxH", rest)
+            part, rest = Frame(op, frame.sequence, rest[4 : 4 + size]), rest[4 + size :]
+            if op in self.behaviour.silent:
+                return
+            self.seen.append((op, frame.sequence))
+            self._collected = b""
+            self._serve(part)
+            body, self._collected = self._collected, None
+            responses += struct.pack("<BxH", op, len(body)) + body
+            if body and body[0] != Status.OK:
+                break
+        self._answer(frame, bytes(3) + responses)
+
+    def _serve(self, frame: Frame) -> None:
         answer = {
             Op.HELLO: self._hello,
             Op.PING: self._ping,
@@ -304,6 +269,7 @@ class SimulatedBoard:
             + tag(8, struct.pack("<I", 32768))
             + tag(9, struct.pack("<II", 640, 64))
             + tag(10, struct.pack("<I", 9))
+            + tag(17, struct.pack("<BI", self.state, self.run_id))
         )
         self._answer(frame, struct.pack("<BH", 1, self.behaviour.mtu) + tags)
         assert len(self._outbox[-1][1]) <= MIN_MTU + 3
@@ -477,18 +443,30 @@ class SimulatedBoard:
 
     def _read(self, frame: Frame) -> None:
         region, index, offset, length = struct.unpack("<BBxxII", frame.body)
-        if offset + length > len(self._readable(region, index)) or self.state != State.DONE:
+        size = len(self._readable(region, index))
+        if offset == 0 < size:
+            length = min(length, size)
+        end = offset + length
+        if end > size or self.state != State.DONE:
             self._refuse(frame, Status.BAD_REGION)
         elif not length:
             self._streams.clear()
             body = struct.pack("<BBBxI", Status.OK, region, index, offset)
             self._send(Op.READ | RESPONSE, frame.sequence, body)
-        elif self._streams and [region, index, offset] == [
-            *self._streams[-1][:2],
-            self._streams[-1][3],
-        ]:
-            self._streams[-1][3:] = [offset + length, frame.sequence]
         else:
-            if len(self._streams) == READ_QUEUE:
-                self._streams.popleft()
-            self._streams.append([region, index, offset, offset + length, frame.sequence])
+            self._enqueue([region, index, offset, end, frame.sequence])
+
+    def _enqueue(self, wanted: list[int]) -> None:
+        region, index, offset, end, sequence = wanted
+
+        def covered(queued: list[int]) -> bool:
+            return queued[:2] == [region, index] and offset <= queued[2] and queued[3] <= end
+
+        self._streams = deque(queued for queued in self._streams if not covered(queued))
+        last = self._streams[-1] if self._streams else None
+        if last is not None and [*last[:2], last[3]] == [region, index, offset]:
+            last[3:] = [end, sequence]
+            return
+        if len(self._streams) == READ_QUEUE:
+            self._streams.popleft()
+        self._streams.append(wanted)

@@ -57,7 +57,8 @@ def test_pings_stand_before_and_after_the_run_and_bracket_the_reading(
     session.run(50, timeout_s=60)
     ended = line.clock()
     after = record_pings(session)
-    assert len(before) == len(after) == PINGS
+    assert 2 <= len(before) <= PINGS
+    assert 2 <= len(after) <= PINGS
     everything = [*before, *after]
     times = [t for ping in everything for t in (ping.host_before_ns, ping.host_after_ns)]
     assert times == sorted(times)

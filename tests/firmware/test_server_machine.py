@@ -312,6 +312,24 @@ class Conversation(RuleBasedStateMachine):
         status = Status.OK if number == self.device.run[0] else Status.WRONG_STATE
         self.answers(Op.CANCEL, messages.cancel_request(number), status)
 
+    @rule(index=INDEX, right=st.integers(0, 9), copies=st.integers(1, 2))
+    def write_an_input_in_one_frame(self, index: int, right: int, copies: int) -> None:
+        """OPEN, WRITE and COMMIT in a BATCH; the answer ends with the first that fails."""
+        place = (Region.INPUT, index)
+        data = self.content(place)
+        digest = sha256(data).digest() if right else bytes(32)
+        parts = [
+            (Op.OPEN, messages.open_request(*place, len(data))),
+            (Op.WRITE, messages.write_request(*place, 0, data)),
+            (Op.COMMIT, messages.commit_request(*place, digest)),
+        ]
+        for answer in self.server.request(Op.BATCH, messages.batch_request(parts), times=copies):
+            expected = [self.device.open(place, len(data))]
+            if expected[-1] == Status.OK:
+                expected.append(self.device.write(place, 0, data))
+                expected.append(self.device.commit(place, digest))
+            assert [part[0] for part in messages.parse_batch(answer.body)] == expected
+
     @rule()
     def bring_to_a_run(self) -> None:
         """The way that leads to a result, from wherever it is."""
@@ -344,7 +362,7 @@ class Conversation(RuleBasedStateMachine):
         self.answers(Op.READ, messages.read_request(*place, info.size, 1), Status.BAD_REGION)
 
     @rule(
-        op=st.sampled_from([0, 6, 0x13, 0x22, 0x3F, 0x40, 0x44, 0x7F]), body=st.binary(max_size=9)
+        op=st.sampled_from([0, 7, 0x13, 0x22, 0x3F, 0x40, 0x44, 0x7F]), body=st.binary(max_size=9)
     )
     def ask_for_nothing_known(self, op: int, body: bytes) -> None:
         self.answers(op, body, Status.UNKNOWN_OP)

@@ -345,7 +345,53 @@ def test_a_read_of_nothing_stops_and_says_so(server: CServer) -> None:
     assert (frame.sequence, messages.parse_read(frame.body).data) == (101, b"")
 
 
-@pytest.mark.parametrize(("offset", "more"), [(0, 1), (1, 0), (2**32 - 1, 0), (0, 2**31)])
+@pytest.mark.parametrize("length", [1 << 20, 2**32 - 1])
+@pytest.mark.parametrize("times", [1, 2])
+def test_size_digest_and_data_are_asked_for_in_one_frame(
+    server: CServer, length: int, times: int
+) -> None:
+    """A READ from the start is cut to the size; a repeated one begins again instead of doubling."""
+    image = traced(server)
+    parts = [
+        (Op.STATUS, b""),
+        (Op.STAT, messages.stat_request(Region.TRACE, 0)),
+        (Op.READ, read(0, length)),
+    ]
+    frames = server.request(Op.BATCH, messages.batch_request(parts), times=times)
+    for answer in frames[:times]:
+        status, stat, nothing = messages.parse_batch(answer.body)
+        assert messages.parse_status(status).state == State.DONE
+        assert messages.parse_stat(stat).size == len(image)
+        assert nothing == b""
+    assert join(frames[times:], len(image)) == image
+
+
+def test_a_batch_ends_with_the_first_part_that_fails(server: CServer) -> None:
+    parts = [
+        (Op.STATUS, b""),
+        (Op.STAT, messages.stat_request(Region.TRACE, 0)),
+        (Op.STATUS, b""),
+    ]
+    status, failed = messages.parse_batch(server.ask(Op.BATCH, messages.batch_request(parts)))
+    assert messages.parse_status(status).state == State.IDLE
+    assert messages.parse_refusal(failed).status == Status.WRONG_STATE
+
+
+@pytest.mark.parametrize("op", [Op.HELLO, Op.RUN, Op.BATCH, Op.RESET, 0x7F])
+def test_not_everything_goes_into_a_batch(server: CServer, op: int) -> None:
+    answer = server.ask(Op.BATCH, messages.batch_request([(op, bytes(8))]))
+    [failed] = messages.parse_batch(answer)
+    assert messages.parse_refusal(failed).status == Status.UNKNOWN_OP
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\3", b"\3\0\1\0", b"\3\0\0\0\3", b"\3\0\xff\xff" + bytes(99)]
+)
+def test_a_malformed_batch_is_refused_as_a_whole(server: CServer, body: bytes) -> None:
+    assert server.refusal(Op.BATCH, body).status == Status.BAD_REQUEST
+
+
+@pytest.mark.parametrize(("offset", "more"), [(1, 0), (2**32 - 1, 0), (1, 2**31)])
 def test_reads_beyond_the_end_are_refused(server: CServer, offset: int, more: int) -> None:
     size = len(traced(server))
     outcome = server.refusal(Op.READ, read(offset, size + more))

@@ -110,7 +110,7 @@ def test_the_device_is_left_alone_while_it_executes() -> None:
     before = len(bench.device.seen)
     bench.session.run(3, timeout_s=10)
     asked = [Op(type_) for type_, _ in bench.device.seen[before:]]
-    assert asked == [Op.STATUS, Op.RUN]
+    assert asked == [Op.RUN]
 
 
 def test_an_answer_that_does_not_parse_is_made_up_for_by_the_notes() -> None:

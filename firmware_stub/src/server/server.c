@@ -5,26 +5,30 @@
 
 #define POLL_BYTES 128u
 
+/* In BATCH and its answer, before each part: u8 type, u8 0, u16 size. */
+#define BATCH_HEADER_SIZE 4u
+
 /* Requests and the sizes of their bodies. */
 static const struct {
     uint8_t op;
     uint8_t body_size;
     bool longer;     /* the body may be longer */
     bool during_run; /* served during a run, too */
+    bool in_batch;   /* served as a part of BATCH, too */
     etd_handler handler;
 } requests[] = {
-    {ETD_LINK_OP_HELLO, 8, false, true, etd_server_hello},
-    {ETD_LINK_OP_PING, 0, false, true, etd_server_ping},
-    {ETD_LINK_OP_STATUS, 0, false, true, etd_server_status},
-    {ETD_LINK_OP_RESET, 1, false, false, etd_server_reset},
-    {ETD_LINK_OP_BAUD, 4, false, false, etd_server_baud},
-    {ETD_LINK_OP_OPEN, OPEN_SIZE, true, false, etd_server_open},
-    {ETD_LINK_OP_WRITE, 8, true, false, etd_server_write},
-    {ETD_LINK_OP_COMMIT, COMMIT_SIZE, true, false, etd_server_commit},
-    {ETD_LINK_OP_RUN, RUN_SIZE, true, true, etd_server_run},
-    {ETD_LINK_OP_CANCEL, 4, false, true, etd_server_cancel},
-    {ETD_LINK_OP_STAT, 4, false, false, etd_server_stat},
-    {ETD_LINK_OP_READ, 12, false, false, etd_server_read},
+    {ETD_LINK_OP_HELLO, 8, false, true, false, etd_server_hello},
+    {ETD_LINK_OP_PING, 0, false, true, false, etd_server_ping},
+    {ETD_LINK_OP_STATUS, 0, false, true, true, etd_server_status},
+    {ETD_LINK_OP_RESET, 1, false, false, false, etd_server_reset},
+    {ETD_LINK_OP_BAUD, 4, false, false, false, etd_server_baud},
+    {ETD_LINK_OP_OPEN, OPEN_SIZE, true, false, true, etd_server_open},
+    {ETD_LINK_OP_WRITE, 8, true, false, true, etd_server_write},
+    {ETD_LINK_OP_COMMIT, COMMIT_SIZE, true, false, true, etd_server_commit},
+    {ETD_LINK_OP_RUN, RUN_SIZE, true, true, false, etd_server_run},
+    {ETD_LINK_OP_CANCEL, 4, false, true, false, etd_server_cancel},
+    {ETD_LINK_OP_STAT, 4, false, false, true, etd_server_stat},
+    {ETD_LINK_OP_READ, 12, false, false, true, etd_server_read},
 };
 
 /* Uses its own tracer, because the log of the other one may belong to a crash. */
@@ -103,10 +107,10 @@ void etd_server_write_error(etd_writer *writer, const etd_error *error) {
     etd_write_bytes(writer, error->message, (uint32_t)strlen(error->message));
 }
 
-static etd_status dispatch(etd_server *server, uint8_t op, etd_request *request, etd_writer *answer,
-                           etd_error *error) {
+static etd_status dispatch(etd_server *server, uint8_t op, bool in_batch, etd_request *request,
+                           etd_writer *answer, etd_error *error) {
     for (uint32_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
-        if (requests[i].op != op) {
+        if (requests[i].op != op || (in_batch && !requests[i].in_batch)) {
             continue;
         }
         uint32_t expected = requests[i].body_size;
@@ -119,6 +123,64 @@ static etd_status dispatch(etd_server *server, uint8_t op, etd_request *request,
         return requests[i].handler(server, request, answer, error);
     }
     return etd_fail(error, ETD_LINK_STATUS_UNKNOWN_OP, op, "unknown request", NULL);
+}
+
+/* Serves a request; returns its status. A failure is written as the answer. */
+static etd_status serve_request(etd_server *server, uint8_t op, bool in_batch, etd_request *request,
+                                etd_writer *answer) {
+    const etd_writer empty = *answer;
+    etd_error error = {.status = ETD_LINK_STATUS_OK};
+    etd_status status = dispatch(server, op, in_batch, request, answer, &error);
+    if (status != ETD_LINK_STATUS_OK) {
+        *answer = empty;
+        etd_server_write_error(answer, &error);
+    }
+    return status;
+}
+
+/* Returns whether the parts of a BATCH fill its body. */
+static bool is_batch(const uint8_t *body, uint32_t size) {
+    uint32_t left = size;
+    while (left >= BATCH_HEADER_SIZE) {
+        uint32_t part = BATCH_HEADER_SIZE + etd_get_u16(body + (size - left) + 2);
+        if (part > left) {
+            return false;
+        }
+        left -= part;
+    }
+    return size > 0 && left == 0;
+}
+
+/* Serves the parts of a BATCH up to the first that fails. */
+static void serve_batch(etd_server *server, etd_request *batch, etd_writer *answer) {
+    etd_status status = ETD_LINK_STATUS_OK;
+    if (!is_batch(batch->body, batch->size)) {
+        etd_error error;
+        (void)etd_fail(&error, ETD_LINK_STATUS_BAD_REQUEST, BATCH_HEADER_SIZE, "malformed parts", NULL);
+        etd_server_write_error(answer, &error);
+        return;
+    }
+    etd_write_status(answer, status);
+    while (status == ETD_LINK_STATUS_OK && batch->size > 0) {
+        uint8_t op = batch->body[0];
+        uint32_t size = etd_get_u16(batch->body + 2);
+        batch->body += BATCH_HEADER_SIZE;
+        batch->size -= BATCH_HEADER_SIZE;
+        uint8_t *header = etd_write(answer, BATCH_HEADER_SIZE);
+        if (header == NULL) {
+            return;
+        }
+        etd_request part = *batch;
+        part.size = size;
+        etd_writer body = {.bytes = answer->bytes + answer->size,
+                           .capacity = answer->capacity - answer->size};
+        status = serve_request(server, op, true, &part, &body);
+        etd_put_u16(header, op);
+        etd_put_u16(header + 2, (uint16_t)body.size);
+        answer->size += body.size;
+        batch->body += size;
+        batch->size -= size;
+    }
 }
 
 static void serve_frame(etd_server *server) {
@@ -138,14 +200,13 @@ static void serve_frame(etd_server *server) {
     if ((op & ETD_LINK_RESPONSE) != 0) {
         return;
     }
-    etd_error error = {.status = ETD_LINK_STATUS_OK};
     etd_writer answer = etd_server_begin_body(server);
-    etd_status status = dispatch(server, op, &request, &answer, &error);
-    if (status != ETD_LINK_STATUS_OK) {
-        answer = etd_server_begin_body(server);
-        etd_server_write_error(&answer, &error);
+    if (op == ETD_LINK_OP_BATCH) {
+        serve_batch(server, &request, &answer);
+    } else {
+        (void)serve_request(server, op, false, &request, &answer);
     }
-    if (!request.streamed) {
+    if (!request.silent) {
         etd_server_send(server, op | ETD_LINK_RESPONSE, request.sequence, &answer);
     }
     if (request.then != NULL) {

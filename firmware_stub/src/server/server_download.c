@@ -140,9 +140,24 @@ static void write_data_header(etd_writer *body, uint8_t region, uint8_t index, u
     etd_write_u32(body, offset);
 }
 
+/* Drops the downloads that a new one covers: its READ is a repetition. */
+static void drop_covered(etd_server *server, const etd_download *wanted) {
+    uint8_t kept = 0;
+    for (uint32_t i = 0; i < server->download_count; i++) {
+        const etd_download *queued = &server->downloads[i];
+        bool covered = queued->region == wanted->region && queued->index == wanted->index &&
+                       queued->offset >= wanted->offset && queued->end <= wanted->end;
+        if (!covered) {
+            server->downloads[kept++] = *queued;
+        }
+    }
+    server->download_count = kept;
+}
+
 /* Appends a download to the queue. If it continues the last one, both are merged. */
 static void enqueue(etd_server *server, const etd_download *wanted) {
     etd_download *queue = server->downloads;
+    drop_covered(server, wanted);
     if (server->download_count > 0) {
         etd_download *last = &queue[server->download_count - 1];
         if (last->region == wanted->region && last->index == wanted->index && last->end == wanted->offset) {
@@ -173,6 +188,10 @@ etd_status etd_server_read(etd_server *server, etd_request *request, etd_writer 
     if (status != ETD_LINK_STATUS_OK) {
         return status;
     }
+    /* Together with STAT the host asks before it knows the size. */
+    if (offset == 0 && length > source.size && source.size > 0) {
+        length = source.size;
+    }
     if (offset > source.size || length > source.size - offset) {
         return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, source.size, "beyond the end of the region", NULL);
     }
@@ -184,7 +203,7 @@ etd_status etd_server_read(etd_server *server, etd_request *request, etd_writer 
         .index = index,
     };
     enqueue(server, &wanted);
-    request->streamed = true;
+    request->silent = true;
     return ETD_LINK_STATUS_OK;
 }
 

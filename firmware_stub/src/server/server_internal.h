@@ -14,7 +14,7 @@ typedef struct {
     uint32_t size;
     uint32_t ticks; /* tick counter of clock domain 0 when the request was decoded */
     uint16_t sequence;
-    bool streamed;                    /* set by a handler whose answer is sent by etd_server_stream */
+    bool silent;                      /* set by a handler: no answer is sent now */
     void (*then)(etd_server *server); /* set by a handler: called after the answer has been sent */
 } etd_request;
 

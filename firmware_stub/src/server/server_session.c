@@ -62,6 +62,13 @@ static void write_bauds_tag(etd_writer *answer, const etd_server_config *config)
     }
 }
 
+static void write_last_run_tag(etd_writer *answer, const etd_server *server) {
+    etd_write_u8(answer, ETD_LINK_INFO_LAST_RUN);
+    etd_write_u8(answer, 5);
+    etd_write_u8(answer, server->state);
+    etd_write_u32(answer, server->run.id);
+}
+
 /* The last tag, because the name takes what room is left. Left out if there is none at all. */
 static void write_placed_tag(etd_writer *answer, const etd_placed_model *placed) {
     const uint32_t needed = answer->size + 2u + PLACED_DIGEST_SIZE;
@@ -124,6 +131,7 @@ etd_status etd_server_hello(etd_server *server, etd_request *request, etd_writer
     write_u32_tag(answer, ETD_LINK_INFO_OPERATORS, etd_operator_count());
     write_postmortem_tag(answer, server->postmortem);
     write_bauds_tag(answer, config);
+    write_last_run_tag(answer, server);
     write_placed_tag(answer, config->placed);
     return ETD_LINK_STATUS_OK;
 }
