@@ -203,7 +203,7 @@ def test_sessions_under_faults_are_whole_or_blame_the_line(etstub: ct.CDLL, part
             error.add_note(f"ETHARNESS_STREAM_SESSIONS=1 ETHARNESS_STREAM_SEED={seed} repeats it")
             raise
     print(f"{len(seeds)} sessions, {seeds}: {dict(ends)}")
-    assert set(ends) <= {"whole", "LinkError, exit 75"}
+    assert all(end == "whole" or end.endswith("exit 75") for end in ends)
     if len(seeds) >= 200:
         assert 0.9 < ends["whole"] / len(seeds) < 1, "few lines are hopeless, but some are"
 
