@@ -111,7 +111,7 @@ typedef struct {
     uint32_t id;
     uint32_t count; /* executions requested */
     uint32_t completed;
-    uint32_t trace_capacity; /* bytes the log may take */
+    uint32_t trace_capacity; /* bytes the log may take; behind them a streamed log has a chunk's header */
     bool stream;             /* send the log during the run */
     uint8_t debug_level;     /* ETD_LINK_DEBUG_LEVEL_* */
     uint8_t profiling_level; /* ETD_LINK_PROFILING_LEVEL_* */
@@ -139,13 +139,10 @@ typedef struct {
 
 /* State of a streamed log, and the chunk that the host has not acknowledged. */
 typedef struct {
-    uint8_t header[ETD_LOG_HEADER_SIZE]; /* the tracer's, when the chunk ended */
-    uint32_t chunk;
     uint32_t record_count; /* of the chunk, at the start of the log */
     uint32_t names_size;
     uint32_t debug_size;
     uint32_t block_offset;        /* the tracer's, when the chunk ended */
-    uint32_t size;                /* of the chunk with its debug buffer, in bytes */
     uint32_t received;            /* bytes that the host has received without a gap, as far as it said */
     etd_range again;              /* bytes that the host requests again */
     uint32_t record_count_before; /* when the server last looked at the log */

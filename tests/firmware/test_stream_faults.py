@@ -37,6 +37,8 @@ from tests.support.tiny_model import relu_model
 
 SESSIONS = int(os.environ.get("ETHARNESS_STREAM_SESSIONS", "1000"))
 FIRST_SEED = int(os.environ.get("ETHARNESS_STREAM_SEED", "0"))
+PARTS = 4
+"""Tests that share the sessions, so that they may run side by side."""
 EXECUTIONS = 60
 INPUT = struct.pack("<4f", -1, 2, 3.5, -4)
 OUTPUT = struct.pack("<4f", 0, 2, 3.5, 0)
@@ -189,18 +191,21 @@ def circumstances(seed: int) -> Circumstances:
     )
 
 
-def test_sessions_under_faults_are_whole_or_blame_the_line(etstub: ct.CDLL) -> None:
+@pytest.mark.timeout(SESSIONS)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_sessions_under_faults_are_whole_or_blame_the_line(etstub: ct.CDLL, part: int) -> None:
     ends: Counter[str] = Counter()
-    for seed in range(FIRST_SEED, FIRST_SEED + SESSIONS):
+    seeds = range(FIRST_SEED + part, FIRST_SEED + SESSIONS, PARTS)
+    for seed in seeds:
         try:
             ends[session_under(etstub, circumstances(seed))] += 1
         except BaseException as error:
             error.add_note(f"ETHARNESS_STREAM_SESSIONS=1 ETHARNESS_STREAM_SEED={seed} repeats it")
             raise
-    print(f"{SESSIONS} sessions from seed {FIRST_SEED}: {dict(ends)}")
-    assert set(ends) <= {"whole", "LinkError, exit 75"}
-    if SESSIONS >= 100:
-        assert 0.9 < ends["whole"] / SESSIONS < 1, "few lines are hopeless, but some are"
+    print(f"{len(seeds)} sessions, {seeds}: {dict(ends)}")
+    assert all(end == "whole" or end.endswith("exit 75") for end in ends)
+    if len(seeds) >= 200:
+        assert 0.9 < ends["whole"] / len(seeds) < 1, "few lines are hopeless, but some are"
 
 
 rates = st.sampled_from([0.0, 1e-4, 1e-3, 3e-3, 1e-2])
@@ -288,15 +293,15 @@ def prepared_session(etstub: ct.CDLL) -> Iterator[tuple[ListeningServer, Session
     device.close()
 
 
-STATUS_AND_RUN = 2
-"""Frames with which a host starts a run."""
+STARTING = 2
+"""Frames with which a host starts a run, at most."""
 
 
 def test_a_host_that_is_not_heard_for_a_while_loses_nothing(
     etstub: ct.CDLL, prepared_session: tuple[ListeningServer, Session]
 ) -> None:
     device, session = prepared_session
-    device.losing_to = deaf_after(STATUS_AND_RUN + 2, ever=False)
+    device.losing_to = deaf_after(STARTING + 2, ever=False)
     outcome = session.run(EXECUTIONS, RunOptions(stream=True), timeout_s=30)
     last = session.read(Region.TRACE)
     log = log_of([*without_repeated(outcome.chunks, last), last], [])
@@ -311,7 +316,7 @@ def test_a_host_that_is_never_heard_is_blamed(
     prepared_session: tuple[ListeningServer, Session],
 ) -> None:
     device, session = prepared_session
-    device.losing_to = deaf_after(STATUS_AND_RUN, ever=True)
+    device.losing_to = deaf_after(STARTING, ever=True)
     with pytest.raises(LinkError, match="the streamed log is incomplete") as caught:
         session.run(EXECUTIONS, RunOptions(stream=True), timeout_s=30)
     assert caught.value.exit_code == 75
@@ -321,8 +326,8 @@ def test_a_host_that_is_never_heard_is_blamed(
     assert status.outcome.status == Status.LOG_UNDELIVERED
     log = log_of([session.read(Region.TRACE)], [])
     assert log.trace.losses.events > 0
-    [wait] = durations(log.trace)[log.trace.name == log.trace.names.index(WAITING)]
-    assert STREAM_WAIT_MS <= wait < 1.1 * STREAM_WAIT_MS
+    waits = durations(log.trace)[log.trace.name == log.trace.names.index(WAITING)]
+    assert STREAM_WAIT_MS <= waits.max() < 1.1 * STREAM_WAIT_MS
     # The next run is not concerned.
     session.run(2, RunOptions(stream=True), timeout_s=30)
     assert not log_of([session.read(Region.TRACE)], []).trace.losses.any

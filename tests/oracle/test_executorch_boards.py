@@ -18,22 +18,27 @@ from executorch.devtools import Inspector
 from executorch.exir import to_edge_transform_and_lower
 
 from harness.analyze.values import tensor_array
-from harness.decode.device_log import read_log, split_chunk
+from harness.decode.device_log import read_log, split_chunk, without_repeated
 from harness.errors import TargetError
 from harness.link.status_errors import executorch_error_name
-from harness.link.wire import DebugLevel, ExecutorchError, ProfilingLevel
-from harness.records.trace import Kind, Losses, TensorValue, Trace
+from harness.link.values import RunOptions
+from harness.link.wire import DebugLevel, ExecutorchError, ProfilingLevel, Region
+from harness.records.trace import STREAMING, Kind, Losses, TensorValue, Trace
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
 from harness.runs.source import load_source
 from harness.target.executorch import find_executorch
+from harness.testing.fault_filter import FaultFilter, Faults
 from tests.conftest import FIXTURES, MODELS
 from tests.sim.test_models_on_boards import outputs, signatures
+from tests.support.boards import started
 from tests.support.executorch import Build
 from tests.support.values import logged_tensors
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
 OURS, THEIRS = BOARDS = ("native-executorch", "native-executorch-etdumpgen")
+STREAMED = 40
+"""Executions whose log is many times as long as the buffer they get."""
 
 
 @pytest.fixture(scope="module")
@@ -236,3 +241,26 @@ def test_the_adapter_records_every_call_or_counts_it(tmp_path: Path) -> None:
     assert isinstance(sunk.value, TensorValue)
     assert np.array_equal(tensor_array(sunk.value, bytes(160) + half.tobytes("F")), half)
     assert (sunk.lost, lost.lost) == (False, True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_log_streamed_between_executions_over_a_bad_line_is_whole(seed: int) -> None:
+    """ExecuTorch's runtime and kernels, as a process of this host."""
+    model = (MODELS / "kws_f32.pte").read_bytes()
+    with started(OURS) as bench:
+        info = bench.session.load_model(model)
+        bench.session.set_input(0, bytes(info.inputs[0].nbytes))
+        bench.session.run(STREAMED, timeout_s=30)
+        whole = read_log(bench.session.read(Region.TRACE))
+        proxy = FaultFilter(bench.target.transport, Faults(seed, flip=1e-4, drop=1e-4, delay=1e-4))
+        session = bench.new_session(proxy, deadline_s=0.5)
+        session.hello(10)
+        options = RunOptions(stream=True, trace_limit=16384)
+        outcome = session.run(STREAMED, options, timeout_s=30)
+        last = session.read(Region.TRACE)
+    streamed = read_log(b"".join(without_repeated(outcome.chunks, last)) + last)
+    assert proxy.done > 0
+    assert len(outcome.chunks) > 2
+    assert not streamed.losses.any
+    of_instructions = [row for row in identities(streamed) if row[0] not in STREAMING]
+    assert of_instructions == identities(whole)

@@ -25,6 +25,7 @@ from harness.config.board import load_board
 from harness.errors import HarnessError, TargetError, UsageError
 from harness.files import data_directory
 from harness.link.wire import DebugLevel
+from harness.records.trace import STREAMING
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
 from harness.target import build
@@ -292,3 +293,18 @@ def test_building_again_takes_up_a_new_library(
     assert again.image.stat().st_mtime_ns > before
     assert again.build_id != first.build_id
     assert build.built_firmware(board) == again
+
+
+def test_a_log_is_streamed_between_executions(
+    installed: Installed, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stand-in's kernels, on an emulated clock that counts instructions."""
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M3)))
+    whole = run_model(RunRequest(M3, model, 100, tmp_path / "whole"))
+    request = RunRequest(M3, model, 100, tmp_path / "streamed", trace_limit=2048, stream=True)
+    streamed = run_model(request)
+    assert streamed.result.trace is not None
+    assert streamed.result.trace.log_bytes > 3 * 2048
+    assert not streamed.trace.losses.any
+    events = [row for row in identities(streamed.trace) if row[0] not in STREAMING]
+    assert events == identities(whole.trace)

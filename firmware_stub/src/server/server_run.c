@@ -218,11 +218,13 @@ etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *
         return status;
     }
     uint32_t capacity = server->config.trace_capacity;
+    capacity = limit > 0 && limit < capacity ? limit : capacity;
+    bool stream = (options[3] & ETD_LINK_RUN_FLAG_STREAM) != 0 && capacity >= ETD_LOG_HEADER_SIZE;
     *run = (etd_run){
         .id = id,
         .count = count,
-        .trace_capacity = limit > 0 && limit < capacity ? limit : capacity,
-        .stream = (options[3] & ETD_LINK_RUN_FLAG_STREAM) != 0,
+        .trace_capacity = stream ? capacity - ETD_LOG_HEADER_SIZE : capacity,
+        .stream = stream,
         .debug_level = options[0],
         .profiling_level = options[1],
         .when_full = options[2],

@@ -13,6 +13,17 @@ static etd_tracer *tracer_of(etd_server *server) {
     return &server->config.kept->tracer;
 }
 
+/* Returns where the chunk's header is kept as it was sent: behind the memory of the log. */
+static uint8_t *header_of(const etd_server *server) {
+    return server->config.trace + server->run.trace_capacity;
+}
+
+static uint32_t chunk_size(const etd_server *server) {
+    const etd_stream *stream = &server->stream;
+    return ETD_LOG_HEADER_SIZE + stream->record_count * ETD_LOG_RECORD_SIZE + stream->names_size +
+           stream->debug_size;
+}
+
 /* A part of a chunk, which is not contiguous in memory. */
 typedef struct {
     const uint8_t *bytes;
@@ -24,7 +35,7 @@ static void read_chunk(etd_server *server, uint32_t offset, uint8_t *out, uint32
     const etd_stream *stream = &server->stream;
     const etd_tracer *tracer = tracer_of(server);
     const etd_chunk_part parts[] = {
-        {stream->header, sizeof stream->header},
+        {header_of(server), ETD_LOG_HEADER_SIZE},
         {tracer->buffer, stream->record_count * ETD_LOG_RECORD_SIZE},
         /* Names grow downwards, so later ones lie in front. */
         {tracer->buffer + (tracer->capacity - stream->names_size), stream->names_size},
@@ -44,11 +55,10 @@ static void read_chunk(etd_server *server, uint32_t offset, uint8_t *out, uint32
 }
 
 static etd_writer begin_note(etd_server *server) {
-    const etd_stream *stream = &server->stream;
     etd_writer note = etd_server_begin_body(server);
     etd_write_u32(&note, server->run.id);
-    etd_write_u32(&note, stream->chunk);
-    etd_write_u32(&note, stream->size);
+    etd_write_u32(&note, tracer_of(server)->chunk);
+    etd_write_u32(&note, chunk_size(server));
     return note;
 }
 
@@ -74,19 +84,17 @@ static etd_event start_event(etd_server *server, etd_name name) {
 static void send_chunk(etd_server *server) {
     etd_tracer *tracer = tracer_of(server);
     etd_stream *stream = &server->stream;
-    (void)etd_log_read(tracer, 0, stream->header, sizeof stream->header);
-    stream->chunk = tracer->chunk;
+    (void)etd_log_read(tracer, 0, header_of(server), ETD_LOG_HEADER_SIZE);
     stream->record_count = tracer->record_count;
     stream->names_size = tracer->names_size;
     stream->debug_size = etd_debug_size(tracer);
     stream->block_offset = tracer->block_offset;
-    stream->size = etd_log_size(tracer) + stream->debug_size;
     stream->received = 0;
     stream->again = (etd_range){0, 0};
     stream->pending = true;
     stream->acknowledged = false;
     etd_event event = start_event(server, stream->sending_event);
-    send_range(server, 0, stream->size);
+    send_range(server, 0, chunk_size(server));
     etd_end_profiling(tracer, event);
 }
 
@@ -120,12 +128,13 @@ static void release_chunk(etd_server *server) {
 void etd_server_take_log_ack(etd_server *server, const uint8_t *body, uint32_t size) {
     etd_stream *stream = &server->stream;
     if (size != LOG_ACK_SIZE || !stream->pending || etd_get_u32(body) != server->run.id ||
-        etd_get_u32(body + 4) != stream->chunk) {
+        etd_get_u32(body + 4) != tracer_of(server)->chunk) {
         return; /* a late or repeated one */
     }
     uint32_t start = etd_get_u32(body + 8);
     uint32_t count = etd_get_u32(body + 12);
-    if (start > stream->size || count > stream->size - start || (count == 0 && start < stream->size)) {
+    uint32_t end = chunk_size(server);
+    if (start > end || count > end - start || (count == 0 && start < end)) {
         return;
     }
     stream->answered = true;
