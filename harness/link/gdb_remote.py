@@ -330,7 +330,9 @@ class GdbRemote:
     def _request(self, body: bytes) -> bytes:
         """Send a request and return its reply.
 
-        A stop reply is skipped: QEMU sends one that nobody asked for when a client connects.
+        A stop reply is skipped: QEMU sends one that nobody asked for when a client connects. So is
+        text to print, unless a command asked for it: OpenOCD sends an empty one while a slow
+        adapter keeps it busy.
 
         Raises:
             ProbeError: There is no reply in time.
@@ -348,7 +350,8 @@ class GdbRemote:
                     hint="check that the board has power and the probe is connected; a slow probe "
                     "needs ?timeout=SECONDS behind its address",
                 ) from None
-            if not packet.startswith(_STOPS):
+            printed = packet.startswith(b"O") and packet != b"OK" and not body.startswith(b"qRcmd")
+            if not packet.startswith(_STOPS) and not printed:
                 return packet
 
     def _send(self, body: bytes) -> None:

@@ -18,6 +18,7 @@ class FakeGdbserver:
         running: Whether the board runs.
         features: Reply to ``qSupported``.
         chunk: Bytes that are sent at once.
+        chatter: Text to print precedes each reply, as OpenOCD sends it.
         encode: Replies are run-length encoded.
         damage: The first so many replies arrive damaged, and are sent again when asked for.
         unasked: A stop reply is sent on connection, as QEMU does.
@@ -34,6 +35,7 @@ class FakeGdbserver:
     running: bool = True
     features: bytes = b"PacketSize=400"
     chunk: int = 1 << 20
+    chatter: bool = False
     encode: bool = False
     damage: int = 0
     unasked: bool = False
@@ -106,6 +108,9 @@ class FakeGdbserver:
             return
         reply = self._reply(body)
         if reply is not None:
+            if self.chatter:
+                self._send(client, b"O")
+                self._send(client, b"O" + b"halted\n".hex().encode())
             self._send(client, reply)
         if body == b"QStartNoAckMode":
             self._acknowledge = False

@@ -28,6 +28,7 @@ BASE = FakeGdbserver.BASE
     st.sampled_from([50, 1 << 20]),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
     st.integers(0, 2),
 )
 def test_memory_arrives_whatever_the_server_does_to_packets(
@@ -37,12 +38,13 @@ def test_memory_arrives_whatever_the_server_does_to_packets(
     chunk: int,
     encode: bool,
     unasked: bool,
+    chatter: bool,
     damage: int,
 ) -> None:
     first = data.draw(st.integers(0, len(memory) - 1))
     size = data.draw(st.integers(1, len(memory) - first))
     board = FakeGdbserver(bytearray(memory), features=features, chunk=chunk, encode=encode)
-    board.unasked, board.damage = unasked, damage
+    board.unasked, board.chatter, board.damage = unasked, chatter, damage
     with board as server:
         with open_probe(server.address.replace("0.3", "5")) as probe:
             assert probe.read(BASE + first, size) == memory[first : first + size]
