@@ -16,7 +16,7 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 from harness.config.board import load_board
 from harness.link.session import Session
 from harness.link.wire import Region
-from harness.target.build import Firmware
+from harness.target.build import Firmware, find_cmake
 from harness.target.start import start_target
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.executorch import FIRMWARE, Build
@@ -157,10 +157,11 @@ def test_a_cortex_m_project_in_cpp_gets_a_verdict(
     (tmp_path / "model.inc").write_text(", ".join(map(str, MODEL.read_bytes()[:4096])))
     (tmp_path / "CMakeLists.txt").write_text(PROJECT)
     (tmp_path / "arm.cmake").write_text(TOOLCHAIN)
-    cmake = ["cmake", "-B", "b", "-DCMAKE_TOOLCHAIN_FILE=arm.cmake"]
+    cmake = find_cmake()
+    assert cmake is not None
     package = f"-Dexecutorch_DIR={prefix}/lib/cmake/ExecuTorch"
-    for command in ([*cmake, package], ["cmake", "--build", "b"]):
-        subprocess.run(command, check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    for options in (["-B", "b", "-DCMAKE_TOOLCHAIN_FILE=arm.cmake", package], ["--build", "b"]):
+        subprocess.run([cmake, *options], check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
     machine = ["qemu-system-arm", "-M", "mps2-an385", "-kernel", "b/theirs", "-semihosting"]
     quiet = ["-display", "none", "-serial", "null", "-monitor", "none"]
     done = subprocess.run([*machine, *quiet], cwd=tmp_path, capture_output=True, check=True)
