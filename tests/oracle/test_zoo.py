@@ -19,21 +19,13 @@ from benchmarks.operators import PAGE, read_networks
 from harness.errors import DeviceRefusedError
 from tests.sim.test_models_on_boards import signatures
 from tests.support.boards import started
-from tests.support.zoo import compare, execute, exported, run, runs, script
+from tests.support.zoo import BEYOND, compare, execute, exported, run, runs, script
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 EMULATED = "qemu-mps2-an385"
 SAMPLE = 6
 NATIVE_SAMPLE = 16
 NETWORKS = list(script()["MEMBERS"])
-BEYOND = {
-    "heat_map_peaks": r"aten::(adaptive_max_pool2d\.out|sort\.values)",
-    "adaptive_peaks": r"aten::(adaptive_max_pool2d|exp2)\.out",
-    "bit_unpacker": r"aten::__[lr]shift__\.Scalar_out",
-    "channels_last_norm": "is_contiguous_dim_order",
-}
-"""Networks that ExecuTorch's portable kernels do not take: some need operators that have none, one
-has batch normalization of images with adjacent channels."""
 PORTABLE = [
     name for name, member in script()["MEMBERS"].items() if not member.exact and name not in BEYOND
 ]

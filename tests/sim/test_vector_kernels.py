@@ -196,3 +196,11 @@ def test_convolution_of_floats(board, etstub, seed, conv, share, order) -> None:
     rest = floats(seed + 2, len(weights)), *window, False, [0, 0], groups, out
     arguments = Tensor(pixels, order), Tensor(weights, order), *rest
     compare_floats(board, etstub, "aten::convolution.out", *arguments)
+
+
+def test_a_convolution_fits_the_smallest_stack(etstub: ct.CDLL) -> None:
+    """2 KB, of which the runtime takes a part; an overflow is a fault."""
+    x, weights = floats(1, 1, 3, 7, 9), floats(2, 6, 3, 3, 3)
+    rest = floats(3, 6), [1, 1], [1, 1], [1, 1], False, [0, 0], 1, Out((1, 6, 7, 9))
+    with started("qemu-microbit", deadline_s=60) as smallest:
+        compare_floats(smallest, etstub, "aten::convolution.out", x, weights, *rest)

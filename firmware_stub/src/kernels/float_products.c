@@ -199,55 +199,60 @@ static void move_blocks(etd_blocks_of_sums *blocks, const etd_float_batch *steps
     blocks->added += count * steps->added_step;
 }
 
-/* Computes blocks at all places of two batches. The function itself goes along the longer one. */
-static void compute_grid(etd_blocks_fn compute, const etd_sum_loop *loops, etd_blocks_of_sums blocks,
+/* Computes blocks at all places of two batches. The function itself goes along the longer one. Like its
+ * callers it moves the blocks back, as copies of them would take too much of a small stack. */
+static void compute_grid(etd_blocks_fn compute, const etd_sum_loop *loops, etd_blocks_of_sums *blocks,
                          const etd_float_batch *one, const etd_float_batch *other) {
     const bool is_one_longer = one->count > other->count;
     const etd_float_batch *outer = is_one_longer ? other : one;
-    blocks.again = is_one_longer ? *one : *other;
+    blocks->again = is_one_longer ? *one : *other;
     for (int32_t left = outer->count; left > 0; left--) {
-        compute(loops, &blocks);
-        move_blocks(&blocks, outer, 1);
+        compute(loops, blocks);
+        move_blocks(blocks, outer, 1);
     }
+    move_blocks(blocks, outer, -outer->count);
 }
 
 /* Multiplies all vectors of `a` with a group and those alike: four at a time, then the rest. */
 static void multiply_rows(const etd_float_products *products, const etd_group *group,
-                          etd_blocks_of_sums blocks, const etd_float_batch *again) {
+                          etd_blocks_of_sums *blocks, const etd_float_batch *again) {
     const etd_float_row *rows = &products->a_row;
-    const etd_float_batch fours = {rows->count / ETD_FEW, ETD_FEW * rows->step, 0, ETD_FEW * rows->out_step,
-                                   ETD_FEW * rows->added_step};
-    const etd_float_batch rest = {rows->count % ETD_FEW, rows->step, 0, rows->out_step, rows->added_step};
-    blocks.a_distance = rows->step;
-    blocks.out_distance = rows->out_step;
-    blocks.added_distance = rows->added_step;
+    const int32_t fours = rows->count / ETD_FEW;
+    etd_float_batch batch = {fours, ETD_FEW * rows->step, 0, ETD_FEW * rows->out_step,
+                             ETD_FEW * rows->added_step};
     for (int32_t first = 0; first < group->count; first += ETD_FEW) {
-        blocks.places = group->places + first;
-        blocks.outs = group->outs + first;
-        compute_grid(choose_block(products, group, first), products->loops, blocks, &fours, again);
+        blocks->places = group->places + first;
+        blocks->outs = group->outs + first;
+        compute_grid(choose_block(products, group, first), products->loops, blocks, &batch, again);
     }
-    if (rest.count > 0) {
-        move_blocks(&blocks, &fours, fours.count);
-        blocks.places = group->places;
-        blocks.outs = group->outs;
-        compute_grid(choose_row(products, group), products->loops, blocks, &rest, again);
+    if (rows->count % ETD_FEW > 0) {
+        move_blocks(blocks, &batch, fours);
+        batch = (etd_float_batch){rows->count % ETD_FEW, rows->step, 0, rows->out_step, rows->added_step};
+        blocks->places = group->places;
+        blocks->outs = group->outs;
+        compute_grid(choose_row(products, group), products->loops, blocks, &batch, again);
+        move_blocks(blocks, &batch, -fours * ETD_FEW); /* back over the fours, too */
     }
 }
 
 /* Multiplies all vectors of `a` with a group and those alike, in all batches. */
 static void multiply_group(const etd_float_products *products, const etd_group *group) {
+    const etd_float_row *rows = &products->a_row;
     const etd_float_batch *batch = &products->batch;
     etd_float_batch again = group->again;
     etd_blocks_of_sums blocks = begin_blocks(products);
     again.added_step = 0; /* what differs between vectors of `b` is added later */
-    if (products->a_row.count == 1) {
-        blocks.places = group->places;
-        blocks.outs = group->outs;
-        compute_grid(choose_row(products, group), products->loops, blocks, batch, &again);
+    blocks.places = group->places;
+    blocks.outs = group->outs;
+    blocks.a_distance = rows->step;
+    blocks.out_distance = rows->out_step;
+    blocks.added_distance = rows->added_step;
+    if (rows->count == 1) {
+        compute_grid(choose_row(products, group), products->loops, &blocks, batch, &again);
         return;
     }
     for (int32_t left = batch->count; left > 0; left--) {
-        multiply_rows(products, group, blocks, &again);
+        multiply_rows(products, group, &blocks, &again);
         move_blocks(&blocks, batch, 1);
     }
 }
@@ -318,7 +323,7 @@ static bool are_batches_adjacent(const etd_float_products *products) {
 }
 
 /* Computes ETD_FEW batches together, at `size` places of a row of vectors of `b`, then at the next ones. */
-static void compute_places(const etd_float_products *products, etd_blocks_of_sums blocks,
+static void compute_places(const etd_float_products *products, etd_blocks_of_sums *blocks,
                            const etd_float_row *row, int32_t size, int32_t count) {
     const etd_float_batch *batch = &products->batch;
     const int32_t places[] = {0, row->step};
@@ -327,10 +332,8 @@ static void compute_places(const etd_float_products *products, etd_blocks_of_sum
                                    ETD_FEW * batch->added_step};
     const etd_float_batch along = {count, 0, etd_scale_step(row->step, size),
                                    etd_scale_step(row->out_step, size), 0};
-    blocks.a_distance = batch->a_step;
-    blocks.added_distance = batch->added_step;
-    blocks.places = places;
-    blocks.outs = outs;
+    blocks->places = places;
+    blocks->outs = outs;
     compute_grid(size == 1 ? etd_sum_channels : etd_sum_channels_twice, products->loops, blocks, &fours,
                  &along);
 }
@@ -343,17 +346,17 @@ static ETD_NOINLINE void compute_adjacent_batches(etd_float_products *products) 
     const etd_float_row *inner = are_rows_longer ? &products->b_rows : &products->b_columns;
     const int32_t twos = inner->count / 2;
     etd_blocks_of_sums blocks = begin_blocks(products);
-    const etd_float_batch next_row = {1, 0, outer->step, outer->out_step, 0};
-    const etd_float_batch twos_of_row = {1, 0, etd_scale_step(inner->step, 2),
-                                         etd_scale_step(inner->out_step, 2), 0};
+    blocks.a_distance = products->batch.a_step;
+    blocks.added_distance = products->batch.added_step;
     for (int32_t row = 0; row < outer->count; row++) {
-        compute_places(products, blocks, inner, 2, twos);
+        blocks.b = products->b + row * outer->step;
+        blocks.out = products->out + row * outer->out_step;
+        compute_places(products, &blocks, inner, 2, twos);
         if (inner->count % 2 != 0) {
-            etd_blocks_of_sums last = blocks;
-            move_blocks(&last, &twos_of_row, twos);
-            compute_places(products, last, inner, 1, 1);
+            blocks.b += 2 * twos * inner->step;
+            blocks.out += 2 * twos * inner->out_step;
+            compute_places(products, &blocks, inner, 1, 1);
         }
-        move_blocks(&blocks, &next_row, 1);
     }
     const int32_t done = products->batch.count / ETD_FEW * ETD_FEW;
     blocks = begin_blocks(products);

@@ -61,7 +61,7 @@ static inline int32_t etd_scale_step(int32_t step, int32_t count) {
  * become one. */
 void etd_set_sum_loops(etd_float_products *products, const etd_sum_loop loops[ETD_SUM_LOOPS]);
 
-/* Computes all outputs, and changes the description. Uses up to 850 bytes of stack. */
+/* Computes all outputs, and changes the description. Uses up to 800 bytes of stack. */
 void etd_compute_products(etd_float_products *products);
 
 #endif
