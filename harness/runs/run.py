@@ -85,7 +85,7 @@ from harness.runs.recorder import RunRecorder, unfinished_result
 from harness.runs.request import RunRequest
 from harness.runs.source import on_time_scales
 from harness.runs.test_sets import read_test_sets, test_set_folder, test_set_name
-from harness.target.build import build_firmware, image_size
+from harness.target.build import build_firmware, build_stage, image_size
 from harness.target.start import Target, start_target
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ class _Run(RunRecorder):
         flash = request.flash
         started_here = not isinstance(self.board.target, SerialTarget)
         if (started_here and flash is None) or (flash and flash.image is None):
-            self.stages("building the firmware", 0, 0)
+            self.stages(build_stage(self.board), 0, 0)
             placed = None
             if self.request.placed:
                 placed = place_model(self.request.model, self.model, self.board)

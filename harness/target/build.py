@@ -202,6 +202,13 @@ def _build_placed(
     return Firmware(image, build_id, directory, preset, placed)
 
 
+def build_stage(board: Board) -> str:
+    """Return what `build_firmware` does, for a progress display."""
+    if isinstance(board.target, RtlTarget):
+        return "building the firmware and the simulator (the first time a minute or two)"
+    return "building the firmware"
+
+
 def built_firmware(board: Board, digest: Callable[[Path], str] = source_digest) -> Firmware | None:
     """Return the firmware if it is built from the current sources, else None; builds nothing.
 

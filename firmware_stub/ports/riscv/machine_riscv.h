@@ -14,6 +14,10 @@ extern const uint32_t machine_bauds[MACHINE_BAUD_COUNT];
 void machine_start_uart(void);
 void machine_start_interrupts(void);
 
+/* Optional: empties the caches. Called when the clock is restarted, so that a run starts with the same
+ * contents whatever came before it. */
+void machine_empty_caches(void) __attribute__((weak));
+
 /* Serves the UART's interrupt. */
 void machine_interrupt(void);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Start-up, faults and counters of RISC-V cores in machine mode, without other firmware. */
+#include <stddef.h>
+
 #include "machine_riscv.h"
 
 #define MIE_EXTERNAL (1u << 11)
@@ -94,6 +96,9 @@ uint32_t port_ticks(void) {
 }
 
 void port_restart_clock(void) {
+    if (machine_empty_caches != NULL) {
+        machine_empty_caches();
+    }
     __asm volatile("csrw " ETD_COUNTER "h, zero\n"
                    "csrw " ETD_COUNTER ", zero");
 }

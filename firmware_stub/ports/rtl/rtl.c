@@ -4,12 +4,24 @@
 #include "etd_npu.h"
 #include "machine_riscv.h"
 
-#define MCOUNTINHIBIT "0x320"
-
 void port_start(void) {
     machine_start_uart();
-    __asm volatile("csrw " MCOUNTINHIBIT ", zero"); /* CV32E40P does not count after a reset */
+#ifdef ETD_VEXRISCV
+    __asm volatile("csrw 0xBC0, %0" ::"r"(1u)); /* mask of its external interrupts */
+#else
+    __asm volatile("csrw 0x320, zero"); /* mcountinhibit: CV32E40P does not count after a reset */
+#endif
 }
+
+#ifdef ETD_VEXRISCV
+/* VexRiscv's own instruction for data, FENCE.I for instructions. Data are written through, so nothing is
+ * lost. */
+void machine_empty_caches(void) {
+    __asm volatile(".word 0x0000500F\n"
+                   ".word 0x0000100F" ::
+                       : "memory");
+}
+#endif
 
 /* GCC 12 calls these for a core without the A extension. Aligned words are loaded and stored at once, and
  * there is one core, so the order against its own interrupts is all there is to keep. */

@@ -184,6 +184,12 @@ void etd_serial_quiet(etd_serial *serial, bool on) {
     (void)etd_serial_flush(serial);
     serial->quiet = on;
     poll_uart(serial);
+    if (on) {
+        /* The ring is empty and interrupts are masked. Notes go through the same bytes of it in every run,
+         * so a cache holds the same lines whatever was sent before. */
+        STORE(serial->sending.put, 0);
+        STORE(serial->sending.taken, 0);
+    }
 }
 
 uint32_t etd_serial_overruns(etd_serial *serial) {
