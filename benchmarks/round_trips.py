@@ -14,7 +14,6 @@ import os
 import queue
 import select
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from pathlib import Path
 from harness.config.board import load_board
 from harness.files import data_directory
 from harness.link.frames import Frame, FrameDecoder
+from harness.link.messages import batch_parts
 from harness.link.wire import RESPONSE, Op
 from harness.target.build import build_firmware
 
@@ -37,6 +37,8 @@ BYTE_S = 10 / BAUD
 PIECE = 32
 MODEL = "kws_int8"
 REPEATS = 5
+_STATUS_SIZE = 4
+"""Bytes before the parts in the answer to a BATCH."""
 
 
 @dataclass
@@ -65,11 +67,15 @@ class Direction:
         op = Op(frame.type & ~RESPONSE)
         if frame.type == Op.READ | RESPONSE or frame.type == Op.WRITE:
             return "data"
-        if frame.type == Op.BATCH and any(part == Op.WRITE for part in _parts(frame.body)):
+        parts: list[tuple[int, bytes]] = []
+        if op == Op.BATCH:
+            parts = batch_parts(frame.body[_STATUS_SIZE if frame.type & RESPONSE else 0 :])
+        writes = any(part == Op.WRITE for part, _ in parts)
+        if frame.type == Op.BATCH and writes:
             return "data"
         if frame.type == Op.WRITE | RESPONSE:
             return "acknowledgements"
-        if frame.type == Op.BATCH | RESPONSE and Op.WRITE in _parts(frame.body[4:]):
+        if writes:
             return "acknowledgements"
         return op.name
 
@@ -78,14 +84,6 @@ class Direction:
         while (item := self.pieces.get())[1]:
             time.sleep(max(0.0, item[0] - time.monotonic()))
             os.write(file, item[1])
-
-
-def _parts(body: bytes) -> Iterator[int]:
-    """Yield the types of the requests in a BATCH, or of their answers."""
-    while body:
-        op, size = struct.unpack_from("<BxH", body)
-        yield op
-        body = body[4 + size :]
 
 
 class DelayLine:

@@ -296,6 +296,11 @@ def parse_empty(body: bytes) -> None:
     _parse(_EMPTY_ANSWER, body)
 
 
+def batch_parts(body: bytes) -> list[tuple[int, bytes]]:
+    """Return type and body of each part of a BATCH."""
+    return [(part.op, part.body) for part in _parse(_BATCH, body).parts]
+
+
 def parse_batch(body: bytes) -> list[bytes]:
     """Parse the response to BATCH: the bodies of the parts' responses."""
     return [part.body for part in _parse(_BATCH_ANSWER, body).parts]

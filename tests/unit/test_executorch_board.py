@@ -132,6 +132,8 @@ def test_its_errors_are_shown_as_such(status: Status, code: int, shown: str) -> 
 class Traced:
     """A session with a device whose runtime traced itself."""
 
+    may_have_values = True
+
     def __init__(self, buffer: bytes | None) -> None:
         self.buffer = buffer
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness.link.frames import Frame, FrameDecoder
+from harness.link.messages import batch_parts
 from harness.link.wire import RESPONSE, Op, Region
 from tests.support.shelf.client import run_directory_of
 from tests.support.shelf.faults import Kind, Lasts, When
@@ -173,7 +174,10 @@ class SimulatedUnit:
         if self.fault is Kind.GARBAGE and self._client is not None:
             self._client.transport.write(self._random.randbytes(len(data)))
         for item in self._decoder.feed(data):
-            if isinstance(item, Frame):
+            if isinstance(item, Frame) and item.type == Op.BATCH:
+                for op, body in batch_parts(item.body):
+                    self._watch(Frame(op, item.sequence, body))
+            elif isinstance(item, Frame):
                 self._watch(item)
 
     def _watch(self, frame: Frame) -> None:
