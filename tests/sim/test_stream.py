@@ -64,7 +64,7 @@ def test_waiting_for_a_slow_line_is_no_part_of_an_operator() -> None:
         slow.hello(20)
         options = RunOptions(stream=True, trace_limit=2048)
         outcome = slow.run(SLOW_RUNS, options, timeout_s=60)
-        last = session.read(Region.TRACE)
+        last = slow.read(Region.TRACE)
     streamed = read_log(b"".join(without_repeated(outcome.chunks, last)) + last)
     assert len(outcome.chunks) > 5
     assert not streamed.losses.any
