@@ -326,14 +326,10 @@ static bool are_batches_adjacent(const etd_float_products *products) {
 static void compute_places(const etd_float_products *products, etd_blocks_of_sums *blocks,
                            const etd_float_row *row, int32_t size, int32_t count) {
     const etd_float_batch *batch = &products->batch;
-    const int32_t places[] = {0, row->step};
-    const int32_t outs[] = {0, row->out_step};
     const etd_float_batch fours = {batch->count / ETD_FEW, ETD_FEW * batch->a_step, ETD_FEW, ETD_FEW,
                                    ETD_FEW * batch->added_step};
     const etd_float_batch along = {count, 0, etd_scale_step(row->step, size),
                                    etd_scale_step(row->out_step, size), 0};
-    blocks->places = places;
-    blocks->outs = outs;
     compute_grid(size == 1 ? etd_sum_channels : etd_sum_channels_twice, products->loops, blocks, &fours,
                  &along);
 }
@@ -344,8 +340,12 @@ static ETD_NOINLINE void compute_adjacent_batches(etd_float_products *products) 
     const bool are_rows_longer = products->b_rows.count > products->b_columns.count;
     const etd_float_row *outer = are_rows_longer ? &products->b_columns : &products->b_rows;
     const etd_float_row *inner = are_rows_longer ? &products->b_rows : &products->b_columns;
+    const int32_t places[] = {0, inner->step};
+    const int32_t outs[] = {0, inner->out_step};
     const int32_t twos = inner->count / 2;
     etd_blocks_of_sums blocks = begin_blocks(products);
+    blocks.places = places;
+    blocks.outs = outs;
     blocks.a_distance = products->batch.a_step;
     blocks.added_distance = products->batch.added_step;
     for (int32_t row = 0; row < outer->count; row++) {
