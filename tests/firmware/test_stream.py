@@ -134,6 +134,7 @@ def streamed(
     outcome = session.run(EXECUTIONS, RunOptions(stream=True), timeout_s=60)
     device.wire = replace(device.wire, damaged=0)
     last = session.read(Region.TRACE)
+    session.ping()  # everything sent before the answer has been heard then
     device.close()
     kept = without_repeated(outcome.chunks, last)
     return replace(outcome, chunks=tuple(kept)), last

@@ -27,6 +27,7 @@ static const struct {
     {ETD_LINK_OP_COMMIT, COMMIT_SIZE, true, false, true, etd_server_commit},
     {ETD_LINK_OP_RUN, RUN_SIZE, true, true, false, etd_server_run},
     {ETD_LINK_OP_CANCEL, 4, false, true, false, etd_server_cancel},
+    {ETD_LINK_OP_LOG_ACK, LOG_ACK_SIZE, false, true, false, etd_server_log_ack},
     {ETD_LINK_OP_STAT, 4, false, false, true, etd_server_stat},
     {ETD_LINK_OP_READ, 12, false, false, true, etd_server_read},
 };
@@ -186,20 +187,16 @@ static void serve_batch(etd_server *server, etd_request *batch, etd_writer *answ
 static void serve_frame(etd_server *server) {
     const uint8_t *frame = server->decoder.payload;
     uint8_t op = frame[1];
+    /* Not a request but probably our own answer, on a line that echoes. */
+    if ((op & ETD_LINK_RESPONSE) != 0) {
+        return;
+    }
     etd_request request = {
         .body = frame + ETD_LINK_HEADER_SIZE,
         .size = server->decoder.size - ETD_LINK_HEADER_SIZE - ETD_LINK_CRC_SIZE,
         .ticks = etd_server_ticks(server),
         .sequence = etd_get_u16(frame + 2),
     };
-    if (op == ETD_LINK_OP_LOG_ACK) {
-        etd_server_take_log_ack(server, request.body, request.size);
-        return;
-    }
-    /* Not a request but probably our own answer, on a line that echoes. */
-    if ((op & ETD_LINK_RESPONSE) != 0) {
-        return;
-    }
     etd_writer answer = etd_server_begin_body(server);
     if (op == ETD_LINK_OP_BATCH) {
         serve_batch(server, &request, &answer);

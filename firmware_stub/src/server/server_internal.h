@@ -103,7 +103,7 @@ void etd_server_stream_log(etd_server *server);
 
 /* Takes the body of a LOG_ACK: u32 run id, u32 chunk, u32 offset, u32 length. */
 #define LOG_ACK_SIZE 16u
-void etd_server_take_log_ack(etd_server *server, const uint8_t *body, uint32_t size);
+etd_status etd_server_log_ack(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error);
 
 /* server_download.c. etd_server_stream sends one frame of the first pending download; returns false if there
  * is none. */

@@ -64,7 +64,8 @@ static void listen(etd_server *server) {
     }
     while (etd_server_receive(server)) {
     }
-    if (server->good_frames != good) {
+    /* A piece of a LOG_ACK is repeated when the device asks for it. */
+    if (server->good_frames != good || server->stream.pending) {
         return;
     }
     (void)etd_server_watch_rate(server, true);

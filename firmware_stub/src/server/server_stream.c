@@ -125,9 +125,9 @@ static void release_chunk(etd_server *server) {
     stream->pending = false;
 }
 
-void etd_server_take_log_ack(etd_server *server, const uint8_t *body, uint32_t size) {
+static void take_log_ack(etd_server *server, const uint8_t *body) {
     etd_stream *stream = &server->stream;
-    if (size != LOG_ACK_SIZE || !stream->pending || etd_get_u32(body) != server->run.id ||
+    if (!stream->pending || etd_get_u32(body) != server->run.id ||
         etd_get_u32(body + 4) != tracer_of(server)->chunk) {
         return; /* a late or repeated one */
     }
@@ -142,6 +142,17 @@ void etd_server_take_log_ack(etd_server *server, const uint8_t *body, uint32_t s
     stream->received = start > stream->received ? start : stream->received;
     stream->acknowledged = stream->acknowledged || count == 0;
     stream->again = (etd_range){start, start + count};
+}
+
+etd_status etd_server_log_ack(etd_server *server, etd_request *request, etd_writer *answer,
+                              etd_error *error) {
+    (void)answer;
+    (void)error;
+    request->silent = true;
+    if (server->state == ETD_LINK_STATE_RUNNING) {
+        take_log_ack(server, request->body);
+    }
+    return ETD_LINK_STATUS_OK;
 }
 
 /* Does what the host has asked for: removes the chunk, or sends a part of it again. */
