@@ -102,7 +102,7 @@ def test_halts_at_random_moments_change_nothing(tmp_path: Path) -> None:
         tracers = MemoryTracers(probe, wanted, elf)
         probe.resume()
         while not looks or len(looks[-1]) < len(undisturbed):
-            time.sleep(moments.uniform(0, 0.01))
+            time.sleep(moments.uniform(0, 0.004))
             with halted(probe), suppress(TargetError):  # the tracer may not be initialized yet
                 looks.append(tracers.read(tracers.states()).image)
         final = tracers.read_settled(60.0).image
