@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from executorch.devtools import Inspector
 from executorch.exir import to_edge_transform_and_lower
 
 from harness.analyze.values import tensor_array
+from harness.config.board import load_board
 from harness.decode.device_log import read_log, split_chunk, without_repeated
 from harness.errors import TargetError
 from harness.link.status_errors import executorch_error_name
@@ -27,9 +30,11 @@ from harness.records.trace import STREAMING, Kind, Losses, TensorValue, Trace
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
 from harness.runs.source import load_source
+from harness.target.build import build_firmware
 from harness.target.executorch import find_executorch
 from harness.testing.fault_filter import FaultFilter, Faults
 from tests.conftest import FIXTURES, MODELS
+from tests.sim.test_cancel import Bench, Command
 from tests.sim.test_models_on_boards import outputs, signatures
 from tests.support.boards import started
 from tests.support.executorch import Build
@@ -264,3 +269,16 @@ def test_a_log_streamed_between_executions_over_a_bad_line_is_whole(seed: int) -
     assert not streamed.losses.any
     of_instructions = [row for row in identities(streamed) if row[0] not in STREAMING]
     assert of_instructions == identities(whole)
+
+
+def test_ctrl_c_ends_a_run_after_its_execution(tmp_path: Path) -> None:
+    build_firmware(load_board("native-executorch")[0])
+    bench = Bench(tmp_path, ("--board", "native-executorch"), "kws_f32")
+    run = bench.start_run("1000000", "out")
+    time.sleep(1)
+    run.signal(signal.SIGINT)
+    code, _, err = run.end()
+    assert (code, "the run has ended on the board" in err) == (130, True), err
+    assert 0 < int(str(bench.result("out")["runs_completed"])) < 1_000_000
+    decoded = Command(tmp_path, "decode", "out").end()
+    assert decoded.code == 0, decoded.err

@@ -45,6 +45,10 @@ class Command:
         """Send a signal to all that the command has started, as a terminal does."""
         os.killpg(self._process.pid, number)
 
+    @property
+    def is_over(self) -> bool:
+        return self._process.poll() is not None
+
     def end(self) -> CommandResult:
         out, err = self._process.communicate()
         return CommandResult(self._process.returncode, out, err)
@@ -52,19 +56,21 @@ class Command:
 
 @dataclass
 class Bench:
-    """An empty folder, and the options of a board that runs on when a command ends."""
+    """An empty folder, a model, and the options of a board that runs on when a command ends."""
 
     folder: Path
     options: tuple[str, ...]
+    model: str = "kws_int8"
 
     def start(self, command: str, *arguments: str) -> Command:
         return Command(self.folder, command, *self.options, *arguments)
 
     def start_run(self, runs: str, output: str) -> Command:
         """Start a run; return when its inputs are on the board, which then executes soon."""
-        run = self.start("run", "--model", "kws_int8", "--runs", runs, "-o", output)
+        run = self.start("run", "--model", self.model, "--runs", runs, "-o", output)
         file = self.folder / output / "inputs/0.npy"
         while not file.exists():
+            assert not run.is_over, run.end().err
             time.sleep(0.02)
         return run
 
@@ -73,7 +79,7 @@ class Bench:
         return document
 
     def passes(self) -> None:
-        code, _, err = self.start("run", "--model", "kws_int8", "-q", "-o", "next").end()
+        code, _, err = self.start("run", "--model", self.model, "-q", "-o", "next").end()
         assert code == 0, err
 
 
