@@ -25,6 +25,8 @@ _RING: Final = struct.Struct("<IIIIII")
 _PUT, _TAKEN = 12, 16
 """Offsets of the two offsets in a ring's descriptor."""
 _POLL_S: Final = 0.001
+_START_S: Final = 2.0
+"""Longest time until firmware has written its control block."""
 _MOST_CHANNELS: Final = 64
 
 
@@ -46,7 +48,7 @@ class RttTransport:
     """
 
     def __init__(self, probe: DebugProbe, address: int, size: int = 0) -> None:
-        """Find the control block.
+        """Find the control block, which firmware that has just started may still have to write.
 
         Args:
             probe: The debug probe; closed with the transport.
@@ -58,22 +60,30 @@ class RttTransport:
         """
         self.ended = False
         self._probe, self.statistics = probe, probe.statistics
+        block = self._wait_for_block(address, size)
         with halted(probe):
-            memory = probe.read(address, max(size, _COUNTS.size))
+            _, ups, downs = _COUNTS.unpack(probe.read(block, _COUNTS.size))
+            if not (0 < ups <= _MOST_CHANNELS and 0 < downs <= _MOST_CHANNELS):
+                raise PortError(f"the RTT control block at {block:#x} has no channel for the link")
+            self._up = self._ring(block + _COUNTS.size)
+            self._down = self._ring(block + _COUNTS.size + ups * _RING.size)
+
+    def _wait_for_block(self, address: int, size: int) -> int:
+        deadline = time.monotonic() + _START_S
+        while True:
+            with halted(self._probe):
+                memory = self._probe.read(address, max(size, _COUNTS.size))
             at = memory.find(_ID) if size else memory.find(_ID, 0, len(_ID))
-            if at < 0:
+            if at >= 0:
+                return address + at
+            if time.monotonic() >= deadline:
                 raise PortError(
                     f"no RTT control block at {address:#x}"
                     + (f" to {address + size:#x}" if size else ""),
                     hint="give the address of its symbol (_SEGGER_RTT) after the firmware has "
                     "started",
                 )
-            block = address + at
-            _, ups, downs = _COUNTS.unpack(probe.read(block, _COUNTS.size))
-            if not (0 < ups <= _MOST_CHANNELS and 0 < downs <= _MOST_CHANNELS):
-                raise PortError(f"the RTT control block at {block:#x} has no channel for the link")
-            self._up = self._ring(block + _COUNTS.size)
-            self._down = self._ring(block + _COUNTS.size + ups * _RING.size)
+            time.sleep(_POLL_S)
 
     def read(self, timeout: float) -> bytes:
         """Return the bytes that have arrived, or ``b""`` after ``timeout`` seconds.
