@@ -30,6 +30,7 @@ from harness.link.values import LogAck, RunOptions
 from harness.link.wire import STREAM_ASK_MS, STREAM_WAIT_MS, DebugLevel, Op, Region, Status
 from harness.records.trace import STREAMING, WAITING, TensorValue, Trace
 from harness.testing.fault_filter import FaultFilter, Faults
+from tests.support.bad_lines import bad_lines
 from tests.support.c_server import CServer
 from tests.support.line import Line, Wire
 from tests.support.listening import ListeningServer
@@ -208,17 +209,7 @@ def test_sessions_under_faults_are_whole_or_blame_the_line(etstub: ct.CDLL, part
         assert 0.9 < ends["whole"] / len(seeds) < 1, "few lines are hopeless, but some are"
 
 
-rates = st.sampled_from([0.0, 1e-4, 1e-3, 3e-3, 1e-2])
-faults = st.builds(
-    Faults,
-    seed=st.integers(0, 2**32),
-    flip=rates,
-    drop=rates,
-    duplicate=rates,
-    insert=rates,
-    delay=rates,
-    cut_after=st.one_of(st.none(), st.integers(0, 60_000)),
-)
+faults = bad_lines(1e-4, 1e-3, 3e-3, 1e-2)
 wires = st.builds(
     Wire,
     baud=st.sampled_from([115_200, 921_600]),

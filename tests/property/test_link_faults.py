@@ -21,22 +21,13 @@ from harness.testing.simulated_board import (
     trace_of,
 )
 from harness.testing.virtual_clock import VirtualClock
+from tests.support.bad_lines import bad_lines
 
 MODEL = MODEL_MAGIC + bytes(range(256)) * 24
 INPUT = bytes(range(245)) * 8
 RUNS = 3
 
-rates = st.sampled_from([0.0, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3])
-faults = st.builds(
-    Faults,
-    seed=st.integers(0, 2**32),
-    flip=rates,
-    drop=rates,
-    duplicate=rates,
-    insert=rates,
-    delay=rates,
-    cut_after=st.one_of(st.none(), st.integers(0, 60_000)),
-)
+faults = bad_lines(1e-5, 1e-4, 3e-4, 1e-3, 3e-3)
 behaviours = st.builds(
     Behaviour,
     mtu=st.sampled_from([256, 512, 1024, 4096]),

@@ -15,6 +15,7 @@ from harness.link.wire import Op, Region, State, Status
 from harness.testing.fault_filter import FaultFilter, Faults
 from harness.testing.simulated_board import MODEL_MAGIC, Behaviour, SimulatedBoard, trace_of
 from harness.testing.virtual_clock import VirtualClock
+from tests.support.bad_lines import bad_lines
 
 MODEL = MODEL_MAGIC + b"model"
 COUNT = 1000
@@ -155,20 +156,9 @@ def test_a_later_session_ends_a_run() -> None:
     assert session.status().outcome.status == Status.CANCELLED
 
 
-rates = st.sampled_from([0.0, 1e-4, 1e-3, 3e-3])
-
-
 @settings(max_examples=150)
 @given(
-    st.builds(
-        Faults,
-        seed=st.integers(0, 2**32),
-        flip=rates,
-        drop=rates,
-        duplicate=rates,
-        insert=rates,
-        delay=rates,
-    ),
+    bad_lines(1e-4, 1e-3, 3e-3, cut=False),
     st.floats(0, 3),
     st.booleans(),
     st.sampled_from([0.0, 0.016]),

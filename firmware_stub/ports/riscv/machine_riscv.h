@@ -6,11 +6,6 @@
 
 #include "bare_metal.h"
 
-#define MACHINE_HZ 1000000000u
-#define MACHINE_BAUD_COUNT 2
-
-extern const uint32_t machine_bauds[MACHINE_BAUD_COUNT];
-
 void machine_start_uart(void);
 void machine_start_interrupts(void);
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* UART (16550), interrupt controller (PLIC) and reset of QEMU's "virt" machine, which the testbench of the
- * RTL boards has, too. A port may move all of them by ETD_DEVICES. */
+ * RTL boards has, too, and what the link tells of them. A port may move all of them by ETD_DEVICES. */
+#include "etd_npu.h"
 #include "machine_riscv.h"
 
 #define REGISTER_8(address) (*(volatile uint8_t *)(uintptr_t)(address))
 
 #define UART_CLOCK_HZ 3686400u
 #define BAUD 115200u
+#define BAUD_COUNT 2
+#define TICK_HZ 1000000000u
 #define UART_IRQ 10u
 
 #define UART_DATA REGISTER_8(ETD_DEVICES + 0x10000000u)
@@ -37,7 +40,7 @@
 
 static bool overrun;
 
-const uint32_t machine_bauds[MACHINE_BAUD_COUNT] = {BAUD, 2 * BAUD};
+static const uint32_t bauds[BAUD_COUNT] = {BAUD, 2 * BAUD};
 
 void port_set_baud(uint32_t baud) {
     uint32_t divider = UART_CLOCK_HZ / 16 / baud;
@@ -102,3 +105,18 @@ _Noreturn void core_reset(void) {
     for (;;) {
     }
 }
+
+static const etd_clock npu_clock = ETD_NPU_CLOCK_OF(TICK_HZ, 1u);
+
+const etd_target port_target = {
+    .board = ETD_BOARD,
+    .cpu = ETD_ISA,
+    .clock_name = ETD_COUNTER,
+    .clock_hz_numerator = TICK_HZ,
+    .clock_hz_denominator = 1,
+    .clock_bits = 32,
+    .baud_count = BAUD_COUNT,
+    .bauds = bauds,
+    .more_clock_count = ETD_NPU_LINKED,
+    .more_clocks = &npu_clock,
+};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Real cores under Verilator, with the testbench in rtl/. It has the devices of QEMU's "virt" machine, so
  * images also run there. The low word of the cycle or instruction counter is the tick counter. */
-#include "etd_npu.h"
 #include "machine_riscv.h"
 
 void port_start(void) {
@@ -39,18 +38,3 @@ void store_word(volatile void *at, uint32_t value, int order) {
     __asm volatile("fence" ::: "memory");
     *(volatile uint32_t *)at = value;
 }
-
-static const etd_clock npu_clock = ETD_NPU_CLOCK_OF(MACHINE_HZ, 1u);
-
-const etd_target port_target = {
-    .board = ETD_BOARD,
-    .cpu = "rv32imc",
-    .clock_name = ETD_COUNTER,
-    .clock_hz_numerator = MACHINE_HZ,
-    .clock_hz_denominator = 1,
-    .clock_bits = 32,
-    .baud_count = MACHINE_BAUD_COUNT,
-    .bauds = machine_bauds,
-    .more_clock_count = ETD_NPU_LINKED,
-    .more_clocks = &npu_clock,
-};
