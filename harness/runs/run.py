@@ -79,7 +79,7 @@ from harness.runs.evaluation import (
     verdict_record,
     with_evidence,
 )
-from harness.runs.interruption import end_interrupted_run
+from harness.runs.interruption import end_interrupted_run, heeded_interrupts
 from harness.runs.loading import check_placeable, load_model, place_model
 from harness.runs.recorder import RunRecorder, unfinished_result
 from harness.runs.request import RunRequest
@@ -420,13 +420,19 @@ class _Run(RunRecorder):
         """Run the model; save the received part of a streamed log if that fails."""
         chunks = LogChunks()
         try:
-            return session.run(
-                self.request.runs,
-                dataclasses.replace(self.request.options, bundled_input=self._bundled_input),
-                chunks=chunks,
-                timeout_s=self.board.deadlines.execute_s,
-                progress=partial(self.stages, "running"),
-            )
+            with heeded_interrupts() as heed:
+
+                def progress(done: int, total: int) -> None:
+                    heed()
+                    self.stages("running", done, total)
+
+                return session.run(
+                    self.request.runs,
+                    dataclasses.replace(self.request.options, bundled_input=self._bundled_input),
+                    chunks=chunks,
+                    timeout_s=self.board.deadlines.execute_s,
+                    progress=progress,
+                )
         except (HarnessError, KeyboardInterrupt):
             if whole := chunks.whole():
                 self.directory.write(PARTIAL, b"".join(whole))

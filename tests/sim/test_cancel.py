@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +19,16 @@ import pytest
 
 from harness.config.board import QemuTarget, load_board
 from harness.files import data_directory
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from harness.target.build import build_firmware
-from tests.conftest import CommandResult
+from tests.conftest import MODELS, CommandResult
 
 pytestmark = pytest.mark.sim
 
 MANY = "1000000"
+LONGEST_S = 120.0
+"""After that a command hangs."""
 BOARDS = ["native", "qemu-mps2-an385"]
 
 
@@ -39,6 +43,7 @@ class Command:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            env={**os.environ, "PYTHONFAULTHANDLER": "1"},
         )
 
     def signal(self, number: signal.Signals) -> None:
@@ -50,7 +55,11 @@ class Command:
         return self._process.poll() is not None
 
     def end(self) -> CommandResult:
-        out, err = self._process.communicate()
+        try:
+            out, err = self._process.communicate(timeout=LONGEST_S)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGABRT)  # prints where it is
+            pytest.fail(f"did not end:\n{self._process.communicate()[1]}")
         return CommandResult(self._process.returncode, out, err)
 
 
@@ -212,3 +221,17 @@ def test_an_interrupt_at_any_moment_leaves_a_board_that_works(seed: int, tmp_pat
             ended = bench.start("pull", "-o", f"end{number}", "--cancel", "-q").end()
             assert ended.code in (0, 4), ended.err  # 4: interrupted before the run
             bench.passes()
+
+
+def test_an_interrupt_that_python_loses_ends_the_run_all_the_same(tmp_path: Path) -> None:
+    """A finalizer that is running when Ctrl-C comes loses it."""
+
+    def stages(stage: str, done: int, total: int) -> None:
+        if stage == "running" and done == 3:
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+
+    request = RunRequest("native", MODELS / "kws_int8.pte", 1000, tmp_path / "out")
+    with pytest.raises(KeyboardInterrupt, match="the run has ended on the board"):
+        run_model(request, stages=stages)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
