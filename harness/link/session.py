@@ -376,7 +376,7 @@ class Session:
         cancel: bool = False,
         progress: Progress | None = None,
     ) -> None:
-        """Wait for the end of the run of an earlier session, which `hello` found; then greet.
+        """Wait for the end of an earlier session's run, which `hello` found. Call `hello` next.
 
         Args:
             run: The run.

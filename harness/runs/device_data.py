@@ -380,7 +380,7 @@ def pull_trace(
     if chunks:
         chunks = without_repeated(chunks, last)
     pieces = [split_chunk(chunk) for chunk in chunks]
-    buffer = join_debug_buffers([*(debug for _, debug in pieces), _debug_buffer(session)])
+    buffer = join_debug_buffers([*(debug for _, debug in pieces), read_debug_buffer(session)])
     return save_trace(b"".join(log for log, _ in pieces) + last, buffer, info.clocks, directory)
 
 
@@ -437,7 +437,7 @@ def _ticks_of(trace: Trace, name: str) -> int:
     return int(durations(trace)[trace.name == trace.names.index(name)].sum())
 
 
-def _debug_buffer(session: Session) -> bytes:
+def read_debug_buffer(session: Session) -> bytes:
     """Read the bytes of logged tensors; empty if the device has no debug buffer."""
     if not session.may_have_values:
         return b""

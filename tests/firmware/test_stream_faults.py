@@ -22,13 +22,15 @@ from hypothesis import strategies as st
 
 from harness.analyze.ticks import durations
 from harness.decode.device_log import join_debug_buffers, read_log, split_chunk, without_repeated
-from harness.errors import DeviceRefusedError, InfrastructureError, LinkError
+from harness.errors import InfrastructureError, LinkError
 from harness.link import messages
 from harness.link.frames import Frame, encode
 from harness.link.session import Session
 from harness.link.values import LogAck, RunOptions
 from harness.link.wire import STREAM_ASK_MS, STREAM_WAIT_MS, DebugLevel, Op, Region, Status
-from harness.records.trace import STREAMING, WAITING, TensorValue, Trace
+from harness.records.trace import STREAMING, WAITING, Trace
+from harness.records.values import TensorValue
+from harness.runs.device_data import read_debug_buffer
 from harness.testing.fault_filter import FaultFilter, Faults
 from tests.support.bad_lines import bad_lines
 from tests.support.c_server import CServer
@@ -98,16 +100,6 @@ def options_of(under: Circumstances) -> RunOptions:
     return RunOptions(stream=True, debug_level=level)
 
 
-def values_left(session: Session) -> bytes:
-    """The debug buffer of the last chunk, if there is anything in it."""
-    try:
-        return session.read(Region.TRACE, 1)
-    except DeviceRefusedError as error:
-        if error.status != Status.BAD_REGION:
-            raise
-        return b""
-
-
 def streamed(device: ListeningServer, under: Circumstances) -> Log:
     """The log of a whole session under faults."""
     line = Line(device)
@@ -120,7 +112,7 @@ def streamed(device: ListeningServer, under: Circumstances) -> Log:
         proxy.faults = under.faults
         outcome = session.run(EXECUTIONS, options_of(under), timeout_s=30)
         last = session.read(Region.TRACE)
-        debug = values_left(session)
+        debug = read_debug_buffer(session)
     finally:
         assert line.clock.now < LONGEST_S
     pieces = [split_chunk(chunk) for chunk in without_repeated(outcome.chunks, last)]

@@ -32,6 +32,14 @@ static inline uint32_t etd_server_ticks(const etd_server *server) {
     return server->config.port->ticks(server->config.port->context);
 }
 
+/* Tells a watchdog that the device is not stuck. */
+static inline void etd_server_alive(const etd_server *server) {
+    const etd_port *port = server->config.port;
+    if (port->alive != NULL) {
+        port->alive(port->context);
+    }
+}
+
 /* Tells the port that an execution begins or has ended. */
 void etd_server_quiet(etd_server *server, bool on);
 

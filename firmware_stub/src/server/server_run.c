@@ -37,12 +37,6 @@ static etd_status copy_inputs(etd_server *server, etd_error *error) {
     return ETD_LINK_STATUS_OK;
 }
 
-static void call_alive(const etd_port *port) {
-    if (port->alive != NULL) {
-        port->alive(port->context);
-    }
-}
-
 /* Adds up the time of the run. Keeps what is less than a millisecond for the next time. */
 static void update_elapsed(etd_server *server) {
     const etd_target *target = server->config.target;
@@ -73,7 +67,7 @@ static void listen(etd_server *server) {
     while (server->good_frames == good && !etd_server_timer_over(server, &rest)) {
         (void)etd_server_receive(server);
         (void)etd_server_watch_rate(server, false);
-        call_alive(server->config.port);
+        etd_server_alive(server);
     }
 }
 
@@ -81,7 +75,7 @@ static void between_instructions(void *context, uint32_t instruction) {
     etd_server *server = context;
     (void)instruction;
     etd_server_stream_log(server);
-    call_alive(server->config.port);
+    etd_server_alive(server);
 }
 
 static etd_status execute_all(etd_server *server, etd_error *error) {
@@ -105,7 +99,7 @@ static etd_status execute_all(etd_server *server, etd_error *error) {
             run->completed++;
             config->kept->run.completed = run->completed;
             send_note(server, ETD_LINK_OP_NOTE_PROGRESS);
-            call_alive(config->port);
+            etd_server_alive(server);
             update_elapsed(server);
             listen(server);
         }

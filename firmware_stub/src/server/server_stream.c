@@ -170,7 +170,6 @@ static void follow_host(etd_server *server) {
 /* Waits until the chunk is acknowledged. Gives up when the host gets no further for STREAM_WAIT_MS. */
 static void wait_for_host(etd_server *server, bool ask) {
     etd_stream *stream = &server->stream;
-    const etd_port *port = server->config.port;
     etd_event event = start_event(server, stream->waiting_event);
     etd_timer give_up = etd_server_start_timer(server, ETD_LINK_STREAM_WAIT_MS);
     etd_timer next_ask = etd_server_start_timer(server, ask ? 0u : ETD_LINK_STREAM_ASK_MS);
@@ -189,9 +188,7 @@ static void wait_for_host(etd_server *server, bool ask) {
         }
         stream->answered = stream->progressed = false;
         stream->undelivered = stream->pending && etd_server_timer_over(server, &give_up);
-        if (port->alive != NULL) {
-            port->alive(port->context);
-        }
+        etd_server_alive(server);
     }
     etd_end_profiling(tracer_of(server), event);
 }
