@@ -1,6 +1,6 @@
 """Which lines of the device's C code the tests executed.
 
-    tools/c_coverage.py erase     forget what was counted
+    tools/c_coverage.py erase     remove the build that counts
     tools/c_coverage.py report    tables by file and by room; exit code 1 below the floor
 
 gcov counts in the build of the CMake preset `coverage`, which the tests call when
@@ -10,6 +10,7 @@ ETHARNESS_NATIVE_PRESET says so; `make test` and `make oracle` do, and add up.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,8 +29,8 @@ def main() -> int:
     counts = build_directory(source, "coverage")
     match sys.argv[1:]:
         case ["erase"]:
-            for file in counts.rglob("*.gcda"):
-                file.unlink()
+            # Not only the counts: notes of sources and targets that are gone contradict today's.
+            shutil.rmtree(counts, ignore_errors=True)
             return 0
         case ["report"]:
             return report(rooms(count_lines(source, counts)))
@@ -44,8 +45,6 @@ def count_lines(source: Path, counts: Path) -> list[dict[str, int | str]]:
     with tempfile.TemporaryDirectory() as scratch:
         summary = Path(scratch) / "summary.json"
         command = [sys.executable, "-m", "gcovr", "--root", source, "--filter", f"{source}/src/"]
-        # A build directory keeps files of sources that are gone.
-        command += ["--gcov-ignore-errors", "source_not_found"]
         subprocess.run([*command, "--txt", "-", "--json-summary", summary, counts], check=True)
         files: list[dict[str, int | str]] = json.loads(summary.read_text())["files"]
     return files
