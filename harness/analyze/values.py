@@ -25,7 +25,8 @@ from harness.records.scalar_types import (
     scalar_type_of,
     type_name,
 )
-from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Kind, TensorValue, Trace
+from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Kind, Trace
+from harness.records.values import TensorValue
 
 Floats = npt.NDArray[np.float64]
 

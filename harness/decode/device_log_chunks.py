@@ -13,7 +13,8 @@ from harness.decode.device_log_format import Record
 from harness.decode.device_log_records import BLOCK, Bools, Ints, Records, read_records, read_values
 from harness.decode.padding import is_padding
 from harness.errors import FormatError
-from harness.records.trace import Damage, DebugValue, Losses, Stack
+from harness.records.trace import Damage, Losses, Stack
+from harness.records.values import DebugValue
 
 LOST_NAME = "\udc00"
 """Replaces a name that a damaged log has lost; no bytes decode to this character."""

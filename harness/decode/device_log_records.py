@@ -14,7 +14,7 @@ from harness.decode import device_log_format as fmt
 from harness.decode.device_log_format import Record, Value
 from harness.errors import FormatError
 from harness.records.scalar_types import STORED_AS
-from harness.records.trace import DebugValue, TensorValue
+from harness.records.values import DebugValue, TensorValue
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from harness.decode import ed00_schema as ed
 from harness.decode.ed00_schema import ValueType
 from harness.decode.flatbuffer import FlatBuffer, Ints, Tables, of_entries, shared_by, split
-from harness.records.trace import NO_CLOCK, NO_NAME, DebugValue, Kind, TensorValue, Trace
+from harness.records.trace import NO_CLOCK, NO_NAME, Kind, Trace
+from harness.records.values import DebugValue, TensorValue
 
 _Words = npt.NDArray[np.uint64]
 

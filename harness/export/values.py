@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from harness.errors import FormatError
-from harness.records.trace import DebugValue, TensorValue
+from harness.records.values import DebugValue, TensorValue
 
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
 _ESCAPE: Final = re.compile(r"\\(?:\\|x([0-9a-f]{2})|u([0-9a-f]{4}))")

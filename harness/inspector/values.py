@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.analyze.values import tensor_array
 from harness.errors import FormatError
-from harness.records.trace import DebugValue, TensorValue
+from harness.records.values import DebugValue, TensorValue
 
 Tensors = Callable[[np.ndarray], Any]
 """Makes a tensor from an array."""

@@ -7,11 +7,9 @@ ETDump schema (``schema/etdump.fbs``), plus what the compact device log knows be
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from enum import IntEnum
-from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +17,7 @@ import numpy.typing as npt
 
 from harness.errors import FormatError
 from harness.records.clock_domain import ClockDomain
+from harness.records.values import DebugValue
 
 
 class Kind(IntEnum):
@@ -50,6 +49,9 @@ They depend on how full a buffer is and on the host, not on the execution.
 NO_NAME = -1
 """Name index of an event without a name, and of a delegate without a string id."""
 
+NO_COUNT: Final = -1
+"""Count of an event for which the target recorded none."""
+
 NO_CLOCK = 255
 """Clock index of an event without a time: in ED00 files, debug events and allocations."""
 
@@ -75,85 +77,18 @@ class Block:
     allocators: tuple[str, ...] = ()
 
 
-LARGEST_RANK: Final = 16
-"""Largest number of dimensions of a tensor, as in ExecuTorch (``kTensorDimensionLimit``)."""
-
-LARGEST_NUMEL: Final = 1 << 40
-"""Largest number of elements that a logged tensor can have: no debug buffer has more bytes."""
-
-
 @dataclass(frozen=True, slots=True)
-class TensorValue:
-    """A logged tensor: where its bytes are in the debug buffer, and their shape.
+class HardwareCounter:
+    """A hardware counter that the target read at the start and at the end of events.
 
     Attributes:
-        scalar_type: ExecuTorch's number (``schema/scalar_type.fbs``).
-        sizes: Elements per dimension.
-        strides: Strides in elements, per dimension.
-        offset: Byte offset in the debug buffer; -1 if the target had no room for the bytes, or the
-            tensor is empty.
+        name: Name, such as ``instret`` or ``load_stall``; unique in a trace.
+        bits: Width. The target records end minus start modulo ``2**bits``, so more counts than that
+            within one event cannot be told from fewer.
     """
 
-    scalar_type: int
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-
-    @property
-    def lost(self) -> bool:
-        """True if its bytes were lost."""
-        return self.offset < 0 and 0 not in self.sizes
-
-    @property
-    def defect(self) -> str:
-        """Why no tensor has these sizes and strides; "" if one can.
-
-        Elements of a tensor do not share memory, so its size in memory bounds their number.
-        """
-        sizes, strides = self.sizes, self.strides
-        if len(sizes) != len(strides):
-            return f"{len(sizes)} sizes, but {len(strides)} strides"
-        if len(sizes) > LARGEST_RANK:
-            return f"{len(sizes)} dimensions, more than {LARGEST_RANK}"
-        if min(sizes, default=0) < 0:
-            return f"negative size in {sizes}"
-        if prod(max(size, 1) for size in sizes) > LARGEST_NUMEL:
-            return f"impossibly large: sizes {sizes}"
-        steps = [(size, step) for size, step in zip(sizes, strides, strict=True) if size > 1]
-        if min((step for _, step in steps), default=1) < 1:
-            return f"stride below 1 in {strides}"
-        reach = 1 + sum((size - 1) * step for size, step in steps)
-        return f"elements overlap: sizes {sizes}, strides {strides}" if reach < prod(sizes) else ""
-
-
-@dataclass(frozen=True, slots=True)
-class DebugValue:
-    """The value a debug event logged.
-
-    Attributes:
-        value: A tensor, a list of tensors, a number, a bool, or None for Null.
-        type: ETDump's ValueType number, which tells Float from Double.
-        output: True when it is an output of the program.
-    """
-
-    value: TensorValue | tuple[TensorValue, ...] | float | int | bool | None
-    type: int
-    output: bool | None = None
-
-    @property
-    def lost(self) -> bool:
-        """True if bytes of it were lost."""
-        tensors = self.value if isinstance(self.value, tuple) else (self.value,)
-        return any(isinstance(tensor, TensorValue) and tensor.lost for tensor in tensors)
-
-    def same(self, other: DebugValue) -> bool:
-        """Equality with floats compared bit by bit: nan equals itself, -0.0 is not 0.0."""
-        mine, yours = self.value, other.value
-        if isinstance(mine, float) and isinstance(yours, float):
-            equal = struct.pack("<d", mine) == struct.pack("<d", yours)
-        else:
-            equal = mine == yours
-        return equal and (self.type, self.output) == (other.type, other.output)
+    name: str
+    bits: int = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +202,10 @@ class Trace:
         offset: Offset of an allocation within its allocator, -1 unknown, int64.
         failed: True for an allocation that failed, bool.
         debug: Index into ``debug_values`` of a debug event, else -1, int64.
+        counts: What the counters counted from start to end of each event, int64, shape
+            (n, number of counters); NO_COUNT where the target recorded none.
+        counters: Hardware counters, one for each column of ``counts``. Empty unless the run asked
+            for them.
         metadata_bytes: What ``metadata`` points into.
         debug_values: Values of debug events.
         version: ETDump schema version.
@@ -304,6 +243,8 @@ class Trace:
     offset: npt.NDArray[np.int64]
     failed: npt.NDArray[np.bool_]
     debug: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    counters: tuple[HardwareCounter, ...] = ()
     metadata_bytes: bytes = b""
     debug_values: tuple[DebugValue, ...] = field(default=())
     version: int = 0
@@ -329,6 +270,7 @@ class Trace:
         names: Sequence[str] = (),
         blocks: Sequence[Block] = (),
         clocks: Sequence[ClockDomain] = (),
+        counters: Sequence[HardwareCounter] = (),
         metadata_bytes: bytes = b"",
         debug_values: Sequence[DebugValue] = (),
         version: int = 0,
@@ -362,6 +304,8 @@ class Trace:
             offset=np.full(count, -1, np.int64),
             failed=np.zeros(count, np.bool_),
             debug=np.full(count, -1, np.int64),
+            counts=np.full((count, len(counters)), NO_COUNT, np.int64),
+            counters=tuple(counters),
             metadata_bytes=metadata_bytes,
             debug_values=tuple(debug_values),
             version=version,
@@ -391,7 +335,8 @@ class Trace:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):
             return NotImplemented
-        header = ("blocks", "clocks", "version", "losses", "filtered_events", "stacks", "full")
+        header = ["blocks", "clocks", "counters", "version", "losses", "filtered_events"]
+        header += ["stacks", "full"]
         columns = [
             "tracer",
             "record",
@@ -403,7 +348,7 @@ class Trace:
             "start",
             "end",
         ]
-        columns += ["allocator", "size", "offset", "failed"]
+        columns += ["allocator", "size", "offset", "failed", "counts"]
         return (
             len(self) == len(other)
             and all(getattr(self, key) == getattr(other, key) for key in header)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
-from harness.records.trace import NO_NAME, Block, DebugValue, Kind, Trace
+from harness.records.trace import NO_NAME, Block, Kind, Trace
+from harness.records.values import DebugValue
 
 
 @dataclass(frozen=True)

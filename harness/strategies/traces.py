@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from harness.decode.ed00 import write_ed00
 from harness.decode.ed00_schema import ValueType
 from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
-from harness.records.trace import Block, DebugValue, Kind, TensorValue, Trace
+from harness.records.trace import Block, Kind, Trace
+from harness.records.values import DebugValue, TensorValue
 
 INT32: Final = st.integers(-(2**31), 2**31 - 1)
 INT64: Final = st.integers(-(2**63), 2**63 - 1)

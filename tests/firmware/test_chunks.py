@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from harness.decode.device_log import join_debug_buffers, read_log
 from harness.errors import FormatError
 from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Losses, Stack, TensorValue, Trace
+from harness.records.trace import Losses, Stack, Trace
+from harness.records.values import TensorValue
 from tests.support.tracer import CTracer, Pair
 from tests.support.tracer_calls import CALL
 from tests.support.tracer_model import Model

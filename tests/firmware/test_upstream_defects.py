@@ -17,7 +17,8 @@ from harness.decode.ed00 import read_ed00, write_ed00
 from harness.link import messages
 from harness.link.wire import DebugLevel, Op, Region, Status
 from harness.records.scalar_types import BFLOAT16
-from harness.records.trace import DebugValue, Kind, Losses, TensorValue, Trace
+from harness.records.trace import Kind, Losses, Trace
+from harness.records.values import DebugValue, TensorValue
 from tests.support.c_server import CServer
 from tests.support.device_file import device_file
 from tests.support.tiny_model import relu_model

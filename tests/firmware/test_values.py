@@ -16,7 +16,8 @@ from harness.decode.ed00 import left_out, read_ed00, write_ed00
 from harness.decode.ed00_schema import ValueType
 from harness.errors import FormatError
 from harness.records.scalar_types import BFLOAT16, NUMPY_TYPES, STORED_AS, little_endian
-from harness.records.trace import DebugValue, Losses, TensorValue, Trace
+from harness.records.trace import Losses, Trace
+from harness.records.values import DebugValue, TensorValue
 from tests.support.tracer import CTracer, LoggedTensor, LoggedValue
 
 OUTPUTS, INTERMEDIATE = 1, 2

@@ -26,7 +26,8 @@ from harness.errors import TargetError
 from harness.link.status_errors import executorch_error_name
 from harness.link.values import RunOptions
 from harness.link.wire import DebugLevel, ExecutorchError, ProfilingLevel, Region
-from harness.records.trace import STREAMING, Kind, Losses, TensorValue, Trace
+from harness.records.trace import STREAMING, Kind, Losses, Trace
+from harness.records.values import TensorValue
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
 from harness.runs.source import load_source

@@ -12,7 +12,8 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
 
 from harness.decode.ed00 import read_ed00
-from harness.records.trace import TensorValue, Trace
+from harness.records.trace import Trace
+from harness.records.values import TensorValue
 from tests.oracle.test_inspector import official
 from tests.support.fuzzing import fuzzed_traces
 

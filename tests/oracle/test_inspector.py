@@ -26,7 +26,8 @@ from harness.decode.device_log import read_log
 from harness.decode.ed00 import LeftOut, left_out, read_ed00, write_ed00
 from harness.files import data_directory
 from harness.records.clock_domain import ClockDomain
-from harness.records.trace import DebugValue, Kind, TensorValue, Trace
+from harness.records.trace import Kind, Trace
+from harness.records.values import DebugValue, TensorValue
 from tests.support.logs import CompactLog
 
 pytestmark = pytest.mark.oracle

@@ -24,7 +24,7 @@ from executorch.devtools.inspector import TimeScale as TheirScale
 
 from harness.decode.ed00 import write_ed00
 from harness.inspector import Inspector, PerfData, TimeScale
-from harness.records.trace import DebugValue, TensorValue
+from harness.records.values import DebugValue, TensorValue
 from tests.conftest import MODELS, CommandResult
 from tests.support.dumps import Generator, record, record_bundled
 from tests.support.exported import Exported, export_methods

@@ -17,7 +17,8 @@ from harness.decode.ed00 import LeftOut, left_out, read_ed00, write_ed00
 from harness.decode.ed00_schema import ValueType
 from harness.errors import FormatError
 from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.records.trace import NO_CLOCK, NO_NAME, Block, DebugValue, Kind, TensorValue, Trace
+from harness.records.trace import NO_CLOCK, NO_NAME, Block, Kind, Trace
+from harness.records.values import DebugValue, TensorValue
 from harness.strategies import device_logs, traces
 from tests.support.logs import CompactLog
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from harness.decode.ed00 import read_ed00, write_ed00
 from harness.inspector import Inspector, TimeScale
-from harness.records.trace import DebugValue, Kind
+from harness.records.trace import Kind
+from harness.records.values import DebugValue
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 FEW = st.integers(-1, 2)

@@ -26,7 +26,7 @@ from harness.decode.ed00 import read_ed00, write_ed00
 from harness.errors import FormatError, HarnessError
 from harness.link.wire import DebugLevel
 from harness.records.result import digest_of
-from harness.records.trace import TensorValue
+from harness.records.values import TensorValue
 from harness.records.verdict import Verdict
 from harness.report.results import report_document
 from harness.runs.directory import RESULT, RunDirectory

@@ -18,7 +18,8 @@ from typing import Any
 
 from harness.decode.ed00_schema import ValueType
 from harness.decode.program import Call, Program, Tensor, ValueList
-from harness.records.trace import Kind, TensorValue, Trace
+from harness.records.trace import Kind, Trace
+from harness.records.values import TensorValue
 from harness.target.executorch import cxx_compiler, find_executorch
 
 SOURCE = Path(__file__).parent.parent / "oracle" / "flatbuffers_reference.cpp"

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.analyze.values import tensor_array
-from harness.records.trace import Kind, TensorValue, Trace
+from harness.records.trace import Kind, Trace
+from harness.records.values import TensorValue
 
 
 class Logged(NamedTuple):

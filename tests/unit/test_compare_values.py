@@ -24,7 +24,8 @@ from harness.analyze.values import (
 )
 from harness.errors import NotComparableError
 from harness.files import data_directory
-from harness.records.trace import Block, DebugValue, Kind, TensorValue, Trace
+from harness.records.trace import Block, Kind, Trace
+from harness.records.values import DebugValue, TensorValue
 from harness.report.facts import Fact
 from harness.report.html.values import values_report
 from tests.conftest import CommandResult

@@ -29,7 +29,7 @@ from harness.inspector import (
 from harness.inspector.event_times import STATISTICS, scale_between, statistics
 from harness.inspector.outputs import measure_outputs
 from harness.records.clock_domain import ClockDomain
-from harness.records.trace import DebugValue, TensorValue
+from harness.records.values import DebugValue, TensorValue
 from harness.runs.source import load_source
 from tests.conftest import FIXTURES, MODELS
 from tests.support.records import EDGE, graph, node, write_record

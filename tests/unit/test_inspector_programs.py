@@ -14,7 +14,7 @@ from harness.decode.ed00 import write_ed00
 from harness.errors import UsageError
 from harness.inspector import Inspector
 from harness.inspector.outputs import compare_runs
-from harness.records.trace import DebugValue, TensorValue
+from harness.records.values import DebugValue, TensorValue
 from harness.report.symbols import comparison_documents, print_comparisons
 from tests.support.fake_programs import Node, Program, install_torch, record_of, tensor
 from tests.support.traces import EventSpec, RunSpec, trace_of

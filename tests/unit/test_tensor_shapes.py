@@ -13,7 +13,8 @@ from harness.decode.ed00 import write_ed00
 from harness.decode.ed00_schema import ValueType
 from harness.errors import FormatError
 from harness.inspector.values import tensor_array
-from harness.records.trace import DebugValue, TensorValue, Trace
+from harness.records.trace import Trace
+from harness.records.values import DebugValue, TensorValue
 from tests.support.logs import CompactLog
 from tests.support.traces import EventSpec, RunSpec, trace_of
 

@@ -16,7 +16,8 @@ from harness.analyze.operands import (
 from harness.decode.program import Program
 from harness.decode.pte import read_program
 from harness.errors import NotComparableError, UsageError
-from harness.records.trace import DebugValue, TensorValue, Trace
+from harness.records.trace import Trace
+from harness.records.values import DebugValue, TensorValue
 from tests.conftest import MODELS
 from tests.support import traces
 from tests.support.programs import ProgramBuilder
