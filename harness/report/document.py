@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from harness.analyze.blocks import BlockRun, runs
-from harness.analyze.call_tree import MergedNode, call_tree, merged_tree
+from harness.analyze.call_tree import call_tree
 from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals
+from harness.analyze.merged_tree import MergedNode, merged_tree
 from harness.analyze.operands import Arguments
 from harness.analyze.planned_memory import PlannedPool
 from harness.analyze.postmortem import PostmortemDocument
@@ -59,14 +60,15 @@ from harness.target.build import PlacedModel
 from harness.target.doctor import ProgramFinding
 
 
-class OperatorDocument(Signature, frozen=True):
+class OperatorDocument(Signature, frozen=True, omit_defaults=True):
     """One operator; ``ns`` is null when the rate of its clock is unknown.
 
     ``unknown`` counts its events that end before they start, so that nobody knows what they took;
     statistics are of the others, and null where there are none.
     ``cold`` (of the first execution after loading) and ``warm`` (of later ones) are in nanoseconds,
     or in ticks where ``ns`` is null; null for what did not happen in one. ``origin`` is from an
-    ETRecord, ``arguments`` from a ``.pte``; null without these.
+    ETRecord, ``arguments`` from a ``.pte``; null without these. ``counters`` are statistics of what
+    each hardware counter counted, over the events with a count; absent if none was recorded.
     """
 
     clock: str
@@ -77,6 +79,7 @@ class OperatorDocument(Signature, frozen=True):
     warm: Summary | None
     origin: OriginDocument | None
     arguments: ArgumentsDocument | None
+    counters: dict[str, Summary] = msgspec.field(default_factory=dict)
 
 
 class TraceDocument(msgspec.Struct, frozen=True):
@@ -226,6 +229,7 @@ def trace_document(
             warm=operator.warm,
             origin=origin_document(operator, symbols),
             arguments=arguments_document(operator, arguments),
+            counters=operator.counters,
         )
         for operator in operator_statistics(trace)
     ]
