@@ -21,7 +21,7 @@ from harness.check.history.samples import Decision, History
 from harness.check.history.stored import Added, NamedBaseline, StoredResult, StoreInfo
 from harness.config.board import Board
 from harness.export.formats import Exported
-from harness.formatting import printable, with_printable_names
+from harness.formatting import printable, with_printable_keys, with_printable_names
 from harness.lab.power import Switched
 from harness.records.lab import (
     Health,
@@ -229,7 +229,7 @@ def trace_document(
             warm=operator.warm,
             origin=origin_document(operator, symbols),
             arguments=arguments_document(operator, arguments),
-            counters=operator.counters,
+            counters=with_printable_keys(operator.counters),
         )
         for operator in operator_statistics(trace)
     ]
@@ -245,14 +245,21 @@ def trace_document(
             clocks=clock_documents(trace, qualities, later_dumps, emulated=emulated),
             operators=operators,
             allocators=allocator_totals(trace),
-            tree=[with_printable_names(node) for node in merged_tree(call_tree(trace))]
-            if tree
-            else None,
+            tree=_tree(trace) if tree else None,
             memory=memory_document(trace, memory, pools) if memory else None,
             modules=module_documents(trace, symbols) if by_module else None,
             outputs=comparison_documents(comparisons),
         )
     )
+
+
+def _tree(trace: Trace) -> list[MergedNode]:
+    return [
+        msgspec.structs.replace(
+            with_printable_names(node), counters=with_printable_keys(node.counters)
+        )
+        for node in merged_tree(call_tree(trace))
+    ]
 
 
 def export_document(file: str, name: str, exported: Exported) -> bytes:
