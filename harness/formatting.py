@@ -89,11 +89,16 @@ def time_unit(nanoseconds: Iterable[float]) -> DisplayUnit:
     return DisplayUnit("s", 1e9, 6)
 
 
-def metric_unit(unit: Literal["ns", "ticks", "bytes"], values: Iterable[float]) -> DisplayUnit:
+COUNTS = DisplayUnit("counts", 1, 0)
+
+
+def metric_unit(
+    unit: Literal["ns", "ticks", "bytes", "count"], values: Iterable[float]
+) -> DisplayUnit:
     """Return the unit for a column of metric values given in ``unit``."""
     if unit == "ns":
         return time_unit(values)
-    return TICKS if unit == "ticks" else BYTES
+    return {"ticks": TICKS, "bytes": BYTES, "count": COUNTS}[unit]
 
 
 def time_text(nanoseconds: float | None, ticks: float, unit: DisplayUnit) -> str:
