@@ -127,6 +127,13 @@ Examples:
         help="Action when the log is full: stop (logging), or drop-oldest (executions).",
     ),
     option(
+        "--counters",
+        default="",
+        metavar="NAMES",
+        help="Hardware counters to read at each event, such as cycles,instret; an unknown name "
+        "lists those of the board.  [default: none]",
+    ),
+    option(
         "--trace-limit",
         default=0,
         metavar="BYTES",

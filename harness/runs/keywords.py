@@ -52,6 +52,7 @@ class RunKeywords(TypedDict, total=False):
         values: Values to log: ``none``, ``outputs`` or ``intermediate``.
         profile: Events to log: ``method`` or ``all``.
         when_full: What a full log does: ``stop`` or ``drop-oldest``.
+        counters: Hardware counters to read at each event, such as ``("cycles", "instret")``.
         time_scales: What ticks of delegates' events mean, by pattern.
         commit: The commit that is tested.
         session: Label for results recorded together.
@@ -83,6 +84,7 @@ class RunKeywords(TypedDict, total=False):
     values: str
     profile: str
     when_full: str
+    counters: Sequence[str]
     time_scales: Mapping[str, str]
     commit: str | None
     session: str | None

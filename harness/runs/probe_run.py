@@ -118,7 +118,7 @@ def run_by_probe(
 
 def _refuse_link_options(request: RunRequest) -> None:
     plain = {field.name: field.default for field in dataclasses.fields(RunRequest)}
-    settings = (*_NEEDS_A_LINK, "values", "profile", "when_full")
+    settings = (*_NEEDS_A_LINK, "values", "profile", "when_full", "counters")
     given = [name for name in settings if getattr(request, name) != plain[name]]
     if given:
         raise UsageError(

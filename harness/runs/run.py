@@ -37,7 +37,7 @@ from harness.link.exchange import Progress
 from harness.link.log_chunks import LogChunks
 from harness.link.run import RunOutcome
 from harness.link.session import Session
-from harness.link.values import ModelInfo, TargetInfo
+from harness.link.values import ModelInfo, RunOptions, TargetInfo
 from harness.link.wire import Region
 from harness.records.clock_domain import Ping
 from harness.records.result import (
@@ -48,6 +48,7 @@ from harness.records.result import (
 )
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
+from harness.runs.counters import select_counters
 from harness.runs.device_data import (
     bundled_inputs,
     delegate_calls,
@@ -84,7 +85,7 @@ from harness.runs.loading import check_placeable, load_model, place_model
 from harness.runs.recorder import RunRecorder, unfinished_result
 from harness.runs.request import RunRequest
 from harness.runs.source import on_time_scales
-from harness.runs.test_sets import read_test_sets, test_set_folder, test_set_name
+from harness.runs.test_sets import bundled_model, read_test_sets, test_set_folder, test_set_name
 from harness.target.build import build_firmware, build_stage, image_size
 from harness.target.start import Target, start_target
 
@@ -176,13 +177,6 @@ def find_time_scales(request: RunRequest, board: Board) -> dict[str, str]:
     return scales
 
 
-def _bundled_model(whole: Model | None, model: Model | None) -> Model | None:
-    """Return the record of a bundled program: of the method that needs most of the arena."""
-    if model is None or (whole is not None and whole.arena_bytes >= model.arena_bytes):
-        return whole
-    return replace(model, method="", inputs=(), outputs=(), delegates=(), planned={}, chains=None)
-
-
 class _Run(RunRecorder):
     """A run in progress.
 
@@ -206,6 +200,7 @@ class _Run(RunRecorder):
         self.references, self.budget_file = references, budget_file
         self.bundled, self.test_set = bundled, test_set
         self.test_sets: list[_Run] = []
+        self._counters: tuple[int, ...] = ()
         self.request, self.board, self.model, self.stages = request, board, model, stages
         # None if the file cannot be read, which the device reports. Read before the board waits.
         self._method = read_method(model, request.method_name)
@@ -235,6 +230,7 @@ class _Run(RunRecorder):
             )
             try:
                 info = self._connect(session, build_id)
+                self._counters = select_counters(session, info, self.request.counters)
                 if info.postmortem:
                     save_earlier_postmortem(session, self.directory)
                 trace = self._measure(session, info) if self.bundled is None else None
@@ -358,6 +354,7 @@ class _Run(RunRecorder):
         facts = (self.board, self.model, directory, self.stages, self.result.time_scales)
         run = _Run(request, *facts, [*test_set.expected], self.budget_file, test_set=test_set)
         shared = ("port", "unit", "commit", "session", "settings", "image", "target", "baud")
+        run._counters = self._counters
         run.update(test_set=index, **{name: getattr(self.result, name) for name in shared})
         self.test_sets.append(run)
         try:
@@ -371,7 +368,7 @@ class _Run(RunRecorder):
             self.update(
                 test_sets=(*self.result.test_sets, record),
                 runs_completed=self.result.runs_completed + run.result.runs_completed,
-                model=_bundled_model(self.result.model, run.result.model),
+                model=bundled_model(self.result.model, run.result.model),
             )
 
     def _set_inputs(self, session: Session, info: ModelInfo) -> None:
@@ -428,7 +425,7 @@ class _Run(RunRecorder):
 
                 return session.run(
                     self.request.runs,
-                    dataclasses.replace(self.request.options, bundled_input=self._bundled_input),
+                    self._options,
                     chunks=chunks,
                     timeout_s=self.board.deadlines.execute_s,
                     progress=progress,
@@ -487,8 +484,10 @@ class _Run(RunRecorder):
         self.update(verdict=verdict, exit_code=self._evaluated.verdict.exit_code)
 
     @property
-    def _bundled_input(self) -> int:
-        return self.test_set.index if self.test_set is not None else -1
+    def _options(self) -> RunOptions:
+        bundled_input = self.test_set.index if self.test_set is not None else -1
+        options = self.request.options
+        return dataclasses.replace(options, bundled_input=bundled_input, counters=self._counters)
 
     @property
     def evaluated_run(self) -> EvaluatedRun:
