@@ -44,6 +44,7 @@ class _Port(ct.Structure):
         ("set_baud", _RATE),
         ("reset_reason", _TICKS),
         ("alive", _VOID),
+        ("marker", _QUIET),
         ("stack_bottom", ct.c_void_p),
         ("stack_top", ct.c_void_p),
     ]
