@@ -23,6 +23,7 @@ from harness.records.result import Failure
 from harness.records.trace import EXECUTION
 from harness.records.verdict import Check, Verdict
 from harness.report.changes import ChangeTable, describe_changes
+from harness.report.energy import EnergyDescription, describe_energy
 from harness.report.facts import (
     ClockFacts,
     DelegateFacts,
@@ -201,6 +202,7 @@ class RunDescription:
         facts: Where it is from, in order.
         figures: The few numbers to read first.
         operators: Its operators; None without events.
+        energy: What it drew; None without a meter.
         allocators: Its allocators, the one with the highest peak first.
         untold: Why there is neither a call tree nor memory over time; empty if there is.
         changes: What differs from history; None without a comparison.
@@ -226,6 +228,7 @@ class RunDescription:
     facts: tuple[Fact, ...]
     figures: tuple[Fact, ...]
     operators: OperatorListing | None
+    energy: EnergyDescription | None
     allocators: tuple[AllocatorRow, ...]
     untold: str
     changes: ChangeTable | None
@@ -269,6 +272,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         facts=tuple(provenance(run, delegates)),
         figures=tuple(_figures(run, losses, with_memory=not untold)),
         operators=table if table is not None and table.logged else None,
+        energy=describe_energy(result.energy, table) if result and result.energy else None,
         allocators=_allocators(subject, with_memory=not untold),
         untold=untold,
         changes=describe_changes(run.comparison) if run.comparison is not None else None,

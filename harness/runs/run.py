@@ -39,6 +39,7 @@ from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.values import ModelInfo, TargetInfo
 from harness.link.wire import Region
+from harness.meter.source import Meter
 from harness.records.clock_domain import Ping
 from harness.records.result import (
     Model,
@@ -72,6 +73,7 @@ from harness.runs.device_data import (
     with_target,
 )
 from harness.runs.directory import PARTIAL, RunDirectory
+from harness.runs.energy import measured_energy, opened_meter, recorded_energy
 from harness.runs.evaluation import (
     EvaluatedRun,
     evaluate_run,
@@ -84,7 +86,7 @@ from harness.runs.loading import check_placeable, load_model, place_model
 from harness.runs.recorder import RunRecorder, unfinished_result
 from harness.runs.request import RunRequest
 from harness.runs.source import on_time_scales
-from harness.runs.test_sets import read_test_sets, test_set_folder, test_set_name
+from harness.runs.test_sets import bundled_model, read_test_sets, test_set_folder, test_set_name
 from harness.target.build import build_firmware, build_stage, image_size
 from harness.target.start import Target, start_target
 
@@ -176,13 +178,6 @@ def find_time_scales(request: RunRequest, board: Board) -> dict[str, str]:
     return scales
 
 
-def _bundled_model(whole: Model | None, model: Model | None) -> Model | None:
-    """Return the record of a bundled program: of the method that needs most of the arena."""
-    if model is None or (whole is not None and whole.arena_bytes >= model.arena_bytes):
-        return whole
-    return replace(model, method="", inputs=(), outputs=(), delegates=(), planned={}, chains=None)
-
-
 class _Run(RunRecorder):
     """A run in progress.
 
@@ -206,6 +201,7 @@ class _Run(RunRecorder):
         self.references, self.budget_file = references, budget_file
         self.bundled, self.test_set = bundled, test_set
         self.test_sets: list[_Run] = []
+        self.meter: Meter | None = None
         self.request, self.board, self.model, self.stages = request, board, model, stages
         # None if the file cannot be read, which the device reports. Read before the board waits.
         self._method = read_method(model, request.method_name)
@@ -224,6 +220,7 @@ class _Run(RunRecorder):
         """
         with ExitStack() as stack:
             self._hold_unit(stack)
+            self.meter = stack.enter_context(opened_meter(self.request.energy))
             target, build_id = self._start(stack)
             _log.info("started %s", target.description)
             session = Session(
@@ -358,6 +355,7 @@ class _Run(RunRecorder):
         facts = (self.board, self.model, directory, self.stages, self.result.time_scales)
         run = _Run(request, *facts, [*test_set.expected], self.budget_file, test_set=test_set)
         shared = ("port", "unit", "commit", "session", "settings", "image", "target", "baud")
+        run.meter = self.meter
         run.update(test_set=index, **{name: getattr(self.result, name) for name in shared})
         self.test_sets.append(run)
         try:
@@ -371,7 +369,7 @@ class _Run(RunRecorder):
             self.update(
                 test_sets=(*self.result.test_sets, record),
                 runs_completed=self.result.runs_completed + run.result.runs_completed,
-                model=_bundled_model(self.result.model, run.result.model),
+                model=bundled_model(self.result.model, run.result.model),
             )
 
     def _set_inputs(self, session: Session, info: ModelInfo) -> None:
@@ -406,7 +404,8 @@ class _Run(RunRecorder):
 
     def _execute(self, session: Session) -> tuple[RunOutcome, Ping | None]:
         """Run the model, and ping its clock; return the restart of that clock, too."""
-        outcome = self._run_model(session)
+        with recorded_energy(self.meter, self.directory):
+            outcome = self._run_model(session)
         return outcome, self._record_end(session, outcome)
 
     def _record_end(self, session: Session, outcome: RunOutcome) -> Ping | None:
@@ -460,7 +459,8 @@ class _Run(RunRecorder):
         trace, summary = pull_trace(session, info, self.directory, progress, chunks)
         trace = on_time_scales(trace, self.result.time_scales, self.result.model)
         quality = quality_of_run(trace, self.result.pings, restart, steadiness_of(self.board))
-        self.update(trace=summary, clock_quality=quality)
+        energy = measured_energy(trace, self.directory)
+        self.update(trace=summary, clock_quality=quality, energy=energy)
         return trace
 
     def _restore_baud(self, session: Session) -> None:
