@@ -53,8 +53,8 @@ typedef struct {
     /* Optional. Called during a run after each instruction and after each execution, outside of operators'
      * times; feed a watchdog here. Its time adds to Method::execute. */
     void (*alive)(void *context);
-    /* Optional, for energy measurements. Sets a pin that the probe samples: high while a method executes. Must
-     * be quick, a store to a register: its time adds to Method::execute, not to operators. */
+    /* Optional, for energy measurements. Sets a pin that the probe samples: high while a method executes.
+     * Must be quick, a store to a register: its time adds to Method::execute, not to operators. */
     void (*marker)(void *context, bool high);
     /* Optional: the limits of the stack, which grows down. */
     uint32_t *stack_bottom;
