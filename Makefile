@@ -97,6 +97,7 @@ measure: setup-test setup-oracle
 	.venv-oracle/bin/python firmware_stub/models/export_zoo.py --models out/zoo
 	$(PYTHON) -m benchmarks.instructions --models out/zoo
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 $(PYTHON) -m pytest tests/sim/test_default_budgets.py
+	ETHARNESS_ENERGY_TRIALS=200 $(PYTHON) -m pytest tests/sim/test_energy.py
 	ETHARNESS_EVERY_HALT=1 $(PYTHON) -m pytest tests/sim/test_debug_probe.py
 	ETHARNESS_EVERY_MODEL=1 $(PYTHON) -m pytest tests/sim/test_sanitizers.py
 	ETHARNESS_EVERY_SEED=1 $(PYTHON) -m pytest tests/sim/test_mutated_runs.py

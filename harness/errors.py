@@ -248,6 +248,10 @@ class NotBackError(InfrastructureError):
     owner = Owner.BOARD
 
 
+class MeterError(InfrastructureError):
+    """A current meter, such as a PPK2, was not found, did not answer or stopped sending."""
+
+
 class LinkError(InfrastructureError):
     """The link timed out, or its responses were inconsistent."""
 

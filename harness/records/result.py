@@ -19,6 +19,7 @@ import msgspec
 from harness import __version__
 from harness.errors import DamagedError, FormatError, Owner, UsageError
 from harness.records.clock_domain import Ping
+from harness.records.energy import EnergyRecord
 from harness.records.measurement import MeasurementSettings
 from harness.records.verdict import Check
 
@@ -329,6 +330,7 @@ class Result(_ResultRecord, frozen=True):
     with inputs, outputs and trace; the result of the whole has the verdict of all of them, and
     neither trace nor outputs. ``test_set`` is the number of the test set that ran, null for a run
     of anything else; its method is that of ``model``.
+    ``energy`` is what the run drew, null if no meter recorded it.
     ``files`` are the files of the run directory by name, null until the run has ended and in
     results of older versions. ``digest`` is the SHA-256 of this document without it
     (``digest_of``), "" if ``files`` is null.
@@ -365,6 +367,7 @@ class Result(_ResultRecord, frozen=True):
     failure: Failure | None = None
     test_set: int | None = None
     test_sets: tuple[TestSetRecord, ...] = ()
+    energy: EnergyRecord | None = None
     files: dict[str, FileRecord] | None = None
     digest: str = ""
     schema: Literal[1] = SCHEMA

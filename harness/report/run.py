@@ -20,6 +20,7 @@ from harness.report.description import (
     VerdictDescription,
     describe,
 )
+from harness.report.energy import EnergyDescription
 from harness.report.facts import Loss
 from harness.report.operators import OperatorListing, OperatorRow, several_blocks
 from harness.report.terminal import print_header, show_line, show_table, show_wrapped
@@ -106,6 +107,7 @@ def print_trace(
     if detailed:
         _print_runs(console, run)
     print_allocators(console, run.allocators)
+    _print_energy(console, run.energy)
     for line in run.clock_lines:
         show_line(console, line)
     print_losses(console, run.losses)
@@ -212,6 +214,17 @@ def print_allocators(console: Console, allocators: Sequence[AllocatorRow]) -> No
             for row in allocators
         ]
         show_table(console, headers, rows, title="Allocators", numbers=range(1, len(headers)))
+
+
+def _print_energy(console: Console, energy: EnergyDescription | None) -> None:
+    """Print the energy of each operator, or nothing when no meter recorded it."""
+    if energy is None:
+        return
+    if energy.rows:
+        headers, rows = energy.headers, [row.cells for row in energy.rows]
+        show_table(console, headers, rows, title="Energy", numbers=range(1, len(headers)))
+    for line in energy.lines:
+        show_line(console, line)
 
 
 def print_losses(console: Console, losses: Sequence[Loss]) -> None:

@@ -22,6 +22,7 @@ RUN = {
     "Tracing": [
         *("--profile", "--values", "--stream", "--when-full", "--trace-limit", "--time-scale"),
     ],
+    "Energy": ["--energy", "--volts", "--marker-pin", "--supply"],
     "Verdict": ["--budget", "--reference", "--rtol", "--atol", "--baseline"],
     "Output": [
         *("--output", "--report", "--history", "--session", "--commit"),

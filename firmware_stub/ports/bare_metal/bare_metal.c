@@ -120,6 +120,7 @@ int main(void) {
         .overruns = overruns,
         .set_baud = set_baud,
         .reset_reason = reset_reason,
+        .marker = port_marker, /* NULL if the port has none */
         .stack_bottom = stack_bottom,
         .stack_top = stack_top,
     };
