@@ -16,7 +16,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import msgspec
 
-from harness.errors import FormatError, UsageError
+from harness.errors import FormatError, MissingFileError, UsageError
 
 _IDENTIFIER: Final = "ETRECORD_V0"
 _EDGE: Final = "edge_dialect_exported_program"
@@ -225,7 +225,7 @@ class _Archive:
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
-            raise UsageError(f"{path}: no such file")
+            raise MissingFileError(f"{path}: no such file")
         self.path = path
         try:
             self._zip = ZipFile(path)

@@ -28,7 +28,13 @@ from harness.decode.dumps import Dump, read_dumps
 from harness.decode.etrecord import read_etrecord
 from harness.decode.program import Method
 from harness.decode.pte import read_program
-from harness.errors import DamagedError, FormatError, NotComparableError, UsageError
+from harness.errors import (
+    DamagedError,
+    FormatError,
+    MissingFileError,
+    NotComparableError,
+    UsageError,
+)
 from harness.records.clock_domain import ClockDomain
 from harness.records.result import Model, Result
 from harness.records.trace import EXECUTION, Damage, Kind, Trace, concatenate
@@ -464,7 +470,7 @@ def _file(path: Path) -> tuple[Path, Result | None, DamagedError | None]:
         return path, around, damaged
     if damaged is not None:
         raise damaged
-    raise UsageError(f"{path}: no such file or directory")
+    raise MissingFileError(f"{path}: no such file or directory")
 
 
 def _buffer_of(file: Path | None, result: Result | None) -> Path | None:
@@ -485,7 +491,9 @@ def _examined_alone(path: Path) -> tuple[Result | None, DamagedError | None]:
 
 def _with_buffer(dumps: Sequence[Dump], path: Path) -> Dump:
     if not path.is_file():
-        raise UsageError(f"debug buffer {path} not found", hint="name a file with --debug-buffer")
+        raise MissingFileError(
+            f"debug buffer {path} not found", hint="name a file with --debug-buffer"
+        )
     if len(dumps) != 1:
         raise UsageError(
             f"{path} cannot be the debug buffer of {len(dumps)} dumps",
