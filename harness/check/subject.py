@@ -15,7 +15,8 @@ from harness.analyze.call_tree import CallTree, call_tree
 from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals, memory
 from harness.analyze.statistics import Operator, operator_statistics
 from harness.records.core import CoreRecord
-from harness.records.result import ClockQuality, InstructionRecord
+from harness.records.instruction import InstructionRecord
+from harness.records.result import ClockQuality
 from harness.records.trace import Trace
 
 if TYPE_CHECKING:

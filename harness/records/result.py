@@ -20,6 +20,7 @@ from harness import __version__
 from harness.errors import DamagedError, FormatError, Owner, UsageError
 from harness.records.clock_domain import Ping
 from harness.records.core import CoreRecord
+from harness.records.instruction import InstructionRecord
 from harness.records.measurement import MeasurementSettings
 from harness.records.verdict import Check
 
@@ -187,21 +188,6 @@ class DelegateCall(_ResultRecord, frozen=True):
     chain: int
     instruction: int
     backend: str
-
-
-CallName = Literal["kernel", "delegate", "move", "jump_false", "free"]
-"""Kinds of instructions."""
-
-
-class InstructionRecord(_ResultRecord, frozen=True, omit_defaults=True):
-    """An instruction of the program: a kernel's ``operator.overload``, or a delegate's backend.
-
-    ``target`` is the instruction that a jump goes to, else -1.
-    """
-
-    call: CallName
-    name: str = ""
-    target: int = -1
 
 
 class Model(_ResultRecord, frozen=True):
