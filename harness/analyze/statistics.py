@@ -439,6 +439,7 @@ class OperatorTimes:
         block: Name of its block.
         instruction: Its instruction id.
         count: Number of repeats.
+        counters: Statistics of what each hardware counter counted, by its name.
         operator: The statistics behind this, with rows in the trace.
     """
 
@@ -449,6 +450,7 @@ class OperatorTimes:
         self.operator = operator
         self.name, self.block = operator.name, operator.block
         self.instruction, self.count = operator.instruction, len(operator.rows)
+        self.counters = operator.counters
 
     @property
     def ticks(self) -> Summary:

@@ -14,7 +14,9 @@ from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.call_tree import CallTree, call_tree
 from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals, memory
 from harness.analyze.statistics import Operator, operator_statistics
-from harness.records.result import ClockQuality, InstructionRecord
+from harness.records.core import CoreRecord
+from harness.records.instruction import InstructionRecord
+from harness.records.result import ClockQuality
 from harness.records.trace import Trace
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ class Subject:
         backends: Names of the backends that instructions call, by chain and instruction.
         day: Day on which waivers are evaluated; None for today.
         emulated_time: Clocks count the steps of an emulator, not real time.
+        core: What the board's core can do at most; None if unknown.
     """
 
     trace: Trace
@@ -96,6 +99,12 @@ class Subject:
     backends: Mapping[tuple[int, int], str] = field(default_factory=dict)
     day: date | None = None
     emulated_time: bool = False
+    core: CoreRecord | None = None
+
+    @property
+    def single_issue(self) -> bool:
+        """Whether the core is known to retire at most one instruction per cycle."""
+        return self.core is not None and self.core.issue_width == 1
 
     @cached_property
     def operators(self) -> list[Operator]:

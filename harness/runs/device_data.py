@@ -43,7 +43,6 @@ from harness.records.clock_domain import ClockDomain, Ping
 from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
 from harness.records.result import (
     DelegateCall,
-    InstructionRecord,
     ReferenceRecord,
     TargetRecord,
     TensorRecord,
@@ -306,22 +305,6 @@ def delegate_calls(method: Method | None) -> tuple[DelegateCall, ...]:
         for index, instruction in enumerate(instructions)
         if instruction.call == Call.DELEGATE
     )
-
-
-def instruction_records(
-    method: Method | None,
-) -> tuple[tuple[InstructionRecord, ...], ...] | None:
-    """Return the instructions of a method, per chain; None without a method."""
-    if method is None:
-        return None
-    steps = [
-        [
-            {"call": step.call.name.lower(), "name": step.name, "target": step.target}
-            for step in chain
-        ]
-        for chain in method.chains
-    ]
-    return msgspec.convert(steps, tuple[tuple[InstructionRecord, ...], ...])
 
 
 def planned_sizes(method: Method | None) -> dict[str, int]:

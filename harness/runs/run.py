@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from harness.analyze.converters import parse_time_scales
 from harness.analyze.placement import quality_of_run
+from harness.analyze.workload import instruction_records
 from harness.check.budget import load_budget
 from harness.check.history.comparison import HistoryComparison
 from harness.check.subject import model_name
@@ -55,7 +56,6 @@ from harness.runs.device_data import (
     delegate_calls,
     describe_target,
     explain,
-    instruction_records,
     planned_sizes,
     pull_trace,
     read_inputs,
