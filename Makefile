@@ -33,7 +33,7 @@ help:
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
-	@echo "make measure    regenerate what is measured in docs: networks, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, debug probes, nights, scaling"
+	@echo "make measure    regenerate what is measured in docs: networks, cycles, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, debug probes, nights, scaling"
 
 setup: setup-test setup-oracle setup-tools setup-labgrid
 setup-%:
@@ -79,6 +79,7 @@ lint: setup-test
 
 measure: setup-test setup-oracle
 	$(PYTHON) -m benchmarks.networks
+	$(PYTHON) -m benchmarks.cycles
 	$(PYTHON) -m benchmarks.history
 	$(PYTHON) -m benchmarks.scaling
 	$(PYTHON) -m benchmarks.html_report
