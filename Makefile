@@ -102,7 +102,7 @@ measure: setup-test setup-oracle
 	ETHARNESS_EVERY_HALT=1 $(PYTHON) -m pytest tests/sim/test_debug_probe.py
 	ETHARNESS_EVERY_MODEL=1 $(PYTHON) -m pytest tests/sim/test_sanitizers.py
 	ETHARNESS_EVERY_INTERRUPT=1 $(PYTHON) -m pytest tests/sim/test_cancel.py
-	ETHARNESS_EVERY_SEED=1 $(PYTHON) -m pytest tests/sim/test_mutated_runs.py
+	ETHARNESS_EVERY_SEED=1 $(PYTHON) -m pytest tests/sim/test_mutated_runs.py tests/firmware/test_line.py
 	ETHARNESS_FUZZ_CASES=100000 $(PYTHON) -m pytest -s tests/sim/test_fuzzed_runs.py
 	ETHARNESS_STREAM_SESSIONS=10000 $(PYTHON) -m pytest -s tests/firmware/test_stream_faults.py
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 .venv-oracle/bin/python -m pytest \
