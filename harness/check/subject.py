@@ -14,6 +14,7 @@ from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.call_tree import CallTree, call_tree
 from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals, memory
 from harness.analyze.statistics import Operator, operator_statistics
+from harness.records.energy import EnergyRecord
 from harness.records.result import ClockQuality, InstructionRecord
 from harness.records.trace import Trace
 
@@ -73,6 +74,7 @@ class Subject:
         backends: Names of the backends that instructions call, by chain and instruction.
         day: Day on which waivers are evaluated; None for today.
         emulated_time: Clocks count the steps of an emulator, not real time.
+        energy: What the run drew; None if no meter recorded it.
     """
 
     trace: Trace
@@ -96,6 +98,7 @@ class Subject:
     backends: Mapping[tuple[int, int], str] = field(default_factory=dict)
     day: date | None = None
     emulated_time: bool = False
+    energy: EnergyRecord | None = None
 
     @cached_property
     def operators(self) -> list[Operator]:
