@@ -73,6 +73,7 @@ CODES: Final[dict[str, Code]] = {
         Code("H08", "times have one mode, not two", "note"),
         Code("H09", "the operators have not changed together", "error"),
         Code("H10", "no hardware counter counts more than in the baseline", "error"),
+        Code("H11", "no operator draws more energy than in the baseline", "error"),
     )
 }
 """All codes by name, in the order of the documentation."""
