@@ -23,7 +23,7 @@ was declared rather than measured (``RecordingHeader.not_included``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -39,19 +39,23 @@ from harness.analyze.statistics import Operator
 from harness.errors import FormatError
 from harness.meter.recording import Recording
 from harness.records.clock_domain import ClockDomain
-from harness.records.energy import EnergyRecord, OperatorEnergy
-from harness.records.trace import Kind, Trace
+from harness.records.energy import CurrentCurve, EnergyRecord, OperatorEnergy
+from harness.records.trace import EXECUTION, Kind, Trace
 
 JITTER_NS: Final = 1_000
 """Largest error of an edge: of the sampling instant, and of the pin after the store to it."""
 
-STEADINESS: Final = Steadiness(None, Fraction(5), Fraction(1))
+CRYSTALS: Final = Steadiness(None, Fraction(5), Fraction(1))
 """Change of the rate between two crystals: at most 5 ppm within any second."""
+
+_CURVE_PARTS: Final = 250
+"""Parts of the curve that a result keeps."""
 
 _METER: Final = ClockDomain("meter", Fraction(1_000_000_000), 64)
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+_Ranges = tuple[Ints, Ints]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +68,8 @@ class EventEnergy:
         known: False for events without bounds; the other columns are meaningless there.
         amperes: Mean current, of the middle of the bounds.
         peak: Largest sample that may be part of the event, amperes.
+        first: Index of the first placed sample that may be part of the event.
+        behind: Index after the last one.
     """
 
     low: Floats
@@ -71,6 +77,8 @@ class EventEnergy:
     known: Bools
     amperes: Floats
     peak: Floats
+    first: Ints
+    behind: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +112,7 @@ class AlignedRecording:
 
 
 def align_recording(
-    trace: Trace, recording: Recording, steadiness: Steadiness = STEADINESS
+    trace: Trace, recording: Recording, steadiness: Steadiness = CRYSTALS
 ) -> AlignedRecording:
     """Place a recording on the clock of the board by the edges of the marker pin.
 
@@ -174,12 +182,13 @@ def event_energy(aligned: AlignedRecording) -> EventEnergy:
     sums = _Sums(aligned)
     known &= sums.complete(early, late)
     # Outside of known events anything will do, so that one expression serves all.
-    early, late = np.where(known, early, 0), np.where(known, late, 0)
-    after = np.minimum(np.where(known, after, 0), late)
-    before = np.minimum(np.where(known, before, 0), late)
-    low, high = sums.bounds(early, late, after, before)
-    amperes, peak = sums.currents(early, late, after, before)
-    return EventEnergy(low, high, known, amperes, peak)
+    late = np.where(known, late, 0)
+    outer = sums.index(np.where(known, early, 0)), sums.index(late)
+    first, behind = (np.minimum(np.where(known, at, 0), late) for at in (after, before))
+    inner = sums.index(first), sums.index(behind)
+    low, high = sums.bounds(outer, inner)
+    amperes, peak = sums.currents(outer, inner)
+    return EventEnergy(low, high, known, amperes, peak, *outer)
 
 
 def _rows(times: HostTimes, clock: int) -> Ints:
@@ -213,26 +222,29 @@ class _Sums:
         self._error = _running(recording.error[aligned.index] * np.abs(volts) * period)
         self._current = _running(self._amperes)
 
-    def _at(self, positions: Ints) -> Ints:
+    def index(self, positions: Ints) -> Ints:
         """Return the number of samples before each position."""
         return np.searchsorted(self._position, positions)
 
     def complete(self, first: Ints, behind: Ints) -> Bools:
         """Return whether no sample is missing in each range."""
-        return np.asarray(self._at(behind) - self._at(first) == behind - first)
+        return np.asarray(self.index(behind) - self.index(first) == behind - first)
 
-    def bounds(self, early: Ints, late: Ints, after: Ints, before: Ints) -> tuple[Floats, Floats]:
-        """Return the least and most joules of each event."""
-        outer, inner = (self._at(early), self._at(late)), (self._at(after), self._at(before))
+    def bounds(self, outer: _Ranges, inner: _Ranges) -> tuple[Floats, Floats]:
+        """Return the least and most joules of events.
+
+        Args:
+            outer: First sample that may be part of each event, and the one after the last.
+            inner: The same for the samples that are certainly part of it.
+        """
         certain = _between(self._joules, *inner)
         error = _between(self._error, *outer)
         low = certain + _between(self._losses, *outer) - _between(self._losses, *inner) - error
         high = certain + _between(self._gains, *outer) - _between(self._gains, *inner) + error
         return low, high
 
-    def currents(self, early: Ints, late: Ints, after: Ints, before: Ints) -> tuple[Floats, Floats]:
-        """Return the mean and the largest current of each event."""
-        outer, inner = (self._at(early), self._at(late)), (self._at(after), self._at(before))
+    def currents(self, outer: _Ranges, inner: _Ranges) -> tuple[Floats, Floats]:
+        """Return the mean and the largest current of each event; arguments as for ``bounds``."""
         # Of a short event only the samples around it are known.
         use = inner[1] > inner[0]
         first, behind = np.where(use, inner[0], outer[0]), np.where(use, inner[1], outer[1])
@@ -275,10 +287,39 @@ def _of_operator(energy: EventEnergy, operator: Operator) -> OperatorEnergy:
     )
 
 
+def execution_curve(aligned: AlignedRecording, energy: EventEnergy) -> CurrentCurve | None:
+    """Return the current during the last execution that was measured; None if none was."""
+    trace = aligned.times.trace
+    if EXECUTION not in trace.names:
+        return None
+    named = (trace.name == trace.names.index(EXECUTION)) & (trace.kind == Kind.PROFILE)
+    rows = np.flatnonzero(named & energy.known)
+    if not len(rows):
+        return None
+    first, behind = int(energy.first[rows[-1]]), int(energy.behind[rows[-1]])
+    amperes = aligned.recording.amperes[aligned.index[first:behind]]
+    parts = np.array_split(amperes, min(len(amperes), _CURVE_PARTS))
+    return CurrentCurve(
+        len(amperes) / float(aligned.recording.header.hz),
+        tuple(round(float(part.mean()), 9) for part in parts),
+        tuple(round(float(part.max()), 9) for part in parts),
+    )
+
+
 def energy_record(
-    trace: Trace, recording: Recording, operators: Sequence[Operator]
+    trace: Trace,
+    recording: Recording,
+    operators: Sequence[Operator],
+    wander_ppm: Fraction = Fraction(0),
 ) -> EnergyRecord:
-    """Return what a run's result says of its energy; why there are no joules, if there are none."""
+    """Return what a run's result says of its energy; why there are no joules, if there are none.
+
+    Args:
+        trace: The trace of the run.
+        recording: The samples recorded beside it.
+        operators: Its operators.
+        wander_ppm: Change of the board's clock beyond that of a crystal, as in its board file.
+    """
     header = recording.header
     record = EnergyRecord(
         meter=header.meter,
@@ -290,7 +331,8 @@ def energy_record(
         not_included=header.not_included,
     )
     try:
-        aligned = align_recording(trace, recording)
+        wander = CRYSTALS.wander_ppm + wander_ppm
+        aligned = align_recording(trace, recording, replace(CRYSTALS, wander_ppm=wander))
     except (EdgeError, FormatError) as error:
         return msgspec.structs.replace(record, unknown=str(error))
     energy = event_energy(aligned)
@@ -303,5 +345,6 @@ def energy_record(
         half_width_ns=aligned.half_width_ns,
         rate_ppm=aligned.times.alignment.rate_ppm(),
         operators=tuple(operator_energy(energy, timed)),
+        curve=execution_curve(aligned, energy),
         unknown="" if energy.known.any() else "samples are missing in every event",
     )

@@ -15,6 +15,7 @@ from harness.analyze.call_tree import CallTree, call_tree
 from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals, memory
 from harness.analyze.statistics import Operator, operator_statistics
 from harness.records.core import CoreRecord
+from harness.records.energy import EnergyRecord
 from harness.records.instruction import InstructionRecord
 from harness.records.result import ClockQuality
 from harness.records.trace import Trace
@@ -76,6 +77,7 @@ class Subject:
         day: Day on which waivers are evaluated; None for today.
         emulated_time: Clocks count the steps of an emulator, not real time.
         core: What the board's core can do at most; None if unknown.
+        energy: What the run drew; None if no meter recorded it.
     """
 
     trace: Trace
@@ -100,6 +102,7 @@ class Subject:
     day: date | None = None
     emulated_time: bool = False
     core: CoreRecord | None = None
+    energy: EnergyRecord | None = None
 
     @property
     def single_issue(self) -> bool:

@@ -27,6 +27,20 @@ class OperatorEnergy(Signature, frozen=True):
     peak_amperes: float | None = None
 
 
+class CurrentCurve(msgspec.Struct, frozen=True):
+    """The current during one execution, in parts of equal length.
+
+    Attributes:
+        seconds: Length of all parts together.
+        average_amperes: Mean current of each part.
+        peak_amperes: Largest sample of each part.
+    """
+
+    seconds: float
+    average_amperes: tuple[float, ...]
+    peak_amperes: tuple[float, ...]
+
+
 class EnergyRecord(msgspec.Struct, frozen=True):
     """What a run drew from its supply, measured by a meter beside it.
 
@@ -47,6 +61,7 @@ class EnergyRecord(msgspec.Struct, frozen=True):
             the meter's clock, parts per million.
         operators: Energy of every operator; the joules of an execution are those of
             ``Method::execute``.
+        curve: The current during the last execution that was measured; null if none was.
         not_included: Errors of the meter itself, which no bound includes.
         unknown: Why there are no joules, "" if there are.
     """
@@ -62,5 +77,6 @@ class EnergyRecord(msgspec.Struct, frozen=True):
     half_width_ns: int | None = None
     rate_ppm: tuple[float, float] | None = None
     operators: tuple[OperatorEnergy, ...] = ()
+    curve: CurrentCurve | None = None
     not_included: str = ""
     unknown: str = ""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 
 from harness.analyze.energy import energy_record
 from harness.analyze.statistics import operator_statistics
+from harness.config.board import Board
 from harness.meter.recorder import MeterRecorder
 from harness.meter.recording import read_recording
 from harness.meter.source import Meter, MeterRequest, open_meter
@@ -50,9 +52,10 @@ def recorded_energy(meter: Meter | None, directory: RunDirectory) -> Iterator[No
         _log.info("%d samples of the current recorded", recorder.finish())
 
 
-def measured_energy(trace: Trace, directory: RunDirectory) -> EnergyRecord | None:
+def measured_energy(trace: Trace, directory: RunDirectory, board: Board) -> EnergyRecord | None:
     """Return the energy of a run; None if it was not recorded."""
     path = directory.path / POWER
     if not path.is_file():
         return None
-    return energy_record(trace, read_recording(path), operator_statistics(trace))
+    wander = Fraction(board.timer.wander_ppm)
+    return energy_record(trace, read_recording(path), operator_statistics(trace), wander)

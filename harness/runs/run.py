@@ -463,7 +463,7 @@ class _Run(RunRecorder):
         trace, summary = pull_trace(session, info, self.directory, progress, chunks)
         trace = on_time_scales(trace, self.result.time_scales, self.result.model)
         quality = quality_of_run(trace, self.result.pings, restart, steadiness_of(self.board))
-        energy = measured_energy(trace, self.directory)
+        energy = measured_energy(trace, self.directory, self.board)
         self.update(trace=summary, clock_quality=quality, energy=energy)
         return trace
 
