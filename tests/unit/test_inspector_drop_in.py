@@ -153,17 +153,17 @@ def test_neural_statistics_are_found_among_metadata() -> None:
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        (vgf_record(schema_version=2), "unsupported version 2"),
-        (vgf_record()[:-3], "invalid JSON"),
+        (vgf_record(schema_version=2), "schema version: 2"),
+        (vgf_record()[:-3], "Malformed VGF"),
         (
             vgf_record(segment={"statistics_info": {"available": True, "encoding": "hex"}}),
-            "statistics_info has the unsupported encoding 'hex'",
+            "Unsupported encoding 'hex' of VGF neural statistics blob statistics_info",
         ),
         (
             vgf_record(
                 segment={"statistics_info": {"available": True, "encoding": "base64", "data": "?"}}
             ),
-            "statistics_info is not valid base64",
+            "Malformed base64 data in VGF neural statistics blob statistics_info",
         ),
     ],
 )
