@@ -26,6 +26,10 @@ RESERVED: Final = (*LOADING, EXECUTION)
 """Events of the framework, without an operator of the model."""
 
 
+_BATCH: Final = 1 << 10
+"""Events that are made at once when all are read."""
+
+
 class EventViews:
     """Makes the event blocks of a trace, and their events."""
 
@@ -68,48 +72,56 @@ class EventViews:
             for group in self.groups.groups
         ]
 
-    def event(self, group: RunGroup, number: int) -> Event:
-        """Return an event by its number among all events."""
-        trace, first = self.trace, int(self.groups.firsts[number])
-        delegate = self._delegate(first)
-        rows = self.groups.rows[number]
-        event = Event(
-            name=self._texts[trace.name[first]] if delegate is None else str(delegate),
-            delegate_debug_identifier=delegate,
-            is_delegated_op=delegate is not None,
-            chain_index=int(trace.chain[first]),
-            rows=rows.tolist(),
-            _instruction_id=int(trace.instruction[first]),
-            _delegate_metadata_parser=self._parser,
-            _scaled_starts=self._scaled_starts,
+    def events(self, group: RunGroup, first: int, behind: int) -> list[Event]:
+        """Return the events of a group by their numbers among all events."""
+        trace = self.trace
+        rows, bounds, firsts = self._part(first, behind)
+        names, delegates = self._names(firsts, self._texts)
+        columns = zip(
+            range(first, behind),
+            names,
+            delegates,
+            trace.chain[firsts].tolist(),
+            trace.instruction[firsts].tolist(),
+            _split(rows, bounds),
+            _split(self.times.durations[rows], bounds),
+            _split(trace.start[rows], bounds),
+            self._described(rows, bounds).tolist(),
+            strict=True,
         )
-        if len(rows):
-            event.perf_data = PerfData(self.times.durations[rows].tolist())
-            event.start_time = trace.start[rows].tolist()
-            if (trace.metadata[rows, 1] > 0).any():
-                event.raw_delegate_debug_metadatas = [
-                    trace.metadata_of(row) or b"" for row in event.rows
-                ]
-        if number in self._valued:
-            self._add_values(event, self.groups.values(group, number))
-        if self.symbols is not None:
-            add_symbols(event, self.symbols)
-        return event
+        found = []
+        for number, name, delegate, chain, instruction, own, times, starts, described in columns:
+            event = Event(
+                name=name,
+                perf_data=PerfData(times) if own else None,
+                delegate_debug_identifier=delegate,
+                is_delegated_op=delegate is not None,
+                start_time=starts if own else None,
+                chain_index=chain,
+                rows=own,
+                _instruction_id=instruction,
+                _delegate_metadata_parser=self._parser,
+                _scaled_starts=self._scaled_starts,
+            )
+            if described:
+                event.raw_delegate_debug_metadatas = [trace.metadata_of(row) or b"" for row in own]
+            if number in self._valued:
+                self._add_values(event, self.groups.values(group, number))
+            if self.symbols is not None:
+                add_symbols(event, self.symbols)
+            found.append(event)
+        return found
 
     def columns(self, group: RunGroup) -> EventColumns:
         """Return the columns of a group's table, as if all its events were read."""
-        trace, counted = self.trace, slice(group.first, group.first + group.count)
-        bounds = self.groups.rows.starts[group.first : group.first + group.count + 1]
-        rows = self.groups.rows.items[bounds[0] : bounds[-1]]
-        bounds = bounds - bounds[0]
+        trace, count = self.trace, group.count
+        rows, bounds, firsts = self._part(group.first, group.first + count)
         durations = self.times.durations[rows]
-        raw, starts = _split(durations, bounds), _split(trace.start[rows], bounds)
-        names, delegates = self._names(self.groups.firsts[counted])
-        count = group.count
+        names, delegates = self._names(firsts, [*map(encodable, self._texts)])
         return EventColumns(
             {
                 "event_name": names,
-                "raw": [times or None for times in raw],
+                "raw": [times or None for times in _split(durations, bounds)],
                 "op_types": [[] for _ in range(count)],
                 "delegate_debug_identifier": delegates,
                 "stack_traces": [{} for _ in range(count)],
@@ -117,7 +129,7 @@ class EventViews:
                 "is_delegated_op": [delegate is not None for delegate in delegates],
                 "delegate_backend_name": [None] * count,
                 "debug_data": [[] for _ in range(count)],
-                "start_time": [times or None for times in starts],
+                "start_time": [starts or None for starts in _split(trace.start[rows], bounds)],
             },
             statistics(durations, bounds),
         )
@@ -129,34 +141,40 @@ class EventViews:
 
     def with_metadata(self, group: RunGroup) -> _Ints:
         """Return the numbers of events that have metadata, or of which a parser makes some."""
-        bounds = self.groups.rows.starts[group.first : group.first + group.count + 1]
-        rows = self.groups.rows.items[bounds[0] : bounds[-1]]
-        filled = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(self.trace.metadata[rows, 1] > 0, out=filled[1:])
-        described = filled[bounds[1:] - bounds[0]] > filled[bounds[:-1] - bounds[0]]
+        rows, bounds, firsts = self._part(group.first, group.first + group.count)
+        described = self._described(rows, bounds)
         if self._parser is not None:
-            firsts = self.groups.firsts[group.first : group.first + group.count]
             described |= self.trace.delegated[firsts]
         return group.first + np.flatnonzero(described)
+
+    def _part(self, first: int, behind: int) -> tuple[_Ints, _Ints, _Ints]:
+        """Return the rows of some events, where those of each begin, and a row of each event."""
+        bounds = self.groups.rows.starts[first : behind + 1]
+        rows = self.groups.rows.items[bounds[0] : bounds[-1]]
+        return rows, bounds - bounds[0], self.groups.firsts[first:behind]
+
+    def _described(self, rows: _Ints, bounds: _Ints) -> npt.NDArray[np.bool_]:
+        """Return True for events with metadata."""
+        filled = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(self.trace.metadata[rows, 1] > 0, out=filled[1:])
+        return np.asarray(filled[bounds[1:]] > filled[bounds[:-1]])
 
     @cached_property
     def _valued(self) -> frozenset[int]:
         return frozenset(self.groups.valued.tolist())
 
-    def _names(self, rows: _Ints) -> tuple[list[str], list[int | str | None]]:
-        """Return the names that tables show, and the delegate ids, of events."""
+    def _names(self, rows: _Ints, texts: Sequence[str]) -> tuple[list[str], list[int | str | None]]:
+        """Return names, by these texts of the trace, and delegate ids of events."""
         trace = self.trace
-        texts = [*map(encodable, trace.names), ""]
         names = [texts[index] for index in trace.name[rows].tolist()]
         delegates: list[int | str | None] = [None] * len(rows)
         for place in np.flatnonzero(trace.delegated[rows]).tolist():
-            delegate = delegates[place] = self._delegate(int(rows[place]))
-            names[place] = names[place] if delegate is None else encodable(str(delegate))
+            number = int(trace.delegate_int[rows[place]])
+            text = trace.delegate_str[rows[place]]
+            delegates[place] = number if number != -1 else self._texts[text] or None
+            if delegates[place] is not None:
+                names[place] = str(number) if number != -1 else texts[text]
         return names, delegates
-
-    def _delegate(self, row: int) -> int | str | None:
-        number = int(self.trace.delegate_int[row])
-        return number if number != -1 else self._texts[self.trace.delegate_str[row]] or None
 
     def _scaled_starts(self, rows: list[int]) -> list[int | float]:
         found: list[int | float] = self.times.starts[rows].tolist()
@@ -244,14 +262,36 @@ class BlockEvents(MutableSequence[Event]):
         numbers = range(self._group.first, self._group.first + self._group.count)[index]
         return self._event(numbers) if isinstance(numbers, int) else [*map(self._event, numbers)]
 
+    def __iter__(self) -> Iterator[Event]:
+        position = 0
+        while batch := self._batch(position):
+            yield from batch
+            position += len(batch)
+
+    def _batch(self, position: int) -> list[Event]:
+        """Return some events from a position on; none at the end."""
+        if self._list is not None:
+            return self._list[position : position + _BATCH]
+        numbers = range(self._group.first, self._group.first + self._group.count)
+        numbers = numbers[position : position + _BATCH]
+        if not all(map(self._made.__contains__, numbers)):
+            self._make(numbers)
+        return [self._made[number] for number in numbers]
+
     def _event(self, number: int) -> Event:
         if number not in self._made:
-            self._made[number] = self._views.event(self._group, number)
+            self._make(range(number, number + 1))
         return self._made[number]
+
+    def _make(self, numbers: range) -> None:
+        """Make those of some events that are not made yet."""
+        events = self._views.events(self._group, numbers.start, numbers.stop)
+        for number, event in zip(numbers, events, strict=True):
+            self._made.setdefault(number, event)
 
     def _as_list(self) -> list[Event]:
         if self._list is None:
-            self._list, self._made = self[:], {}
+            self._list, self._made = [*self], {}
         return self._list
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -289,7 +329,7 @@ class BlockEvents(MutableSequence[Event]):
         for number in self._views.unlike_columns(self._group):
             self._event(number)
         if len(self._made) == len(self):
-            return EventColumns.of(self[:])
+            return EventColumns.of([*self])
         columns = self._views.columns(self._group)
         columns.put([number - self._group.first for number in self._made], [*self._made.values()])
         return columns

@@ -31,8 +31,8 @@ def parse_vgf_neural_statistics_metadata(metadata: Metadata) -> dict[str, Any]:
         raise ValueError("the metadata is not a record of VGF neural statistics")
     if record.get("schema_version") != VERSION:
         raise ValueError(
-            f"VGF neural statistics: unsupported version {record.get('schema_version')!r}; "
-            f"version {VERSION} is supported"
+            "Unsupported VGF neural statistics metadata schema version: "
+            f"{record.get('schema_version')!r}; version {VERSION} is supported"
         )
     segments = [_decoded(segment) for segment in record.get("segments", [])]
     return {**record, "segments": segments}
@@ -58,7 +58,9 @@ def _holds_record(data: bytes) -> bool:
         return _is_record(json.loads(data))
     except ValueError as error:
         if SCHEMA.encode() in data:
-            raise ValueError(f"VGF neural statistics: invalid JSON: {error}") from error
+            raise ValueError(
+                f"Malformed VGF neural statistics delegate metadata: {error}"
+            ) from error
         return False
 
 
@@ -84,9 +86,11 @@ def _with_bytes(key: str, blob: dict[str, Any]) -> dict[str, Any]:
         return {"raw_data": b"", **blob}
     if blob.get("encoding") != "base64":
         raise ValueError(
-            f"VGF neural statistics: {key} has the unsupported encoding {blob.get('encoding')!r}"
+            f"Unsupported encoding {blob.get('encoding')!r} of VGF neural statistics blob {key}"
         )
     try:
         return {**blob, "raw_data": base64.b64decode(blob.get("data", ""), validate=True)}
     except (binascii.Error, TypeError) as error:
-        raise ValueError(f"VGF neural statistics: {key} is not valid base64: {error}") from error
+        raise ValueError(
+            f"Malformed base64 data in VGF neural statistics blob {key}: {error}"
+        ) from error

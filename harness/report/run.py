@@ -140,6 +140,9 @@ def print_operators(
     for what, title, rows in parts:
         if rows:
             _print_rows(console, table, what, title, rows, columns)
+    if table.others:
+        show_line(console, f"and {table.others:,} operators of smaller total times; -v lists all")
+        show_line(console)
 
 
 def _print_rows(

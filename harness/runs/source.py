@@ -35,6 +35,7 @@ from harness.errors import (
     NotComparableError,
     UsageError,
 )
+from harness.files import Content, map_or_read
 from harness.records.clock_domain import ClockDomain
 from harness.records.result import Model, Result
 from harness.records.trace import EXECUTION, Damage, Kind, Trace, concatenate
@@ -196,13 +197,14 @@ def load_source(
     result: Result | None = None
     file: Path | None = None
     damaged: DamagedError | None = None
+    data: Content
     if isinstance(source, bytes):
         data = source
     else:
         file, result, damaged = _file(source)
         if damaged is not None and not salvage:
             raise damaged
-        data = file.read_bytes()
+        data = map_or_read(file)
     try:
         found = read_dumps(data, [clock] if clock else recorded_clocks(result), salvage=salvage)
     except FormatError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import sys
 from enum import Enum
@@ -153,17 +154,17 @@ def test_neural_statistics_are_found_among_metadata() -> None:
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        (vgf_record(schema_version=2), "unsupported version 2"),
-        (vgf_record()[:-3], "invalid JSON"),
+        (vgf_record(schema_version=2), "schema version: 2"),
+        (vgf_record()[:-3], "Malformed VGF"),
         (
             vgf_record(segment={"statistics_info": {"available": True, "encoding": "hex"}}),
-            "statistics_info has the unsupported encoding 'hex'",
+            "Unsupported encoding 'hex' of VGF neural statistics blob statistics_info",
         ),
         (
             vgf_record(
                 segment={"statistics_info": {"available": True, "encoding": "base64", "data": "?"}}
             ),
-            "statistics_info is not valid base64",
+            "Malformed base64 data in VGF neural statistics blob statistics_info",
         ),
     ],
 )
@@ -263,3 +264,17 @@ def test_a_converter_need_not_be_linear() -> None:
     assert event.perf_data == PerfData([100.0, 110.0**2 - 100.0**2])
     assert event.scaled_start_time == [0.0, 10_000.0]
     assert event.start_time == [0, 100]
+
+
+def test_an_event_is_made_when_it_is_first_read() -> None:
+    count = 500
+    run = RunSpec([EventSpec(f"op{n}", n, n + 1, 0, n) for n in range(count)])
+    before = sum(isinstance(item, Event) for item in gc.get_objects())
+    inspector = Inspector(etdump_data=write_ed00(trace_of(run, run)))
+    made = [sum(isinstance(item, Event) for item in gc.get_objects()) - before]
+    events = inspector.event_blocks[0].events
+    assert events[count - 1].perf_data == PerfData([1e-6, 1e-6])
+    made.append(sum(isinstance(item, Event) for item in gc.get_objects()) - before)
+    assert len([*events]) == count
+    made.append(sum(isinstance(item, Event) for item in gc.get_objects()) - before)
+    assert made == [0, 1, count]
