@@ -233,10 +233,22 @@ class Model(_ResultRecord, frozen=True):
         return self.planned_bytes + self.method_bytes
 
 
+class CounterRecord(_ResultRecord, frozen=True):
+    """A hardware counter: its name and width, what an empty event counts, and what an empty event
+    adds to the event around it.
+    """
+
+    name: str
+    bits: int
+    overhead: int
+    parent_overhead: int
+
+
 class TraceSummary(_ResultRecord, frozen=True):
     """The downloaded log, and everything missing from it or from its ED00 copy.
 
     ``executions`` is the number of executions in the log; null in results of older versions.
+    ``counters`` are the hardware counters that were read at each event.
     ``streaming_ticks`` and ``waiting_ticks`` are the ticks in which the device sent its log between
     operators, and in which it waited for the host to receive it.
     """
@@ -261,6 +273,8 @@ class TraceSummary(_ResultRecord, frozen=True):
     etdp_left_out_values: int
     executions: int | None = None
     waiting_ticks: int = 0
+    counters: tuple[CounterRecord, ...] = ()
+    etdp_left_out_counts: int = 0
 
 
 class VerdictRecord(_ResultRecord, frozen=True):

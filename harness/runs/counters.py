@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from harness.link.session import Session
 from harness.link.values import TargetInfo
+from harness.records.result import CounterRecord
+from harness.records.trace import Trace
 
 
 def select_counters(session: Session, info: TargetInfo, names: Sequence[str]) -> tuple[int, ...]:
@@ -22,3 +24,11 @@ def select_counters(session: Session, info: TargetInfo, names: Sequence[str]) ->
     offered.check(names, info.board)
     offered.check_at_once(names, info.board)
     return offered.numbers(names)
+
+
+def counter_records(trace: Trace) -> tuple[CounterRecord, ...]:
+    """Return the counters of a trace as the result has them."""
+    return tuple(
+        CounterRecord(each.name, each.bits, each.overhead, each.parent_overhead)
+        for each in trace.counters
+    )

@@ -52,6 +52,7 @@ from harness.records.result import (
 )
 from harness.records.scalar_types import NUMPY_TYPES, little_endian
 from harness.records.trace import NO_CLOCK, SENDING, WAITING, Kind, Stack, Trace
+from harness.runs.counters import counter_records
 from harness.runs.directory import (
     DEBUG_BUFFER,
     EARLIER_POSTMORTEM,
@@ -421,6 +422,8 @@ def save_trace(
         debug_bytes=len(buffer),
         etdp_left_out_allocations=skipped.allocations,
         etdp_left_out_values=skipped.lost_values,
+        etdp_left_out_counts=skipped.hardware_counts,
+        counters=counter_records(trace),
     )
 
 
