@@ -19,6 +19,7 @@ import msgspec
 from harness import __version__
 from harness.errors import DamagedError, FormatError, Owner, UsageError
 from harness.records.clock_domain import Ping
+from harness.records.counters import CounterPassesRecord, CounterRecord
 from harness.records.measurement import MeasurementSettings
 from harness.records.verdict import Check
 
@@ -233,24 +234,11 @@ class Model(_ResultRecord, frozen=True):
         return self.planned_bytes + self.method_bytes
 
 
-class CounterRecord(_ResultRecord, frozen=True):
-    """A hardware counter: its name and width, what an empty event counts, and what an empty event
-    adds to the event around it.
-    """
-
-    name: str
-    bits: int
-    overhead: int
-    parent_overhead: int
-
-
 class TraceSummary(_ResultRecord, frozen=True):
     """The downloaded log, and everything missing from it or from its ED00 copy.
 
     ``executions`` is the number of executions in the log; null in results of older versions.
-    ``counters`` are the hardware counters that were read at each event.
-    ``streaming_ticks`` and ``waiting_ticks`` are the ticks in which the device sent its log between
-    operators, and in which it waited for the host to receive it.
+    ``streaming_ticks`` and ``waiting_ticks`` are the ticks of sending it and waiting for the host.
     """
 
     events: int
@@ -274,6 +262,7 @@ class TraceSummary(_ResultRecord, frozen=True):
     executions: int | None = None
     waiting_ticks: int = 0
     counters: tuple[CounterRecord, ...] = ()
+    passes: CounterPassesRecord | None = None
     etdp_left_out_counts: int = 0
 
 

@@ -53,6 +53,7 @@ class RunKeywords(TypedDict, total=False):
         profile: Events to log: ``method`` or ``all``.
         when_full: What a full log does: ``stop`` or ``drop-oldest``.
         counters: Hardware counters to read at each event, such as ``("cycles", "instret")``.
+        counter_passes: Measure counters that do not count at once in several runs.
         time_scales: What ticks of delegates' events mean, by pattern.
         commit: The commit that is tested.
         session: Label for results recorded together.
@@ -85,6 +86,7 @@ class RunKeywords(TypedDict, total=False):
     profile: str
     when_full: str
     counters: Sequence[str]
+    counter_passes: bool
     time_scales: Mapping[str, str]
     commit: str | None
     session: str | None

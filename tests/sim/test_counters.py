@@ -137,6 +137,33 @@ def test_the_event_counters_of_the_core_are_absent_on_qemu(tmp_path: Path) -> No
     assert (caught.value.hint or "").endswith("it has cycles, instret")
 
 
+def test_more_counters_than_the_core_has_take_several_runs(
+    etharness: Callable[..., CommandResult], tmp_path: Path, measure: Measure
+) -> None:
+    names = (*BRANCHES, "loads", "stores")
+    model = ("--board", "rtl-cv32e40p", "--model", MODEL, "--runs", RUNS)
+    command = ("run", *map(str, model), "--counters", ",".join(names), "-o", tmp_path / "run")
+    refused = etharness(*command)
+    assert refused.code == 2
+    assert "4 of them selectable" in refused.err
+    assert "--counter-passes" in refused.err
+
+    done = etharness(*command, "--counter-passes")
+    assert done.code == 0
+    assert "counters in 2 passes: cycles differ by at most 0.00% in an execution" in done.out
+    loaded = load_source(tmp_path / "run")
+    assert loaded.result is not None
+    assert loaded.result.trace is not None
+    assert loaded.result.trace.passes is not None
+    assert loaded.result.trace.passes.execution_difference == 0
+    assert loaded.result.trace.passes.unmatched_events == 0
+    # The counts are those of runs that read fewer counters.
+    single = measure("rtl-cv32e40p", BRANCHES).trace
+    for name in BRANCHES:
+        assert counts(loaded.trace, name)[2:].tolist() == counts(single, name)[2:].tolist()
+    assert (counts(loaded.trace, "loads") + counts(loaded.trace, "stores")).all()
+
+
 def test_a_counter_that_the_board_lacks_is_named_with_those_it_has(
     etharness: Callable[..., CommandResult], tmp_path: Path
 ) -> None:
