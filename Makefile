@@ -11,6 +11,9 @@ EXCEPT ?=
 # The C code counts its executed lines while these run; `make c-coverage` shows them.
 test oracle: export ETHARNESS_NATIVE_PRESET = coverage
 
+# Tests start some thousand Python processes. Where this is set, each compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Boards with the same core share what is compiled for it, wherever they are built.
 export CMAKE_C_COMPILER_LAUNCHER = $(shell command -v ccache)
 export CCACHE_NOHASHDIR = true

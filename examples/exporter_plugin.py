@@ -13,7 +13,7 @@ from pathlib import Path
 
 PACKAGE = '''
 from harness.analyze.call_tree import call_tree
-from harness.analyze.call_tree import merged_tree
+from harness.analyze.merged_tree import merged_tree
 from harness.export.formats import Exported, ExportFormat
 
 

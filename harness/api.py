@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Unpack
 from weakref import finalize
 from zipfile import is_zipfile
 
-from harness.analyze.call_tree import MergedNode, merged_tree
 from harness.analyze.compare import Comparison, Executions, Statistic, compare
 from harness.analyze.memory import AllocatorTotals, Memory
+from harness.analyze.merged_tree import MergedNode, merged_tree
 from harness.analyze.statistics import OperatorTimes
 from harness.check.budget import Budget
 from harness.check.subject import Subject

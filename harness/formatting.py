@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -12,6 +12,7 @@ from harness.records.signature import Signature
 from harness.records.trace import Stack
 from harness.records.verdict import Check
 
+_T = TypeVar("_T")
 _Named = TypeVar("_Named", bound=Signature)
 
 
@@ -31,6 +32,11 @@ def with_printable_names(item: _Named) -> _Named:
     return msgspec.structs.replace(
         item, block=printable(item.block), name=printable(item.name), delegate_str=delegate
     )
+
+
+def with_printable_keys(items: Mapping[str, _T]) -> dict[str, _T]:
+    """Return a copy with printable names, such as those of counters."""
+    return {printable(name): item for name, item in items.items()}
 
 
 def with_printable_text(check: Check) -> Check:
@@ -83,11 +89,16 @@ def time_unit(nanoseconds: Iterable[float]) -> DisplayUnit:
     return DisplayUnit("s", 1e9, 6)
 
 
-def metric_unit(unit: Literal["ns", "ticks", "bytes"], values: Iterable[float]) -> DisplayUnit:
+COUNTS = DisplayUnit("counts", 1, 0)
+
+
+def metric_unit(
+    unit: Literal["ns", "ticks", "bytes", "count"], values: Iterable[float]
+) -> DisplayUnit:
     """Return the unit for a column of metric values given in ``unit``."""
     if unit == "ns":
         return time_unit(values)
-    return TICKS if unit == "ticks" else BYTES
+    return {"ticks": TICKS, "bytes": BYTES, "count": COUNTS}[unit]
 
 
 def time_text(nanoseconds: float | None, ticks: float, unit: DisplayUnit) -> str:

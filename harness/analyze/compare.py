@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+import msgspec
+
 from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.memory import AllocatorTotals, allocator_totals
 from harness.analyze.statistics import Operator, Summary, operator_statistics
@@ -53,7 +55,7 @@ class Change:
         return cls(before, after, after - before, after / before if before else None)
 
 
-class OperatorChange(Signature, frozen=True):
+class OperatorChange(Signature, frozen=True, omit_defaults=True):
     """An operator in both traces, or in one of them.
 
     Attributes:
@@ -62,12 +64,15 @@ class OperatorChange(Signature, frozen=True):
             value of the first trace is left out.
         count: Number of repeats.
         per_run: Repeats per block of this name, comparable between traces of different lengths.
+        counters: Medians of what hardware counters counted, by name, over all executions; without
+            those that neither trace recorded.
     """
 
     unit: Literal["ns", "ticks"]
     time: Change
     count: Change
     per_run: Change
+    counters: dict[str, Change] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +240,16 @@ def _change(sides: list[_Side], before: Operator | None, after: Operator | None)
         time=time,
         count=Change.of(*(side.count(op) if op else None for side, op in pair)),
         per_run=Change.of(*(side.per_run(op) if op else None for side, op in pair)),
+        counters=_counters(before, after),
     )
+
+
+def _counters(before: Operator | None, after: Operator | None) -> dict[str, Change]:
+    """Return the change of each counter that either operator has, in the order of the second."""
+    old, new = ({} if op is None else op.counters for op in (before, after))
+    medians = [{name: item.p50 for name, item in side.items()} for side in (old, new)]
+    names = dict.fromkeys([*new, *old])
+    return {name: Change.of(medians[0].get(name), medians[1].get(name)) for name in names}
 
 
 def _unit(op: Operator) -> Literal["ns", "ticks"]:

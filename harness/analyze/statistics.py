@@ -35,7 +35,7 @@ from harness.errors import UsageError
 from harness.formatting import printable
 from harness.records.clock_domain import ClockDomain
 from harness.records.signature import Signature
-from harness.records.trace import EXECUTION, LOADING, Kind, Trace
+from harness.records.trace import EXECUTION, LOADING, NO_COUNT, Kind, Trace
 
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
@@ -43,7 +43,8 @@ _Columns = list[npt.NDArray[Any]]
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """Statistics of durations, all in ticks or all in nanoseconds, except ``count``.
+    """Statistics of durations, all in ticks or all in nanoseconds, except ``count``; or of what a
+    hardware counter counted.
 
     Attributes:
         count: Number of durations.
@@ -83,6 +84,8 @@ class Operator(Signature, frozen=True):
         warm: Likewise, of all later executions.
         share: Its share of the wall time (``WallTimes``); None if unknown.
         loading: Its events are of loading a method, not of executions.
+        counters: Statistics of what each hardware counter counted, by its name, over the events
+            with a count; without the counters that recorded none of its events.
     """
 
     clock: ClockDomain
@@ -94,6 +97,7 @@ class Operator(Signature, frozen=True):
     warm: Summary | None
     share: float | None
     loading: bool
+    counters: dict[str, Summary] = msgspec.field(default_factory=dict)
 
     @property
     def times(self) -> Summary | None:
@@ -165,6 +169,7 @@ def _operators(
     parts = zip(
         *(starts.tolist(), behind, unknown, in_ticks, in_unit, timed.tolist(), cold, warm),
         *(wall.shares(rows, starts), wall.loading(rows[starts]).tolist()),
+        _counted(trace, rows, starts),
         strict=True,
     )
     identities = zip(blocks, *(key.tolist() for key in keys), strict=True)
@@ -185,6 +190,7 @@ def _operators(
             when_warm,
             share,
             loading,
+            counters,
         )
         for (block, name, chain, instruction, delegate_int, delegate_str, clock), (
             start,
@@ -197,8 +203,26 @@ def _operators(
             when_warm,
             share,
             loading,
+            counters,
         ) in zip(identities, parts, strict=True)
     ]
+
+
+def _counted(trace: Trace, rows: _Ints, starts: _Ints) -> list[dict[str, Summary]]:
+    """Return what the counters counted in each group of ``rows``, which begin at ``starts``."""
+    found: list[dict[str, Summary]] = [{} for _ in starts]
+    one = np.ones((len(starts), 2))
+    for column, counter in enumerate(trace.counters):
+        recorded = trace.counts[rows, column] != NO_COUNT
+        # What was not recorded is left out, so any number stands for it here.
+        counts = np.where(recorded, trace.counts[rows, column], 0).astype(np.uint64)
+        whole = _objects(_summaries(counts, starts))
+        for group, summary in zip(
+            found, _partial(recorded, counts, starts, one, whole), strict=True
+        ):
+            if summary is not None:
+                group[counter.name] = summary
+    return found
 
 
 class WallTimes:

@@ -22,6 +22,7 @@ from harness.check.rules import (
     AllocatorLimit,
     BlockLimit,
     BudgetFile,
+    CounterLimit,
     DelegateLimit,
     ModuleLimit,
     Patterns,
@@ -42,6 +43,7 @@ LISTS: Final[dict[str, type[Rule]]] = {
     "module": ModuleLimit,
     "delegate": DelegateLimit,
     "block": BlockLimit,
+    "counter": CounterLimit,
     "allocator": AllocatorLimit,
 }
 """Kinds of rules that may occur several times, and their classes."""
@@ -259,8 +261,8 @@ class _Draft:
         replaced = {name for group in GROUPS if any(n in data for n in group) for name in group}
         kept = {name: value for name, value in self.data.items() if name not in replaced}
         merged = {**kept, **data}
-        if "of" not in data and not any(name.endswith("_percent") for name in merged):
-            merged.pop("of", None)  # belonged to a percent limit that was replaced
+        if "of" not in data and not any(name.endswith(("_percent", "_ratio")) for name in merged):
+            merged.pop("of", None)  # belonged to a limit that was replaced
         return _Draft(merged, {**self.lines, **lines}, layer)
 
 
@@ -325,11 +327,12 @@ class _Drafts:
             if problem := rule.problem():
                 where = self._where(path, keys)
                 raise UsageError(f"{where}: [{keys[0]}] {problem}", hint=self._id_hint(keys))
-            if isinstance(rule, TimeRule) and (found := rule.contradiction())[0]:
+            if isinstance(rule, TimeRule | CounterLimit) and (found := rule.contradiction())[0]:
                 text, field = found
+                what = "time" if isinstance(rule, TimeRule) else "count"
                 raise UsageError(
                     f"{self._where(path, keys, field)}: [{keys[0]}] {text}",
-                    hint="no time can keep to both: lower the first, or raise the second",
+                    hint=f"no {what} can keep to both: lower the first, or raise the second",
                 )
         return budget
 

@@ -19,6 +19,7 @@ from harness.records.check_codes import Severity
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
 Statistic = Literal["count", "total", "avg", "p10", "p50", "p90", "min", "max", "std"]
+CountStatistic = Literal["total", "avg", "p10", "p50", "p90", "min", "max"]
 Executions = Literal["all", "cold", "warm"]
 Patterns = str | tuple[str, ...]
 
@@ -31,7 +32,9 @@ _KINDS: Final = (*UNITS, "ticks", "percent", "count")
 UPPER: Final = tuple(f"limit_{kind}" for kind in _KINDS)
 LOWER: Final = tuple(f"at_least_{kind}" for kind in _KINDS)
 WAIVER: Final = ("severity", "reason", "expires")
-GROUPS: Final = (UPPER, LOWER, WAIVER)
+_UPPER_COUNTS: Final = ("limit_count", "limit_ratio")
+_LOWER_COUNTS: Final = ("at_least_count", "at_least_ratio")
+GROUPS: Final = (UPPER, LOWER, _UPPER_COUNTS, _LOWER_COUNTS, WAIVER)
 """Fields that belong together: a table with one of them replaces all of an earlier table."""
 
 
@@ -216,6 +219,76 @@ class BlockLimit(TimeRule, frozen=True):
     selection: ClassVar[tuple[str, ...]] = ("block", "statistic", "executions")
 
 
+class CounterLimit(Rule, frozen=True):
+    """Limits on what a hardware counter counted, or on its ratio to another counter.
+
+    Attributes:
+        counter: Name of the counter, such as ``instret``.
+        of: Another counter; ``limit_ratio`` and ``at_least_ratio`` are of the first divided by it.
+        event: ``fnmatch`` pattern on the event name, case-sensitive.
+        leaving_out: Patterns on names of events to exclude; ``except`` in the file.
+        instruction: Only this instruction.
+        chain: Only this chain.
+        delegate: Pattern on the delegate's debug id; matches only events that have one.
+        per: Limit every event, or the sum of all matching events in one execution.
+        block: ``fnmatch`` pattern on the block name.
+        statistic: Which statistic of the counts, or of the ratios, is limited.
+        executions: All executions, the cold one (first after loading), or the warm ones.
+        limit_count: Upper limit on the count.
+        limit_ratio: Upper limit on the ratio.
+        at_least_count: Lower limit on the count; fewer instructions cannot have done the work.
+        at_least_ratio: Lower limit on the ratio.
+    """
+
+    counter: str | None = None
+    of: str | None = None
+    event: str | None = None
+    leaving_out: Patterns = msgspec.field(default=(), name="except")
+    instruction: int | None = None
+    chain: int | None = None
+    delegate: str | None = None
+    per: Literal["event", "execution"] = "event"
+    block: str = "Execute"
+    statistic: CountStatistic = "p50"
+    executions: Executions = "all"
+    limit_count: Amount | None = None
+    limit_ratio: Amount | None = None
+    at_least_count: Amount | None = None
+    at_least_ratio: Amount | None = None
+
+    selection: ClassVar[tuple[str, ...]] = (
+        *("counter", "of", "event", "instruction", "chain", "delegate", "per"),
+        *("block", "statistic", "executions"),
+    )
+
+    def limits(self) -> Iterator[tuple[str, float]]:
+        """Yield the limits that are set: field name and value."""
+        for name in (*_UPPER_COUNTS, *_LOWER_COUNTS):
+            if (value := getattr(self, name)) is not None:
+                yield name, float(value)
+
+    def contradiction(self) -> tuple[str, str]:
+        """Return a lower limit beyond the upper one, and the field at fault; empty without."""
+        found = dict(self.limits())
+        for upper, lower in zip(_UPPER_COUNTS, _LOWER_COUNTS, strict=True):
+            if upper in found and lower in found and found[lower] > found[upper]:
+                text = f"{lower} = {found[lower]:g} is more than {upper} = {found[upper]:g}"
+                return text, lower
+        return "", ""
+
+    def problem(self) -> str:
+        """Return what is missing, or ""."""
+        for name in ("counter", "event"):
+            if getattr(self, name) is None:
+                return f"the key {name!r} is missing"
+        names = [name for name, _ in self.limits()]
+        if not names:
+            return f"limit missing: set one of {', '.join((*_UPPER_COUNTS, *_LOWER_COUNTS))}"
+        if any(name.endswith("_ratio") != (self.of is not None) for name in names):
+            return "limit_ratio and at_least_ratio require of, another counter, and vice versa"
+        return super().problem()
+
+
 class AllocatorLimit(Rule, frozen=True):
     """Limits on every matching allocator. By default no allocation may fail.
 
@@ -332,6 +405,7 @@ class Rules(BudgetTable, frozen=True):
         module: Limits on modules of the model.
         delegate: Limits on backends.
         block: Limits on blocks.
+        counter: Limits on hardware counters.
         allocator: Limits on allocators.
         stack: Limit on the stack of every core or task that traces.
         trace: Limit on the size of the log.
@@ -346,6 +420,7 @@ class Rules(BudgetTable, frozen=True):
     module: tuple[ModuleLimit, ...] = ()
     delegate: tuple[DelegateLimit, ...] = ()
     block: tuple[BlockLimit, ...] = ()
+    counter: tuple[CounterLimit, ...] = ()
     allocator: tuple[AllocatorLimit, ...] = ()
     stack: StackLimit | None = None
     trace: TraceLimit | None = None

@@ -15,8 +15,8 @@ import msgspec
 
 from harness.analyze.statistics import Operator
 from harness.check.limits.durations import Durations
-from harness.check.limits.times import LimitTarget, matching
-from harness.check.rules import BlockLimit, Statistic, TimeLimit, TimeRule
+from harness.check.limits.times import LimitTarget, matching, selected_operators
+from harness.check.rules import BlockLimit, CounterLimit, Statistic, TimeLimit, TimeRule
 from harness.check.subject import Subject
 from harness.config.board import board_names
 from harness.records.trace import EXECUTION, OPERATOR_CALL
@@ -24,6 +24,9 @@ from harness.records.trace import EXECUTION, OPERATOR_CALL
 _TIMES: Final = (("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 _ROUNDING: Final = 1 / 20
 """Share of the margin that rounding up may add."""
+
+_INSTRUCTIONS: Final = "instret"
+"""The counter of executed instructions."""
 
 _WIDTH: Final = 100
 
@@ -170,6 +173,40 @@ class _Group:
         if any(op.name not in left_out for op in operators):
             rule = TimeLimit(block=escaped, event="*", leaving_out=tuple(map(_escaped, left_out)))
             yield from self._rule("time", rule, "each of the others")
+        yield from self._counters(block, large)
+
+    def _counters(self, block: str, large: Sequence[Operator]) -> Iterator[_SuggestedTable]:
+        """Yield limits on every counter for the whole execution, and on instructions of operators.
+
+        Instructions are the same in every run, where times are not.
+        """
+        names = [counter.name for counter in self._subjects[0].trace.counters]
+        wholes = [op for op in self._operators(block) if op.name == EXECUTION]
+        chosen = [(op, name) for op in wholes[:1] for name in names if name.isprintable()]
+        chosen += [(op, _INSTRUCTIONS) for op in large if _INSTRUCTIONS in names]
+        for op, name in chosen:
+            rule = CounterLimit(
+                counter=name,
+                event=_escaped(op.name),
+                chain=op.chain,
+                instruction=op.instruction,
+                delegate=_delegate(op),
+                block=_escaped(block),
+                statistic="max",
+            )
+            runs = [self._counted(rule, subject) for subject in self._subjects]
+            found = [op for operators in runs for op in operators]
+            if not found or any(len(op.rows) > op.counters[name].count for op in found):
+                continue  # with a count missing, no limit holds
+            most = max(op.counters[name].max for op in found)
+            fields = _fields(rule) | {"limit_count": math.ceil(self._above(most))}
+            if not all(runs):
+                fields["optional"] = True
+            yield _SuggestedTable("counter", fields, True, f"measured {most:,.0f}")
+
+    def _counted(self, rule: CounterLimit, subject: Subject) -> list[Operator]:
+        selected = selected_operators(rule, subject)
+        return [op for op in selected if rule.counter in op.counters]
 
     def _operators(self, block: str) -> list[Operator]:
         """Return every operator of the blocks with this name, once."""
@@ -288,15 +325,15 @@ class _Escaped(str):
     """A name that is written as a pattern matching exactly this name."""
 
 
-def _fields(rule: TimeRule) -> dict[str, Any]:
+def _fields(rule: TimeRule | CounterLimit) -> dict[str, Any]:
     """Return the fields of a rule that differ from their defaults, by their names in the file."""
     fields = {}
     for field in msgspec.structs.fields(rule):
         value = getattr(rule, field.name)
-        if value != field.default or (field.name == "event"):
+        if value != field.default or field.name == "event":
             fields[field.encode_name] = value
-    if isinstance(rule, TimeLimit):
-        order = ("event", "except", "chain", "instruction", "delegate", "per", "block")
+    if isinstance(rule, TimeLimit | CounterLimit):
+        order = ("counter", "event", "except", "chain", "instruction", "delegate", "per", "block")
         fields = {name: fields[name] for name in order if name in fields} | fields
     return fields
 

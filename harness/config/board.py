@@ -47,7 +47,7 @@ class QemuTarget(Strict, frozen=True, tag="qemu", tag_field="kind"):
     arguments: tuple[str, ...] = ()
 
 
-RtlCore = Literal["cv32e40p", "vexriscv"]
+RtlCore = Literal["cv32e40p", "ibex", "vexriscv"]
 """Cores whose source code can be simulated."""
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from harness.errors import FormatError
-from harness.export.table import COLUMNS, EventRow, TableHeader, columns, header, trace_of
+from harness.export.table import (
+    COLUMNS,
+    EventRow,
+    TableHeader,
+    columns,
+    count_columns,
+    header,
+    trace_of,
+)
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
@@ -26,11 +35,25 @@ def json_schema() -> dict[str, Any]:
 
 def write_json(trace: Trace, identity: RunIdentity = NO_RUN) -> bytes:
     """Write the complete ``trace``, one event per line."""
-    table = columns(trace)
-    rows = [EventRow(*row) for row in zip(*table.values(), strict=True)]
-    beside = msgspec.json.encode(header(trace, identity))
+    table, beside = columns(trace), header(trace, identity)
+    cells = (table[name] for name in COLUMNS)
+    rows = [EventRow(*row) for row in zip(*cells, _counts(table, beside), strict=True)]
     events = b",\n".join(map(msgspec.json.encode, rows))
-    return b'{"header":' + beside + b',"events":[\n' + events + b"\n]}\n"
+    return b'{"header":' + msgspec.json.encode(beside) + b',"events":[\n' + events + b"\n]}\n"
+
+
+def _counts(
+    table: Mapping[str, Sequence[Any]], beside: TableHeader
+) -> list[dict[str, int]] | list[msgspec.UnsetType]:
+    """Return the counts of each event by counter; unset if the trace has no counters."""
+    named = count_columns(beside)
+    if not named:
+        return [msgspec.UNSET] * len(table["kind"])
+    cells = zip(*(table[column] for column in named.values()), strict=True)
+    return [
+        {name: count for name, count in zip(named, row, strict=True) if count is not None}
+        for row in cells
+    ]
 
 
 def read_json(data: bytes) -> Trace:
@@ -45,4 +68,8 @@ def read_json(data: bytes) -> Trace:
         raise FormatError(f"not a trace in JSON: {error}") from None
     events = document.events
     table = {name: [getattr(event, name) for event in events] for name in COLUMNS}
+    for name, column in count_columns(document.header).items():
+        table[column] = [
+            None if event.counts is msgspec.UNSET else event.counts.get(name) for event in events
+        ]
     return trace_of(document.header, table)

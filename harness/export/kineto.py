@@ -69,15 +69,15 @@ def flow_events(drawing: Drawing) -> Iterator[Event]:
 
 
 def counter_events(drawing: Drawing) -> Iterator[Event]:
-    """Yield the live bytes of each allocator after each change."""
+    """Yield the value of each counter after each change."""
     for counter in drawing.counters:
-        for time, live in zip(counter.time.tolist(), counter.live.tolist(), strict=True):
+        for time, value in zip(counter.time.tolist(), counter.value.tolist(), strict=True):
             yield {
                 "ph": "C",
                 "name": counter.title,
                 "pid": PID,
                 "ts": time,
-                "args": {"bytes": live},
+                "args": {counter.unit: value},
             }
 
 

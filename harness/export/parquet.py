@@ -9,7 +9,14 @@ import msgspec
 
 from harness.errors import FormatError
 from harness.export.extra import require
-from harness.export.table import COLUMNS, TableHeader, columns, header, trace_of
+from harness.export.table import (
+    COLUMNS,
+    TableHeader,
+    columns,
+    count_columns,
+    header,
+    trace_of,
+)
 from harness.export.values import ValueDocument
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
@@ -51,7 +58,7 @@ def write_parquet(trace: Trace, identity: RunIdentity = NO_RUN) -> bytes:
         None if value is None else msgspec.json.encode(value).decode() for value in cells["value"]
     ]
     table = pa.table(
-        {name: pa.array(cells[name], _type(pa, name)) for name in COLUMNS},
+        {name: pa.array(column, _type(pa, name)) for name, column in cells.items()},
         metadata={
             _HEADER: msgspec.json.encode(header(trace, identity)),
             _PANDAS: msgspec.json.encode(identity.texts()),
@@ -81,11 +88,13 @@ def read_parquet(data: bytes) -> Trace:
     cells: dict[str, list[Any]] = {name: table.column(name).to_pylist() for name in COLUMNS}
     try:
         parsed = msgspec.json.decode(beside, type=TableHeader)
+        for name in count_columns(parsed).values():
+            cells[name] = table.column(name).to_pylist()
         cells["value"] = [
             None if text is None else msgspec.json.decode(text, type=ValueDocument)
             for text in cells["value"]
         ]
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, KeyError) as error:
         raise FormatError(f"not a trace: invalid Parquet content: {error}") from None
     return trace_of(parsed, cells)
 

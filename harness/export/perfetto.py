@@ -68,7 +68,7 @@ MESSAGES: Final = {
 _SEQUENCE: Final = 1
 _STATE_CLEARED, _NEEDS_STATE = 1, 2  # flags of a packet
 _BEGIN, _END, _COUNTER = 1, 2, 4  # types of an event
-_BYTES: Final = 3  # unit of a counter
+_UNITS: Final = {"count": 2, "bytes": 3}  # of a counter
 _BOOT_TIME: Final = 6  # the clock of a packet that names none
 _FIRST_CLOCK: Final = 128  # clocks from here on mean the same in all of a trace
 _PID: Final = 1
@@ -154,7 +154,11 @@ class _PacketWriter:
             )
             self.packet(track_descriptor=content)
         for uuid, counter in enumerate(self.drawing.counters, start=self.first_counter):
-            described = {"uuid": uuid, "name": counter.title, "counter": {"unit": _BYTES}}
+            described = {
+                "uuid": uuid,
+                "name": counter.title,
+                "counter": {"unit": _UNITS[counter.unit]},
+            }
             self.packet(track_descriptor=described | {"parent_uuid": _PROCESS})
         for uuid, _ in enumerate(self.drawing.gaps, start=self.first_gap):
             described = {"uuid": uuid, "name": "losses", "parent_uuid": _PROCESS}
@@ -201,10 +205,10 @@ class _PacketWriter:
         self.packet(int(self.drawing.end[number]), track_event=self.event(_END, uuid))
 
     def counters(self) -> None:
-        """Write the live bytes after each change."""
+        """Write the value of each counter after each change."""
         for uuid, counter in enumerate(self.drawing.counters, start=self.first_counter):
-            for time, live in zip(counter.time.tolist(), counter.live.tolist(), strict=True):
-                self.packet(time, track_event=self.event(_COUNTER, uuid, counter_value=live))
+            for time, value in zip(counter.time.tolist(), counter.value.tolist(), strict=True):
+                self.packet(time, track_event=self.event(_COUNTER, uuid, counter_value=value))
 
 
 def _flow_ids(drawing: Drawing) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -19,7 +19,17 @@ from harness.errors import FormatError
 from harness.export.values import ValueDocument, debug_value, escaped, unescaped, value_document
 from harness.records.clock_domain import ClockDomain
 from harness.records.result import NO_RUN, RunIdentity
-from harness.records.trace import NO_CLOCK, NO_NAME, Block, Kind, Losses, Stack, Trace
+from harness.records.trace import (
+    NO_CLOCK,
+    NO_COUNT,
+    NO_NAME,
+    Block,
+    HardwareCounter,
+    Kind,
+    Losses,
+    Stack,
+    Trace,
+)
 
 _PLAIN: Final = (
     *("tracer", "record", "chain", "instruction", "delegate_int", "start", "end"),
@@ -58,8 +68,18 @@ class ClockDocument(msgspec.Struct, frozen=True):
     down: bool
 
 
+class CounterDocument(msgspec.Struct, frozen=True):
+    """A hardware counter, and its width in bits."""
+
+    name: str
+    bits: int
+
+
 class TableHeader(msgspec.Struct, frozen=True):
-    """The data of a trace except its events, and its run. Names are escaped."""
+    """The data of a trace except its events, and its run. Names are escaped.
+
+    ``counters`` is absent if the run recorded none.
+    """
 
     etdump_version: int
     blocks: tuple[BlockDocument, ...]
@@ -69,6 +89,7 @@ class TableHeader(msgspec.Struct, frozen=True):
     stacks: tuple[Stack, ...]
     full: tuple[int, ...] = ()
     run: RunIdentity = NO_RUN
+    counters: tuple[CounterDocument, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class EventRow(msgspec.Struct, frozen=True, gc=False):
@@ -100,6 +121,9 @@ class EventRow(msgspec.Struct, frozen=True, gc=False):
         offset: Offset within the allocator, -1 unknown.
         failed: True for an allocation that failed.
         value: The value of a debug event, or null.
+        counts: What each hardware counter counted, by its escaped name, without those that recorded
+            nothing of this event; absent if the run recorded none. In tables of columns each
+            counter has a column instead (``count_column``).
     """
 
     block: int
@@ -126,10 +150,25 @@ class EventRow(msgspec.Struct, frozen=True, gc=False):
     offset: int
     failed: bool
     value: ValueDocument | None
+    counts: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
-COLUMNS: Final = EventRow.__struct_fields__
-"""Names of all columns, in order."""
+COLUMNS: Final = EventRow.__struct_fields__[:-1]
+"""Names of the columns of every trace, in order."""
+
+
+def count_column(name: str) -> str:
+    """Return the column of a hardware counter's counts, from its escaped name."""
+    return f"count_{name}"
+
+
+def count_columns(beside: TableHeader) -> dict[str, str]:
+    """Return the columns of the hardware counters by their escaped names; they follow COLUMNS."""
+    return {item.name: count_column(item.name) for item in _counters(beside)}
+
+
+def _counters(beside: TableHeader) -> tuple[CounterDocument, ...]:
+    return () if beside.counters is msgspec.UNSET else beside.counters
 
 
 def header(trace: Trace, identity: RunIdentity = NO_RUN) -> TableHeader:
@@ -161,11 +200,16 @@ def header(trace: Trace, identity: RunIdentity = NO_RUN) -> TableHeader:
         stacks=trace.stacks,
         full=trace.full,
         run=identity,
+        counters=tuple(CounterDocument(escaped(item.name), item.bits) for item in trace.counters)
+        or msgspec.UNSET,
     )
 
 
 def columns(trace: Trace) -> dict[str, list[Any]]:
-    """Return the columns of the table by name, in order, with one value per event."""
+    """Return the columns of the table by name, in order, with one value per event.
+
+    After COLUMNS each hardware counter has a column (``count_column``).
+    """
     names = [*map(escaped, trace.names), None]  # the last entry is for NO_NAME (-1)
     blocks = np.repeat(np.arange(len(trace.blocks)), [block.count for block in trace.blocks])
     clock_names = [escaped(clock.name) for clock in trace.clocks]
@@ -188,7 +232,12 @@ def columns(trace: Trace) -> dict[str, list[Any]]:
         "allocator_name": _allocator_names(trace, blocks.tolist()),
         "value": [values[index] for index in trace.debug.tolist()],
     }
-    return {name: found[name] for name in COLUMNS}
+    return {name: found[name] for name in COLUMNS} | {
+        count_column(escaped(counter.name)): [
+            None if count == NO_COUNT else count for count in trace.counts[:, number].tolist()
+        ]
+        for number, counter in enumerate(trace.counters)
+    }
 
 
 def trace_of(beside: TableHeader, table: Mapping[str, Sequence[Any]]) -> Trace:
@@ -214,6 +263,7 @@ def trace_of(beside: TableHeader, table: Mapping[str, Sequence[Any]]) -> Trace:
             )
             for clock in beside.clocks
         ],
+        counters=[HardwareCounter(unescaped(item.name), item.bits) for item in _counters(beside)],
         metadata_bytes=metadata,
         debug_values=[debug_value(value) for value in values],
         version=beside.etdump_version,
@@ -225,6 +275,10 @@ def trace_of(beside: TableHeader, table: Mapping[str, Sequence[Any]]) -> Trace:
     try:
         for column in _PLAIN:
             getattr(trace, column)[:] = table[column]
+        for number, column in enumerate(count_columns(beside).values()):
+            trace.counts[:, number] = [
+                NO_COUNT if count is None else count for count in table[column]
+            ]
         trace.kind[:] = [Kind[kind.upper()] for kind in table["kind"]]
         for column in ("name", "delegate_str"):
             getattr(trace, column)[:] = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,10 @@ from harness.analyze.operands import Arguments
 from harness.analyze.operands import event_arguments as operands_of
 from harness.decode.program import Method
 from harness.export.event_times import Ints, Placed, floor_nanoseconds
+from harness.export.table import count_column
 from harness.export.values import escaped
 from harness.records.result import RunIdentity
-from harness.records.trace import NO_NAME, Kind, Trace
+from harness.records.trace import NO_COUNT, NO_NAME, Kind, Trace
 
 _Ints = npt.NDArray[np.int64]
 
@@ -133,23 +134,25 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Live bytes of an allocator over time.
+    """Live bytes of an allocator over time, or the running total of a hardware counter.
 
     Attributes:
-        name: Name of the allocator.
+        name: Name of the allocator or of the hardware counter.
         tracer: Number of the tracer.
         time: Times of changes in nanoseconds, int64.
-        live: Live bytes from each time on, int64.
+        value: Value from each time on, int64.
+        unit: What it counts.
     """
 
     name: str
     tracer: int
     time: Ints
-    live: Ints
+    value: Ints
+    unit: Literal["bytes", "count"] = "bytes"
 
     @property
     def title(self) -> str:
-        """Name of the allocator, with the tracer number except for tracer 0."""
+        """Its name, with the tracer number except for tracer 0."""
         return f"{self.name} of tracer {self.tracer}" if self.tracer else self.name
 
 
@@ -181,7 +184,7 @@ class Drawing:
         slack: Largest error of its position in nanoseconds, for delegate events with their own
             clock; 0 for others.
         flows: Pairs of slices: a delegate call, and a delegate event in it.
-        counters: Live bytes per allocator.
+        counters: Live bytes per allocator, then running totals of hardware counters.
         gaps: Losses.
         notes: A line for each kind of missing or uncertain event.
     """
@@ -266,7 +269,7 @@ def draw(trace: Trace, method: Method | None = None) -> Drawing:
         given=_given(trace, placed, rows, method),
         slack=placed.slack[rows],
         flows=tuple(zip(call[flows].tolist(), flows.tolist(), strict=True)),
-        counters=tuple(_counters(trace, placed)),
+        counters=(*_counters(trace, placed), *_hardware_counters(trace, placed, parent)),
         gaps=tuple(_gaps(trace, placed)),
         notes=placed.notes(),
     )
@@ -302,6 +305,9 @@ def event_arguments(trace: Trace, row: int) -> dict[str, int | str]:
             found[key] = value
     if trace.delegate_str[row] != NO_NAME:
         found["delegate_str"] = escaped(trace.names[trace.delegate_str[row]])
+    for number, counter in enumerate(trace.counters):
+        if (count := int(trace.counts[row, number])) != NO_COUNT:
+            found[count_column(escaped(counter.name))] = count
     found |= {"start_ticks": int(trace.start[row]), "end_ticks": int(trace.end[row])}
     found["clock"] = escaped(trace.clocks[trace.clock[row]].name)
     if (metadata := trace.metadata_of(row)) is not None:
@@ -363,6 +369,28 @@ def _counters(trace: Trace, placed: Placed) -> Iterator[Counter]:
             own = rows[trace.tracer[rows] == tracer]
             live = np.cumsum(trace.size[own])
             yield Counter(escaped(allocator.label), tracer, placed.start[own], live)
+
+
+def _hardware_counters(trace: Trace, placed: Placed, parent: Ints) -> Iterator[Counter]:
+    """Yield the running totals of hardware counters over the innermost events that have a count.
+
+    A total rises during an event by what the event counted. Where between its start and its end is
+    unknown, so two points say it. What a scope counted outside of its children is not in the total.
+    """
+    for number, counter in enumerate(trace.counters):
+        recorded = placed.drawn & (trace.counts[:, number] != NO_COUNT)
+        around = np.unique(parent[recorded & (parent >= 0)])
+        recorded[around] = False
+        for tracer in np.unique(trace.tracer[recorded]).tolist():
+            rows = np.flatnonzero(recorded & (trace.tracer == tracer))
+            rows = rows[np.argsort(placed.start[rows], kind="stable")]
+            counts = trace.counts[rows, number]
+            total = np.cumsum(counts)
+            time = np.stack([placed.start[rows], placed.end[rows]], axis=1).ravel()
+            value = np.stack([total - counts, total], axis=1).ravel()
+            # Ticks as coarse as the events can overlap them; a total never falls.
+            time = np.maximum.accumulate(time)
+            yield Counter(escaped(counter.name), tracer, time, value, "count")
 
 
 _LOST: Final = {"blocks": "declarations", "damaged": "damaged events or places"}

@@ -274,11 +274,19 @@ def _add_settings_and_decisions(connection: Connection) -> None:
     DECISION.create(connection)
 
 
-VERSION: Final = "v0002"
+def _allow_counters(connection: Connection) -> None:
+    """Migrate v0002 to v0003: metrics of hardware counters, which earlier versions cannot read.
+
+    No table changes.
+    """
+
+
+VERSION: Final = "v0003"
 """The version of ``harness.history.tables``."""
 
 MIGRATIONS: Final[dict[str, tuple[str, Callable[[Connection], None]]]] = {
     "v0001": ("v0002", _add_settings_and_decisions),
+    "v0002": ("v0003", _allow_counters),
 }
 """By the version that it starts from: the version that a migration leads to, and its function."""
 

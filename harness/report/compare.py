@@ -10,12 +10,19 @@ import msgspec
 
 from harness.analyze.compare import AllocatorChange, Change, Comparison, OperatorChange
 from harness.analyze.ticks import suspected_widths
-from harness.formatting import TICKS, DisplayUnit, printable, time_unit, with_printable_names
+from harness.formatting import (
+    TICKS,
+    DisplayUnit,
+    printable,
+    time_unit,
+    with_printable_keys,
+    with_printable_names,
+)
 from harness.records.measurement import NEITHER_RECORDED
 from harness.records.result import encode
 from harness.records.trace import Damage, Losses, Trace
 from harness.report.terminal import show_line, show_table
-from harness.report.text import with_delegate
+from harness.report.text import counted, with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,7 +66,12 @@ def comparison_document(before: SideDocument, after: SideDocument, comparison: C
     """Return the JSON of a comparison of two traces."""
 
     def safe(changes: Iterable[OperatorChange]) -> tuple[OperatorChange, ...]:
-        return tuple(with_printable_names(change) for change in changes)
+        return tuple(
+            msgspec.structs.replace(
+                with_printable_names(change), counters=with_printable_keys(change.counters)
+            )
+            for change in changes
+        )
 
     return encode(
         ComparisonDocument(
@@ -105,6 +117,7 @@ def print_comparison(
     if same:
         show_line(console, f"the same: {same} of {len(comparison.operators)} operators")
         show_line(console)
+    _print_counters(console, comparison.operators, detailed=detailed)
     _print_one_sided(console, "Appeared", comparison.appeared)
     _print_one_sided(console, "Vanished", comparison.vanished)
     _print_allocators(console, comparison.allocators, detailed=detailed)
@@ -139,6 +152,36 @@ def _print_times(console: Console, title: str, changes: Sequence[OperatorChange]
         for change in changes
     ]
     show_table(console, headers, rows, title=title, numbers=range(1, 7))
+
+
+def _print_counters(console: Console, changes: Sequence[OperatorChange], *, detailed: bool) -> None:
+    """Print the medians of hardware counters that differ, in the order of the times."""
+    several = len({change.block for change in changes}) > 1
+    numbers = [(change, *item) for change in changes for item in change.counters.items()]
+    both = [item for item in numbers if item[2].difference is not None]
+    shown = [item for item in both if detailed or _differs(item[2])]
+    rows = [
+        [
+            _name(change, several),
+            str(change.instruction),
+            name,
+            _number(found.before),
+            _number(found.after),
+            _signed(_number(found.difference)),
+            "" if found.ratio is None else f"{found.ratio:.3f}",
+        ]
+        for change, name, found in shown
+    ]
+    if rows:
+        headers = ["event", "instruction", "counter", "before", "after", "difference", "ratio"]
+        show_table(console, headers, rows, title="Hardware counters", numbers=(1, 3, 4, 5, 6))
+    if same := len(both) - len(shown):
+        show_line(console, f"the same: {same} of {counted(len(both), 'count')}")
+        show_line(console)
+    if alone := dict.fromkeys(name for _, name, found in numbers if found.difference is None):
+        names = ", ".join(alone)
+        show_line(console, f"counted in one of the traces, so not compared: {names}")
+        show_line(console)
 
 
 def _print_one_sided(console: Console, title: str, changes: Sequence[OperatorChange]) -> None:

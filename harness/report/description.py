@@ -23,6 +23,7 @@ from harness.records.result import Failure
 from harness.records.trace import EXECUTION
 from harness.records.verdict import Check, Verdict
 from harness.report.changes import ChangeTable, describe_changes
+from harness.report.counters import CounterTable, cycles_per_instruction, describe_counters
 from harness.report.facts import (
     ClockFacts,
     DelegateFacts,
@@ -201,6 +202,7 @@ class RunDescription:
         facts: Where it is from, in order.
         figures: The few numbers to read first.
         operators: Its operators; None without events.
+        counters: What hardware counters counted in them; None if nothing was counted.
         allocators: Its allocators, the one with the highest peak first.
         untold: Why there is neither a call tree nor memory over time; empty if there is.
         changes: What differs from history; None without a comparison.
@@ -226,6 +228,7 @@ class RunDescription:
     facts: tuple[Fact, ...]
     figures: tuple[Fact, ...]
     operators: OperatorListing | None
+    counters: CounterTable | None
     allocators: tuple[AllocatorRow, ...]
     untold: str
     changes: ChangeTable | None
@@ -269,6 +272,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         facts=tuple(provenance(run, delegates)),
         figures=tuple(_figures(run, losses, with_memory=not untold)),
         operators=table if table is not None and table.logged else None,
+        counters=describe_counters(subject, table) if subject is not None and table else None,
         allocators=_allocators(subject, with_memory=not untold),
         untold=untold,
         changes=describe_changes(run.comparison) if run.comparison is not None else None,
@@ -358,6 +362,8 @@ def _figures(run: EvaluatedRun, losses: Sequence[Loss], *, with_memory: bool) ->
             p50 = executed.times.p50
             text = one_time(None if executed.ns is None else p50, p50)
             found.append(Fact("median execution", text))
+            if (ratio := cycles_per_instruction(executed)) is not None:
+                found.append(Fact("cycles per instruction", f"{ratio:.2f}"))
         if with_memory and subject.memory.allocators:
             found.append(Fact("peak memory", f"{subject.memory.peak:,} bytes"))
         found.append(Fact("events", f"{len(subject.trace):,}"))

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from harness.analyze.blocks import BlockRun, runs
-from harness.analyze.call_tree import MergedNode, call_tree, merged_tree
+from harness.analyze.call_tree import call_tree
 from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals
+from harness.analyze.merged_tree import MergedNode, merged_tree
 from harness.analyze.operands import Arguments
 from harness.analyze.planned_memory import PlannedPool
 from harness.analyze.postmortem import PostmortemDocument
@@ -20,7 +21,7 @@ from harness.check.history.samples import Decision, History
 from harness.check.history.stored import Added, NamedBaseline, StoredResult, StoreInfo
 from harness.config.board import Board
 from harness.export.formats import Exported
-from harness.formatting import printable, with_printable_names
+from harness.formatting import printable, with_printable_keys, with_printable_names
 from harness.lab.power import Switched
 from harness.records.lab import (
     Health,
@@ -59,14 +60,15 @@ from harness.target.build import PlacedModel
 from harness.target.doctor import ProgramFinding
 
 
-class OperatorDocument(Signature, frozen=True):
+class OperatorDocument(Signature, frozen=True, omit_defaults=True):
     """One operator; ``ns`` is null when the rate of its clock is unknown.
 
     ``unknown`` counts its events that end before they start, so that nobody knows what they took;
     statistics are of the others, and null where there are none.
     ``cold`` (of the first execution after loading) and ``warm`` (of later ones) are in nanoseconds,
     or in ticks where ``ns`` is null; null for what did not happen in one. ``origin`` is from an
-    ETRecord, ``arguments`` from a ``.pte``; null without these.
+    ETRecord, ``arguments`` from a ``.pte``; null without these. ``counters`` are statistics of what
+    each hardware counter counted, over the events with a count; absent if none was recorded.
     """
 
     clock: str
@@ -77,6 +79,7 @@ class OperatorDocument(Signature, frozen=True):
     warm: Summary | None
     origin: OriginDocument | None
     arguments: ArgumentsDocument | None
+    counters: dict[str, Summary] = msgspec.field(default_factory=dict)
 
 
 class TraceDocument(msgspec.Struct, frozen=True):
@@ -226,6 +229,7 @@ def trace_document(
             warm=operator.warm,
             origin=origin_document(operator, symbols),
             arguments=arguments_document(operator, arguments),
+            counters=with_printable_keys(operator.counters),
         )
         for operator in operator_statistics(trace)
     ]
@@ -241,14 +245,21 @@ def trace_document(
             clocks=clock_documents(trace, qualities, later_dumps, emulated=emulated),
             operators=operators,
             allocators=allocator_totals(trace),
-            tree=[with_printable_names(node) for node in merged_tree(call_tree(trace))]
-            if tree
-            else None,
+            tree=_tree(trace) if tree else None,
             memory=memory_document(trace, memory, pools) if memory else None,
             modules=module_documents(trace, symbols) if by_module else None,
             outputs=comparison_documents(comparisons),
         )
     )
+
+
+def _tree(trace: Trace) -> list[MergedNode]:
+    return [
+        msgspec.structs.replace(
+            with_printable_names(node), counters=with_printable_keys(node.counters)
+        )
+        for node in merged_tree(call_tree(trace))
+    ]
 
 
 def export_document(file: str, name: str, exported: Exported) -> bytes:

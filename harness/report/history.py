@@ -269,7 +269,12 @@ def _group(metric: Metric) -> tuple[str, str]:
 
 def _title(group: tuple[str, str]) -> str:
     kind, unit = group
-    titles = {"operator": "Operators", "allocator": "Allocators", "result": "Sizes"}
+    titles = {
+        "operator": "Operators",
+        "counter": "Hardware counters",
+        "allocator": "Allocators",
+        "result": "Sizes",
+    }
     return f"{titles[kind]}, clock of unknown rate" if unit == "ticks" else titles[kind]
 
 
@@ -304,7 +309,7 @@ def _details(entry: StoredResult) -> list[str]:
 
 
 def _name(metric: Metric) -> str:
-    if metric.kind != "operator":
+    if metric.kind not in ("operator", "counter"):
         return metric.name
     name = with_delegate(metric)
     return f"{metric.block}: {name}, instruction {metric.instruction}"

@@ -82,6 +82,7 @@ def _section(run: RunDescription, *, alone: bool) -> Iterator[str]:
     yield from _checks("Warnings and notes", run.verdict.warned)
     yield from _changes(run)
     yield from _operators(run)
+    yield from _counters(run)
     lost = [[item.note or item.what, f"{item.count:,}"] for item in run.losses if item.count]
     if lost:
         yield f"**Losses**\n\n{_table(['what', 'count'], lost, numbers=[1])}\n"
@@ -135,6 +136,22 @@ def _operators(run: RunDescription) -> Iterator[str]:
     text = _table(headers, rows, numbers=range(1 + several, len(headers)))
     more = _more(len(table.operators) - len(rows), "operators")
     yield f"**Longest operators**\n\n{text}{more}\n"
+
+
+def _counters(run: RunDescription) -> Iterator[str]:
+    """What hardware counters counted in the operators with the longest total time."""
+    table = run.counters
+    if table is None or not table.operators:
+        return
+    headers = ["operator", "instruction", *table.headers]
+    rows = [
+        [item.row.name, item.row.instruction, *(cell.text for cell in item.cells)]
+        for item in table.operators[:_MOST_ROWS]
+    ]
+    text = _table(headers, rows, numbers=range(1, len(headers)))
+    more = _more(len(table.operators) - len(rows), "operators")
+    notes = "".join(f"{escaped(note)}\n\n" for note in table.notes)
+    yield f"**Hardware counters (median)**\n\n{text}{more}\n{notes}"
 
 
 def escaped(text: str, longest: int = 300) -> str:

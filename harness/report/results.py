@@ -8,8 +8,14 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from harness.analyze.statistics import Summary
 from harness.check.history.comparison import HistoryComparison
-from harness.formatting import printable, with_printable_names, with_printable_text
+from harness.formatting import (
+    printable,
+    with_printable_keys,
+    with_printable_names,
+    with_printable_text,
+)
 from harness.records.nightly import NightDocument
 from harness.records.result import Result, encode
 from harness.records.signature import Signature
@@ -22,13 +28,14 @@ from harness.runs.evaluation import EvaluatedRun, all_passed
 _STATISTICS: Final = ("total", "avg", "p50", "p90", "min", "max")
 
 
-class ReportedOperator(Signature, frozen=True):
+class ReportedOperator(Signature, frozen=True, omit_defaults=True):
     """An operator, or a scope around operators.
 
     Times are in ``unit``: ``ns``, or ``ticks`` if the rate of ``clock`` is unknown. They are null
     if all durations are unknown, which ``unknown`` counts. ``cold`` is the average in the first
     execution after loading. ``share`` is the total time as a share of the wall time of executions,
-    or of loading, null if that is unknown (docs/reports.md).
+    or of loading, null if that is unknown (docs/reports.md). ``counters`` are statistics of what
+    each hardware counter counted, over the events with a count; absent if none was recorded.
     """
 
     clock: str
@@ -43,6 +50,7 @@ class ReportedOperator(Signature, frozen=True):
     max: float | None
     cold: float | None
     share: float | None
+    counters: dict[str, Summary] = msgspec.field(default_factory=dict)
 
 
 class ReportedLoss(msgspec.Struct, frozen=True):
@@ -124,14 +132,15 @@ def _operator(row: OperatorRow) -> ReportedOperator:
     op, times = row.operator, row.operator.times
     values = [None if times is None else getattr(times, name) for name in _STATISTICS]
     values += [None if op.cold is None else op.cold.avg, row.share]
-    return ReportedOperator(
+    found = ReportedOperator(
         *with_printable_names(op).signature,
         printable(op.clock.name),
         row.count,
         op.unknown,
         "ticks" if op.clock.hz is None else "ns",
-        *values,
+        *values,  # type: ignore[arg-type]  # all of them numbers or None
     )
+    return replace(found, counters=with_printable_keys(op.counters))
 
 
 def _printable_comparison(comparison: HistoryComparison) -> HistoryComparison:

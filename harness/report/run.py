@@ -12,6 +12,7 @@ from harness.records.result import Result
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.report.changes import ChangeRow, ChangeTable
+from harness.report.counters import CounterTable
 from harness.report.description import (
     AllocatorRow,
     CheckRow,
@@ -100,6 +101,8 @@ def print_trace(
         show_line(console)
     else:
         print_operators(console, run.operators, detailed=detailed, columns=columns)
+    if run.counters is not None:
+        print_counters(console, run.counters)
     if detailed:
         _print_runs(console, run)
     print_allocators(console, run.allocators)
@@ -163,6 +166,25 @@ def _print_rows(
     ]
     headers += [header for header, _ in columns]
     show_table(console, headers, cells, title=title, numbers=numbers)
+
+
+def print_counters(console: Console, table: CounterTable) -> None:
+    """Print what hardware counters counted: of operators, then of the scopes around them."""
+    parts = (
+        ("operator", "Hardware counters", table.operators),
+        ("scope", "Hardware counters of scopes", table.scopes),
+    )
+    for what, title, rows in parts:
+        cells = [
+            [item.row.name, item.row.instruction, *(cell.text for cell in item.cells)]
+            for item in rows
+        ]
+        if cells:
+            headers = [what, "instruction", *table.headers]
+            numbers = range(1, len(headers))
+            show_table(console, headers, cells, title=f"{title} (median)", numbers=numbers)
+    for note in table.notes:
+        show_line(console, note, style="yellow")
 
 
 def _print_runs(console: Console, run: RunDescription) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.analyze.call_tree import CallTree, MergedNode, call_tree, merged_tree
-from harness.formatting import TICKS, DisplayUnit, time_text, time_unit
+from harness.analyze.call_tree import CallTree, call_tree
+from harness.analyze.merged_tree import MergedNode, NodeCounts, merged_tree
+from harness.formatting import TICKS, DisplayUnit, printable, time_text, time_unit
 from harness.records.signature import by_block
 from harness.records.trace import NO_CLOCK, Kind, Trace
 from harness.report.facts import trace_losses
@@ -25,7 +26,8 @@ def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> Non
     """Print the call tree of ``trace``, one table per name of blocks, then what is missing.
 
     Nodes are in log order. The share is that of all reports (``WallTimes``): the total time of the
-    node, and of what is within it, as a part of the wall time.
+    node, and of what is within it, as a part of the wall time. Each hardware counter that was
+    recorded has a column with the sum of its counts, and one with the node's own part.
 
     Args:
         console: Where to.
@@ -47,6 +49,7 @@ def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> Non
 def _print_nodes(console: Console, block: str, nodes: list[MergedNode]) -> None:
     times = [node.total_ns for node in nodes if node.total_ns is not None]
     unit = time_unit(times) if times else TICKS
+    counters = [*dict.fromkeys(name for node in nodes for name in node.counters)]
     rows = [
         [
             _indent(node.depth) + with_delegate(node),
@@ -54,12 +57,22 @@ def _print_nodes(console: Console, block: str, nodes: list[MergedNode]) -> None:
             str(node.count),
             *_times(node, unit),
             share_text(node.share),
+            *(text for name in counters for text in _counts(node.counters.get(name))),
         ]
         for node in nodes
     ]
     headers = ["event", "instruction", "count", f"total [{unit.name}]", f"self [{unit.name}]"]
     headers.append("share [%]")
-    show_table(console, headers, rows, title=f"Call tree of {block}", numbers=range(1, 6))
+    headers += [text for name in counters for text in (printable(name), f"self {printable(name)}")]
+    numbers = range(1, len(headers))
+    show_table(console, headers, rows, title=f"Call tree of {block}", numbers=numbers)
+
+
+def _counts(found: NodeCounts | None) -> list[str]:
+    """Return the count of a node and its own part, as far as known."""
+    if found is None:
+        return [UNKNOWN, UNKNOWN]
+    return [f"{found.total:,}", UNKNOWN if found.own is None else f"{found.own:,}"]
 
 
 def _times(node: MergedNode, unit: DisplayUnit) -> list[str]:

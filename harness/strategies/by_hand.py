@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
-from harness.records.trace import NO_NAME, Block, Kind, Trace
+from harness.records.trace import NO_NAME, Block, HardwareCounter, Kind, Trace
 from harness.records.values import DebugValue
 
 
@@ -25,6 +25,7 @@ class EventSpec:
         metadata: Metadata of a delegate, or None.
         value: A logged value: makes it a debug event, which has no time.
         allocated: Bytes allocated from allocator 1: makes it an allocation.
+        counts: What each counter of the trace counted; empty for an event without counts.
     """
 
     name: str | None = None
@@ -36,6 +37,7 @@ class EventSpec:
     metadata: bytes | None = None
     value: DebugValue | None = None
     allocated: int | None = None
+    counts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,10 @@ class RunSpec:
     allocators: tuple[str, ...] = ()
 
 
-def trace_of(*runs: RunSpec, clock: ClockDomain = HOST_NANOSECONDS) -> Trace:
-    """Return the trace of the runs, with all events on one clock.
+def trace_of(
+    *runs: RunSpec, clock: ClockDomain = HOST_NANOSECONDS, counters: Sequence[HardwareCounter] = ()
+) -> Trace:
+    """Return the trace of the runs, with all events on one clock, and these hardware counters.
 
     Example:
         >>> trace = trace_of(RunSpec([EventSpec("Method::execute", 0, 100)]))
@@ -76,6 +80,7 @@ def trace_of(*runs: RunSpec, clock: ClockDomain = HOST_NANOSECONDS) -> Trace:
         names=names,
         blocks=blocks,
         clocks=[clock],
+        counters=counters,
         metadata_bytes=metadata,
         debug_values=[event.value for event in events if event.value is not None],
     )
@@ -97,6 +102,8 @@ def trace_of(*runs: RunSpec, clock: ClockDomain = HOST_NANOSECONDS) -> Trace:
             fill["delegate_str"] = names.index(event.delegate)
         elif event.delegate is not None:
             fill["delegate_int"] = event.delegate
+        if event.counts:
+            fill["counts"] = event.counts
         for column, value in fill.items():
             getattr(trace, column)[row] = value
         if event.metadata is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -11,7 +12,15 @@ from hypothesis import strategies as st
 
 from harness.analyze.ticks import default_jitter
 from harness.records.clock_domain import ClockDomain
-from harness.records.trace import DELEGATE_CALL, EXECUTION, NO_NAME, OPERATOR_CALL, Block, Trace
+from harness.records.trace import (
+    DELEGATE_CALL,
+    EXECUTION,
+    NO_NAME,
+    OPERATOR_CALL,
+    Block,
+    HardwareCounter,
+    Trace,
+)
 
 _LONGEST: Final = 2**55
 """Largest step in ticks, so that timelines stay far below 64 bits."""
@@ -139,6 +148,7 @@ class _Row:
     end: int
     chain: int = 0
     delegate: int = -1
+    counts: tuple[int, ...] = ()
 
 
 @st.composite
@@ -149,6 +159,7 @@ def executions(
     max_operators: int = 5,
     delegates: bool = False,
     clock: ClockDomain | None = None,
+    counters: Sequence[HardwareCounter] = (),
 ) -> Execution:
     """Strategy for runs of one method as ExecuTorch logs them: kernels in OPERATOR_CALLs.
 
@@ -161,6 +172,8 @@ def executions(
         delegates: Instructions may be delegate calls, with one to three delegate events on a clock
             of their own, unrelated to the CPU's.
         clock: Clock of the CPU, at least 16 bits wide; None for any clock with a rate.
+        counters: Hardware counters, which count more in a scope than in what it contains. Events of
+            delegates have no counts.
     """
     if clock is None:
         clock = draw(clock_domains(min_bits=_MIN_BITS, rated=True))
@@ -175,8 +188,10 @@ def executions(
     now, npu = draw(st.one_of(anywhere, before_a_wrap)), draw(st.integers(0, 2**24 - 1))
     rows: list[_Row] = []
     durations, sizes = [], []
+    few = st.tuples(*[st.integers(0, 1000)] * len(counters))
     for _ in range(count):
         began, before, lasted = now, len(rows), []
+        whole = draw(few)
         for instruction, (name, jobs) in enumerate(calls):
             start = now + draw(tick) // 4
             for job in range(jobs):
@@ -185,14 +200,23 @@ def executions(
                 npu = end
             now = start + draw(tick)
             lasted.append(now - start)
-            rows.append(_Row(name, instruction, start, now))
+            inner = draw(few)
+            around = inner if name == DELEGATE_CALL else _sums(inner, draw(few))
+            rows.append(_Row(name, instruction, start, now, counts=inner))
             if name != DELEGATE_CALL:
-                rows.append(_Row(OPERATOR_CALL, instruction, start, now))
-        rows.append(_Row(EXECUTION, 0, began, now, chain=-1))
+                rows.append(_Row(OPERATOR_CALL, instruction, start, now, counts=around))
+            whole = _sums(whole, around)
+        rows.append(_Row(EXECUTION, 0, began, now, chain=-1, counts=whole))
         durations.append(lasted)
         sizes.append(len(rows) - before)
         now += draw(tick)
-    return Execution(_trace(rows, sizes, clocks), count, [name for name, _ in calls], durations)
+    return Execution(
+        _trace(rows, sizes, clocks, counters), count, [name for name, _ in calls], durations
+    )
+
+
+def _sums(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(one + other for one, other in zip(a, b, strict=True))
 
 
 def _operators(delegates: bool) -> st.SearchStrategy[tuple[str, int]]:
@@ -202,10 +226,15 @@ def _operators(delegates: bool) -> st.SearchStrategy[tuple[str, int]]:
     return st.one_of(kernels, calls) if delegates else kernels
 
 
-def _trace(rows: list[_Row], sizes: list[int], clocks: list[ClockDomain]) -> Trace:
+def _trace(
+    rows: list[_Row],
+    sizes: list[int],
+    clocks: list[ClockDomain],
+    counters: Sequence[HardwareCounter],
+) -> Trace:
     names = [*dict.fromkeys(row.name for row in rows)]
     blocks = [Block("Execute", sum(sizes[:i]), size) for i, size in enumerate(sizes)]
-    trace = Trace.unset(len(rows), names=names, blocks=blocks, clocks=clocks)
+    trace = Trace.unset(len(rows), names=names, blocks=blocks, clocks=clocks, counters=counters)
     for index, row in enumerate(rows):
         number = 0 if row.delegate < 0 else 1
         clock = clocks[number]
@@ -216,4 +245,6 @@ def _trace(rows: list[_Row], sizes: list[int], clocks: list[ClockDomain]) -> Tra
         trace.delegate_str[index] = NO_NAME
         start, end = (-row.start, -row.end) if clock.down else (row.start, row.end)
         trace.start[index], trace.end[index] = start % clock.modulus, end % clock.modulus
+        if row.counts:
+            trace.counts[index] = row.counts
     return trace.sealed()

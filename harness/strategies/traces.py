@@ -74,8 +74,9 @@ def traces(
     max_events: int = 6,
     kinds: tuple[Kind, ...] = tuple(Kind),
     clock: ClockDomain = HOST_NANOSECONDS,
+    counters: int = 0,
 ) -> Trace:
-    """Strategy for any trace that an ED00 file can hold, sensible or not.
+    """Strategy for any trace that an ED00 file can hold, sensible or not; or with ``counters``.
 
     Args:
         draw: Given by Hypothesis.
@@ -83,6 +84,7 @@ def traces(
         max_events: Largest number of events in a block.
         kinds: Kinds of events.
         clock: Clock of all events that have a time.
+        counters: Largest number of hardware counters, for which ED00 files have no place.
     """
     pool = draw(st.lists(names(), min_size=1, max_size=5))
     blocks, first = [], 0
@@ -96,6 +98,7 @@ def traces(
         names=pool,
         blocks=blocks,
         clocks=[clock],
+        counters=draw(_counters(counters)),
         metadata_bytes=draw(st.binary(max_size=20)),
         debug_values=draw(st.lists(debug_values(), max_size=3)) if Kind.DEBUG in kinds else (),
     )
@@ -103,6 +106,12 @@ def traces(
     for row in range(first):
         _fill(draw, trace, row, draw(st.sampled_from(kinds)), ticks)
     return trace.sealed()
+
+
+def _counters(largest: int) -> st.SearchStrategy[list[HardwareCounter]]:
+    """Strategy for hardware counters with names of their own."""
+    one = st.builds(HardwareCounter, names(), st.sampled_from([8, 32, 48]))
+    return st.lists(one, max_size=largest, unique_by=lambda counter: counter.name)
 
 
 def _fill(
@@ -126,6 +135,10 @@ def _fill(
     trace.clock[row] = 0
     trace.start[row] = draw(ticks)
     trace.end[row] = draw(ticks)
+    trace.counts[row] = [
+        draw(st.one_of(st.just(NO_COUNT), st.integers(0, 2**counter.bits - 1)))
+        for counter in trace.counters
+    ]
     if draw(st.booleans()):
         offset = draw(st.integers(0, len(trace.metadata_bytes)))
         length = draw(st.integers(0, len(trace.metadata_bytes) - offset))

@@ -116,12 +116,14 @@ class Firmware:
 def source_digest(source: Path) -> str:
     """Return 12 hex digits that change with any source file of the firmware.
 
-    Simulators of RTL boards are built apart, so their sources do not count.
+    Simulators of RTL boards are built apart, so their sources do not count. Nor does what Python
+    keeps beside a script that it has run.
     """
     digest = hashlib.sha256()
     for path in sorted(source.rglob("*")):
         relative = path.relative_to(source).as_posix()
-        if path.is_file() and not relative.startswith(("build/", "models/", "rtl/")):
+        counts = not relative.startswith(("build/", "models/", "rtl/"))
+        if counts and path.is_file() and path.parent.name != "__pycache__":
             digest.update(relative.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 

@@ -62,6 +62,7 @@ class RtlPackage:
 
 PACKAGES: Final[dict[RtlCore, RtlPackage]] = {
     "cv32e40p": RtlPackage("pythondata-cpu-cv32e40p", "pythondata_cpu_cv32e40p", "system_verilog"),
+    "ibex": RtlPackage("pythondata-cpu-ibex", "pythondata_cpu_ibex", "system_verilog"),
     "vexriscv": RtlPackage("pythondata-cpu-vexriscv", "pythondata_cpu_vexriscv", "verilog"),
 }
 """The package of each core."""

@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("executorch.extension.pybindings", reason="needs torch and executorch")
 
-from harness.analyze.call_tree import call_tree, merged_tree
+from harness.analyze.call_tree import call_tree
+from harness.analyze.merged_tree import merged_tree
 from harness.decode.ed00 import read_ed00
 from harness.records.trace import Kind
 from tests.support.dumps import record

@@ -20,7 +20,7 @@ from harness.check.subject import Subject
 from harness.check.suggest import Wishes, readable, suggest
 from harness.decode.ed00 import write_ed00
 from harness.records.clock_domain import ClockDomain
-from harness.records.trace import EXECUTION, Losses, Stack, Trace
+from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Losses, Stack, Trace
 from harness.records.verdict import Check
 from tests.conftest import FIXTURES, CommandResult
 from tests.support.documents import document
@@ -41,6 +41,7 @@ NAMES = st.one_of(
     ),
     st.text(max_size=5),
 )
+COUNTERS = (HardwareCounter("instret"), HardwareCounter("cycles", 8))
 WORK = st.tuples(NAMES, st.integers(0, 2), st.sampled_from([None, 7, "npu_[1]"]))
 
 
@@ -51,8 +52,9 @@ def subjects(draw: st.DrawFn) -> list[Subject]:
     for _ in range(draw(st.integers(1, 3))):
         clock = draw(CLOCKS)
         work = draw(st.lists(WORK, min_size=1, max_size=6))
-        runs = [execution(draw, work) for _ in range(draw(st.integers(1, 3)))]
-        trace = trace_of(*runs, clock=clock)
+        counters = draw(st.sampled_from([(), COUNTERS[:1], COUNTERS]))
+        runs = [execution(draw, work, len(counters)) for _ in range(draw(st.integers(1, 3)))]
+        trace = trace_of(*runs, clock=clock, counters=counters)
         stacks = draw(st.sampled_from([(), (Stack(0, 100, 400),), (Stack(0, 400, 400),)]))
         losses = draw(st.sampled_from([Losses(), Losses(events=3), Losses(damaged=1, values=2)]))
         found.append(
@@ -68,15 +70,17 @@ def subjects(draw: st.DrawFn) -> list[Subject]:
     return found
 
 
-def execution(draw: st.DrawFn, work: list[tuple[str, int, Any]]) -> RunSpec:
+def execution(draw: st.DrawFn, work: list[tuple[str, int, Any]], counters: int) -> RunSpec:
     events, now = [], 0
+    counts = st.sampled_from([(), *[(n,) * counters for n in (NO_COUNT, 0, 7, 1234)]])
     for name, instruction, delegate in work:
         took = draw(st.sampled_from([0, 1, 10, 1000, 123_456]))
-        events.append(EventSpec(name, now, now + took, 0, instruction, delegate))
+        event = EventSpec(name, now, now + took, 0, instruction, delegate, counts=draw(counts))
+        events.append(event)
         now += took
     if draw(st.booleans()):
         events.append(EventSpec(None, 0, 0, allocated=draw(st.integers(1, 5000))))
-    events.append(EventSpec(EXECUTION, 0, now, chain=-1))
+    events.append(EventSpec(EXECUTION, 0, now, chain=-1, counts=draw(counts)))
     return RunSpec(events, allocators=("method",))
 
 

@@ -16,13 +16,13 @@ from harness.errors import FormatError
 from harness.export.document import json_schema, read_json, write_json
 from harness.export.formats import export
 from harness.export.parquet import read_parquet, write_parquet
-from harness.export.table import COLUMNS, columns, header, trace_of
+from harness.export.table import COLUMNS, columns, count_column, header, trace_of
 from harness.export.values import escaped, unescaped
 from harness.records.trace import Trace
 from harness.strategies import device_logs, traces
 from tests.property.test_etdump_roundtrip import full_log, full_trace
 
-any_trace = st.one_of(traces(), device_logs().map(lambda log: read_log(log.image())))
+any_trace = st.one_of(traces(counters=3), device_logs().map(lambda log: read_log(log.image())))
 FULL = [full_trace(), read_log(full_log().image())]
 
 
@@ -75,10 +75,14 @@ def test_a_delimited_table_has_every_cell(trace: Trace, format_: tuple[str, str]
     text = export(trace, name).data.decode()
     assert text.count("\n") == len(trace) + 1  # no name breaks a line
     rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    assert tuple(rows[0][: len(COLUMNS)]) == COLUMNS
+    counts = tuple(count_column(escaped(counter.name)) for counter in trace.counters)
+    assert tuple(rows[0][: len(COLUMNS) + len(counts)]) == COLUMNS + counts
     documents = json.loads(write_json(trace))["events"]
     assert len(rows) - 1 == len(documents) == len(trace)
     for cells, document in zip(rows[1:], documents, strict=True):
+        recorded = document.get("counts", {})
+        for column, counter in enumerate(trace.counters, start=len(COLUMNS)):
+            assert cells[column] == str(recorded.get(escaped(counter.name), ""))
         for column, cell in zip(COLUMNS, cells, strict=False):
             expected = document[column]
             if column == "metadata" and expected is not None:

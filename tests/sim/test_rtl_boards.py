@@ -21,14 +21,16 @@ from harness.target.build import build_firmware
 from tests.conftest import MODELS
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
-CORES = ("cv32e40p", "vexriscv")
+CORES = ("cv32e40p", "ibex", "vexriscv")
 MODEL = MODELS / "small_int8.pte"
 RUNS = 3
 QEMU = (
     'target = { kind = "qemu", machine = "virt", system = "qemu-system-riscv32", '
     'arguments = ["-icount", "shift=0", "-bios", "none"] }'
 )
-"""This machine has the same devices and memory as the testbench of CV32E40P: it runs its images."""
+"""This machine has the same devices and memory as the testbenches of CV32E40P and Ibex: it runs
+their images."""
+LOAD_FROM_0 = b"\x03\x20\x00\x00"  # lw zero, 0(zero)
 Measure = Callable[..., harness.Run]
 
 
@@ -90,9 +92,12 @@ def test_instructions_and_outputs_are_those_of_qemu(measure: Measure, core: str)
     assert outputs(rtl) == outputs(qemu) != []
 
 
-def test_loading_takes_the_same_instructions_for_the_same_image(measure: Measure) -> None:
-    rtl = measure("cv32e40p", instructions=True)
-    qemu = measure("cv32e40p", instructions=True, target=QEMU)
+@pytest.mark.parametrize("core", ["cv32e40p", "ibex"])
+def test_loading_takes_the_same_instructions_for_the_same_image(
+    measure: Measure, core: str
+) -> None:
+    rtl = measure(core, instructions=True)
+    qemu = measure(core, instructions=True, target=QEMU)
     assert rtl.result.target.build_id == qemu.result.target.build_id
     assert timed(rtl).total.tolist() == timed(qemu).total.tolist()
 
@@ -121,8 +126,9 @@ def test_cycles_are_the_same_in_every_process(measure: Measure, core: str) -> No
     assert executions(first) == executions(second)
 
 
-def test_without_a_cache_every_execution_takes_the_same_cycles(measure: Measure) -> None:
-    first, *later = executions(measure("cv32e40p"))
+@pytest.mark.parametrize("core", ["cv32e40p", "ibex"])
+def test_without_a_cache_every_execution_takes_the_same_cycles(measure: Measure, core: str) -> None:
+    first, *later = executions(measure(core))
     assert later == [first] * (RUNS - 1)
 
 
@@ -133,13 +139,14 @@ def test_with_caches_the_first_execution_takes_more_cycles(measure: Measure) -> 
         assert cold["Method::execute"] > one["Method::execute"]
 
 
-def test_wait_states_cost_cycles_and_no_instructions(measure: Measure) -> None:
-    waiting = 'target = { kind = "rtl", core = "vexriscv", wait_states = 1 }'
-    fast, slow = timed(measure("vexriscv")), timed(measure("vexriscv", target=waiting))
+@pytest.mark.parametrize("core", CORES)
+def test_wait_states_cost_cycles_and_no_instructions(measure: Measure, core: str) -> None:
+    waiting = f'target = {{ kind = "rtl", core = "{core}", wait_states = 1 }}'
+    fast, slow = timed(measure(core)), timed(measure(core, target=waiting))
     assert (slow.total >= fast.total).all()
     assert slow.total.sum() > fast.total.sum()
-    instructions = measure("vexriscv", instructions=True, target=waiting)
-    assert executions(instructions) == executions(measure("vexriscv", instructions=True))
+    instructions = measure(core, instructions=True, target=waiting)
+    assert executions(instructions) == executions(measure(core, instructions=True))
 
 
 def with_patch(image: Path, symbol: str, code: bytes, copy: Path) -> Path:
@@ -169,9 +176,10 @@ def with_patch(image: Path, symbol: str, code: bytes, copy: Path) -> Path:
     ("core", "code", "reason", "console"),
     [
         ("cv32e40p", b"\xff\xff\xff\xff", "trap 2 (illegal instruction)", b"fault at pc=0x"),
-        ("vexriscv", b"\x03\x20\x00\x00", "reset", b"bus error: read of 0x00000000"),
+        ("ibex", LOAD_FROM_0, "trap 5 (load from a forbidden address)", b"fault at pc=0x"),
+        ("vexriscv", LOAD_FROM_0, "reset", b"bus error: read of 0x00000000"),
     ],
-    ids=["illegal instruction", "bus error"],
+    ids=["illegal instruction", "bus error that traps", "bus error that resets"],
 )
 def test_a_crash_names_the_operator_after_the_reset(
     tmp_path: Path,

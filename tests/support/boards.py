@@ -11,6 +11,7 @@ from harness.config.board import load_board
 from harness.files import data_directory
 from harness.link.session import Session
 from harness.link.transports import Transport
+from harness.runs.loading import place_model
 from harness.target.build import build_firmware
 from harness.target.start import ProcessTarget, start_target
 
@@ -57,11 +58,12 @@ def native_board(directory: Path, preset: str) -> Path:
 
 
 @contextmanager
-def started(name: str, **settings: float) -> Iterator[Bench]:
-    """Build and start a board; ``settings`` go to the session."""
+def started(name: str, placed: Path | None = None, **settings: float) -> Iterator[Bench]:
+    """Build and start a board, with a model in its image if given; ``settings`` of the session."""
     board, _ = load_board(name)
     console = bytearray()
-    with start_target(board, build_firmware(board)) as target:
+    model = placed and place_model(placed, placed.read_bytes(), board)
+    with start_target(board, build_firmware(board, model)) as target:
         assert isinstance(target, ProcessTarget)
         arguments = {"deadline_s": board.deadlines.request_s} | settings
         session = Session(

@@ -156,7 +156,7 @@ def test_counters_are_ours(opened: Opened) -> None:
     ours = [
         (counter.title, "bytes", time, float(live))
         for counter in opened.drawing.counters
-        for time, live in zip(counter.time.tolist(), counter.live.tolist(), strict=True)
+        for time, live in zip(counter.time.tolist(), counter.value.tolist(), strict=True)
     ]
     assert sorted(found) == sorted(ours)
 

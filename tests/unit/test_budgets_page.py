@@ -22,7 +22,7 @@ from tests.conftest import FIXTURES
 
 PAGE = (Path(__file__).parents[2] / "docs/budgets.md").read_text()
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-FIRST, TIMES, MANY, SEVERITIES = EXAMPLES
+FIRST, TIMES, COUNTERS, MANY, SEVERITIES = EXAMPLES
 SCHEMA = json.loads((data_directory("schema") / "budget.schema.json").read_text())
 
 
@@ -75,6 +75,11 @@ def test_shares_exceptions_and_blocks(tmp_path: Path) -> None:
 def test_sections(board: str, model: str, limit: float, severity: str, tmp_path: Path) -> None:
     (check,) = judged(tmp_path, MANY, board, model)
     assert (check.limit, check.severity) == (limit, severity)
+
+
+def test_counters_that_were_not_recorded_fail(tmp_path: Path) -> None:
+    found = judged(tmp_path, COUNTERS)
+    assert [(check.code, check.passed) for check in found] == [("B13", False)] * 2
 
 
 def test_severities(tmp_path: Path) -> None:

@@ -77,6 +77,18 @@ def test_the_same_sources_are_not_built_again(sources: Path) -> None:
     assert build_firmware(board).image.exists()
 
 
+def test_a_script_that_ran_changes_no_build(sources: Path) -> None:
+    """Python keeps compiled modules beside the scripts that make packages."""
+    board, _ = load_board("native")
+    first = build_firmware(board)
+    compiled = sources / "packages/__pycache__/library.cpython-311.pyc"
+    compiled.parent.mkdir(parents=True)
+    compiled.write_bytes(b"compiled")
+    assert build_firmware(board) == first
+    (sources / "packages/library.py").write_text("")
+    assert build_firmware(board).build_id != first.build_id
+
+
 def test_a_build_that_failed_is_tried_again(sources: Path) -> None:
     board, _ = load_board("native")
     good = (sources / "CMakeLists.txt").read_text()

@@ -97,9 +97,9 @@ def test_overlapping_events_of_a_delegate_get_lanes() -> None:
 
 def test_counters_follow_every_allocation_that_succeeded() -> None:
     method, temporary = draw(delegated_trace()).counters
-    assert (method.name, method.live.tolist()) == ("method", [640])
+    assert (method.name, method.value.tolist()) == ("method", [640])
     assert temporary.name == "temporary \\\\ 1"
-    assert temporary.live.tolist() == [384, 0] * 3
+    assert temporary.value.tolist() == [384, 0] * 3
     assert (np.diff(temporary.time) > 0).all()
 
 
@@ -162,4 +162,4 @@ def test_tracers_are_threads_with_counters_of_their_own() -> None:
     ] * 2
     assert drawing.parent.tolist() == [-1, -1, 0, 1]
     assert [counter.title for counter in drawing.counters] == ["method", "method of tracer 1"]
-    assert [counter.live.tolist() for counter in drawing.counters] == [[8], [16]]
+    assert [counter.value.tolist() for counter in drawing.counters] == [[8], [16]]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.analyze.call_tree import call_tree, merged_tree
+from harness.analyze.call_tree import call_tree
+from harness.analyze.merged_tree import merged_tree
 from harness.decode.device_log import read_log
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Trace

@@ -3,7 +3,7 @@
 set(ETD_ISA rv32imc)
 include(ports/riscv/riscv.cmake)
 set(ETD_COUNTER "mcycle" CACHE STRING "counter of ticks: mcycle (cycles) or minstret (instructions)")
-set(ETD_CORE "" CACHE STRING "cv32e40p or vexriscv")
+set(ETD_CORE "" CACHE STRING "cv32e40p, ibex or vexriscv")
 set(memory rtl.ld)
 set(devices 0u)
 if(ETD_CORE STREQUAL "vexriscv")

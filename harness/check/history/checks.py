@@ -1,4 +1,4 @@
-"""Turns a history comparison into checks (H01 to H09)."""
+"""Turns a history comparison into checks (H01 to H10)."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
     changes = (_change_check(number, comparison, several) for number in numbers)
     yield from (item for item in changes if item is not None)
     rule = f"no regression from {comparison.description}"
-    for code, kind in (("H01", "operator"), ("H02", "size")):
-        of_kind = [n for n in numbers if (n.metric.kind == "operator") == (kind == "operator")]
+    for code, kind in (("H01", "operator"), ("H02", "size"), ("H10", "counter")):
+        of_kind = [number for number in numbers if _regression_code(number.metric) == code]
         compared = [n for n in of_kind if n.change is not None]
         if compared and not any(n.judgement == "regression" for n in compared):
-            bounds = "limits and noise" if kind == "operator" else "the limits"
+            bounds = "the limits" if kind == "size" else "limits and noise"
             noticed = f"; {detectable_text(comparison)}" if kind == "operator" else ""
             yield check(
                 code,
@@ -176,8 +176,12 @@ def _change_check(number: Compared, comparison: HistoryComparison, several: bool
 
 def _code(number: Compared) -> str | None:
     if number.judgement == "regression":
-        return "H01" if number.metric.kind == "operator" else "H02"
+        return _regression_code(number.metric)
     return {"improvement": "H04", "changed": "H05"}.get(number.judgement)
+
+
+def _regression_code(metric: Metric) -> str:
+    return {"operator": "H01", "counter": "H10"}.get(metric.kind, "H02")
 
 
 def _reason(number: Compared, comparison: HistoryComparison) -> str:
@@ -231,7 +235,7 @@ def _ignored_check(number: Compared, several: bool) -> Iterator[Check]:
         return
     scale, unit = scale_of(number.metric)
     yield check(
-        "H01" if number.metric.kind == "operator" else "H02",
+        _regression_code(number.metric),
         severity="note",
         rule="no ignored change",
         subject=_subject(number, several),
@@ -330,9 +334,11 @@ def _summary_check(
 
 
 def subject_of_metric(metric: Metric) -> str:
-    """Return an operator, allocator or size as checks name it."""
+    """Return an operator, counter, allocator or size as checks name it."""
     if metric.kind == "operator":
         return subject_of_operator(metric)
+    if metric.kind == "counter":
+        return f"{subject_of_operator(metric)}, {metric.statistic}"
     return ", ".join([metric.name or "(no name)", *filter(None, [metric.statistic])])
 
 

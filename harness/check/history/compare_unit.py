@@ -38,7 +38,7 @@ from harness.check.history.noise import (
     scatters,
     session_noise,
 )
-from harness.check.history.samples import Floats, Metric, Points, median
+from harness.check.history.samples import EXACT_COUNTERS, Floats, Metric, Points, median
 from harness.check.history.series import steps_in
 from harness.check.history.settings import HistoryLimits
 
@@ -133,13 +133,14 @@ def exceeds_limits(number: Compared, change: float) -> bool:
 def _exact_metrics(
     unit: UnitHistory, found: Mapping[Metric, MetricHistory], limits: HistoryLimits
 ) -> set[Metric]:
-    """Return the metrics without noise: sizes, and times that never vary within a commit.
+    """Return the metrics without noise: sizes, counts of what a program does, and times and other
+    counts that never vary within a commit.
 
     Noise grows with the time, so it shows first in the longest times. A time counts as
     deterministic only if no longer one of its clock and statistic varies, and if the longest has
     enough ticks to show it; else the clock may hide the noise.
     """
-    exact = {metric for metric in found if metric.kind != "operator"}
+    exact = {metric for metric, samples in found.items() if _is_exact(metric, samples)}
     groups: dict[tuple[str, str], list[tuple[float, Metric]]] = defaultdict(list)
     for metric, samples in found.items():
         if metric not in exact and len(samples.earlier) >= limits.min_results:
@@ -156,6 +157,14 @@ def _exact_metrics(
             if _alike(found[metric].now):
                 exact.add(metric)
     return exact
+
+
+def _is_exact(metric: Metric, samples: MetricHistory) -> bool:
+    """Return whether a metric has no noise by its kind, or has counted 0 so far."""
+    if metric.kind != "counter":
+        return metric.kind != "operator"
+    counted_nothing = len(samples.earlier) > 0 and not samples.earlier.values.any()
+    return metric.statistic in EXACT_COUNTERS or counted_nothing
 
 
 def _constant(earlier: Points, least: int) -> bool:

@@ -1,4 +1,4 @@
-"""Numbers of one subject for the history: operator times, allocator bytes, sizes."""
+"""Numbers of one subject for the history: operator times and counts, allocator bytes, sizes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from harness.analyze.compare import EXECUTIONS, Executions
 from harness.analyze.statistics import Operator, Summary
@@ -15,6 +16,7 @@ from harness.check.history.modes import MIN_VALUES
 from harness.check.history.samples import Floats, Metric, Sample
 from harness.check.history.settings import HistoryLimits
 from harness.check.subject import Subject
+from harness.formatting import printable
 
 TIME_STATISTICS: Final = ("total", "avg", "p10", "p50", "p90", "min", "max")
 """Fields of a Summary that are times."""
@@ -29,7 +31,7 @@ class HistoryNumbers:
     Attributes:
         times: Statistics of every operator's durations, by metric (without a statistic) and by
             executions (all, cold, warm).
-        numbers: Bytes of allocators and sizes of the result.
+        numbers: Medians of hardware counters, bytes of allocators and sizes of the result.
         indistinct: Number of operators and numbers left out because an earlier one has the same
             metric.
     """
@@ -149,6 +151,10 @@ def _summaries(operator: Operator) -> dict[Executions, Summary]:
 
 
 def _numbers(subject: Subject) -> Iterator[tuple[Metric, float]]:
+    for operator in subject.operators:
+        for name, counts in operator.counters.items():
+            counted = operator_metric(operator, printable(name))
+            yield replace(counted, kind="counter", unit="count"), counts.p50
     for totals in subject.allocators:
         for name in _ALLOCATOR_BYTES:
             value = float(getattr(totals, name))

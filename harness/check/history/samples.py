@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -22,8 +22,17 @@ from harness.records.measurement import MeasurementSettings
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-Kind = Literal["operator", "allocator", "result"]
-"""Kind of a metric: time of an operator, bytes of an allocator, or size of the whole result."""
+Kind = Literal["operator", "counter", "allocator", "result"]
+"""Kind of a metric: time of an operator, count of a hardware counter in an operator, bytes of an
+allocator, or size of the whole result."""
+
+EXACT_COUNTERS: Final = frozenset(
+    ("instret", "loads", "stores", "jumps", "branches", "branches_taken", "compressed")
+)
+"""Hardware counters of what a program does, which is the same in every run."""
+
+
+MetricUnit = Literal["ns", "ticks", "bytes", "count"]
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,12 +71,13 @@ class Metric(msgspec.Struct, frozen=True):
     """A measured quantity that is compared over time.
 
     Attributes:
-        kind: Operator, allocator or whole result.
-        name: Name of the operator or allocator; for the whole result, the name of the size, such as
-            ``log_bytes``, ``stack_used``, ``text_bytes``.
-        statistic: Statistic such as ``p50`` of a Summary or ``peak_bytes`` of an allocator; empty
-            for the whole result.
-        unit: ``ns``, ``ticks`` or ``bytes``.
+        kind: Operator, hardware counter, allocator or whole result.
+        name: Name of the operator or allocator; of a hardware counter, the operator's; for the
+            whole result, the name of the size, such as ``log_bytes``, ``stack_used``,
+            ``text_bytes``.
+        statistic: Statistic such as ``p50`` of a Summary or ``peak_bytes`` of an allocator; name of
+            a hardware counter, whose median count it is; empty for the whole result.
+        unit: ``ns``, ``ticks``, ``bytes`` or ``count``.
         block: Block name of an operator; this and the following fields are as in ``Signature``.
         chain: Chain index.
         instruction: Instruction id.
@@ -79,7 +89,7 @@ class Metric(msgspec.Struct, frozen=True):
     kind: Kind
     name: str
     statistic: str
-    unit: Literal["ns", "ticks", "bytes"]
+    unit: MetricUnit
     block: str = ""
     chain: int = -1
     instruction: int = -1

@@ -58,6 +58,8 @@ class HistoryLimits(BudgetTable, frozen=True):
         absolute_ticks: Smallest change of a time in ticks, if the clock rate is unknown.
         relative_bytes: Smallest growth of a size, as a share of the baseline.
         absolute_bytes: Smallest growth of a size, in bytes.
+        relative_counts: Smallest growth of a hardware counter, as a share of the baseline.
+        absolute_counts: Smallest growth of a hardware counter, in counts.
         fdr: False discovery rate: expected share of false alarms among the reported changes of one
             result; if nothing changed, the probability of any alarm (``docs/verdicts.md``).
         detectable: Largest change, as a share, that the median operator may have had unseen; with a
@@ -73,6 +75,8 @@ class HistoryLimits(BudgetTable, frozen=True):
     absolute_ticks: _Amount = 2.0
     relative_bytes: _Share = 0.01
     absolute_bytes: _Amount = 64.0
+    relative_counts: _Share = 0.01
+    absolute_counts: _Amount = 16.0
     fdr: _Level = 0.01
     detectable: Annotated[float, msgspec.Meta(gt=0)] = 0.25
     min_results: Annotated[int, msgspec.Meta(ge=3)] = 5
@@ -83,6 +87,8 @@ class HistoryLimits(BudgetTable, frozen=True):
         """Return the relative limit of a metric, and its absolute limit in its unit."""
         if metric.unit == "bytes":
             return self.relative_bytes, self.absolute_bytes
+        if metric.unit == "count":
+            return self.relative_counts, self.absolute_counts
         relative, us, ticks = self.relative, self.absolute_us, self.absolute_ticks
         for other in self.override:
             if fnmatchcase(metric.name, other.event) and fnmatchcase(metric.block, other.block):

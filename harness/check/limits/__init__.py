@@ -12,12 +12,14 @@ import numpy as np
 
 from harness.check.budget import Budget, each_rule
 from harness.check.history.settings import HistoryOverride
+from harness.check.limits.counters import counter_checks
 from harness.check.limits.durations import Durations
 from harness.check.limits.times import Cite, at_most, failed_limit, time_checks, unmatched_limit
 from harness.check.rules import (
     AllocatorLimit,
     ArenaLimit,
     CodeLimit,
+    CounterLimit,
     LossLimit,
     StackLimit,
     TimeRule,
@@ -62,6 +64,9 @@ def _unmatched_override(rule: str, pattern: str, why: str, source: str) -> Check
 def _checks(rule: Waiver, subject: Subject, times: Durations, cite: Cite) -> Iterator[Check]:
     if isinstance(rule, TimeRule):
         yield from time_checks(rule, times, cite)
+        return
+    if isinstance(rule, CounterLimit):
+        yield from counter_checks(rule, times, cite)
         return
     for class_, function in _CHECKS.items():
         if isinstance(rule, class_):

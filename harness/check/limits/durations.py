@@ -55,8 +55,13 @@ class LimitedValues:
             values = self.ns
         if values is None:
             return None
-        function: Any = _STATISTICS[statistic]
-        return float(function(values)) / UNITS.get(unit, 1.0)
+        return statistic_of(values, statistic) / UNITS.get(unit, 1.0)
+
+
+def statistic_of(values: _Floats, statistic: str) -> float:
+    """Return a statistic of one or more values, shape (n,)."""
+    function: Any = _STATISTICS[statistic]
+    return float(function(values))
 
 
 class Durations:
@@ -104,16 +109,25 @@ class Durations:
         rows = rows[self.blocks(executions)[self.orders[rows]]]
         return None if not len(rows) else self._values(rows, np.arange(len(rows)))
 
-    def sums(self, rows: _Ints, executions: Executions) -> dict[str, LimitedValues]:
-        """Return the sums of ``rows`` in each block that has any of them, by block name."""
+    def by_block(self, rows: _Ints, executions: Executions) -> dict[str, _Ints]:
+        """Return those of ``rows`` that are of these executions, by block name."""
         rows = rows[self.blocks(executions)[self.orders[rows]]]
         names, of_event = self._names_of_blocks
+        numbers = dict.fromkeys(of_event[rows].tolist())
+        return {names[number]: rows[of_event[rows] == number] for number in numbers}
+
+    def sums(self, rows: _Ints, executions: Executions) -> dict[str, LimitedValues]:
+        """Return the sums of ``rows`` in each block that has any of them, by block name."""
         found = {}
-        for number in dict.fromkeys(of_event[rows].tolist()):
-            mine = rows[of_event[rows] == number]
+        for name, mine in self.by_block(rows, executions).items():
             _, place = np.unique(self.orders[mine], return_inverse=True)
-            found[names[number]] = self._values(mine, place)
+            found[name] = self._values(mine, place)
         return found
+
+    def counts(self, counter: str) -> _Ints:
+        """Return what a hardware counter of the trace counted in every event, shape (n,)."""
+        names = [item.name for item in self.trace.counters]
+        return self.trace.counts[:, names.index(counter)]
 
     @cached_property
     def _names_of_blocks(self) -> tuple[list[str], _Ints]:

@@ -15,11 +15,13 @@ from harness.check.limits.durations import Durations, LimitedValues
 from harness.check.rules import (
     UNITS,
     BlockLimit,
+    CounterLimit,
     DelegateLimit,
     ModuleLimit,
     TimeLimit,
     TimeRule,
 )
+from harness.check.subject import Subject
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import EXECUTION
 from harness.records.verdict import Check, check
@@ -205,12 +207,13 @@ def matching(rule: TimeRule, times: Durations) -> _Matched:
     return _MATCHING[type(rule)](rule, times)
 
 
-def _operators(rule: TimeLimit, times: Durations) -> _Matched:
+def selected_operators(rule: TimeLimit | CounterLimit, subject: Subject) -> list[Operator]:
+    """Return the operators that a rule selects, in order of first occurrence."""
     event = rule.event or ""
     patterns = (rule.leaving_out,) if isinstance(rule.leaving_out, str) else rule.leaving_out
-    found = [
+    return [
         operator
-        for operator in times.subject.operators
+        for operator in subject.operators
         if fnmatchcase(operator.name, event)
         and fnmatchcase(operator.block, rule.block)
         and not any(fnmatchcase(operator.name, pattern) for pattern in patterns)
@@ -219,6 +222,11 @@ def _operators(rule: TimeLimit, times: Durations) -> _Matched:
         and (rule.delegate is None or fnmatchcase(_delegate_of(operator) or "", rule.delegate))
         and (rule.delegate is None or _delegate_of(operator) is not None)
     ]
+
+
+def _operators(rule: TimeLimit, times: Durations) -> _Matched:
+    event = rule.event or ""
+    found = selected_operators(rule, times.subject)
     unmatched = f"no event matches {event!r} in block {rule.block!r}"
     text = f"{event} in {rule.block}"
     if rule.per == "execution":

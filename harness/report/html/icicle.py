@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.analyze.call_tree import MergedNode
+from harness.analyze.merged_tree import MergedNode
 from harness.records.signature import by_block
 from harness.report.text import Limits, brief, one_time, percent, with_delegate
 

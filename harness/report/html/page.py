@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -141,14 +141,23 @@ def html_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = None
         runs=views,
         overview=overview if len(views) > 1 or night else None,
         codes=explanations(code for view in views for code in view.codes),
-        **page_frame(title),
+        **page_frame(title, *_styles(views)),
     )
     return page.encode()
 
 
-def page_frame(title: str) -> dict[str, str]:
-    """Return what every page needs besides its content."""
-    style, script = source("style.css"), source("script.js")
+def _styles(views: Sequence[RunView]) -> Iterator[str]:
+    """Yield the further styles that the content of these runs needs."""
+    if any(view.run.counters for view in views):
+        yield "counters.css"
+
+
+def page_frame(title: str, *styles: str) -> dict[str, str]:
+    """Return what every page needs besides its content; ``styles`` are added to the common one."""
+    style = source("style.css")
+    for name in styles:
+        style += source(name)
+    script = source("script.js")
     policy = _policy(style, script)
     return {
         "title": title,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.analyze.call_tree import merged_tree
+from harness.analyze.merged_tree import merged_tree
 from harness.analyze.statistics import Operator
 from harness.report.description import RunDescription
 from harness.report.html.history import HistoryView, history_view

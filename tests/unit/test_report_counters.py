@@ -1,0 +1,126 @@
+"""Hardware counters in reports: cycles per instruction, stalls as a share, and nothing without."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import jsonschema
+from rich.console import Console
+
+from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Trace
+from harness.report.description import describe
+from harness.report.document import json_schema
+from harness.report.html import html_report
+from harness.report.markdown import markdown_report
+from harness.report.results import report_document
+from harness.report.run import print_run
+from harness.report.tree import print_tree
+from tests.support.pages import Page
+from tests.support.reported import SMALL, held, reported
+from tests.support.traces import EventSpec, RunSpec, trace_of
+
+NAMES = ("cycles", "instret", "load_stall")
+
+
+def counted(name: str = "conv", *, missing: bool = False) -> Trace:
+    """Two executions of two kernels, on a core that waits for its memory."""
+    relu = (NO_COUNT,) * 3 if missing else (120, 100, 6)
+    runs = [
+        RunSpec(
+            [
+                EventSpec(name, 0, 400, instruction=0, counts=(400, 200, extra)),
+                EventSpec("relu", 400, 520, instruction=1, counts=relu),
+                EventSpec(EXECUTION, 0, 560, chain=-1, counts=(560, 320, 120)),
+            ]
+        )
+        for extra in (100, 108)
+    ]
+    return trace_of(*runs, counters=[HardwareCounter(counter) for counter in NAMES])
+
+
+def printed(trace: Trace) -> str:
+    out = io.StringIO()
+    print_run(Console(file=out, width=200), describe(reported(held(), trace=trace)))
+    return out.getvalue()
+
+
+def test_a_table_has_the_median_counts_and_what_they_say_together() -> None:
+    table = describe(reported(held(), trace=counted())).counters
+    assert table is not None
+    assert table.headers == (*NAMES, "cycles/instr", "load_stall [%]")
+    conv, relu = ([cell.text for cell in item.cells] for item in table.operators)
+    assert conv == ["400", "200", "104", "2.00", "26.0"]
+    assert relu == ["120", "100", "6", "1.20", "5.0"]
+    assert [cell.heat for cell in table.operators[0].cells] == [4, 4, 4, 4, 4]
+    assert [cell.heat for cell in table.operators[1].cells] == [1, 2, 0, 2, 1]
+    assert [item.row.name for item in table.scopes] == [EXECUTION]
+
+
+def test_a_missing_count_is_unknown_and_told() -> None:
+    table = describe(reported(held(), trace=counted(missing=True))).counters
+    assert table is not None
+    assert [item.row.name for item in table.operators] == ["conv"]
+    assert table.notes[0] == "cycles: 2 events without a count, left out of all numbers"
+
+
+def test_the_terminal_and_markdown_show_the_same_numbers() -> None:
+    run = reported(held(), trace=counted())
+    text = printed(counted())
+    assert "Hardware counters (median)" in text
+    after = text.partition("Hardware counters (median)")[2]
+    line = next(line for line in after.splitlines() if line.startswith("conv"))
+    assert line.split() == ["conv", "0", "400", "200", "104", "2.00", "26.0"]
+    assert "| conv | 0 | 400 | 200 | 104 | 2.00 | 26.0 |" in markdown_report([run]).decode()
+
+
+def test_the_page_has_a_section_with_heat_and_its_style() -> None:
+    page = html_report([reported(held(), trace=counted())])
+    found = Page(page)
+    found.assert_sound()
+    section = found.section("-counters")
+    assert "cycles/instr" in section
+    assert "26.0" in section
+    assert any(cell.get("class") == "n heat4" for cell in found.all("td"))
+    assert ".heat4 {" in page.decode()
+
+
+def test_names_of_a_device_cannot_break_a_report() -> None:
+    trace = trace_of(
+        RunSpec([EventSpec("conv", 0, 9, counts=(7,))]),
+        counters=[HardwareCounter("\x1b[31m<b>\udcff_stall")],
+    )
+    run = reported(held(), trace=trace)
+    Page(html_report([run])).assert_sound()
+    assert "\x1b" not in printed(trace)
+    assert (
+        "\\x1b[31m<b>\\xff_stall"
+        in json.loads(report_document([run]))["runs"][0]["operators"][0]["counters"]
+    )
+
+
+def test_json_has_the_statistics_of_each_counter(tmp_path: Path) -> None:
+    document = json.loads(report_document([reported(held(), trace=counted())]))
+    jsonschema.validate(document, json_schema("report"))
+    conv = document["runs"][0]["operators"][0]
+    assert conv["counters"]["load_stall"]["p50"] == 104
+    assert conv["counters"]["cycles"]["count"] == 2
+
+
+def test_the_tree_has_totals_and_own_parts() -> None:
+    out = io.StringIO()
+    print_tree(Console(file=out, width=200), counted())
+    (root,) = (line for line in out.getvalue().splitlines() if line.startswith(EXECUTION))
+    assert root.split()[-6:] == ["1,120", "80", "640", "40", "240", "20"]
+
+
+def test_a_run_without_counters_has_none_of_it() -> None:
+    run = reported(held(), trace=SMALL)
+    assert describe(run).counters is None
+    page = html_report([run]).decode()
+    assert "counters" not in page
+    assert "heat" not in page
+    assert "ounters" not in markdown_report([run]).decode()
+    assert "ounters" not in printed(SMALL)
+    assert "counters" not in report_document([run]).decode()
