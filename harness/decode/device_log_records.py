@@ -140,6 +140,7 @@ _FLAGS = {
     Record.DELEGATE: fmt.DELEGATE_METADATA,
 }
 _COUNTER_BITS = 32
+_MOST_COUNTERS = 255
 _PER_RECORD = fmt.COUNTS_PER_RECORD
 
 _PAYLOAD, _UNKNOWN = 0, 255
@@ -347,10 +348,13 @@ def _check_allocators(records: Records) -> None:
 
 
 def _check_counters(records: Records) -> None:
-    """Check that counters have a name of their own and a width, and are not too many."""
+    """Check that counters have a name of their own and a width, and are not too many.
+
+    A log whose counters were joined from several runs has more than one run can read.
+    """
     numbers, counters = records.numbers(Record.COUNTER), records.all_of(Record.COUNTER)
-    many = np.arange(len(numbers)) >= fmt.COUNTERS
-    records.refuse(many, numbers, 0, "COUNTER", f"more than {fmt.COUNTERS} counters")
+    many = np.arange(len(numbers)) >= _MOST_COUNTERS
+    records.refuse(many, numbers, 0, "COUNTER", f"more than {_MOST_COUNTERS} counters")
     names = counters["name"]
     repeated = np.ones(len(names), np.bool_)
     repeated[np.unique(names, return_index=True)[1]] = False
@@ -382,7 +386,7 @@ def _check_counts(records: Records) -> None:
         more & (behind != first + _PER_RECORD), numbers, 0, "COUNTS", "counts are missing"
     )
 
-    bits = np.zeros(fmt.COUNTERS + _PER_RECORD, np.uint64)
+    bits = np.zeros(_MOST_COUNTERS + _PER_RECORD, np.uint64)
     bits[: len(declared)] = records.all_of(Record.COUNTER)["bits"]
     widths = bits[first[:, None] + np.arange(_PER_RECORD)]
     wide = (counts["counts"].astype(np.uint64) >> widths) != 0

@@ -78,19 +78,28 @@ class CounterList:
                 raise UsageError(f"counter {name} is named {names.count(name)} times")
 
     def passes(self, names: Sequence[str]) -> list[tuple[str, ...]]:
-        """Return the counters in groups that count at once; as few groups as there can be.
+        """Return the counters in groups that count at once.
 
-        The first group has as many as fit, in the order of ``names``.
+        The first counter that is not selectable is in every group, so that groups can be compared.
+        Later groups are filled up with counters of earlier ones, so that reading costs the same.
         """
         selectable = {counter.name for counter in self.counters if counter.selectable}
-        groups: list[list[str]] = []
-        for name in names:
-            room = (group for group in groups if self._has_room(group, name, selectable))
-            group = next(room, None)
-            if group is None:
-                groups.append(group := [])
-            group.append(name)
-        return [tuple(group) for group in groups]
+        common = [name for name in names if name not in selectable][:1]
+        left = [name for name in names if name not in common]
+        groups: list[tuple[str, ...]] = []
+        while left or not groups:
+            group = [*common]
+            for name in (*left, *names):
+                if name not in group and self._has_room(group, name, selectable):
+                    group.append(name)
+                if groups and len(group) == len(groups[0]):
+                    break
+            known = len(left)
+            left = [name for name in left if name not in group]
+            groups.append(tuple(name for name in names if name in group))
+            if len(left) == known:
+                break  # there is no room for any
+        return [group for group in groups if group]
 
     def _has_room(self, group: Sequence[str], name: str, selectable: set[str]) -> bool:
         taken = sum(each in selectable for each in group)

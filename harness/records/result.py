@@ -20,6 +20,7 @@ from harness import __version__
 from harness.errors import DamagedError, FormatError, Owner, UsageError
 from harness.records.clock_domain import Ping
 from harness.records.core import CoreRecord
+from harness.records.counters import CounterPassesRecord, CounterRecord
 from harness.records.energy import EnergyRecord
 from harness.records.instruction import InstructionRecord
 from harness.records.measurement import MeasurementSettings
@@ -225,8 +226,7 @@ class TraceSummary(_ResultRecord, frozen=True):
     """The downloaded log, and everything missing from it or from its ED00 copy.
 
     ``executions`` is the number of executions in the log; null in results of older versions.
-    ``streaming_ticks`` and ``waiting_ticks`` are the ticks in which the device sent its log between
-    operators, and in which it waited for the host to receive it.
+    ``streaming_ticks`` and ``waiting_ticks`` are the ticks of sending it and waiting for the host.
     """
 
     events: int
@@ -249,6 +249,9 @@ class TraceSummary(_ResultRecord, frozen=True):
     etdp_left_out_values: int
     executions: int | None = None
     waiting_ticks: int = 0
+    counters: tuple[CounterRecord, ...] = ()
+    passes: CounterPassesRecord | None = None
+    etdp_left_out_counts: int = 0
 
 
 class VerdictRecord(_ResultRecord, frozen=True):

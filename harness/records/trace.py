@@ -91,8 +91,8 @@ class HardwareCounter:
 
     name: str
     bits: int = 32
-    overhead: int = 0
-    parent_overhead: int = 0
+    overhead: int = field(default=0, compare=False)
+    parent_overhead: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ class RunKeywords(TypedDict, total=False):
         profile: Events to log: ``method`` or ``all``.
         when_full: What a full log does: ``stop`` or ``drop-oldest``.
         counters: Hardware counters to read at each event, such as ``("cycles", "instret")``.
+        counter_passes: Measure counters that do not count at once in several runs.
         time_scales: What ticks of delegates' events mean, by pattern.
         energy: Meter that records the current beside the run (docs/energy.md).
         commit: The commit that is tested.
@@ -87,6 +88,7 @@ class RunKeywords(TypedDict, total=False):
     profile: str
     when_full: str
     counters: Sequence[str]
+    counter_passes: bool
     time_scales: Mapping[str, str]
     energy: MeterRequest | None
     commit: str | None

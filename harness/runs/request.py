@@ -60,6 +60,7 @@ class RunRequest:
         profile: Which events to log.
         when_full: Behavior of the device when its log is full.
         counters: Hardware counters to read at each event; () for none.
+        counter_passes: Measure counters that do not count at once in several runs.
         time_scales: Time scales of delegate events; they override those of the board file.
         unit: Name of the unit in results; None for its port, or for the board without a port.
         commit: The commit under test; None for ``current_commit`` of the model.
@@ -91,6 +92,7 @@ class RunRequest:
     profile: ProfilingLevel = ProfilingLevel.ALL_EVENTS
     when_full: WhenFull = WhenFull.STOP
     counters: tuple[str, ...] = ()
+    counter_passes: bool = False
     time_scales: Mapping[str, str] = field(default_factory=dict)
     unit: str | None = None
     commit: str | None = None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes as ct
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.decode.device_log import read_log
+from harness.decode.device_log_counts import join_counts, write_counts
 from harness.errors import UsageError
 from harness.link import messages
-from harness.link.counters import CounterList, counters_request, parse_counters
+from harness.link.counters import CounterList, OfferedCounter, counters_request, parse_counters
 from harness.link.values import RunOptions
 from harness.link.wire import DebugLevel, Op, Region, Status
 from harness.records.trace import NO_COUNT, Kind
@@ -132,8 +136,60 @@ def test_names_are_checked_before_a_run(etstub: ct.CDLL) -> None:
     assert "--counter-passes" in (many.value.hint or "")
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_passes_are_joined_into_the_log_of_the_first(etstub: ct.CDLL, stream: bool) -> None:
+    server = server_with(etstub, OFFERED, trace=2048 if stream else 32_768)
+
+    def measure(run_id: int, *counters: int) -> bytes:
+        server.run(run_id, 20, counters=counters, stream=stream)
+        return b"".join(server.chunks.whole()) if stream else server.fetch(Region.TRACE)
+
+    image, other = measure(1, 0, 1, 2), measure(2, 0, 3, 1)
+    first, second = read_log(image), read_log(other)
+    # A streamed log is cut where its buffer was half full, so not after the same events.
+    joined = join_counts(first, [second])
+    trace = read_log(write_counts(image, joined))
+    assert [counter.name for counter in trace.counters] == ["cycles", "loads", "stores", "lsu"]
+    assert [counter.overhead for counter in trace.counters[:3]] == [
+        counter.overhead for counter in first.counters
+    ]
+    has = trace.counts[:, 0] != NO_COUNT
+    both = min(int((each.counts[:, 0] != NO_COUNT).sum()) for each in (first, second))
+    assert has.sum() == both > 20
+    assert joined.unmatched == int((first.counts[:, 0] != NO_COUNT).sum()) - both
+    assert (trace.counts[has, :3] == first.counts[has]).all()
+    if not stream:
+        lsu = [counter.name for counter in second.counters].index("lsu")
+        assert (trace.counts[has, 3] == second.counts[has, lsu]).all()
+    # All else is what it was, but for the numbers of records.
+    for column in ("kind", "chain", "instruction", "clock", "start", "end", "allocator", "size"):
+        assert (getattr(trace, column) == getattr(first, column)).all(), column
+    assert [trace.text(int(n)) for n in trace.name] == [first.text(int(n)) for n in first.name]
+    assert (trace.blocks, trace.losses) == (first.blocks, first.losses)
+
+
 def test_passes_are_few_and_name_every_counter_once(etstub: ct.CDLL) -> None:
     offered = listed(server_with(etstub, OFFERED))
     names = ["loads", "cycles", "stores", "lsu"]
-    assert offered.passes(names) == [("loads", "cycles", "stores"), ("lsu",)]
+    # Each has the counter that takes no selectable one, and as many counters as the first.
+    assert offered.passes(names) == [("loads", "cycles", "stores"), ("loads", "cycles", "lsu")]
+    assert offered.passes(["loads", "lsu"]) == [("loads", "lsu")]
     assert offered.passes([]) == []
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=20), st.integers(1, 8), st.randoms())
+def test_any_counters_are_measured_in_passes_that_the_device_accepts(
+    selectable: list[bool], at_once: int, random: Random
+) -> None:
+    counters = tuple(OfferedCounter(str(i), 32, each) for i, each in enumerate(selectable))
+    offered = CounterList(len(counters), at_once, counters)
+    names = [counter.name for counter in counters]
+    random.shuffle(names)
+    passes = offered.passes(names)
+    assert {name for each in passes for name in each} == set(names)
+    for each in passes:
+        offered.check(each, "board")
+        offered.check_at_once(each, "board")
+    assert len({len(each) for each in passes}) == 1
+    common = set(passes[0]).intersection(*passes)
+    assert common or all(selectable)

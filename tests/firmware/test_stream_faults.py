@@ -31,7 +31,7 @@ from harness.link.values import LogAck, RunOptions
 from harness.link.wire import STREAM_ASK_MS, STREAM_WAIT_MS, DebugLevel, Op, Region, Status
 from harness.records.trace import STREAMING, WAITING, Trace
 from harness.records.values import TensorValue
-from harness.runs.device_data import read_debug_buffer
+from harness.runs.trace_download import read_debug_buffer
 from harness.testing.fault_filter import FaultFilter, Faults
 from tests.support.bad_lines import bad_lines
 from tests.support.c_server import CServer

@@ -17,7 +17,7 @@ enum {
 };
 
 #if defined(ETD_COUNTERS_CV32E40P)
-#define SELECTABLE 4 /* of the core's parameter NUM_MHPMCOUNTERS */
+#define SELECTABLE 8 /* of the core's parameter NUM_MHPMCOUNTERS */
 #define EVENT_COUNTERS SELECTABLE
 #define EVENT(name) {name, 32, true}
 #elif defined(ETD_COUNTERS_IBEX)
@@ -81,8 +81,6 @@ static uint32_t read_csr(uint32_t csr) {
     case FIRST_EVENT + 3:
         READ_CSR("mhpmcounter6", value);
         break;
-#endif
-#ifdef ETD_COUNTERS_IBEX
     case FIRST_EVENT + 4:
         READ_CSR("mhpmcounter7", value);
         break;
@@ -95,6 +93,8 @@ static uint32_t read_csr(uint32_t csr) {
     case FIRST_EVENT + 7:
         READ_CSR("mhpmcounter10", value);
         break;
+#endif
+#ifdef ETD_COUNTERS_IBEX
     case FIRST_EVENT + 8:
         READ_CSR("mhpmcounter11", value);
         break;
@@ -130,8 +130,20 @@ static void select_event(uint32_t place, uint32_t mask) {
     case 2:
         __asm volatile("csrw mhpmevent5, %0" ::"r"(mask));
         break;
-    default:
+    case 3:
         __asm volatile("csrw mhpmevent6, %0" ::"r"(mask));
+        break;
+    case 4:
+        __asm volatile("csrw mhpmevent7, %0" ::"r"(mask));
+        break;
+    case 5:
+        __asm volatile("csrw mhpmevent8, %0" ::"r"(mask));
+        break;
+    case 6:
+        __asm volatile("csrw mhpmevent9, %0" ::"r"(mask));
+        break;
+    default:
+        __asm volatile("csrw mhpmevent10, %0" ::"r"(mask));
         break;
     }
 }
