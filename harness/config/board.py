@@ -55,10 +55,12 @@ RtlCore = Literal["cv32e40p", "ibex", "vexriscv"]
 class RtlTarget(Strict, frozen=True, tag="rtl", tag_field="kind"):
     """The source code of a core under Verilator, with a testbench whose UART is the link.
 
-    ``wait_states`` delays each answer of the memory by that many cycles.
+    ``wait_states`` delays each answer of the memory by that many cycles. ``profile_guided`` builds
+    the simulator twice, the second time with what a short run has shown: it is faster then.
     """
 
     core: RtlCore
+    profile_guided: bool = False
     wait_states: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
 
 

