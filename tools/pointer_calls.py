@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 CALLBACK: Final = "__indirect_call"
 """GCC's name for the callee of a call through a pointer; here: a function of the caller's."""
 
-BOARD: Final = ("etd_port", "etd_uart")
+BOARD: Final = ("etd_port", "etd_uart", "etd_counter_source", "etd_counting")
 """Structures of pointers that a board fills in; the library has no functions for them."""
 
 TARGETS: Final = {"arm-none-eabi-gcc": "arm-none-eabi", "riscv64-unknown-elf-gcc": "riscv32"}

@@ -26,8 +26,10 @@ typedef struct {
 /* State of a tracer that counts. Fields are private. */
 typedef struct etd_counting etd_counting;
 
+typedef struct etd_counter_source etd_counter_source;
+
 /* The counters of a core. It must outlive the tracers that use it. */
-typedef struct etd_counter_source {
+struct etd_counter_source {
     void *context; /* passed to every function; may be NULL */
     const etd_counter *counters;
     uint8_t counter_count;
@@ -38,10 +40,10 @@ typedef struct etd_counter_source {
     /* Reads the selected counters, in their order. Called in the timed part of events. */
     void (*read)(void *context, uint32_t *values);
     /* etd_start_counting, behind a pointer: a server without counters does not link it. */
-    bool (*start)(etd_tracer *tracer, etd_counting *counting, const struct etd_counter_source *source,
+    bool (*start)(etd_tracer *tracer, etd_counting *counting, const etd_counter_source *source,
                   const uint8_t *indexes, uint32_t count);
     etd_counting *counting; /* for the server's tracer */
-} etd_counter_source;
+};
 
 struct etd_counting {
     const etd_counter_source *source;

@@ -54,8 +54,9 @@ typedef struct {
     /* Optional. Called during a run after each instruction and after each execution, outside of operators'
      * times; feed a watchdog here. Its time adds to Method::execute. */
     void (*alive)(void *context);
-    /* Optional: hardware counters that a run may select. */
-    const etd_counter_source *counters;
+    /* Optional. Returns the hardware counters that a run may select, or NULL if none of them counts. Called
+     * once, at the start. */
+    const etd_counter_source *(*counters)(void *context);
     /* Optional, for energy measurements. Sets a pin that the probe samples: high while a method executes.
      * Must be quick, a store to a register: its time adds to Method::execute, not to operators. */
     void (*marker)(void *context, bool high);

@@ -118,7 +118,7 @@ typedef struct {
     uint8_t when_full;       /* ETD_LINK_WHEN_FULL_* */
     int32_t bundled_input;   /* test set of the inputs; -1 for none */
     uint8_t counter_count;   /* hardware counters to read at each event */
-    uint8_t counters[ETD_LOG_COUNTERS]; /* their indexes in etd_port.counters */
+    uint8_t counters[ETD_LOG_COUNTERS]; /* their indexes in the port's list */
     bool repeatable;                    /* another RUN with this id is a repetition */
     bool cancelled;                     /* no further execution begins */
     uint32_t elapsed_ms; /* since the run started; an execution counts at most one period of the counter */
@@ -169,7 +169,8 @@ typedef struct {
     etd_download downloads[ETD_LINK_READ_QUEUE]; /* in the order requested */
     etd_run run;
     etd_stream stream;
-    const uint8_t *model; /* the model in use: in config.model or placed */
+    const etd_counter_source *counters; /* of the port; NULL if it has none */
+    const uint8_t *model;               /* the model in use: in config.model or placed */
     uint32_t input_count;
     uint32_t model_size;
     uint32_t session;

@@ -131,7 +131,8 @@ typedef struct {
 typedef uint32_t (*etd_sink_fn)(void *context, const etd_logged_tensor *tensor);
 
 /* A tracer. Fields are private; use the functions below. */
-typedef struct etd_tracer {
+typedef struct etd_tracer etd_tracer;
+struct etd_tracer {
     /* A debug probe reads the fields up to open_count: tracer_field in schema/compact_log.toml. */
     uint32_t magic;
     uint8_t *buffer;
@@ -177,8 +178,8 @@ typedef struct etd_tracer {
     etd_sink_fn sink;                              /* NULL: contents of tensors go to the debug buffer */
     void *sink_context;
     /* Appends the counts of an event, if it has some (etd_counters.h). NULL: no event has. */
-    void (*put_counts)(struct etd_tracer *tracer, const etd_event *event);
-} etd_tracer;
+    void (*put_counts)(etd_tracer *tracer, const etd_event *event);
+};
 
 /* A started event of a delegate. event.name is its string id. */
 typedef struct {

@@ -30,6 +30,7 @@ _KEPT_IMAGES: Final = 16
 
 ROOMS = (
     "tracer",
+    "counters",
     "etdump",
     "link",
     "serial",

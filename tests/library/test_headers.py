@@ -52,10 +52,11 @@ def test_no_header_needs_c11_or_a_keyword_of_one_language(name: str) -> None:
 
 @pytest.mark.parametrize("name", HEADERS)
 def test_every_callback_has_a_context(name: str) -> None:
-    """Kernels and delegates' ``execute`` and ``destroy`` have their own first argument."""
+    """Kernels, delegates and the tracer have callbacks whose first argument is their own."""
     code = re.sub(r"/\*.*?\*/|//[^\n]*", "", (INCLUDE / name).read_text(), flags=re.DOTALL)
     callbacks = re.findall(r"\(\*(\w+)\)\(([^;]*?)\)", code)
     own = {"etd_kernel_fn": "const etd_call *call", "init": "const etd_delegate_source *source"}
+    own |= {"put_counts": "etd_tracer *tracer", "start": "etd_tracer *tracer"}
     own |= {"execute": "void *handle", "destroy": "void *handle"}
     for callback, arguments in callbacks:
         first = arguments.split(",")[0].strip()

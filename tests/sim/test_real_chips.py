@@ -10,11 +10,14 @@ import pytest
 
 from harness.analyze.postmortem import reset_reasons
 from harness.config.board import SerialTarget, load_board
+from harness.decode.device_log import read_log
 from harness.errors import LinkError, RestartedError
 from harness.flash.image import read_image
 from harness.lab.postmortem import fetch
 from harness.link.session import Session
+from harness.link.values import RunOptions
 from harness.link.wire import Region, Reset
+from harness.records.trace import NO_COUNT
 from harness.runs.device_data import from_bytes, to_bytes
 from harness.target.build import image_size
 from tests.conftest import MODELS
@@ -113,6 +116,36 @@ def test_a_network_on_the_chip_gives_the_references_outputs(name: str) -> None:
         restarts += 1
         assert chip.restarts == restarts
     assert session.statistics.retries == session.statistics.corrupt.total() == 0
+
+
+@pytest.mark.parametrize("name", [name for name, chip in CHIPS.items() if chip.dwt])
+def test_cores_with_a_dwt_offer_its_counters(name: str) -> None:
+    """On the model all counters count the same, and those that are 8 bits wide wrap."""
+    chip = CHIPS[name](image_path(name))
+    session = session_with(chip)
+    info = session.hello(DEADLINE_S)
+    offered = session.counters()
+    names = ["cycles", "cpi", "exception", "sleep", "lsu", "fold"]
+    assert [counter.name for counter in offered.counters] == names
+    assert [counter.bits for counter in offered.counters] == [32, 8, 8, 8, 8, 8]
+    offered.check_at_once(names, info.board)
+    if name in RUNS_NO_MODEL:
+        return
+    model = session.load_model((MODELS / "small_int8.pte").read_bytes())
+    session.set_input(0, bytes(model.inputs[0].nbytes))
+    options = RunOptions(counters=offered.numbers(["lsu", "cycles"]))
+    session.run(1, options, timeout_s=DEADLINE_S)
+    trace = read_log(session.read(Region.TRACE), info.clocks)
+    lsu, cycles = trace.counts[trace.counts[:, 0] != NO_COUNT].T
+    assert len(cycles) > 10
+    assert (cycles > 0).all()
+    assert cycles.max() > 255 >= lsu.max()
+
+
+def test_a_core_without_a_dwt_offers_no_counters() -> None:
+    session = session_with(MicrobitV1(image_path("microbit-v1")))
+    session.hello(DEADLINE_S)
+    assert session.counters().counters == ()
 
 
 @pytest.mark.parametrize("name", CHIPS)

@@ -26,6 +26,7 @@ _WRITE = ct.CFUNCTYPE(None, ct.c_void_p, ct.POINTER(ct.c_uint8), ct.c_uint32)
 _VOID = ct.CFUNCTYPE(None, ct.c_void_p)
 _TICKS = ct.CFUNCTYPE(ct.c_uint32, ct.c_void_p)
 _RATE = ct.CFUNCTYPE(None, ct.c_void_p, ct.c_uint32)
+_COUNTERS = ct.CFUNCTYPE(ct.c_void_p, ct.c_void_p)
 _QUIET = ct.CFUNCTYPE(None, ct.c_void_p, ct.c_bool)
 
 
@@ -44,7 +45,7 @@ class _Port(ct.Structure):
         ("set_baud", _RATE),
         ("reset_reason", _TICKS),
         ("alive", _VOID),
-        ("counters", ct.c_void_p),
+        ("counters", _COUNTERS),
         ("marker", _QUIET),
         ("stack_bottom", ct.c_void_p),
         ("stack_top", ct.c_void_p),
@@ -169,7 +170,8 @@ class CServer:
             *(_READ(self._read), _WRITE(self._write), _VOID(), _TICKS(self._ticks)),
             *(_VOID(self._restart), _VOID(self._reboot)),
             *(_QUIET(self._quiet), _TICKS(lambda _context: self.overruns), _RATE(self._set_baud)),
-            *(_TICKS(), _VOID(self._alive) if watchdog else _VOID(), counters),
+            *(_TICKS(), _VOID(self._alive) if watchdog else _VOID()),
+            _COUNTERS(lambda _context: counters),
         )
         longest = mtu + mtu // 254
         sizes = [

@@ -71,6 +71,11 @@ static uint32_t reset_reason(void *context) {
     return port_reset_reason != NULL ? port_reset_reason() : 0u;
 }
 
+static const etd_counter_source *counters(void *context) {
+    (void)context;
+    return port_counters != NULL ? port_counters() : NULL;
+}
+
 static int32_t receive(void *context) {
     (void)context;
     return port_receive();
@@ -109,7 +114,7 @@ int main(void) {
         .interrupts = interrupts,
         .mask = mask,
     };
-    static etd_port port = {
+    static const etd_port port = {
         .read = read,
         .write = write,
         .idle = idle,
@@ -120,6 +125,7 @@ int main(void) {
         .overruns = overruns,
         .set_baud = set_baud,
         .reset_reason = reset_reason,
+        .counters = counters,
         .marker = port_marker, /* NULL if the port has none */
         .stack_bottom = stack_bottom,
         .stack_top = stack_top,
@@ -127,6 +133,5 @@ int main(void) {
     etd_serial_init(&serial, &uart, receive_ring, sizeof receive_ring, send_ring, sizeof send_ring);
     core_start_interrupts();
     port_restart_clock();
-    port.counters = port_counters != NULL ? port_counters() : NULL;
     etd_app_main(&port, &port_target);
 }

@@ -7,6 +7,7 @@ set(ETD_CPU cortex-m55)
 set(ETD_CPU_EXTENSIONS +nomve)
 # The integer loops of the kernels do not need it.
 set(ETD_VECTOR_OPTIONS -mcpu=cortex-m55 -fno-tree-slp-vectorize)
+set(ETD_CORTEX_M_COUNTERS PMU)
 include(ports/cortex_m/cortex_m.cmake)
 list(APPEND ETD_SHARED_PORT_SOURCES ports/cortex_m/cmsdk_uart.c)
 add_compile_definitions(ETD_RECEIVE_RING=1024 ETD_SEND_RING=1024 ETD_CLOCK_HZ=32000000u

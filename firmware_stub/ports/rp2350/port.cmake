@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # RP2350 on the Raspberry Pi Pico 2: Cortex-M33 at 150 MHz, 4 MiB of flash, 520 KiB of RAM.
 set(ETD_CPU cortex-m33)
+set(ETD_CORTEX_M_COUNTERS DWT)
 include(ports/cortex_m/cortex_m.cmake)
 list(APPEND ETD_SHARED_PORT_SOURCES ports/cortex_m/pl011_uart.c)
 add_compile_definitions(ETD_RECEIVE_RING=1024 ETD_SEND_RING=1024 ETD_CLOCK_HZ=150000000u

@@ -2,6 +2,8 @@
 # STM32H743ZI: Cortex-M7, 2 MiB of flash, 512 KiB of AXI SRAM for everything except the trace, which
 # is in the DTCM of 128 KiB. The other RAMs are unused.
 set(ETD_CPU cortex-m7)
+add_compile_definitions(ETD_DWT_LOCKED) # of Cortex-M7
+set(ETD_CORTEX_M_COUNTERS DWT)
 include(ports/cortex_m/cortex_m.cmake)
 add_compile_definitions(ETD_UART_IRQ=39 ETD_RECEIVE_RING=1024 ETD_SEND_RING=1024)
 

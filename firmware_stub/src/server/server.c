@@ -57,6 +57,7 @@ void etd_server_init(etd_server *server, const etd_server_config *config) {
     server->postmortem = etd_postmortem_open(config->kept, config->build_id, config->trace,
                                              config->trace_capacity, reason, etd_stack_read(port));
     server->probe_ticks = measure_probe(config);
+    server->counters = port->counters != NULL ? port->counters(port->context) : NULL;
     etd_server_drop_model(server);
     etd_server_quiet(server, false);
 }

@@ -11,7 +11,7 @@ _Static_assert(ETD_LINK_MAX_COUNTERS == ETD_LOG_COUNTERS, "a log has the counter
 etd_status etd_server_counters(etd_server *server, etd_request *request, etd_writer *answer,
                                etd_error *error) {
     (void)error;
-    const etd_counter_source *source = server->config.port->counters;
+    const etd_counter_source *source = server->counters;
     uint32_t count = source != NULL ? source->counter_count : 0u;
     etd_write_u8(answer, ETD_LINK_STATUS_OK);
     etd_write_u8(answer, count);
@@ -33,7 +33,7 @@ etd_status etd_server_counters(etd_server *server, etd_request *request, etd_wri
 
 etd_status etd_server_check_counters(const etd_server *server, const uint8_t *indexes, uint32_t count,
                                      etd_error *error) {
-    const etd_counter_source *source = server->config.port->counters;
+    const etd_counter_source *source = server->counters;
     if (count == 0 || (source != NULL && etd_can_count(source, indexes, count))) {
         return ETD_LINK_STATUS_OK;
     }
@@ -41,12 +41,11 @@ etd_status etd_server_check_counters(const etd_server *server, const uint8_t *in
 }
 
 void etd_server_start_counting(etd_server *server) {
-    const etd_server_config *config = &server->config;
-    const etd_counter_source *source = config->port->counters;
+    const etd_counter_source *source = server->counters;
     const etd_run *run = &server->run;
     if (run->counter_count > 0) {
         /* Without room for their names the log is full, which it says itself. */
-        (void)source->start(&config->kept->tracer, source->counting, source, run->counters,
+        (void)source->start(&server->config.kept->tracer, source->counting, source, run->counters,
                             run->counter_count);
     }
 }

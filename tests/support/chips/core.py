@@ -82,6 +82,9 @@ class Chip(ABC):
     regions: int
     """Of the memory protection unit; 0 if there is none, or none that a port may use."""
 
+    dwt: bool = False
+    """Whether the core has the counters of a data watchpoint and trace unit."""
+
     kept_by_reset: tuple[str, ...] = ()
     """Registers that the core's request for a reset leaves alone."""
 
@@ -193,8 +196,31 @@ class Chip(ABC):
             at(0xE000ED94, "MPU_CTRL", 7)
             at(0xE000ED9C, "MPU_RBAR")
             at(0xE000EDA0, "MPU_RASR", 0x173F_FF3F)
+        if self.dwt:
+            self._dwt_registers()
         for index in range(8):
             at(0xE000E100 + 4 * index, f"NVIC_ISER{index}")
+
+    def _dwt_registers(self) -> None:
+        at = self.registers.add
+        at(0xE000EDFC, "DEMCR", 1 << 24)
+        at(0xE0001000, "DWT_CTRL", 31 << 17 | 1, reset=4 << 28)
+        at(0xE0001004, "CYCCNT", read=lambda _: self._dwt_count(1, 0xFFFF_FFFF))
+        for number, name in enumerate(("CPICNT", "EXCCNT", "SLEEPCNT", "LSUCNT", "FOLDCNT")):
+            enabled = 1 << 17 + number
+            at(
+                0xE0001008 + 4 * number,
+                name,
+                read=lambda _, bit=enabled: self._dwt_count(bit, 0xFF),
+            )
+        at(0xE0001FB0, "DWT_LAR", write=self._unlocked)
+
+    def _dwt_count(self, enabled: int, mask: int) -> int:
+        tracing, control = self.registers["DEMCR"], self.registers["DWT_CTRL"]
+        return self.now() & mask if tracing and control & enabled else 0
+
+    def _unlocked(self, key: int) -> None:
+        assert key == 0xC5ACCE55, f"writes {key:#x} to DWT_LAR"
 
     def _enabled(self, irq: int) -> bool:
         return bool(self.registers[f"NVIC_ISER{irq // 32}"] >> irq % 32 & 1)

@@ -182,6 +182,7 @@ class MicrobitV1(Nrf):
 
 class MicrobitV2(Nrf):
     model = arm.UC_CPU_ARM_CORTEX_M4
+    dwt = True
     memories = (Memory(0, 0x8_0000, False), Memory(0x2000_0000, 0x2_0000, True))
     regions = 8
     send_pin, receive_pin = 6, 32 + 8
@@ -189,6 +190,7 @@ class MicrobitV2(Nrf):
 
 class Nrf52840Dk(Nrf):
     model = arm.UC_CPU_ARM_CORTEX_M4
+    dwt = True
     memories = (Memory(0, 0x10_0000, False), Memory(0x2000_0000, 0x4_0000, True))
     regions = 8
     send_pin, receive_pin = 6, 8

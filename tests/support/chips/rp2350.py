@@ -16,6 +16,7 @@ SUBSYSTEMS = {"IO_BANK0": 6, "PADS_BANK0": 9, "PLL_SYS": 14, "TIMER0": 23, "UART
 
 class Rp2350(Chip):
     model = arm.UC_CPU_ARM_CORTEX_M33
+    dwt = True
     memories = (Memory(0x1000_0000, 0x40_0000, False), Memory(0x2000_0000, 0x8_0000, True))
     vectors = 0x1000_0000
     irq = 33  # UART0

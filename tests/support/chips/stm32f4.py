@@ -16,6 +16,7 @@ HSE = 8_000_000
 
 class Stm32F446(Chip):
     model = arm.UC_CPU_ARM_CORTEX_M4
+    dwt = True
     memories = (Memory(0x0800_0000, 0x8_0000, False), Memory(0x2000_0000, 0x2_0000, True))
     vectors = 0x0800_0000
     irq = 38  # RM0390 table 38: USART2

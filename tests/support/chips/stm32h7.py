@@ -20,6 +20,7 @@ class Stm32H743(Chip):
     """``revision`` is what DBGMCU says."""
 
     model = arm.UC_CPU_ARM_CORTEX_M7
+    dwt = True
     memories = (
         Memory(0x0800_0000, 0x20_0000, False),
         Memory(0x2000_0000, 0x2_0000, True),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Hardware counters of events. The rest of the tracer knows of them only by `choice` and `put_counts`. */
+#include "../tracer/tracer_internal.h"
 #include "etd_counters.h"
-#include "tracer_internal.h"
 
 /* Number of empty events that are measured, after one that fills the caches. */
 #define EMPTY_EVENTS 8u
