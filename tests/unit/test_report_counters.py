@@ -7,16 +7,18 @@ import json
 from pathlib import Path
 
 import jsonschema
+from hypothesis import given, settings
 from rich.console import Console
 
-from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Trace
+from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Kind, Trace
 from harness.report.description import describe
-from harness.report.document import json_schema
+from harness.report.document import json_schema, trace_document
 from harness.report.html import html_report
 from harness.report.markdown import markdown_report
 from harness.report.results import report_document
 from harness.report.run import print_run
 from harness.report.tree import print_tree
+from harness.strategies import traces
 from tests.support.pages import Page
 from tests.support.reported import SMALL, held, reported
 from tests.support.traces import EventSpec, RunSpec, trace_of
@@ -113,6 +115,19 @@ def test_the_tree_has_totals_and_own_parts() -> None:
     print_tree(Console(file=out, width=200), counted())
     (root,) = (line for line in out.getvalue().splitlines() if line.startswith(EXECUTION))
     assert root.split()[-6:] == ["1,120", "80", "640", "40", "240", "20"]
+
+
+@given(traces(counters=3, kinds=(Kind.PROFILE,), max_blocks=2))
+@settings(max_examples=10)
+def test_any_counts_of_any_counter_can_be_reported(trace: Trace) -> None:
+    run = reported(held(), trace=trace)
+    printed(trace)
+    markdown_report([run])
+    Page(html_report([run])).assert_sound()
+    assert json.loads(report_document([run]))["runs"]
+    document = json.loads(trace_document(trace, tree=True))
+    counted = any(op["counters"] for op in document["operators"] if "counters" in op)
+    assert counted == bool((trace.counts != NO_COUNT).any())
 
 
 def test_a_run_without_counters_has_none_of_it() -> None:
