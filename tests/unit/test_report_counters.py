@@ -83,6 +83,7 @@ def test_the_page_has_a_section_with_heat_and_its_style() -> None:
     found.assert_sound()
     section = found.section("-counters")
     assert "cycles/instr" in section
+    assert "1,120 cycles (80 by itself), 640 instret (40 by itself)" in found.section("-tree")
     assert "26.0" in section
     assert any(cell.get("class") == "n heat4" for cell in found.all("td"))
     assert ".heat4 {" in page.decode()
