@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from harness.analyze.roofline import CYCLES
 from harness.analyze.statistics import Operator
 from harness.check.subject import Subject
 from harness.formatting import printable
@@ -21,7 +22,6 @@ from harness.records.trace import NO_COUNT, Kind, Trace
 from harness.report.operators import UNKNOWN, OperatorListing, OperatorRow
 from harness.report.text import counted, number
 
-CYCLES: Final = "cycles"
 INSTRUCTIONS: Final = "instret"
 _STALL: Final = "_stall"
 """Ending of the names of counters that count cycles in which the core waited."""
