@@ -9,6 +9,7 @@ import click
 
 from harness.cli.completers import complete_models
 from harness.cli.options import (
+    ENERGY,
     FLASHING,
     MODEL,
     OUTPUT,
@@ -35,6 +36,7 @@ from harness.link.values import PROFILES, VALUES, WHEN_FULL
 if TYPE_CHECKING:
     from harness.check.history.baseline import BaselineRef
     from harness.lab.units import Chosen
+    from harness.records.result import Result
     from harness.runs.evaluation import EvaluatedRun
 
 _EXAMPLES = """\b
@@ -127,6 +129,18 @@ Examples:
         help="Action when the log is full: stop (logging), or drop-oldest (executions).",
     ),
     option(
+        "--counters",
+        default="",
+        metavar="NAMES",
+        help="Hardware counters to read at each event, such as cycles,instret; an unknown name "
+        "lists those of the board.  [default: none]",
+    ),
+    option(
+        "--counter-passes",
+        is_flag=True,
+        help="Measure more counters than the board counts at once, in several runs, and join them.",
+    ),
+    option(
         "--trace-limit",
         default=0,
         metavar="BYTES",
@@ -134,6 +148,31 @@ Examples:
         help="Maximum size of the log on the device.  [default: 0, all its log memory]",
     ),
     time_scale_option,
+)
+@panel(
+    ENERGY,
+    option(
+        "--energy",
+        metavar="METER",
+        help="Measure the energy of each operator with a meter: ppk2[:PORT], joulescope[:SERIAL], "
+        "or csv:FILE of another program (docs/energy.md).",
+    ),
+    option(
+        "--volts",
+        type=click.FloatRange(0, min_open=True),
+        metavar="V",
+        help="Voltage of the supply, for a meter that does not measure it.",
+    ),
+    option(
+        "--marker-pin",
+        "pin",
+        default=0,
+        show_default=True,
+        metavar="N",
+        type=click.IntRange(0, 7),
+        help="Digital input of the meter that is wired to the board's marker pin.",
+    ),
+    option("--supply", is_flag=True, help="Let a PPK2 supply the board with --volts."),
 )
 @panel(
     VERDICT,
@@ -206,6 +245,10 @@ def command(
     budget: Path | None,
     history: str | None,
     baseline: BaselineRef | None,
+    energy: str | None,
+    volts: float | None,
+    pin: int,
+    supply: bool,
     reports: tuple[Path, ...],
     output: OutputOptions,
     **options: Any,
@@ -218,6 +261,7 @@ def command(
     from harness.config.project import find_project
     from harness.history import configured_history
     from harness.lab.flash_plan import HowToFlash
+    from harness.meter.source import MeterRequest
     from harness.runs.baseline import history_of
     from harness.runs.probe import probe_request
     from harness.runs.probe_run import execute_request
@@ -225,6 +269,8 @@ def command(
 
     if (image or tool or probe) and not flash:
         raise click.UsageError("--image, --tool and --probe require --flash")
+    if energy is None and (volts is not None or supply):
+        raise click.UsageError("--volts and --supply require --energy")
     project = find_project()
     history = history or configured_history()
     request = RunRequest(
@@ -236,6 +282,7 @@ def command(
         output=directory,
         budget=budget or project.budget,
         flash=HowToFlash(image, tool, probe or chosen.probe) if flash else None,
+        energy=MeterRequest.parse(energy, volts, pin, supply=supply) if energy else None,
         against=history_of(history, baseline) if baseline is not None else None,
         **request_fields(options),
     )
@@ -250,7 +297,23 @@ def command(
     with output.stages() as stages:
         outcome = execute_request(request, wanted, stages, ended)
     show_outcome(output, outcome, directory)
+    _show_passes(output, outcome.result)
     return outcome.result.exit_code or keeping.exit_code
+
+
+def _show_passes(output: OutputOptions, result: Result) -> None:
+    """Print how comparable the passes of a run are."""
+    passes = result.trace.passes if result.trace else None
+    if passes is None or output.json or output.verbosity < 0:
+        return
+    where = f" ({passes.event_name})" if passes.event_name else ""
+    missing = passes.unmatched_events
+    click.echo(
+        f"counters in {len(passes.counters)} passes: {passes.common} differ by at most "
+        f"{passes.execution_difference:.2%} in an execution, "
+        f"{passes.event_difference:.2%} in an event{where}"
+        + (f"; {missing:,} events are not in all passes" if missing else "")
+    )
 
 
 def _refuse_archive(model: Path, reports: tuple[Path, ...]) -> None:

@@ -20,6 +20,8 @@ from harness import __version__
 from harness.errors import DamagedError, FormatError, Owner, UsageError
 from harness.records.clock_domain import Ping
 from harness.records.core import CoreRecord
+from harness.records.counters import CounterPassesRecord, CounterRecord
+from harness.records.energy import EnergyRecord
 from harness.records.instruction import InstructionRecord
 from harness.records.measurement import MeasurementSettings
 from harness.records.verdict import Check
@@ -224,8 +226,7 @@ class TraceSummary(_ResultRecord, frozen=True):
     """The downloaded log, and everything missing from it or from its ED00 copy.
 
     ``executions`` is the number of executions in the log; null in results of older versions.
-    ``streaming_ticks`` and ``waiting_ticks`` are the ticks in which the device sent its log between
-    operators, and in which it waited for the host to receive it.
+    ``streaming_ticks`` and ``waiting_ticks`` are the ticks of sending it and waiting for the host.
     """
 
     events: int
@@ -248,6 +249,9 @@ class TraceSummary(_ResultRecord, frozen=True):
     etdp_left_out_values: int
     executions: int | None = None
     waiting_ticks: int = 0
+    counters: tuple[CounterRecord, ...] = ()
+    passes: CounterPassesRecord | None = None
+    etdp_left_out_counts: int = 0
 
 
 class VerdictRecord(_ResultRecord, frozen=True):
@@ -317,6 +321,7 @@ class Result(_ResultRecord, frozen=True):
     with inputs, outputs and trace; the result of the whole has the verdict of all of them, and
     neither trace nor outputs. ``test_set`` is the number of the test set that ran, null for a run
     of anything else; its method is that of ``model``.
+    ``energy`` is what the run drew, null if no meter recorded it.
     ``files`` are the files of the run directory by name, null until the run has ended and in
     results of older versions. ``digest`` is the SHA-256 of this document without it
     (``digest_of``), "" if ``files`` is null.
@@ -354,6 +359,7 @@ class Result(_ResultRecord, frozen=True):
     failure: Failure | None = None
     test_set: int | None = None
     test_sets: tuple[TestSetRecord, ...] = ()
+    energy: EnergyRecord | None = None
     files: dict[str, FileRecord] | None = None
     digest: str = ""
     schema: Literal[1] = SCHEMA

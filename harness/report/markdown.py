@@ -84,6 +84,7 @@ def _section(run: RunDescription, *, alone: bool) -> Iterator[str]:
     yield from _changes(run)
     yield from _operators(run)
     yield from _counters(run)
+    yield from _energy(run)
     yield from _roofline(run)
     lost = [[item.note or item.what, f"{item.count:,}"] for item in run.losses if item.count]
     if lost:
@@ -154,6 +155,20 @@ def _counters(run: RunDescription) -> Iterator[str]:
     more = _more(len(table.operators) - len(rows), "operators")
     notes = "".join(f"{escaped(note)}\n\n" for note in table.notes)
     yield f"**Hardware counters (median)**\n\n{text}{more}\n{notes}"
+
+
+def _energy(run: RunDescription) -> Iterator[str]:
+    """The energy of executions and of the operators that draw most."""
+    if run.energy is None:
+        return
+    shown = run.energy.rows[:_MOST_ROWS]
+    yield "**Energy**\n\n"
+    if shown:
+        headers, rows = run.energy.headers, [row.cells for row in shown]
+        yield _table(headers, rows, numbers=range(1, len(headers)))
+        yield f"{_more(len(run.energy.rows) - len(shown), 'operators')}\n"
+    for line in run.energy.lines:
+        yield f"{escaped(line, LONGEST_SENTENCE)}\n\n"
 
 
 def _roofline(run: RunDescription) -> Iterator[str]:

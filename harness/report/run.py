@@ -20,6 +20,7 @@ from harness.report.description import (
     VerdictDescription,
     describe,
 )
+from harness.report.energy import EnergyDescription
 from harness.report.facts import Loss
 from harness.report.operators import OperatorListing, OperatorRow, several_blocks
 from harness.report.roofline import ROOFLINE_HEADERS, ROOFLINE_NUMBERS, RooflineTable
@@ -109,6 +110,7 @@ def print_trace(
     if detailed:
         _print_runs(console, run)
     print_allocators(console, run.allocators)
+    _print_energy(console, run.energy)
     for line in run.clock_lines:
         show_line(console, line)
     print_losses(console, run.losses)
@@ -138,6 +140,9 @@ def print_operators(
     for what, title, rows in parts:
         if rows:
             _print_rows(console, table, what, title, rows, columns)
+    if table.others:
+        show_line(console, f"and {table.others:,} operators of smaller total times; -v lists all")
+        show_line(console)
 
 
 def _print_rows(
@@ -222,6 +227,17 @@ def print_allocators(console: Console, allocators: Sequence[AllocatorRow]) -> No
             for row in allocators
         ]
         show_table(console, headers, rows, title="Allocators", numbers=range(1, len(headers)))
+
+
+def _print_energy(console: Console, energy: EnergyDescription | None) -> None:
+    """Print the energy of each operator, or nothing when no meter recorded it."""
+    if energy is None:
+        return
+    if energy.rows:
+        headers, rows = energy.headers, [row.cells for row in energy.rows]
+        show_table(console, headers, rows, title="Energy", numbers=range(1, len(headers)))
+    for line in energy.lines:
+        show_line(console, line)
 
 
 def print_losses(console: Console, losses: Sequence[Loss]) -> None:

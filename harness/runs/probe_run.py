@@ -48,7 +48,7 @@ from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, find_budget, find_time_scales, run_model
 from harness.runs.source import on_time_scales
 
-_NEEDS_A_LINK = ("inputs", "flash", "baud", "placed", "stream", "trace_limit", "seed")
+_NEEDS_A_LINK = ("energy", "inputs", "flash", "baud", "placed", "stream", "trace_limit", "seed")
 """Fields of a request that the host can only carry out over a link."""
 
 
@@ -118,7 +118,7 @@ def run_by_probe(
 
 def _refuse_link_options(request: RunRequest) -> None:
     plain = {field.name: field.default for field in dataclasses.fields(RunRequest)}
-    settings = (*_NEEDS_A_LINK, "values", "profile", "when_full")
+    settings = (*_NEEDS_A_LINK, "values", "profile", "when_full", "counters")
     given = [name for name in settings if getattr(request, name) != plain[name]]
     if given:
         raise UsageError(

@@ -11,9 +11,17 @@ from harness.decode.bundled_program import BundledProgram, TestSet, read_bundled
 from harness.decode.pte import read_program
 from harness.errors import FormatError, UsageError, did_you_mean
 from harness.files import display_path
+from harness.records.result import Model
 from harness.records.verdict import Verdict
 from harness.runs.directory import TEST_SETS
 from harness.runs.request import RunRequest
+
+
+def bundled_model(whole: Model | None, model: Model | None) -> Model | None:
+    """Return the record of a bundled program: of the method that needs most of the arena."""
+    if model is None or (whole is not None and whole.arena_bytes >= model.arena_bytes):
+        return whole
+    return replace(model, method="", inputs=(), outputs=(), delegates=(), planned={}, chains=None)
 
 
 def test_set_name(method: str, index: int) -> str:

@@ -111,7 +111,9 @@ def test_nothing_is_said_where_events_are_missing_or_nothing_was_counted() -> No
 
 @given(
     executions(
-        delegates=True, clock=MHZ, counters=[HardwareCounter("loads"), HardwareCounter("stores")]
+        delegates=True,
+        clock=MHZ,
+        counters=[HardwareCounter("loads", 63), HardwareCounter("stores")],
     ),
     st.data(),
 )

@@ -109,7 +109,7 @@ int main(void) {
         .interrupts = interrupts,
         .mask = mask,
     };
-    static const etd_port port = {
+    static etd_port port = {
         .read = read,
         .write = write,
         .idle = idle,
@@ -120,11 +120,13 @@ int main(void) {
         .overruns = overruns,
         .set_baud = set_baud,
         .reset_reason = reset_reason,
+        .marker = port_marker, /* NULL if the port has none */
         .stack_bottom = stack_bottom,
         .stack_top = stack_top,
     };
     etd_serial_init(&serial, &uart, receive_ring, sizeof receive_ring, send_ring, sizeof send_ring);
     core_start_interrupts();
     port_restart_clock();
+    port.counters = port_counters != NULL ? port_counters() : NULL;
     etd_app_main(&port, &port_target);
 }

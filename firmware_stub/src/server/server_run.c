@@ -78,6 +78,16 @@ static void between_instructions(void *context, uint32_t instruction) {
     etd_server_alive(server);
 }
 
+/* Keeps the marker pin low between executions, for so long that a meter sees it. */
+static void rest_marker(etd_server *server) {
+    if (server->config.port->marker == NULL) {
+        return;
+    }
+    etd_timer rest = etd_server_start_timer(server, 1);
+    while (!etd_server_timer_over(server, &rest)) {
+    }
+}
+
 static etd_status execute_all(etd_server *server, etd_error *error) {
     const etd_server_config *config = &server->config;
     etd_run *run = &server->run;
@@ -89,6 +99,8 @@ static etd_status execute_all(etd_server *server, etd_error *error) {
         server->method.between = between_instructions;
         server->method.between_context = server;
     }
+    server->method.executing = config->port->marker;
+    server->method.executing_context = config->port->context;
     while (status == ETD_LINK_STATUS_OK && run->completed < run->count && !run->cancelled) {
         status = copy_inputs(server, error);
         if (status == ETD_LINK_STATUS_OK) {
@@ -100,6 +112,7 @@ static etd_status execute_all(etd_server *server, etd_error *error) {
             config->kept->run.completed = run->completed;
             send_note(server, ETD_LINK_OP_NOTE_PROGRESS);
             etd_server_alive(server);
+            rest_marker(server);
             update_elapsed(server);
             listen(server);
         }
@@ -125,6 +138,7 @@ static void init_tracer(etd_server *server) {
     etd_set_debug_buffer(tracer, config->debug, config->debug_capacity);
     etd_set_debug_level(tracer, (etd_debug_level)server->run.debug_level);
     etd_set_profiling_level(tracer, (etd_profiling_level)server->run.profiling_level);
+    etd_server_start_counting(server);
     /* A streamed log never gives up runs: records of a chunk that may be sent again must not move. */
     etd_set_when_full(tracer, server->run.stream ? ETD_WHEN_FULL_STOP : (etd_when_full)server->run.when_full);
     etd_set_bundled_input_index(tracer, server->run.bundled_input);
@@ -200,12 +214,17 @@ etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *
         etd_write_u8(answer, run->error.status);
         return run->error.status;
     }
-    const bool bundled = request->size == RUN_SIZE + BUNDLED_INPUT_SIZE;
+    const bool bundled = request->size >= RUN_SIZE + BUNDLED_INPUT_SIZE;
+    const uint8_t *counters = request->body + RUN_SIZE + BUNDLED_INPUT_SIZE;
+    const uint32_t counter_count = bundled ? request->size - RUN_SIZE - BUNDLED_INPUT_SIZE : 0u;
     if (request->size != RUN_SIZE && !bundled) {
         return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, RUN_SIZE, "wrong body size", NULL);
     }
     const uint8_t *options = request->body + 12;
     etd_status status = check_options(options, error);
+    if (status == ETD_LINK_STATUS_OK) {
+        status = etd_server_check_counters(server, counters, counter_count, error);
+    }
     if (status == ETD_LINK_STATUS_OK) {
         status = check_run(server, count, error);
     }
@@ -224,8 +243,10 @@ etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *
         .profiling_level = options[1],
         .when_full = options[2],
         .bundled_input = bundled ? (int32_t)etd_get_u32(request->body + RUN_SIZE) : -1,
+        .counter_count = (uint8_t)counter_count,
         .repeatable = true,
     };
+    memcpy(run->counters, counters, counter_count);
     server->state = ETD_LINK_STATE_RUNNING;
     etd_write_u8(answer, ETD_LINK_STATUS_OK);
     return ETD_LINK_STATUS_OK;

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from harness.analyze.merged_tree import merged_tree
 from harness.analyze.statistics import Operator
 from harness.report.description import RunDescription
+from harness.report.html.energy import EnergyView, energy_view
 from harness.report.html.history import HistoryView, history_view
 from harness.report.html.icicle import Icicle, icicles
 from harness.report.html.memory import MemoryView, memory_view
@@ -104,6 +105,7 @@ class RunView:
         history: How its numbers were in the past; None without a history.
         icicles: Its call tree.
         memory: Its memory over time; None without allocators.
+        energy: Its energy; None without a meter.
     """
 
     run: RunDescription
@@ -116,6 +118,7 @@ class RunView:
     history: HistoryView | None
     icicles: list[Icicle]
     memory: MemoryView | None
+    energy: EnergyView | None
 
     @property
     def codes(self) -> Iterator[str]:
@@ -142,5 +145,6 @@ def run_view(run: RunDescription, index: int, limits: Limits) -> RunView:
         roofline=roofline_view(run.roofline, limits),
         history=history_view(run, limits),
         icicles=icicles(merged_tree(nested.tree), limits) if nested else [],
+        energy=energy_view(run),
         memory=memory_view(nested, run.allocators, limits) if nested else None,
     )
