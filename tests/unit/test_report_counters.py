@@ -8,8 +8,11 @@ from pathlib import Path
 
 import jsonschema
 from hypothesis import given, settings
+from msgspec.structs import replace
 from rich.console import Console
 
+from harness.records.counters import CounterRecord
+from harness.records.result import TraceSummary
 from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Kind, Trace
 from harness.report.description import describe
 from harness.report.document import json_schema, trace_document
@@ -20,7 +23,7 @@ from harness.report.run import print_run
 from harness.report.tree import print_tree
 from harness.strategies import traces
 from tests.support.pages import Page
-from tests.support.reported import SMALL, held, reported
+from tests.support.reported import FINISHED, SMALL, held, reported
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 NAMES = ("cycles", "instret", "load_stall")
@@ -65,6 +68,15 @@ def test_a_missing_count_is_unknown_and_told() -> None:
     assert table is not None
     assert [item.row.name for item in table.operators] == ["conv"]
     assert table.notes[0] == "cycles: 2 events without a count, left out of all numbers"
+
+
+def test_the_cost_of_reading_the_counters_is_told() -> None:
+    counters = (CounterRecord("cycles", 32, 545, 2000), CounterRecord("load_stall", 32, 0, 0))
+    summary = TraceSummary(*(1, 1, 1, "", *[0] * 14), counters=counters)
+    run = reported(held(), trace=counted(), result=replace(FINISHED, trace=summary))
+    table = describe(run).counters
+    assert table is not None
+    assert table.notes == ("every count contains what an empty event counts: 545 cycles",)
 
 
 def test_the_terminal_and_markdown_show_the_same_numbers() -> None:
