@@ -10,8 +10,10 @@ import pytest
 
 import harness
 from harness.check.suggest import Wishes, suggest
+from harness.decode.ed00 import write_ed00
 from harness.export.formats import export
 from harness.history import open_store
+from harness.inspector import Event, Inspector
 from harness.records.measurement import settings_key
 from harness.records.result import Result
 from harness.records.trace import EXECUTION
@@ -96,3 +98,22 @@ def test_exports_have_the_counts_of_every_event(run: harness.Run) -> None:
     assert len(counted) == int((run.trace.counts[:, 0] >= 0).sum())
     events = json.loads(export(run.trace, "kineto").data)["traceEvents"]
     assert {event["name"] for event in events if event["ph"] == "C"} >= set(COUNTERS)
+
+
+def test_the_inspector_has_a_column_of_each_counter(run: harness.Run) -> None:
+    pytest.importorskip("pandas")
+    inspector = Inspector(str(run.path))
+    frame = inspector.to_dataframe()
+    assert [*frame.columns][-2:] == ["p50 (cycles)", "p50 (instret)"]
+    found = dict(zip(frame["event_name"], frame["p50 (instret)"], strict=True))
+    assert found[EXECUTION] == run.operator(EXECUTION).counters["instret"].p50
+    for block in inspector.event_blocks:
+        block.events.insert(0, Event("mine"))
+    changed = inspector.to_dataframe()
+    assert changed["p50 (instret)"].isna().sum() == len(inspector.event_blocks)
+
+
+def test_without_counters_the_inspector_has_no_further_column(run: harness.Run) -> None:
+    pytest.importorskip("pandas")
+    plain = Inspector(etdump_data=write_ed00(run.trace)).to_dataframe()
+    assert not [name for name in plain.columns if "instret" in name]
