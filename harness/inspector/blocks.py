@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property, partial
@@ -18,7 +18,7 @@ from harness.inspector.event_times import PerfData, Times, TimeScale, statistics
 from harness.inspector.grouping import EventGroups, RunGroup
 from harness.inspector.table import EventColumns, encodable, with_metadata
 from harness.inspector.values import LoggedValues
-from harness.records.trace import EXECUTION, LOADING, Trace
+from harness.records.trace import EXECUTION, LOADING, NO_COUNT, Trace
 
 _Ints = npt.NDArray[np.int64]
 
@@ -68,6 +68,7 @@ class EventViews:
                 run_output=partial(self._output, group, 0),  # type: ignore[arg-type]
                 runs=group.runs,
                 run_outputs=partial(self._outputs, group),  # type: ignore[arg-type]
+                _counts=self.counts if self.trace.counters else None,
             )
             for group in self.groups.groups
         ]
@@ -133,6 +134,20 @@ class EventViews:
             },
             statistics(durations, bounds),
         )
+
+    def counts(self, events: Iterable[_Ints]) -> dict[str, list[float | None]]:
+        """Return the columns of hardware counters: the median count of each event's rows.
+
+        None stands for events without a count.
+        """
+        counts = [self.trace.counts[rows] for rows in events]
+        return {
+            f"p50 ({encodable(counter.name)})": [
+                float(np.median(known)) if len(known := rows[rows != NO_COUNT]) else None
+                for rows in (one[:, number] for one in counts)
+            ]
+            for number, counter in enumerate(self.trace.counters)
+        }
 
     def unlike_columns(self, group: RunGroup) -> Iterable[int]:
         """Return the numbers of events of which ``columns`` lacks values or symbols."""
@@ -334,6 +349,13 @@ class BlockEvents(MutableSequence[Event]):
         columns.put([number - self._group.first for number in self._made], [*self._made.values()])
         return columns
 
+    def rows(self) -> list[_Ints]:
+        """Return the rows of each event in the trace."""
+        if self._list is not None:
+            return [np.array(event.rows, np.int64) for event in self._list]
+        numbers = range(self._group.first, self._group.first + self._group.count)
+        return [self._views.groups.rows[number] for number in numbers]
+
     def with_metadata(self) -> Iterator[tuple[int, Event]]:
         """Yield index and event of those that may have metadata of a delegate."""
         if self._list is not None:
@@ -391,6 +413,9 @@ class EventBlock:
     reference_output: ProgramOutput | None = _OnFirstUse()  # type: ignore[assignment]
     runs: list[int] = field(default_factory=list, compare=False)
     run_outputs: list[ProgramOutput] | None = _OnFirstUse()  # type: ignore[assignment]
+    _counts: Callable[[Iterable[_Ints]], dict[str, list[float | None]]] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     def to_dataframe(
         self, include_units: bool = False, include_delegate_debug_data: bool = False
@@ -401,6 +426,9 @@ class EventBlock:
         lazy = events if isinstance(events, BlockEvents) else None
         columns = EventColumns.of(events) if lazy is None else lazy.columns()
         frame = columns.frame(units, self.name)
+        if self._counts is not None and lazy is not None:
+            for name, column in self._counts(lazy.rows()).items():
+                frame[name] = column
         if not include_delegate_debug_data:
             return frame
         found = {number: event.delegate_debug_metadatas for number, event in self._described()}

@@ -14,14 +14,15 @@ from typing import Final
 
 import numpy as np
 
+from harness.analyze.roofline import CYCLES
 from harness.analyze.statistics import Operator
 from harness.check.subject import Subject
 from harness.formatting import printable
+from harness.records.counters import CounterRecord
 from harness.records.trace import NO_COUNT, Kind, Trace
 from harness.report.operators import UNKNOWN, OperatorListing, OperatorRow
 from harness.report.text import counted, number
 
-CYCLES: Final = "cycles"
 INSTRUCTIONS: Final = "instret"
 _STALL: Final = "_stall"
 """Ending of the names of counters that count cycles in which the core waited."""
@@ -84,12 +85,15 @@ class _Column:
         return number(value) if self.decimals is None else f"{value:,.{self.decimals}f}"
 
 
-def describe_counters(subject: Subject, listing: OperatorListing) -> CounterTable | None:
+def describe_counters(
+    subject: Subject, listing: OperatorListing, recorded: Sequence[CounterRecord] = ()
+) -> CounterTable | None:
     """Describe what the counters of ``subject`` counted; None if nothing was counted.
 
     Args:
         subject: The run.
         listing: Its operators, which give the order.
+        recorded: The counters of its result, with what reading them costs.
     """
     columns = _columns(subject.trace)
     parts = [
@@ -103,7 +107,7 @@ def describe_counters(subject: Subject, listing: OperatorListing) -> CounterTabl
         headers=tuple(column.header for column in columns),
         operators=operators,
         scopes=scopes,
-        notes=tuple(_missing(subject.trace)),
+        notes=(*_overhead(recorded), *_missing(subject.trace)),
     )
 
 
@@ -166,6 +170,14 @@ def _heat(value: float | None, largest: float) -> int:
     if value is None or not largest:
         return 0
     return round(HOTTEST * value / largest)
+
+
+def _overhead(recorded: Sequence[CounterRecord]) -> list[str]:
+    """Return a sentence on the cost of reading the counters, if it is known."""
+    costs = [f"{item.overhead:,} {printable(item.name)}" for item in recorded if item.overhead]
+    if not costs:
+        return []
+    return [f"every count contains what an empty event counts: {', '.join(costs)}"]
 
 
 def _missing(trace: Trace) -> list[str]:

@@ -265,6 +265,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
     losses = tuple(run_losses(trace, result, requested))
     delegates = delegate_facts(result)
     table = describe_operators(subject, unit) if subject is not None else None
+    recorded = result.trace.counters if result is not None and result.trace is not None else ()
     return RunDescription(
         run=run,
         verdict=verdict,
@@ -278,7 +279,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         facts=tuple(provenance(run, delegates)),
         figures=tuple(_figures(run, losses, with_memory=not untold)),
         operators=table if table is not None and table.logged else None,
-        counters=describe_counters(subject, table) if subject is not None and table else None,
+        counters=describe_counters(subject, table, recorded) if subject and table else None,
         energy=describe_energy(result.energy, table) if result and result.energy else None,
         roofline=describe_roofline(subject, table) if subject is not None and table else None,
         allocators=_allocators(subject, with_memory=not untold),

@@ -244,7 +244,10 @@ def trace_document(
             damage=list(damage),
             clocks=clock_documents(trace, qualities, later_dumps, emulated=emulated),
             operators=operators,
-            allocators=allocator_totals(trace),
+            allocators=[
+                replace(item, name=item.name and printable(item.name))
+                for item in allocator_totals(trace)
+            ],
             tree=_tree(trace) if tree else None,
             memory=memory_document(trace, memory, pools) if memory else None,
             modules=module_documents(trace, symbols) if by_module else None,

@@ -22,6 +22,7 @@ from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from harness.runs.source import load_source
 from tests.conftest import FIXTURES, MODELS
+from tests.support.counter_mutations import COUNTER_KINDS, KINDS_OF_ANY_COUNTER
 from tests.support.mutations import KINDS, Draft, NotApplicableError
 
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
@@ -45,6 +46,7 @@ KINDS_OF_RUNS: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("qemu-mps2-an385", "npu_int", {}),
     ("qemu-riscv32-virt", "npu_str", {"stream": True, "trace_limit": 1500}),
     ("qemu-microbit", "small_int8", {}),
+    ("qemu-riscv32-virt", "small_int8", {"counters": ("cycles", "instret")}),
 ]
 
 
@@ -88,14 +90,14 @@ def test_there_are_sixty_kinds() -> None:
     assert len(KINDS) >= 60
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *KINDS_OF_ANY_COUNTER])
 def test_a_mutation_is_caught_wherever_it_applies(kind: str, subjects: dict[str, Subject]) -> None:
     applied, missed = 0, []
     for name, subject in subjects.items():
         for seed in range(SEEDS):
             draft = Draft(subject, Random(f"{kind} {name} {seed}"))
             try:
-                KINDS[kind](draft)
+                (KINDS | COUNTER_KINDS)[kind](draft)
             except NotApplicableError:
                 continue
             applied += 1

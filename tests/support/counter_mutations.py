@@ -65,6 +65,10 @@ def count_less_than_nothing(draft: Draft) -> None:
     event["counts"][place] = NO_COUNT - draft.random.randrange(1, 100)
 
 
+KINDS_OF_ANY_COUNTER: Final = tuple(COUNTER_KINDS)
+"""Those of them that need no counter of a certain name."""
+
+
 @counter_kind
 def retire_more_instructions_than_cycles(draft: Draft) -> None:
     require([draft.subject] if draft.subject.single_issue else [])

@@ -7,18 +7,23 @@ import json
 from pathlib import Path
 
 import jsonschema
+from hypothesis import given, settings
+from msgspec.structs import replace
 from rich.console import Console
 
-from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Trace
+from harness.records.counters import CounterRecord
+from harness.records.result import TraceSummary
+from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Kind, Trace
 from harness.report.description import describe
-from harness.report.document import json_schema
+from harness.report.document import json_schema, trace_document
 from harness.report.html import html_report
 from harness.report.markdown import markdown_report
 from harness.report.results import report_document
 from harness.report.run import print_run
 from harness.report.tree import print_tree
+from harness.strategies import traces
 from tests.support.pages import Page
-from tests.support.reported import SMALL, held, reported
+from tests.support.reported import FINISHED, SMALL, held, reported
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 NAMES = ("cycles", "instret", "load_stall")
@@ -65,6 +70,15 @@ def test_a_missing_count_is_unknown_and_told() -> None:
     assert table.notes[0] == "cycles: 2 events without a count, left out of all numbers"
 
 
+def test_the_cost_of_reading_the_counters_is_told() -> None:
+    counters = (CounterRecord("cycles", 32, 545, 2000), CounterRecord("load_stall", 32, 0, 0))
+    summary = TraceSummary(*(1, 1, 1, "", *[0] * 14), counters=counters)
+    run = reported(held(), trace=counted(), result=replace(FINISHED, trace=summary))
+    table = describe(run).counters
+    assert table is not None
+    assert table.notes == ("every count contains what an empty event counts: 545 cycles",)
+
+
 def test_the_terminal_and_markdown_show_the_same_numbers() -> None:
     run = reported(held(), trace=counted())
     text = printed(counted())
@@ -81,6 +95,7 @@ def test_the_page_has_a_section_with_heat_and_its_style() -> None:
     found.assert_sound()
     section = found.section("-counters")
     assert "cycles/instr" in section
+    assert "1,120 cycles (80 by itself), 640 instret (40 by itself)" in found.section("-tree")
     assert "26.0" in section
     assert any(cell.get("class") == "n heat4" for cell in found.all("td"))
     assert ".heat4 {" in page.decode()
@@ -113,6 +128,19 @@ def test_the_tree_has_totals_and_own_parts() -> None:
     print_tree(Console(file=out, width=200), counted())
     (root,) = (line for line in out.getvalue().splitlines() if line.startswith(EXECUTION))
     assert root.split()[-6:] == ["1,120", "80", "640", "40", "240", "20"]
+
+
+@given(traces(counters=3, kinds=(Kind.PROFILE,), max_blocks=2))
+@settings(max_examples=10)
+def test_any_counts_of_any_counter_can_be_reported(trace: Trace) -> None:
+    run = reported(held(), trace=trace)
+    printed(trace)
+    markdown_report([run])
+    Page(html_report([run])).assert_sound()
+    assert json.loads(report_document([run]))["runs"]
+    document = json.loads(trace_document(trace, tree=True))
+    counted = any(op["counters"] for op in document["operators"] if "counters" in op)
+    assert counted == bool((trace.counts != NO_COUNT).any())
 
 
 def test_a_run_without_counters_has_none_of_it() -> None:

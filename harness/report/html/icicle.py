@@ -209,6 +209,9 @@ def _times(node: MergedNode) -> str:
         parts.append(f"{percent(node.share)} of the wall time")
     if node.ambiguous:
         parts.append(f"{node.ambiguous:,} of them may belong elsewhere")
+    for name, counts in node.counters.items():
+        alone = "" if counts.own is None else f" ({counts.own:,} by itself)"
+        parts.append(f"{counts.total:,} {brief(name)}{alone}")
     return ", ".join(parts)
 
 
