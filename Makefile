@@ -78,6 +78,7 @@ lint: setup-test
 	tools/lint
 
 measure: setup-test setup-oracle
+	env -u CI tools/tidy
 	$(PYTHON) -m benchmarks.networks
 	$(PYTHON) -m benchmarks.cycles
 	$(PYTHON) -m benchmarks.history
