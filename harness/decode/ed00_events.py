@@ -390,10 +390,7 @@ def read_values(buffer: FlatBuffer, positions: Ints) -> list[DebugValue]:
                 contents[row] = content
         stated |= (targets != 0) & (types == type_)
         others |= (targets != 0) & (types != type_)
-    has_field = np.isin(types, [*_NUMBERS, *_TENSORS])
-    buffer.require(
-        stated | ~others | ~has_field, positions, "Value", "no content of the stated type"
-    )
+    buffer.require(stated | ~others, positions, "Value", "no content of the stated type")
 
     output: list[bool | None] = [None] * len(positions)
     targets = tables.references(ed.ValueTable.OUTPUT)

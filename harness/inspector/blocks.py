@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property, partial
@@ -24,7 +24,6 @@ _Ints = npt.NDArray[np.int64]
 
 RESERVED: Final = (*LOADING, EXECUTION)
 """Events of the framework, without an operator of the model."""
-
 
 _BATCH: Final = 1 << 10
 """Events that are made at once when all are read."""
@@ -149,7 +148,7 @@ class EventViews:
             for number, counter in enumerate(self.trace.counters)
         }
 
-    def unlike_columns(self, group: RunGroup) -> Iterable[int]:
+    def unlike_columns(self, group: RunGroup) -> Collection[int]:
         """Return the numbers of events of which ``columns`` lacks values or symbols."""
         numbers = range(group.first, group.first + group.count)
         return numbers if self.symbols is not None else self._valued.intersection(numbers)
@@ -341,10 +340,11 @@ class BlockEvents(MutableSequence[Event]):
         """Return the columns of the events, with what a caller changed of those it read."""
         if self._list is not None:
             return EventColumns.of(self._list)
-        for number in self._views.unlike_columns(self._group):
-            self._event(number)
-        if len(self._made) == len(self):
+        needed = self._views.unlike_columns(self._group)
+        if len(self) in (len(needed), len(self._made)):
             return EventColumns.of([*self])
+        for number in needed:
+            self._event(number)
         columns = self._views.columns(self._group)
         columns.put([number - self._group.first for number in self._made], [*self._made.values()])
         return columns

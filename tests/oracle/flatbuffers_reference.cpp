@@ -103,30 +103,36 @@ void put_tensor(Content &content, const etdump::Tensor &tensor) {
 
 void put_value(Content &content, const etdump::Value &value) {
     content.number(int8_t(value.val()));
-    // Which contents there are: our reader refuses others than the type says.
-    content.number(uint8_t((value.tensor() != nullptr) | (value.tensor_list() != nullptr) << 1 |
-                           (value.int_value() != nullptr) << 2 | (value.float_value() != nullptr) << 3 |
-                           (value.double_value() != nullptr) << 4 | (value.bool_value() != nullptr) << 5));
-    if (value.tensor()) {
+    const uint8_t there = (value.tensor() != nullptr) | (value.tensor_list() != nullptr) << 1 |
+                          (value.int_value() != nullptr) << 2 | (value.float_value() != nullptr) << 3 |
+                          (value.double_value() != nullptr) << 4 | (value.bool_value() != nullptr) << 5;
+    // By type: Null, Int, Bool, Float, Double, Tensor, TensorList, String.
+    static const uint8_t fields[] = {0, 4, 32, 8, 16, 1, 2, 0};
+    const int8_t type = int8_t(value.val());
+    const uint8_t stated = type >= 0 && type < 8 ? fields[type] : 0;
+    // Which contents are read: beside that of its type others are unused; alone our reader refuses them.
+    const uint8_t used = (there & stated) != 0 ? stated : there;
+    content.number(used);
+    if (used & 1) {
         put_tensor(content, *value.tensor());
     }
-    if (value.tensor_list()) {
+    if (used & 2) {
         const auto *tensors = value.tensor_list()->tensors();
         content.number(count(tensors));
         for (fb::uoffset_t i = 0; i < count(tensors); i++) {
             put_tensor(content, *tensors->Get(i));
         }
     }
-    if (value.int_value()) {
+    if (used & 4) {
         content.number(value.int_value()->int_val());
     }
-    if (value.float_value()) {
+    if (used & 8) {
         content.real(value.float_value()->float_val());
     }
-    if (value.double_value()) {
+    if (used & 16) {
         content.real(value.double_value()->double_val());
     }
-    if (value.bool_value()) {
+    if (used & 32) {
         content.number(uint8_t(value.bool_value()->bool_val()));
     }
     content.number(uint8_t(value.output() ? value.output()->bool_val() : 2));

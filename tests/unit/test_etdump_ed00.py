@@ -123,7 +123,8 @@ def test_a_value_too_large_for_the_format_is_refused(column: str, value: int) ->
         (ValueType.DOUBLE, {"INT": 5}, None),
         (ValueType.INT, {"INT": 5, "DOUBLE": 0}, 5),
         (ValueType.DOUBLE, {"INT": 5, "DOUBLE": 0}, 0.0),
-        (ValueType.NULL, {"INT": 5}, "nothing"),
+        (ValueType.NULL, {"INT": 5}, None),
+        (ValueType.NULL, {}, "nothing"),
     ],
 )
 def test_a_value_has_the_content_of_its_stated_type(
