@@ -44,8 +44,14 @@ static uint32_t schedule(uint32_t w[16], unsigned i) {
  * library's memmove, which copies byte by byte on some cores. */
 static void compress(uint32_t state[8], const uint8_t *block) {
     uint32_t w[16];
-    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
-    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
+    uint32_t a = state[0];
+    uint32_t b = state[1];
+    uint32_t c = state[2];
+    uint32_t d = state[3];
+    uint32_t e = state[4];
+    uint32_t f = state[5];
+    uint32_t g = state[6];
+    uint32_t h = state[7];
     for (unsigned i = 0; i < 64; i++) {
         uint32_t word = i < 16 ? (w[i] = get_big_endian(block + 4 * i)) : schedule(w, i);
         uint32_t sum1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
