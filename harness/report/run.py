@@ -192,7 +192,9 @@ def print_counters(console: Console, table: CounterTable) -> None:
             numbers = range(1, len(headers))
             show_table(console, headers, cells, title=f"{title} (median)", numbers=numbers)
     for note in table.notes:
-        show_line(console, note, style="yellow")
+        show_line(console, note)
+    if table.notes:
+        show_line(console)
 
 
 def print_roofline(console: Console, table: RooflineTable) -> None:
