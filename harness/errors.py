@@ -73,6 +73,10 @@ class UsageError(HarnessError):
     owner = Owner.TEST
 
 
+class MissingFileError(UsageError, FileNotFoundError):
+    """A file that the user named does not exist."""
+
+
 class FormatError(UsageError):
     """A file is damaged or has the wrong format.
 
@@ -246,6 +250,10 @@ class NotBackError(InfrastructureError):
     """A board's power came back, but its port did not."""
 
     owner = Owner.BOARD
+
+
+class MeterError(InfrastructureError):
+    """A current meter, such as a PPK2, was not found, did not answer or stopped sending."""
 
 
 class LinkError(InfrastructureError):

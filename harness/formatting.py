@@ -90,15 +90,16 @@ def time_unit(nanoseconds: Iterable[float]) -> DisplayUnit:
 
 
 COUNTS = DisplayUnit("counts", 1, 0)
+MICROJOULES = DisplayUnit("uJ", 1e3, 3)
 
 
 def metric_unit(
-    unit: Literal["ns", "ticks", "bytes", "count"], values: Iterable[float]
+    unit: Literal["ns", "ticks", "bytes", "count", "nJ"], values: Iterable[float]
 ) -> DisplayUnit:
     """Return the unit for a column of metric values given in ``unit``."""
     if unit == "ns":
         return time_unit(values)
-    return {"ticks": TICKS, "bytes": BYTES, "count": COUNTS}[unit]
+    return {"ticks": TICKS, "bytes": BYTES, "count": COUNTS, "nJ": MICROJOULES}[unit]
 
 
 def time_text(nanoseconds: float | None, ticks: float, unit: DisplayUnit) -> str:

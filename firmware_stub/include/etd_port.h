@@ -57,6 +57,9 @@ typedef struct {
     /* Optional. Returns the hardware counters that a run may select, or NULL if none of them counts. Called
      * once, at the start. */
     const etd_counter_source *(*counters)(void *context);
+    /* Optional, for energy measurements. Sets a pin that the probe samples: high while a method executes.
+     * Must be quick, a store to a register: its time adds to Method::execute, not to operators. */
+    void (*marker)(void *context, bool high);
     /* Optional: the limits of the stack, which grows down. */
     uint32_t *stack_bottom;
     uint32_t *stack_top;

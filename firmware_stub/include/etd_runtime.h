@@ -135,8 +135,8 @@ typedef struct etd_temporary etd_temporary;
  * program with a corrupted jump from running forever. */
 #define ETD_INSTRUCTION_BUDGET 1000000u
 
-/* A loaded method. Fields are private, except `between`, `between_context` and `instruction_budget`, which
- * the caller may set after loading. */
+/* A loaded method. Fields are private, except `between`, `executing`, their contexts and
+ * `instruction_budget`, which the caller may set after loading. */
 typedef struct {
     etd_tracer *tracer;
     const char *name; /* in the program; still valid if loading fails later */
@@ -162,6 +162,11 @@ typedef struct {
     etd_temporary *temporary; /* NULL without delegates */
     uint32_t delegate_count;
     uint32_t delegate_bytes; /* the part of method_bytes that delegates took after the planned buffers */
+    /* Called with true after the start of Method::execute and before its first instruction, and with false
+     * after its last instruction and before its end. May be NULL. ExecuTorch's own runtime does not call it.
+     */
+    void (*executing)(void *context, bool begins);
+    void *executing_context;
 } etd_method;
 
 /* Loads the method `name` into arena[0..arena_size). The arena must be aligned to 16 bytes and belongs to the

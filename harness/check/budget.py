@@ -24,6 +24,7 @@ from harness.check.rules import (
     BudgetFile,
     CounterLimit,
     DelegateLimit,
+    EnergyLimit,
     ModuleLimit,
     Patterns,
     Rule,
@@ -44,6 +45,7 @@ LISTS: Final[dict[str, type[Rule]]] = {
     "delegate": DelegateLimit,
     "block": BlockLimit,
     "counter": CounterLimit,
+    "energy": EnergyLimit,
     "allocator": AllocatorLimit,
 }
 """Kinds of rules that may occur several times, and their classes."""

@@ -289,6 +289,37 @@ class CounterLimit(Rule, frozen=True):
         return super().problem()
 
 
+class EnergyLimit(Rule, frozen=True):
+    """Limits on the energy and the current of every matching operator, for runs with a meter.
+
+    Attributes:
+        event: ``fnmatch`` pattern on the event name, case-sensitive.
+        instruction: Only this instruction.
+        block: ``fnmatch`` pattern on the block name.
+        limit_uj: Limit on the mean energy of an event, its bound included, in microjoules.
+        limit_average_ma: Limit on the mean current in milliamperes.
+        limit_peak_ma: Limit on the largest sample in milliamperes.
+    """
+
+    event: str | None = None
+    instruction: int | None = None
+    block: str = "Execute"
+    limit_uj: Amount | None = None
+    limit_average_ma: Amount | None = None
+    limit_peak_ma: Amount | None = None
+
+    selection: ClassVar[tuple[str, ...]] = ("event", "instruction", "block")
+
+    def problem(self) -> str:
+        """Return what is missing, or ""."""
+        if self.event is None:
+            return "the key 'event' is missing"
+        names = ("limit_uj", "limit_average_ma", "limit_peak_ma")
+        if all(getattr(self, name) is None for name in names):
+            return f"limit missing: set one of {', '.join(names)}"
+        return super().problem()
+
+
 class AllocatorLimit(Rule, frozen=True):
     """Limits on every matching allocator. By default no allocation may fail.
 
@@ -406,6 +437,7 @@ class Rules(BudgetTable, frozen=True):
         delegate: Limits on backends.
         block: Limits on blocks.
         counter: Limits on hardware counters.
+        energy: Limits on energy and current.
         allocator: Limits on allocators.
         stack: Limit on the stack of every core or task that traces.
         trace: Limit on the size of the log.
@@ -421,6 +453,7 @@ class Rules(BudgetTable, frozen=True):
     delegate: tuple[DelegateLimit, ...] = ()
     block: tuple[BlockLimit, ...] = ()
     counter: tuple[CounterLimit, ...] = ()
+    energy: tuple[EnergyLimit, ...] = ()
     allocator: tuple[AllocatorLimit, ...] = ()
     stack: StackLimit | None = None
     trace: TraceLimit | None = None

@@ -9,6 +9,7 @@ import click
 
 from harness.cli.completers import complete_models
 from harness.cli.options import (
+    ENERGY,
     FLASHING,
     MODEL,
     OUTPUT,
@@ -149,6 +150,31 @@ Examples:
     time_scale_option,
 )
 @panel(
+    ENERGY,
+    option(
+        "--energy",
+        metavar="METER",
+        help="Measure the energy of each operator with a meter: ppk2[:PORT], joulescope[:SERIAL], "
+        "or csv:FILE of another program (docs/energy.md).",
+    ),
+    option(
+        "--volts",
+        type=click.FloatRange(0, min_open=True),
+        metavar="V",
+        help="Voltage of the supply, for a meter that does not measure it.",
+    ),
+    option(
+        "--marker-pin",
+        "pin",
+        default=0,
+        show_default=True,
+        metavar="N",
+        type=click.IntRange(0, 7),
+        help="Digital input of the meter that is wired to the board's marker pin.",
+    ),
+    option("--supply", is_flag=True, help="Let a PPK2 supply the board with --volts."),
+)
+@panel(
     VERDICT,
     option(
         "--budget",
@@ -219,6 +245,10 @@ def command(
     budget: Path | None,
     history: str | None,
     baseline: BaselineRef | None,
+    energy: str | None,
+    volts: float | None,
+    pin: int,
+    supply: bool,
     reports: tuple[Path, ...],
     output: OutputOptions,
     **options: Any,
@@ -231,6 +261,7 @@ def command(
     from harness.config.project import find_project
     from harness.history import configured_history
     from harness.lab.flash_plan import HowToFlash
+    from harness.meter.source import MeterRequest
     from harness.runs.baseline import history_of
     from harness.runs.probe import probe_request
     from harness.runs.probe_run import execute_request
@@ -238,6 +269,8 @@ def command(
 
     if (image or tool or probe) and not flash:
         raise click.UsageError("--image, --tool and --probe require --flash")
+    if energy is None and (volts is not None or supply):
+        raise click.UsageError("--volts and --supply require --energy")
     project = find_project()
     history = history or configured_history()
     request = RunRequest(
@@ -249,6 +282,7 @@ def command(
         output=directory,
         budget=budget or project.budget,
         flash=HowToFlash(image, tool, probe or chosen.probe) if flash else None,
+        energy=MeterRequest.parse(energy, volts, pin, supply=supply) if energy else None,
         against=history_of(history, baseline) if baseline is not None else None,
         **request_fields(options),
     )

@@ -247,7 +247,7 @@ def _matching(connection: Connection, pattern: str) -> list[int]:
 def _order(metric: Metric) -> tuple[Any, ...]:
     """Sort key: operators in the order of their instructions, then allocators, then the rest."""
     return (
-        -("result", "allocator", "counter", "operator").index(metric.kind),
+        -("result", "allocator", "energy", "counter", "operator").index(metric.kind),
         *(metric.block, metric.chain, metric.instruction, metric.delegate_int),
         *(metric.delegate_str or "", metric.delegate_str is not None, metric.name),
         *(metric.clock, metric.unit, metric.statistic),

@@ -281,12 +281,17 @@ def _allow_counters(connection: Connection) -> None:
     """
 
 
-VERSION: Final = "v0003"
+def _allow_energies(connection: Connection) -> None:
+    """Migrate v0003 to v0004: metrics of energy, likewise. No table changes."""
+
+
+VERSION: Final = "v0004"
 """The version of ``harness.history.tables``."""
 
 MIGRATIONS: Final[dict[str, tuple[str, Callable[[Connection], None]]]] = {
     "v0001": ("v0002", _add_settings_and_decisions),
     "v0002": ("v0003", _allow_counters),
+    "v0003": ("v0004", _allow_energies),
 }
 """By the version that it starts from: the version that a migration leads to, and its function."""
 

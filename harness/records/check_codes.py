@@ -49,6 +49,8 @@ CODES: Final[dict[str, Code]] = {
         Code("I16", "planned memory has its planned size", "error"),
         Code("I17", "executions keep no memory of the method", "error"),
         Code("I18", "stacks stay within their size", "error"),
+        Code("I19", "scopes count no less than the events within them", "error"),
+        Code("I20", "counts of hardware counters are possible", "error"),
         Code("B01", "operator times are within their limits", "error"),
         Code("B02", "allocators are within their limits", "error"),
         Code("B03", "no allocation failed", "error"),
@@ -62,6 +64,7 @@ CODES: Final[dict[str, Code]] = {
         Code("B11", "the firmware size is within its limits", "error"),
         Code("B12", "the arena use is within its limit", "error"),
         Code("B13", "hardware counters are within their limits", "error"),
+        Code("B14", "energy and current are within their limits", "error"),
         Code("H01", "no operator is slower than in the baseline", "error"),
         Code("H02", "no size is larger than in the baseline", "error"),
         Code("H03", "no step in the history", "warning"),
@@ -72,6 +75,7 @@ CODES: Final[dict[str, Code]] = {
         Code("H08", "times have one mode, not two", "note"),
         Code("H09", "the operators have not changed together", "error"),
         Code("H10", "no hardware counter counts more than in the baseline", "error"),
+        Code("H11", "no operator draws more energy than in the baseline", "error"),
     )
 }
 """All codes by name, in the order of the documentation."""

@@ -190,7 +190,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
         before: Baseline level in ``counted_in``; null if unknown.
         after: Candidate level, likewise.
         relative: Relative change to the baseline; null if undefined.
-        counted_in: ``ns``, ``ticks``, ``bytes`` or ``count``.
+        counted_in: ``ns``, ``ticks``, ``bytes``, ``count`` or ``nJ``.
         reason: Reason of the judgement.
     """
 

@@ -272,6 +272,7 @@ def _title(group: tuple[str, str]) -> str:
     titles = {
         "operator": "Operators",
         "counter": "Hardware counters",
+        "energy": "Energy",
         "allocator": "Allocators",
         "result": "Sizes",
     }
@@ -309,7 +310,7 @@ def _details(entry: StoredResult) -> list[str]:
 
 
 def _name(metric: Metric) -> str:
-    if metric.kind not in ("operator", "counter"):
+    if metric.kind not in ("operator", "counter", "energy"):
         return metric.name
     name = with_delegate(metric)
     return f"{metric.block}: {name}, instruction {metric.instruction}"

@@ -20,8 +20,10 @@ from harness.report.description import (
     VerdictDescription,
     describe,
 )
+from harness.report.energy import EnergyDescription
 from harness.report.facts import Loss
 from harness.report.operators import OperatorListing, OperatorRow, several_blocks
+from harness.report.roofline import ROOFLINE_HEADERS, ROOFLINE_NUMBERS, RooflineTable
 from harness.report.terminal import print_header, show_line, show_table, show_wrapped
 from harness.runs.evaluation import EvaluatedRun, subject_of
 
@@ -103,9 +105,12 @@ def print_trace(
         print_operators(console, run.operators, detailed=detailed, columns=columns)
     if run.counters is not None:
         print_counters(console, run.counters)
+    if run.roofline is not None:
+        print_roofline(console, run.roofline)
     if detailed:
         _print_runs(console, run)
     print_allocators(console, run.allocators)
+    _print_energy(console, run.energy)
     for line in run.clock_lines:
         show_line(console, line)
     print_losses(console, run.losses)
@@ -135,6 +140,9 @@ def print_operators(
     for what, title, rows in parts:
         if rows:
             _print_rows(console, table, what, title, rows, columns)
+    if table.others:
+        show_line(console, f"and {table.others:,} operators of smaller total times; -v lists all")
+        show_line(console)
 
 
 def _print_rows(
@@ -187,6 +195,13 @@ def print_counters(console: Console, table: CounterTable) -> None:
         show_line(console, note, style="yellow")
 
 
+def print_roofline(console: Console, table: RooflineTable) -> None:
+    """Print the operators against what the core can do at most."""
+    cells = [item.cells for item in table.rows]
+    title = f"Roofline: {table.roof}"
+    show_table(console, ROOFLINE_HEADERS, cells, title=title, numbers=ROOFLINE_NUMBERS)
+
+
 def _print_runs(console: Console, run: RunDescription) -> None:
     """Print groups of blocks with the same events in the same order, per name of blocks."""
     found = run.run.subject.runs if run.run.subject is not None else []
@@ -212,6 +227,17 @@ def print_allocators(console: Console, allocators: Sequence[AllocatorRow]) -> No
             for row in allocators
         ]
         show_table(console, headers, rows, title="Allocators", numbers=range(1, len(headers)))
+
+
+def _print_energy(console: Console, energy: EnergyDescription | None) -> None:
+    """Print the energy of each operator, or nothing when no meter recorded it."""
+    if energy is None:
+        return
+    if energy.rows:
+        headers, rows = energy.headers, [row.cells for row in energy.rows]
+        show_table(console, headers, rows, title="Energy", numbers=range(1, len(headers)))
+    for line in energy.lines:
+        show_line(console, line)
 
 
 def print_losses(console: Console, losses: Sequence[Loss]) -> None:

@@ -40,7 +40,6 @@ from harness.records.counters import CounterRecord
 from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
 from harness.records.result import (
     DelegateCall,
-    InstructionRecord,
     ReferenceRecord,
     TargetRecord,
     TensorRecord,
@@ -302,22 +301,6 @@ def delegate_calls(method: Method | None) -> tuple[DelegateCall, ...]:
         for index, instruction in enumerate(instructions)
         if instruction.call == Call.DELEGATE
     )
-
-
-def instruction_records(
-    method: Method | None,
-) -> tuple[tuple[InstructionRecord, ...], ...] | None:
-    """Return the instructions of a method, per chain; None without a method."""
-    if method is None:
-        return None
-    steps = [
-        [
-            {"call": step.call.name.lower(), "name": step.name, "target": step.target}
-            for step in chain
-        ]
-        for chain in method.chains
-    ]
-    return msgspec.convert(steps, tuple[tuple[InstructionRecord, ...], ...])
 
 
 def planned_sizes(method: Method | None) -> dict[str, int]:

@@ -10,6 +10,7 @@ test_sets/*      run directories of the test sets of a bundled program; the dire
 inputs/N.npy     inputs of the model
 outputs/N.npy    outputs of the last execution
 reference/N.npy  expected outputs, if given
+power.samples    samples of the current and of the marker pin, if a meter recorded them
 console.log      the board's console output; head and tail if it is long
 history.json     the history that the run was compared with, if any
 check.json       the verdict of the latest check against a history after the run, if any
@@ -71,10 +72,11 @@ POSTMORTEM = "postmortem.json"
 POSTMORTEM_IMAGE = "postmortem.bin"
 EARLIER_POSTMORTEM = "earlier_postmortem.json"
 EARLIER_POSTMORTEM_IMAGE = "earlier_postmortem.bin"
+POWER = "power.samples"
 TEST_SETS: Final = "test_sets"
 _FILES = (
     *(RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE, HISTORY, CHECK, POSTMORTEM),
-    *(POSTMORTEM_IMAGE, EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE, FLASH, FLASH_LOG),
+    *(POWER, POSTMORTEM_IMAGE, EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE, FLASH, FLASH_LOG),
 )
 
 _TENSORS = ("inputs", "outputs", "reference")

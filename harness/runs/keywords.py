@@ -16,6 +16,7 @@ from harness.files import absolute
 from harness.history import configured_history
 from harness.lab.flash_plan import HowToFlash, Stages
 from harness.lab.units import choose
+from harness.meter.source import MeterRequest
 from harness.records.clock_domain import ClockDomain
 from harness.runs.baseline import history_of
 from harness.runs.probe import PROBE_OPTIONS, ProbeRequest, probe_request
@@ -55,6 +56,7 @@ class RunKeywords(TypedDict, total=False):
         counters: Hardware counters to read at each event, such as ``("cycles", "instret")``.
         counter_passes: Measure counters that do not count at once in several runs.
         time_scales: What ticks of delegates' events mean, by pattern.
+        energy: Meter that records the current beside the run (docs/energy.md).
         commit: The commit that is tested.
         session: Label for results recorded together.
         elf: Firmware on the board, as linked; for a debug probe as port (docs/probes.md).
@@ -88,6 +90,7 @@ class RunKeywords(TypedDict, total=False):
     counters: Sequence[str]
     counter_passes: bool
     time_scales: Mapping[str, str]
+    energy: MeterRequest | None
     commit: str | None
     session: str | None
     elf: PathLike | None

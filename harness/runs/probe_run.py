@@ -12,6 +12,7 @@ import numpy as np
 from harness.analyze.blocks import executions
 from harness.analyze.memory import allocator_totals
 from harness.analyze.placement import quality_of_run
+from harness.analyze.workload import instruction_records
 from harness.config.board import Board, load_board
 from harness.decode.bundled_program import is_bundled_program
 from harness.decode.firmware_elf import FirmwareElf
@@ -24,7 +25,6 @@ from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.runs.device_data import (
     delegate_calls,
-    instruction_records,
     planned_sizes,
     read_method,
     read_references,
@@ -48,7 +48,7 @@ from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, find_budget, find_time_scales, run_model
 from harness.runs.source import on_time_scales
 
-_NEEDS_A_LINK = ("inputs", "flash", "baud", "placed", "stream", "trace_limit", "seed")
+_NEEDS_A_LINK = ("energy", "inputs", "flash", "baud", "placed", "stream", "trace_limit", "seed")
 """Fields of a request that the host can only carry out over a link."""
 
 

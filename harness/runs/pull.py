@@ -204,6 +204,7 @@ def _pulled(board: Board, unit: str, completed: int, began: float) -> Result:
         seed=0,
         exit_code=0,
         emulated_time=board.emulated_time,
+        core=board.core and board.core.record(),
         time_scales=dict(board.time_scales),
     )
 

@@ -13,6 +13,7 @@ from harness.errors import UsageError, did_you_mean
 from harness.lab.flash_plan import HowToFlash
 from harness.link.values import PROFILES, VALUES, WHEN_FULL, RunOptions
 from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
+from harness.meter.source import MeterRequest
 from harness.records.measurement import MeasurementSettings
 from harness.runs.baseline import HistoryRef
 from harness.target.ports import describe
@@ -68,6 +69,7 @@ class RunRequest:
         against: The baseline to compare the run with; None for none.
         flash: How to flash the board first; None to keep its firmware.
         placed: Build the firmware with the model in its image, instead of uploading it.
+        energy: The meter that records the current beside the run; None for none.
         leased: The unit of the lab to hold during the run; None for a board outside the lab.
     """
 
@@ -99,6 +101,7 @@ class RunRequest:
     flash: HowToFlash | None = None
     leased: Unit | None = None
     placed: bool = False
+    energy: MeterRequest | None = None
 
     @property
     def unit_name(self) -> str | None:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from harness.analyze.converters import parse_time_scales
 from harness.analyze.placement import quality_of_run
+from harness.analyze.workload import instruction_records
 from harness.check.budget import load_budget
 from harness.check.history.comparison import HistoryComparison
 from harness.check.subject import model_name
@@ -39,6 +40,7 @@ from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.values import ModelInfo, RunOptions, TargetInfo
 from harness.link.wire import Region
+from harness.meter.source import Meter
 from harness.records.clock_domain import Ping
 from harness.records.result import (
     Model,
@@ -54,7 +56,6 @@ from harness.runs.device_data import (
     delegate_calls,
     describe_target,
     explain,
-    instruction_records,
     planned_sizes,
     read_inputs,
     read_method,
@@ -72,6 +73,7 @@ from harness.runs.device_data import (
     with_target,
 )
 from harness.runs.directory import PARTIAL, RunDirectory
+from harness.runs.energy import measured_energy, opened_meter, recorded_energy
 from harness.runs.evaluation import (
     EvaluatedRun,
     evaluate_run,
@@ -201,6 +203,7 @@ class _Run(RunRecorder):
         self.bundled, self.test_set = bundled, test_set
         self.test_sets: list[_Run] = []
         self._passes = CounterPasses()
+        self.meter: Meter | None = None
         self.request, self.board, self.model, self.stages = request, board, model, stages
         # None if the file cannot be read, which the device reports. Read before the board waits.
         self._method = read_method(model, request.method_name)
@@ -219,6 +222,7 @@ class _Run(RunRecorder):
         """
         with ExitStack() as stack:
             self._hold_unit(stack)
+            self.meter = stack.enter_context(opened_meter(self.request.energy))
             target, build_id = self._start(stack)
             _log.info("started %s", target.description)
             session = Session(
@@ -355,6 +359,7 @@ class _Run(RunRecorder):
         run = _Run(request, *facts, [*test_set.expected], self.budget_file, test_set=test_set)
         shared = ("port", "unit", "commit", "session", "settings", "image", "target", "baud")
         run._passes = CounterPasses(self._passes.groups, self._passes.offered)
+        run.meter = self.meter
         run.update(test_set=index, **{name: getattr(self.result, name) for name in shared})
         self.test_sets.append(run)
         try:
@@ -404,7 +409,8 @@ class _Run(RunRecorder):
     def _execute(self, session: Session) -> tuple[RunOutcome, Ping | None]:
         """Run the model, and ping its clock; return the restart of that clock, too."""
         self._passes.run_others(session, self.directory, partial(self._run_model, session))
-        outcome = self._run_model(session, self._passes.first)
+        with recorded_energy(self.meter, self.directory):
+            outcome = self._run_model(session, self._passes.first)
         return outcome, self._record_end(session, outcome)
 
     def _record_end(self, session: Session, outcome: RunOutcome) -> Ping | None:
@@ -459,7 +465,8 @@ class _Run(RunRecorder):
         summary = replace(summary, passes=self._passes.record)
         trace = on_time_scales(trace, self.result.time_scales, self.result.model)
         quality = quality_of_run(trace, self.result.pings, restart, steadiness_of(self.board))
-        self.update(trace=summary, clock_quality=quality)
+        energy = measured_energy(trace, self.directory, self.board)
+        self.update(trace=summary, clock_quality=quality, energy=energy)
         return trace
 
     def _restore_baud(self, session: Session) -> None:

@@ -46,6 +46,7 @@ class _Port(ct.Structure):
         ("reset_reason", _TICKS),
         ("alive", _VOID),
         ("counters", _COUNTERS),
+        ("marker", _QUIET),
         ("stack_bottom", ct.c_void_p),
         ("stack_top", ct.c_void_p),
     ]

@@ -76,6 +76,8 @@ class Method(ct.Structure):
         ("temporary", ct.c_void_p),
         ("delegate_count", ct.c_uint32),
         ("delegate_bytes", ct.c_uint32),
+        ("executing", ct.c_void_p),
+        ("executing_context", ct.c_void_p),
     ]
 
 

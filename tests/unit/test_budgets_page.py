@@ -22,7 +22,7 @@ from tests.conftest import FIXTURES
 
 PAGE = (Path(__file__).parents[2] / "docs/budgets.md").read_text()
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-FIRST, TIMES, COUNTERS, MANY, SEVERITIES = EXAMPLES
+FIRST, TIMES, COUNTERS, ENERGY, MANY, SEVERITIES = EXAMPLES
 SCHEMA = json.loads((data_directory("schema") / "budget.schema.json").read_text())
 
 
@@ -80,6 +80,12 @@ def test_sections(board: str, model: str, limit: float, severity: str, tmp_path:
 def test_counters_that_were_not_recorded_fail(tmp_path: Path) -> None:
     found = judged(tmp_path, COUNTERS)
     assert [(check.code, check.passed) for check in found] == [("B13", False)] * 2
+
+
+def test_energy_that_no_meter_recorded_fails(tmp_path: Path) -> None:
+    found = judged(tmp_path, ENERGY)
+    assert [(check.code, check.unit) for check in found] == [("B14", "uJ"), ("B14", "mA")]
+    assert all("no meter recorded the run (--energy)" in check.reason for check in found)
 
 
 def test_severities(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ RUN = {
         *("--profile", "--values", "--stream", "--when-full", "--counters", "--counter-passes"),
         *("--trace-limit", "--time-scale"),
     ],
+    "Energy": ["--energy", "--volts", "--marker-pin", "--supply"],
     "Verdict": ["--budget", "--reference", "--rtol", "--atol", "--baseline"],
     "Output": [
         *("--output", "--report", "--history", "--session", "--commit"),

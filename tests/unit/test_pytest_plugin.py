@@ -315,7 +315,7 @@ def test_it_can_be_turned_off(inner: pytest.Pytester, monkeypatch: pytest.Monkey
 
 def test_markers_know_every_option_of_a_run() -> None:
     said_otherwise = {"board", "model", "output", "port", "unit", "leased", "budget", "against"}
-    of_ours = {"commit", "session", "flash"}
+    of_ours = {"commit", "session", "flash", "energy"}
     of_a_run = {item.name for item in fields(RunRequest)} | {*PROBE_OPTIONS}
     assert of_a_run == {*OPTIONS, *said_otherwise, *of_ours}
 

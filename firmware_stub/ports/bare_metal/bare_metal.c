@@ -126,6 +126,7 @@ int main(void) {
         .set_baud = set_baud,
         .reset_reason = reset_reason,
         .counters = counters,
+        .marker = port_marker, /* NULL if the port has none */
         .stack_bottom = stack_bottom,
         .stack_top = stack_top,
     };

@@ -42,6 +42,8 @@ uint32_t port_reset_reason(void) __attribute__((weak));
 /* Optional. Returns the hardware counters that count on this chip; NULL if none does. Called once, before the
  * server starts. */
 const etd_counter_source *port_counters(void) __attribute__((weak));
+/* Optional: sets the marker pin, as in etd_port. */
+void port_marker(void *context, bool high) __attribute__((weak));
 
 /* The two functions of the clock as an etd_port has them; both contexts are unused. */
 static inline uint32_t port_ticks_of(void *context) {

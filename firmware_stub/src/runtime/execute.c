@@ -129,8 +129,14 @@ etd_status etd_method_execute(etd_method *method, etd_error *error) {
     etd_create_event_block(tracer, "Execute");
     etd_event event =
         etd_start_profiling_interned(tracer, method->execute_name, ETD_UNSET_CHAIN, ETD_UNSET_HANDLE);
+    if (method->executing != NULL) {
+        method->executing(method->executing_context, true);
+    }
     for (uint32_t c = 0; c < method->chain_count && status == ETD_LINK_STATUS_OK; c++) {
         status = run_chain(method, c, &budget, error);
+    }
+    if (method->executing != NULL) {
+        method->executing(method->executing_context, false);
     }
     etd_set_chain_debug_handle(tracer, ETD_UNSET_CHAIN, ETD_UNSET_HANDLE);
     etd_end_profiling(tracer, event);

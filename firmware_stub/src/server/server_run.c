@@ -78,6 +78,16 @@ static void between_instructions(void *context, uint32_t instruction) {
     etd_server_alive(server);
 }
 
+/* Keeps the marker pin low between executions, for so long that a meter sees it. */
+static void rest_marker(etd_server *server) {
+    if (server->config.port->marker == NULL) {
+        return;
+    }
+    etd_timer rest = etd_server_start_timer(server, 1);
+    while (!etd_server_timer_over(server, &rest)) {
+    }
+}
+
 static etd_status execute_all(etd_server *server, etd_error *error) {
     const etd_server_config *config = &server->config;
     etd_run *run = &server->run;
@@ -89,6 +99,8 @@ static etd_status execute_all(etd_server *server, etd_error *error) {
         server->method.between = between_instructions;
         server->method.between_context = server;
     }
+    server->method.executing = config->port->marker;
+    server->method.executing_context = config->port->context;
     while (status == ETD_LINK_STATUS_OK && run->completed < run->count && !run->cancelled) {
         status = copy_inputs(server, error);
         if (status == ETD_LINK_STATUS_OK) {
@@ -100,6 +112,7 @@ static etd_status execute_all(etd_server *server, etd_error *error) {
             config->kept->run.completed = run->completed;
             send_note(server, ETD_LINK_OP_NOTE_PROGRESS);
             etd_server_alive(server);
+            rest_marker(server);
             update_elapsed(server);
             listen(server);
         }

@@ -1,4 +1,4 @@
-"""Turns a history comparison into checks (H01 to H10)."""
+"""Turns a history comparison into checks (H01 to H11)."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ _DESCRIBED: Final = 2
 _ENOUGH_DATA: Final = "the baseline has enough data"
 
 
+_REGRESSIONS: Final = (("H01", "operator"), ("H02", "size"), ("H10", "counter"), ("H11", "energy"))
+"""Code of a regression, by what has become worse."""
+
+
 def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
     """Yield one check per changed number, and one for all unchanged numbers.
 
@@ -41,7 +45,7 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
     changes = (_change_check(number, comparison, several) for number in numbers)
     yield from (item for item in changes if item is not None)
     rule = f"no regression from {comparison.description}"
-    for code, kind in (("H01", "operator"), ("H02", "size"), ("H10", "counter")):
+    for code, kind in _REGRESSIONS:
         of_kind = [number for number in numbers if _regression_code(number.metric) == code]
         compared = [n for n in of_kind if n.change is not None]
         if compared and not any(n.judgement == "regression" for n in compared):
@@ -181,7 +185,7 @@ def _code(number: Compared) -> str | None:
 
 
 def _regression_code(metric: Metric) -> str:
-    return {"operator": "H01", "counter": "H10"}.get(metric.kind, "H02")
+    return {kind: code for code, kind in _REGRESSIONS}.get(metric.kind, "H02")
 
 
 def _reason(number: Compared, comparison: HistoryComparison) -> str:
@@ -334,10 +338,10 @@ def _summary_check(
 
 
 def subject_of_metric(metric: Metric) -> str:
-    """Return an operator, counter, allocator or size as checks name it."""
+    """Return an operator, counter, energy, allocator or size as checks name it."""
     if metric.kind == "operator":
         return subject_of_operator(metric)
-    if metric.kind == "counter":
+    if metric.kind in ("counter", "energy"):
         return f"{subject_of_operator(metric)}, {metric.statistic}"
     return ", ".join([metric.name or "(no name)", *filter(None, [metric.statistic])])
 
@@ -349,4 +353,4 @@ def _subject(number: Compared, several: bool) -> str:
 
 def scale_of(metric: Metric) -> tuple[float, str]:
     """Return the factor from a metric's unit to its display unit, and the name of that unit."""
-    return (1000.0, "us") if metric.unit == "ns" else (1.0, metric.unit)
+    return {"ns": (1000.0, "us"), "nJ": (1000.0, "uJ")}.get(metric.unit, (1.0, metric.unit))

@@ -162,7 +162,7 @@ def _exact_metrics(
 def _is_exact(metric: Metric, samples: MetricHistory) -> bool:
     """Return whether a metric has no noise by its kind, or has counted 0 so far."""
     if metric.kind != "counter":
-        return metric.kind != "operator"
+        return metric.kind not in ("operator", "energy")
     counted_nothing = len(samples.earlier) > 0 and not samples.earlier.values.any()
     return metric.statistic in EXACT_COUNTERS or counted_nothing
 

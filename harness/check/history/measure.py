@@ -1,4 +1,4 @@
-"""Numbers of one subject for the history: operator times and counts, allocator bytes, sizes."""
+"""Numbers of one subject for the history: of operators (times, counts, energy), and sizes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class HistoryNumbers:
     Attributes:
         times: Statistics of every operator's durations, by metric (without a statistic) and by
             executions (all, cold, warm).
-        numbers: Medians of hardware counters, bytes of allocators and sizes of the result.
+        numbers: Medians of hardware counters, mean energies, bytes of allocators and sizes of the
+            result.
         indistinct: Number of operators and numbers left out because an earlier one has the same
             metric.
     """
@@ -155,12 +156,23 @@ def _numbers(subject: Subject) -> Iterator[tuple[Metric, float]]:
         for name, counts in operator.counters.items():
             counted = operator_metric(operator, printable(name))
             yield replace(counted, kind="counter", unit="count"), counts.p50
+    yield from _energies(subject)
     for totals in subject.allocators:
         for name in _ALLOCATOR_BYTES:
             value = float(getattr(totals, name))
             yield Metric("allocator", totals.label, name, "bytes"), value
     for name, size in _sizes(subject):
         yield Metric("result", name, "", "bytes"), float(size)
+
+
+def _energies(subject: Subject) -> Iterator[tuple[Metric, float]]:
+    """Yield the mean energy of every operator that could be measured, in nanojoules."""
+    of = {operator.signature: operator for operator in subject.operators}
+    for energy in subject.energy.operators if subject.energy is not None else ():
+        operator = of.get(energy.signature)
+        if operator is not None and energy.joules is not None:
+            metric = replace(operator_metric(operator, "energy"), kind="energy", unit="nJ")
+            yield metric, energy.joules * 1e9
 
 
 def _sizes(subject: Subject) -> Iterator[tuple[str, int]]:

@@ -22,9 +22,9 @@ from harness.records.measurement import MeasurementSettings
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-Kind = Literal["operator", "counter", "allocator", "result"]
-"""Kind of a metric: time of an operator, count of a hardware counter in an operator, bytes of an
-allocator, or size of the whole result."""
+Kind = Literal["operator", "counter", "energy", "allocator", "result"]
+"""Kind of a metric: time of an operator, count of a hardware counter in an operator, energy of an
+operator, bytes of an allocator, or size of the whole result."""
 
 EXACT_COUNTERS: Final = frozenset(
     ("instret", "loads", "stores", "jumps", "branches", "branches_taken", "compressed")
@@ -32,7 +32,7 @@ EXACT_COUNTERS: Final = frozenset(
 """Hardware counters of what a program does, which is the same in every run."""
 
 
-MetricUnit = Literal["ns", "ticks", "bytes", "count"]
+MetricUnit = Literal["ns", "ticks", "bytes", "count", "nJ"]
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,13 +71,13 @@ class Metric(msgspec.Struct, frozen=True):
     """A measured quantity that is compared over time.
 
     Attributes:
-        kind: Operator, hardware counter, allocator or whole result.
-        name: Name of the operator or allocator; of a hardware counter, the operator's; for the
-            whole result, the name of the size, such as ``log_bytes``, ``stack_used``,
+        kind: Operator, hardware counter, energy, allocator or whole result.
+        name: Name of the operator or allocator; of a hardware counter or an energy, the operator's;
+            for the whole result, the name of the size, such as ``log_bytes``, ``stack_used``,
             ``text_bytes``.
         statistic: Statistic such as ``p50`` of a Summary or ``peak_bytes`` of an allocator; name of
-            a hardware counter, whose median count it is; empty for the whole result.
-        unit: ``ns``, ``ticks``, ``bytes`` or ``count``.
+            a hardware counter, whose median count it is; ``energy``; empty for the whole result.
+        unit: ``ns``, ``ticks``, ``bytes``, ``count`` or ``nJ``.
         block: Block name of an operator; this and the following fields are as in ``Signature``.
         chain: Chain index.
         instruction: Instruction id.

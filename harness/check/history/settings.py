@@ -60,6 +60,8 @@ class HistoryLimits(BudgetTable, frozen=True):
         absolute_bytes: Smallest growth of a size, in bytes.
         relative_counts: Smallest growth of a hardware counter, as a share of the baseline.
         absolute_counts: Smallest growth of a hardware counter, in counts.
+        relative_energy: Smallest growth of an energy, as a share of the baseline.
+        absolute_nj: Smallest growth of an energy, in nanojoules.
         fdr: False discovery rate: expected share of false alarms among the reported changes of one
             result; if nothing changed, the probability of any alarm (``docs/verdicts.md``).
         detectable: Largest change, as a share, that the median operator may have had unseen; with a
@@ -77,6 +79,8 @@ class HistoryLimits(BudgetTable, frozen=True):
     absolute_bytes: _Amount = 64.0
     relative_counts: _Share = 0.01
     absolute_counts: _Amount = 16.0
+    relative_energy: _Share = 0.05
+    absolute_nj: _Amount = 100.0
     fdr: _Level = 0.01
     detectable: Annotated[float, msgspec.Meta(gt=0)] = 0.25
     min_results: Annotated[int, msgspec.Meta(ge=3)] = 5
@@ -89,6 +93,8 @@ class HistoryLimits(BudgetTable, frozen=True):
             return self.relative_bytes, self.absolute_bytes
         if metric.unit == "count":
             return self.relative_counts, self.absolute_counts
+        if metric.unit == "nJ":
+            return self.relative_energy, self.absolute_nj
         relative, us, ticks = self.relative, self.absolute_us, self.absolute_ticks
         for other in self.override:
             if fnmatchcase(metric.name, other.event) and fnmatchcase(metric.block, other.block):

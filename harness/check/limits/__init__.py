@@ -14,12 +14,14 @@ from harness.check.budget import Budget, each_rule
 from harness.check.history.settings import HistoryOverride
 from harness.check.limits.counters import counter_checks
 from harness.check.limits.durations import Durations
+from harness.check.limits.energy import energy_checks
 from harness.check.limits.times import Cite, at_most, failed_limit, time_checks, unmatched_limit
 from harness.check.rules import (
     AllocatorLimit,
     ArenaLimit,
     CodeLimit,
     CounterLimit,
+    EnergyLimit,
     LossLimit,
     StackLimit,
     TimeRule,
@@ -231,6 +233,7 @@ def _code_checks(rule: CodeLimit, subject: Subject, cite: Cite) -> Iterator[Chec
 
 
 _CHECKS: dict[type[Waiver], Callable[..., Iterator[Check]]] = {
+    EnergyLimit: energy_checks,
     AllocatorLimit: _allocator_checks,
     StackLimit: _stack_checks,
     TraceLimit: _trace_checks,

@@ -23,6 +23,7 @@ from harness.check.rules import (
 )
 from harness.check.subject import Subject
 from harness.records.clock_domain import ClockDomain
+from harness.records.signature import Signature
 from harness.records.trace import EXECUTION
 from harness.records.verdict import Check, check
 
@@ -260,7 +261,7 @@ def _measure_operator(
     return None if values is None else values.measure(statistic, unit)
 
 
-def subject_of_operator(operator: Operator | Metric) -> str:
+def subject_of_operator(operator: Signature | Metric) -> str:
     """Return the name, the instruction and the delegate ids of an operator as text."""
     parts = [operator.name or "(no name)", f"instruction {operator.instruction}"]
     if operator.delegate_int != -1:

@@ -1,0 +1,1 @@
+"""Current meters: samples of current and of the marker pin, recorded beside a run."""

@@ -1,0 +1,115 @@
+"""Meters by their address: ``ppk2:PORT``, ``joulescope:SERIAL`` or ``csv:FILE``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from harness.errors import UsageError, did_you_mean
+from harness.meter.recording import RecordingHeader, SampleBlock
+
+PINS: Final = 8
+"""Digital inputs of a PPK2, the most of any meter."""
+
+_KINDS: Final = ("ppk2", "joulescope", "csv")
+
+
+@dataclass(frozen=True, slots=True)
+class MeterRequest:
+    """Which meter to record with, and how.
+
+    Attributes:
+        kind: ``ppk2``, ``joulescope`` or ``csv``.
+        place: Its port, serial number or file; "" to find it.
+        volts: Voltage of the supply; None if the meter measures it.
+        pin: Digital input of the meter that is wired to the board's marker pin.
+        supply: Let the meter supply the board with ``volts``.
+    """
+
+    kind: str
+    place: str
+    volts: float | None = None
+    pin: int = 0
+    supply: bool = False
+
+    @classmethod
+    def parse(
+        cls, address: str, volts: float | None = None, pin: int = 0, *, supply: bool = False
+    ) -> MeterRequest:
+        """Parse the address of a meter, and check the rest.
+
+        Raises:
+            UsageError: The address or a value is invalid.
+        """
+        kind, _, place = address.partition(":")
+        if kind not in _KINDS or (kind == "csv" and not place):
+            raise UsageError(
+                f"invalid meter {address!r}",
+                hint=f"{did_you_mean(kind, _KINDS)}use ppk2:PORT, joulescope:SERIAL or csv:FILE",
+            )
+        if kind == "ppk2" and volts is None:
+            raise UsageError(
+                "a PPK2 does not measure the voltage", hint="give the supply's, as in --volts 3.3"
+            )
+        if supply and (kind != "ppk2" or volts is None or not 0.8 <= volts <= 5.0):
+            raise UsageError(
+                "only a PPK2 supplies a board, with 0.8 to 5 V",
+                hint="omit --supply, or use --energy ppk2:PORT --volts V",
+            )
+        if not 0 <= pin < PINS:
+            raise UsageError(f"invalid marker pin {pin}", hint=f"use 0 to {PINS - 1}")
+        return cls(kind, place, volts, pin, supply)
+
+
+class Meter(Protocol):
+    """A source of samples."""
+
+    live: bool
+    """Whether samples arrive while it measures, not only after ``stop``."""
+
+    @property
+    def header(self) -> RecordingHeader:
+        """What is the same for all samples; known once there is a sample."""
+        ...
+
+    def start(self) -> None:
+        """Begin to measure."""
+        ...
+
+    def read(self, timeout_s: float, /) -> SampleBlock | None:
+        """Return the next samples; None if none arrived within ``timeout_s``.
+
+        Raises:
+            HarnessError: The meter failed, or its samples are invalid.
+        """
+        ...
+
+    def stop(self) -> None:
+        """End the measurement; samples on their way can still be read."""
+        ...
+
+    def close(self) -> None:
+        """Release the meter."""
+        ...
+
+
+def open_meter(request: MeterRequest) -> Meter:
+    """Open a meter.
+
+    Raises:
+        MeterError: It was not found, is in use, or does not answer.
+        UsageError: Its driver is not installed.
+    """
+    if request.kind == "csv":
+        from harness.meter.csv_samples import CsvSamples
+
+        return CsvSamples(Path(request.place), request.volts, request.pin)
+    if request.kind == "joulescope":
+        from harness.meter.joulescope import Joulescope
+
+        return Joulescope.open(request.place, request.pin)
+    from harness.meter.ppk2 import Ppk2
+
+    assert request.volts is not None  # checked by ``parse``
+    return Ppk2.open(request.place, request.volts, request.pin, supply=request.supply)

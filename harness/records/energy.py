@@ -1,0 +1,82 @@
+"""Energy of a run, as stored in ``result.json``."""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.records.signature import Signature
+
+
+class OperatorEnergy(Signature, frozen=True):
+    """Energy of one operator: the mean of an event, over all events that could be measured.
+
+    Attributes:
+        events: Number of its events.
+        measured: Number of these with bounds; the others may touch samples that are missing.
+        joules: Middle of the bounds of the mean; null if no event was measured.
+        bound: Largest error of ``joules``, without the errors of the meter itself.
+        average_amperes: Mean current during its events.
+        peak_amperes: Largest sample during its events.
+    """
+
+    events: int
+    measured: int
+    joules: float | None = None
+    bound: float | None = None
+    average_amperes: float | None = None
+    peak_amperes: float | None = None
+
+
+class CurrentCurve(msgspec.Struct, frozen=True):
+    """The current during one execution, in parts of equal length.
+
+    Attributes:
+        seconds: Length of all parts together.
+        average_amperes: Mean current of each part.
+        peak_amperes: Largest sample of each part.
+    """
+
+    seconds: float
+    average_amperes: tuple[float, ...]
+    peak_amperes: tuple[float, ...]
+
+
+class EnergyRecord(msgspec.Struct, frozen=True):
+    """What a run drew from its supply, measured by a meter beside it.
+
+    Attributes:
+        meter: Name of the meter.
+        hz: Samples per second, on the meter's clock.
+        samples: Number of samples.
+        lost_samples: Number of samples that are known to be missing, from their numbers and from
+            the edges of the marker pin.
+        gaps: Number of places where their numbers show it.
+        lost_modulus: Outside of the edges ``lost_samples`` may be too low by multiples of this; 0
+            if it is exact.
+        edges: Number of edges of the marker pin that the log implies.
+        matched: Number of these found in the recording.
+        half_width_ns: Largest error of an event's start or end on the meter's clock, nanoseconds;
+            null if nothing could be aligned.
+        rate_ppm: Smallest and largest deviation of the board's clock from its declared rate against
+            the meter's clock, parts per million.
+        operators: Energy of every operator; the joules of an execution are those of
+            ``Method::execute``.
+        curve: The current during the last execution that was measured; null if none was.
+        not_included: Errors of the meter itself, which no bound includes.
+        unknown: Why there are no joules, "" if there are.
+    """
+
+    meter: str
+    hz: float
+    samples: int
+    lost_samples: int
+    gaps: int
+    lost_modulus: int
+    edges: int = 0
+    matched: int = 0
+    half_width_ns: int | None = None
+    rate_ppm: tuple[float, float] | None = None
+    operators: tuple[OperatorEnergy, ...] = ()
+    curve: CurrentCurve | None = None
+    not_included: str = ""
+    unknown: str = ""

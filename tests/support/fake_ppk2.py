@@ -1,0 +1,117 @@
+"""A PPK2 on a pseudo-terminal, and a board's marker pin as a socket that QEMU's UART writes to."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import tty
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from tests.support.currents import METADATA
+
+_LENGTHS = {0x0C: 2, 0x0D: 3, 0x11: 2, 0x25: 7}
+"""Bytes of the commands that have arguments."""
+
+
+class FakePpk2:
+    """Speaks a PPK2's protocol, and plays samples after START.
+
+    Attributes:
+        port: The pseudo-terminal.
+        commands: Everything it was told, in order.
+    """
+
+    def __init__(self, play: Callable[[], Iterable[bytes]], metadata: str = METADATA) -> None:
+        self._play, self._metadata = play, metadata.encode()
+        self._master, self._slave = os.openpty()
+        tty.setraw(self._slave)
+        os.set_blocking(self._master, False)
+        self.port = os.ttyname(self._slave)
+        self.commands: list[bytes] = []
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Unplug it."""
+        self._ending.set()
+        self._thread.join()
+        for descriptor in (self._master, self._slave):
+            os.close(descriptor)
+
+    def _serve(self) -> None:
+        data, playing = b"", iter(())
+        pending = b""
+        while not self._ending.is_set():
+            writable = [self._master] if pending else []
+            readable, writable, _ = select.select([self._master], writable, [], 0.002)
+            if readable:
+                data += os.read(self._master, 4096)
+            while data and len(data) >= _LENGTHS.get(data[0], 1):
+                size = _LENGTHS.get(data[0], 1)
+                command, data = data[:size], data[size:]
+                self.commands.append(command)
+                if command == b"\x19":
+                    pending += self._metadata
+                elif command == b"\x06":
+                    playing = iter(self._play())
+            if not pending:  # after STOP, too: what is on its way still arrives
+                pending = next(playing, b"")
+            if pending and writable:
+                pending = pending[os.write(self._master, pending) :]
+
+
+class MarkerPin:
+    """Hears the edges of the marker pin that QEMU's second UART sends.
+
+    Attributes:
+        path: The socket.
+        edges: Levels of the pin, in order.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.edges = path, ""
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(str(path))
+        self._socket.listen()
+        self._thread = threading.Thread(target=self._hear, daemon=True)
+        self._thread.start()
+
+    def _hear(self) -> None:
+        connection, _ = self._socket.accept()
+        with connection:
+            while heard := connection.recv(64):
+                self.edges += heard.decode()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+def following(pin: MarkerPin, words: np.ndarray) -> Iterator[bytes]:
+    """Yield samples, each edge only once the board's pin had it, and nothing while waiting."""
+    level = (words >> 24) & 1
+    edges = np.flatnonzero(np.diff(level)) + 1
+    for number, part in enumerate(np.split(words, edges)):
+        while len(pin.edges) < number:
+            yield b""
+        yield part.astype("<u4").tobytes()
+
+
+@contextmanager
+def board_with_pin(folder: Path, source: str) -> Iterator[tuple[Path, MarkerPin]]:
+    """A board file of an emulated MPS2 whose marker pin a test hears."""
+    pin = MarkerPin(folder / "pin")
+    text = source.replace('"shift=0"]', f'"shift=0", "-serial", "unix:{pin.path}"]')
+    path = folder / "qemu-mps2-an386.toml"
+    path.write_text(text.replace('budget = "budgets/default.toml"\n', ""))
+    try:
+        yield path, pin
+    finally:
+        pin.close()

@@ -1,0 +1,102 @@
+"""Energy in reports: the same numbers everywhere, and why there are none."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import jsonschema
+from msgspec.structs import replace
+from rich.console import Console
+
+from harness.analyze.statistics import operator_statistics
+from harness.records.energy import CurrentCurve, EnergyRecord, OperatorEnergy
+from harness.report.description import describe
+from harness.report.document import json_schema
+from harness.report.html import html_report
+from harness.report.markdown import markdown_report
+from harness.report.results import report_document
+from harness.report.run import print_run
+from harness.runs.evaluation import EvaluatedRun
+from tests.support.pages import Page
+from tests.support.reported import FINISHED, SMALL, held, reported
+
+RELU = OperatorEnergy("Execute", "relu", 0, 1, -1, None, 3, 2, 20e-6, 1e-6, 0.010, 0.0155)
+WHOLE = OperatorEnergy(*operator_statistics(SMALL)[1].signature, 3, 0)
+RECORD = EnergyRecord(
+    meter="PPK2",
+    hz=1e5,
+    samples=12_345,
+    lost_samples=70,
+    gaps=1,
+    lost_modulus=64,
+    edges=6,
+    matched=6,
+    half_width_ns=7_400,
+    operators=(RELU, WHOLE),
+    curve=CurrentCurve(3e-4, (0.004, 0.010, 0.005), (0.005, 0.0155, 0.006)),
+    not_included="the PPK2's gain",
+)
+CELLS = ["relu", "1", "2 of 3", "20.000", "1.000", "5.0", "10.000", "15.500"]
+
+
+def measured(**changes: Any) -> EvaluatedRun:
+    return reported(held(), result=replace(FINISHED, energy=replace(RECORD, **changes)))
+
+
+def printed(run: EvaluatedRun) -> str:
+    out = io.StringIO()
+    print_run(Console(file=out, width=200), describe(run))
+    return out.getvalue()
+
+
+def test_every_report_has_the_same_numbers() -> None:
+    run = measured()
+    text = printed(run)
+    assert "  ".join(CELLS[1:2]) in text
+    (line,) = (line for line in text.splitlines() if line.startswith("relu") and "20.000" in line)
+    assert line.split() == " ".join(CELLS).split()
+    assert f"| {' | '.join(CELLS)} |" in markdown_report([run]).decode()
+    page = Page(html_report([run]))
+    page.assert_sound()
+    section = page.section("-energy")
+    assert all(cell in section for cell in CELLS)
+    assert "Current during an execution: average 6.333 mA, peak 15.5 mA" in section
+
+
+def test_losses_and_the_accuracy_are_told() -> None:
+    text = printed(measured())
+    assert "12,345 samples of PPK2 at 100,000 Hz; 70 samples lost in 1 gap" in text
+    assert "6 of 6 edges of the marker pin matched, within +-7.4 us" in text
+    assert "not included: the PPK2's gain" in text
+
+
+def test_an_operator_that_was_not_measured_is_unknown() -> None:
+    text = printed(measured())
+    (line,) = (line for line in text.splitlines() if "0 of 3" in line)
+    assert line.split()[-5:] == ["?"] * 5
+
+
+def test_why_there_are_no_joules_is_told() -> None:
+    run = measured(operators=(), curve=None, unknown="no edge of the marker pin")
+    text = printed(run)
+    assert "energy: unknown: no edge of the marker pin" in text
+    assert "measured" not in text
+    page = Page(html_report([run]))
+    page.assert_sound()
+    assert "no edge of the marker pin" in page.section("-energy")
+
+
+def test_json_has_the_record() -> None:
+    document = json.loads(report_document([measured()]))
+    jsonschema.validate(document, json_schema("report"))
+    energy = document["runs"][0]["result"]["energy"]
+    assert energy["operators"][0]["joules"] == RELU.joules
+
+
+def test_a_run_without_a_meter_has_none_of_it() -> None:
+    run = reported(held())
+    assert "nergy" not in printed(run)
+    assert "-energy" not in html_report([run]).decode()
+    assert "nergy" not in markdown_report([run]).decode()
