@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Fuzzes the tracer with any sequence of calls on a buffer of any size, which it must stay within. Log and
  * ED00 file must have the announced sizes, and the file must be valid. The first two bytes set the size of
- * the log and debug buffers. */
+ * the log and debug buffers, the third selects counters. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "etd_counters.h"
 #include "etd_etdump.h"
 #include "support/ed00_verifier.h"
 
@@ -22,6 +23,42 @@ static uint32_t ticks(void *context) {
     (void)context;
     static uint32_t now;
     return now += 1000003u;
+}
+
+/* Counters of all widths, up to as many as a log has. */
+static const etd_counter counters[ETD_LOG_COUNTERS] = {{"cycles", 32, false}, {"a", 8, true},  {"", 1, true},
+                                                       {"b", 31, false},      {"c", 16, true}, {"d", 9, true},
+                                                       {"e", 32, true},       {"f", 7, true}};
+static uint32_t counted;
+
+static void select_counters(void *context, const uint8_t *indexes, uint32_t count) {
+    (void)context;
+    (void)indexes;
+    counted = count;
+}
+
+static void read_counters(void *context, uint32_t *values) {
+    for (uint32_t i = 0; i < counted; i++) {
+        values[i] = ticks(context) * (i + 1u);
+    }
+}
+
+/* Starts to count what a byte of input selects; nothing if that is more than counts at once. */
+static void start_counting(etd_tracer *tracer, etd_counting *counting, uint8_t input) {
+    static const etd_counter_source source = {.counters = counters,
+                                              .counter_count = ETD_LOG_COUNTERS,
+                                              .selectable_count = 4,
+                                              .select = select_counters,
+                                              .read = read_counters};
+    uint8_t indexes[ETD_LOG_COUNTERS];
+    uint32_t count = 0;
+    for (uint8_t i = 0; i < ETD_LOG_COUNTERS; i++) {
+        if ((input >> i & 1) != 0) {
+            indexes[count++] = i;
+        }
+    }
+    bool started = etd_start_counting(tracer, counting, &source, indexes, count);
+    check(!started || etd_can_count(&source, indexes, count));
 }
 
 typedef struct {
@@ -186,7 +223,7 @@ static void write_file(const etd_tracer *tracer, bool allocations) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (size < 2) {
+    if (size < 3) {
         return 0;
     }
     uint32_t capacity = (data[0] | (uint32_t)data[1] << 8) % (LARGEST + 1);
@@ -196,9 +233,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check((buffer != NULL || capacity == 0) && (debug != NULL || debug_capacity == 0));
     subject subject = {0};
     etd_tracer_init(&subject.tracer, buffer, capacity, ticks, NULL);
+    etd_counting counting;
+    start_counting(&subject.tracer, &counting, data[2]);
     etd_set_debug_buffer(&subject.tracer, debug, debug_capacity);
     etd_set_debug_level(&subject.tracer, ETD_DEBUG_INTERMEDIATE_OUTPUTS);
-    for (size_t at = 2; at + CALL_SIZE <= size && at < 4096; at += CALL_SIZE) {
+    for (size_t at = 3; at + CALL_SIZE <= size && at < 4096; at += CALL_SIZE) {
         call(&subject, data + at);
     }
     read_log(&subject.tracer);

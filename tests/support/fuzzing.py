@@ -63,7 +63,8 @@ def _sensible(random: Random) -> bytes:
         if call[0] == VALUE:
             call[3] %= 8  # scalar types that ExecuTorch has
         calls.append(bytes(call))
-    return random.randrange(2049).to_bytes(2, "little") + b"".join(calls)
+    counters = random.choice((0, random.randrange(256)))  # most selections count, some are too many
+    return random.randrange(2049).to_bytes(2, "little") + bytes((counters,)) + b"".join(calls)
 
 
 def _run(name: str, corpus: Path, *options: str, **environment: str) -> int:

@@ -60,7 +60,7 @@ static bool next_block(const etd_ed_writer *writer, block *block) {
         }
     } while (!declared && block->events == 0 && at < tracer->record_count);
     block->end = at;
-    return true;
+    return declared || block->events > 0 || block->allocators > 0; /* counters alone are no block */
 }
 
 int32_t etd_ed_chain(const etd_item *item) {
