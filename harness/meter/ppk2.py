@@ -41,7 +41,7 @@ _LEAST_MILLIVOLTS: Final = 800
 _REGULATOR_ZERO: Final = 3 * 256 + 32
 """The regulator's value for the least voltage; one more for each millivolt."""
 
-_ANSWER_S: Final = 1.0
+_ANSWER_S: Final = 0.5
 _ATTEMPTS: Final = 3
 _MOST_BYTES: Final = 1 << 18
 """Most bytes of one read: 0.65 s of samples."""
