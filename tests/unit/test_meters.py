@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -186,6 +187,12 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
         read_recording(tmp_path / "x")
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.meter.csv_samples._WAIT_S", 0.05)
+    monkeypatch.setattr("harness.meter.csv_samples._POLL_S", 0.01)
+
+
 def csv_file(folder: Path, header: str, rows: list[str]) -> Path:
     path = folder / "power.csv"
     path.write_text("\n".join([header, *rows]) + "\n")
@@ -235,6 +242,25 @@ def test_a_csv_file_that_cannot_be_used_says_why(
         record(MeterRequest.parse(f"csv:{path}", 3.3), tmp_path / "samples")
 
 
+@pytest.mark.usefixtures("impatient")
+def test_a_csv_file_of_an_earlier_run_is_refused(tmp_path: Path) -> None:
+    path = csv_file(tmp_path, "Time(ms),Current(uA),D0", ["0,1,0", "1,1,1"])
+    os.utime(path, (1e9, 1e9))
+    with pytest.raises(UsageError, match="was written before the run"):
+        record(MeterRequest.parse(f"csv:{path}", 3.3), tmp_path / "samples")
+
+
+def test_a_run_that_failed_does_not_wait_for_its_csv_file(tmp_path: Path) -> None:
+    meter = open_meter(MeterRequest.parse(f"csv:{tmp_path / 'none.csv'}", 3.3))
+    with (
+        pytest.raises(ValueError, match="the run failed"),
+        MeterRecorder(meter, tmp_path / "samples"),
+    ):
+        raise ValueError("the run failed")
+    assert not (tmp_path / "samples").exists()
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_missing_csv_file_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         record(MeterRequest.parse(f"csv:{tmp_path / 'none.csv'}", 3.3), tmp_path / "samples")
