@@ -112,6 +112,10 @@ class Ppk2Samples:
         self._calibration, self._volts, self._pin = calibration, volts, pin
         self._counter: int | None = None
 
+    def restart(self) -> None:
+        """Forget the number of the last sample."""
+        self._counter = None
+
     @property
     def header(self) -> RecordingHeader:
         """What is the same for all samples."""
@@ -196,7 +200,9 @@ class Ppk2:
         return self._samples.header
 
     def start(self) -> None:
-        """Begin to measure."""
+        """Begin to measure, for each test set of a program anew."""
+        self._rest = b""
+        self._samples.restart()
         self._write(START)
 
     def read(self, timeout_s: float) -> SampleBlock | None:

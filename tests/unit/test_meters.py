@@ -119,6 +119,18 @@ def test_lost_samples_are_counted_modulo_64() -> None:
     assert found.gap_size.tolist() == [3, 70 % 64]
 
 
+def test_a_second_recording_of_a_meter_begins_anew(
+    ppk2: Callable[..., FakePpk2], tmp_path: Path
+) -> None:
+    device = ppk2(words())
+    meter = open_meter(MeterRequest.parse(f"ppk2:{device.port}", VOLTS))
+    for name in ("first", "second"):
+        with MeterRecorder(meter, tmp_path / name) as recorder:
+            assert recorder.finish() == STEPS
+        assert not len(read_recording(tmp_path / name).gap_at)
+    meter.close()
+
+
 def test_samples_out_of_step_are_refused() -> None:
     data = words().astype("<u4").tobytes()[1:]
     samples = Ppk2Samples(Ppk2Calibration(METADATA, VOLTS), VOLTS, 0)
