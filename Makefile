@@ -33,7 +33,7 @@ help:
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
-	@echo "make measure    regenerate what is measured in docs: networks, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, debug probes, nights, scaling"
+	@echo "make measure    regenerate what is measured in docs: networks, cycles, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, debug probes, nights, scaling"
 
 setup: setup-test setup-oracle setup-tools setup-labgrid
 setup-%:
@@ -79,6 +79,7 @@ lint: setup-test
 
 measure: setup-test setup-oracle
 	$(PYTHON) -m benchmarks.networks
+	$(PYTHON) -m benchmarks.cycles
 	$(PYTHON) -m benchmarks.history
 	$(PYTHON) -m benchmarks.scaling
 	$(PYTHON) -m benchmarks.html_report
@@ -100,7 +101,8 @@ measure: setup-test setup-oracle
 	ETHARNESS_ENERGY_TRIALS=200 $(PYTHON) -m pytest tests/sim/test_energy.py
 	ETHARNESS_EVERY_HALT=1 $(PYTHON) -m pytest tests/sim/test_debug_probe.py
 	ETHARNESS_EVERY_MODEL=1 $(PYTHON) -m pytest tests/sim/test_sanitizers.py
-	ETHARNESS_EVERY_SEED=1 $(PYTHON) -m pytest tests/sim/test_mutated_runs.py
+	ETHARNESS_EVERY_INTERRUPT=1 $(PYTHON) -m pytest tests/sim/test_cancel.py
+	ETHARNESS_EVERY_SEED=1 $(PYTHON) -m pytest tests/sim/test_mutated_runs.py tests/firmware/test_line.py
 	ETHARNESS_FUZZ_CASES=100000 $(PYTHON) -m pytest -s tests/sim/test_fuzzed_runs.py
 	ETHARNESS_STREAM_SESSIONS=10000 $(PYTHON) -m pytest -s tests/firmware/test_stream_faults.py
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 .venv-oracle/bin/python -m pytest \

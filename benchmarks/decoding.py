@@ -1,10 +1,11 @@
-"""Measure our reader of ED00 files beside ExecuTorch's Inspector, and write docs/decoding.md.
+"""Measure our Inspector beside ExecuTorch's, like with like, and write docs/decoding.md.
 
-    python -m benchmarks.decoding    # in minutes: Inspector takes one for the largest file
+    python -m benchmarks.decoding    # 10 minutes: theirs takes one for the largest file
 
-Both read the same files, which ExecuTorch's own ETDumpGen wrote, on the same machine in turn, each
-time in a new process. Importing is excluded, as is what a process takes before it reads; what
-reading the file from the page cache takes is included. Needs torch and executorch.
+Constructor is compared with constructor, table with table, command with command. Both read the
+same files, which ExecuTorch's own ETDumpGen wrote, on the same machine in turn, each time in a new
+process. Importing is excluded but for commands, as is what a process takes before it reads; what
+reading the file from the page cache takes is included. Needs torch, executorch and pandas.
 """
 
 from __future__ import annotations
@@ -48,13 +49,15 @@ class Dump:
     repeats: int
 
 
+HUGE = Dump("10,000,000 events", 1, 10_000_000, 1)
 LARGE = Dump("1,000,000 events", 1, 1_000_000, 1)
-MANY = Dump("1,000 runs of 100", 1_000, 100, 4)
+MANY = Dump("1,000 runs of 100", 1_000, 100, 2)
 MEDIUM = Dump("100,000 events", 1, 100_000, 1)
 SMALL = Dump("10,000 events", 1, 10_000, 2)
 OURS_PER_THEIRS = 3
-"""How often ours reads a file for each time that Inspector does; it takes no time to speak of."""
+"""How often ours reads a file for each time that theirs does; it takes no time to speak of."""
 STARTS = 5
+PROGRAM = [sys.executable, "-c", "from harness.cli import main; main()"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write = build_writer(folder)
-        for part in (readers(write), statistics_of(write), starts(write)):
+        for part in (constructors(write), tables(write), commands(write), reading(write)):
             lines += part
+        lines += starts()
     PAGE.write_text("\n".join(lines) + "\n")
     print(PAGE.read_text())
 
@@ -102,63 +106,100 @@ def build_writer(folder: Path) -> Callable[[Dump], Path]:
     return write
 
 
-def readers(write: Callable[[Dump], Path]) -> Iterator[str]:
-    """Into a Trace, beside the constructor of Inspector."""
-    yield "## Into memory"
+HEADER = "| file | ours | ExecuTorch's | ratio | our memory | theirs |"
+
+
+def constructors(write: Callable[[Dump], Path]) -> Iterator[str]:
+    """The constructor of both."""
+    yield "## Constructor: `Inspector(path)`"
     yield ""
-    yield "| file | bytes | ours | Inspector | ratio | peak memory, of the file | Inspector's |"
-    yield "|---|---|---|---|---|---|---|"
+    yield HEADER
+    yield "|---|---|---|---|---|---|"
     for dump in (LARGE, MANY, MEDIUM, SMALL):
+        yield _row(dump, *interleaved(dump, write(dump), "constructor", "their_constructor"))
+    yield ""
+    yield "Processor time, medians, each time in a new process, which has imported what it needs."
+    yield "Memory is the process's peak above what it had before. Ours makes events when they are"
+    yield "first read; the tables below have all of them."
+    yield ""
+
+
+def tables(write: Callable[[Dump], Path]) -> Iterator[str]:
+    """The table of both, of an Inspector that is there."""
+    yield "## Table: `inspector.to_dataframe()`"
+    yield ""
+    yield HEADER
+    yield "|---|---|---|---|---|---|"
+    for dump in (MANY, MEDIUM, SMALL):
+        yield _row(dump, *interleaved(dump, write(dump), "table", "their_table"))
+    yield ""
+    yield "Without the constructor. The 1,000 runs have a table of 100 rows, with 1,000 numbers in"
+    yield "two cells of each; in the other files every event is another operator."
+    yield ""
+    yield "Constructor and table together:"
+    yield ""
+    yield HEADER
+    yield "|---|---|---|---|---|---|"
+    for dump in (MANY, MEDIUM, SMALL):
+        yield _row(dump, *interleaved(dump, write(dump), "both", "their_both"))
+    yield ""
+
+
+def commands(write: Callable[[Dump], Path]) -> Iterator[str]:
+    """The commands of both, whole processes from start to end."""
+    yield "## Command: `etharness decode` and `inspector_cli --etdump_path`"
+    yield ""
+    yield "| file | ours | ExecuTorch's | ratio |"
+    yield "|---|---|---|---|"
+    theirs = [sys.executable, "-m", "executorch.devtools.inspector.inspector_cli", "--etdump_path"]
+    for dump in (MANY, SMALL):
+        path = str(write(dump))
+        times = [_whole([*PROGRAM, "decode", path])[0], _whole([*theirs, path])[0]]
+        ratio = f"1/{times[1] / times[0]:.0f}"
+        yield f"| {dump.label} | {times[0]:.2f} s | {times[1]:.2f} s | {ratio} |"
+    yield ""
+    yield "Processor time of the whole process with its imports, once each."
+    yield ""
+
+
+def reading(write: Callable[[Dump], Path]) -> Iterator[str]:
+    """What reading alone takes, which ExecuTorch has no counterpart of."""
+    yield "## Reading alone: `load_source(path).trace`, and `etharness decode`"
+    yield ""
+    yield "| file | bytes | reading | of the constructor | memory | `decode` | its whole memory |"
+    yield "|---|---|---|---|---|---|---|"
+    for dump in (HUGE, LARGE, MANY, MEDIUM):
         path = write(dump)
-        ours, theirs = interleaved(dump, path, ours="trace", theirs="inspector")
-        size = path.stat().st_size
+        trace, made = costs(_self("trace", path), _self("constructor", path), repeats=3)
+        whole, peak = _whole([*PROGRAM, "decode", str(path)]) if dump is not HUGE else (None, None)
+        decoded = "" if whole is None else f"{whole:.2f} s"
         yield (
-            f"| {dump.label} | {size:,} | {1000 * ours.seconds:.1f} ms | {theirs.seconds:.2f} s "
-            f"| 1/{theirs.seconds / ours.seconds:.0f} | {_of_file(ours, size)} "
-            f"| {_of_file(theirs, size)} |"
+            f"| {dump.label} | {path.stat().st_size:,} | {1000 * trace.seconds:.0f} ms "
+            f"| 1/{made.seconds / trace.seconds:.1f} | {trace.mebibytes:.0f} MiB | {decoded} "
+            f"| {'' if peak is None else f'{peak:.0f} MiB'} |"
         )
     yield ""
-    yield "Processor time, medians, each reading in a new process. The memory is the process's peak"
-    yield "above what it had before; the file's own bytes are part of it."
+    yield "Files from 16 MiB on are mapped into memory and read in batches; the memory of the"
+    yield "largest is that of its columns. `decode` is the whole process; it lists the 10,000"
+    yield "operators with the largest total times."
     yield ""
 
 
-def statistics_of(write: Callable[[Dump], Path]) -> Iterator[str]:
-    """Statistics per operator, beside Inspector's table of them."""
-    yield "## Statistics, from the file"
-    yield ""
-    yield "| file | ours | Inspector and its `to_dataframe()` | ratio |"
-    yield "|---|---|---|---|"
-    path = write(SMALL)
-    ours, theirs = interleaved(SMALL, path, ours="statistics", theirs="dataframe")
-    yield (
-        f"| {SMALL.label} | {1000 * ours.seconds:.0f} ms | {theirs.seconds:.1f} s "
-        f"| 1/{theirs.seconds / ours.seconds:.0f} |"
-    )
-    for dump in (MEDIUM, LARGE):
-        [ours] = costs(_ours("statistics", write(dump)), repeats=1)
-        yield f"| {dump.label} | {1000 * ours.seconds:.0f} ms | not waited for | |"
-    yield ""
-    yield "In these files every event is of another operator, so there are as many of both."
-    yield ""
-
-
-def starts(write: Callable[[Dump], Path]) -> Iterator[str]:
+def starts() -> Iterator[str]:
     """Whole processes, from their start to their end."""
     python = [sys.executable, "-c"]
-    program = [*python, "from harness.cli import main; main()"]
     commands = {
         "`python -c pass`": [*python, "pass"],
         "`import harness`": [*python, "import harness"],
-        "`from harness.decode.ed00 import read_ed00`": [
+        "`from harness.inspector import Inspector`": [
             *python,
-            "from harness.decode.ed00 import read_ed00",
+            "from harness.inspector import Inspector",
         ],
-        "`etharness --help`": [*program, "--help"],
-        f"`etharness decode` of {MANY.label}": [*program, "decode", str(write(MANY))],
-        f"`etharness decode` of {MEDIUM.label}, all different": [
-            *(*program, "decode", str(write(MEDIUM))),
+        "`from executorch.devtools import Inspector`": [
+            *python,
+            "from executorch.devtools import Inspector",
         ],
+        "`etharness --help`": [*PROGRAM, "--help"],
     }
     yield "## Whole processes"
     yield ""
@@ -168,7 +209,9 @@ def starts(write: Callable[[Dump], Path]) -> Iterator[str]:
     for _ in range(STARTS):
         for label, command in commands.items():
             began, computed = time.perf_counter(), _processor_time()
-            subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+            subprocess.run(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True
+            )
             taken = time.perf_counter() - began
             times[label].append((_processor_time() - computed, taken))
     for label, each in times.items():
@@ -178,12 +221,33 @@ def starts(write: Callable[[Dump], Path]) -> Iterator[str]:
     yield f"Medians of {STARTS}."
 
 
-def interleaved(dump: Dump, path: Path, *, ours: str, theirs: str) -> tuple[Cost, Cost]:
-    """Read with one and the other in turn."""
-    first, second = costs(
-        *(_ours(ours, path), [sys.executable, "-m", __spec__.name, theirs, str(path)]),
-        repeats=dump.repeats,
+def _row(dump: Dump, ours: Cost, theirs: Cost) -> str:
+    return (
+        f"| {dump.label} | {1000 * ours.seconds:.1f} ms | {theirs.seconds:.2f} s "
+        f"| 1/{theirs.seconds / ours.seconds:.0f} | {ours.mebibytes:.0f} MiB "
+        f"| {theirs.mebibytes:.0f} MiB |"
     )
+
+
+def _whole(command: Sequence[str]) -> tuple[float, float]:
+    """Processor seconds of a process and those it called, and its largest memory in MiB."""
+    pid = os.posix_spawn(
+        command[0],
+        command,
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_WRONLY, 0) for descriptor in (1, 2)
+        ],
+    )
+    _, status, usage = os.wait4(pid, 0)
+    if status:
+        raise subprocess.CalledProcessError(status, command)
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def interleaved(dump: Dump, path: Path, ours: str, theirs: str) -> tuple[Cost, Cost]:
+    """Measure one and the other in turn."""
+    first, second = costs(_self(ours, path), _self(theirs, path), repeats=dump.repeats)
     return first, second
 
 
@@ -201,57 +265,66 @@ def costs(*commands: Sequence[str], repeats: int) -> list[Cost]:
     ]
 
 
-def _ours(what: str, path: Path) -> list[str]:
+def _self(what: str, path: Path) -> list[str]:
     return [sys.executable, "-m", __spec__.name, what, str(path)]
 
 
-def _of_file(cost: Cost, size: int) -> str:
-    return f"{cost.mebibytes * MEBIBYTE / size:.1f} times"
-
-
 def measure(what: str, path: str) -> Cost:
-    """Read a file in this process, once, and say what that took."""
-    read = READERS[what]()
+    """Do something with a file in this process, once, and say what that took."""
+    prepare, act = READERS[what]()
+    given = prepare(path)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak from here on
     before = _memory("VmRSS")
     began = _processor_time()
-    kept = read(path)  # alive until the memory has been looked at
+    kept = act(given)  # alive until the memory has been looked at
     seconds = _processor_time() - began
     after = _memory("VmHWM")
     del kept
     return Cost(seconds, (after - before) / 1024)
 
 
-def _trace() -> Callable[[str], Any]:
-    from harness.decode.ed00 import read_ed00
-
-    return lambda path: read_ed00(Path(path).read_bytes())
+Steps = tuple[Callable[[str], Any], Callable[[Any], Any]]
+"""What is done before the measurement, with the path, and what is measured, with its result."""
 
 
-def _statistics() -> Callable[[str], Any]:
-    from harness.analyze.statistics import operator_statistics
+def _same(path: str) -> str:
+    return path
 
-    read = _trace()
-    return lambda path: operator_statistics(read(path))
+
+def _trace() -> Steps:
+    from harness.runs.source import load_source
+
+    return _same, lambda path: load_source(Path(path)).trace
 
 
 def _inspector() -> Callable[[str], Any]:
+    import pandas  # noqa: F401
+
+    from harness.inspector import Inspector
+
+    return Inspector
+
+
+def _their_inspector() -> Callable[[str], Any]:
     from executorch.devtools import Inspector
 
-    return lambda path: Inspector(etdump_path=path)
+    return Inspector
 
 
-def _dataframe() -> Callable[[str], Any]:
-    read = _inspector()
-    return lambda path: read(path).to_dataframe()
+def _both(inspector: Callable[[str], Any]) -> Steps:
+    return _same, lambda path: (made := inspector(path), made.to_dataframe())
 
 
-READERS: dict[str, Callable[[], Callable[[str], Any]]] = {
+READERS: dict[str, Callable[[], Steps]] = {
     "trace": _trace,
-    "statistics": _statistics,
-    "inspector": _inspector,
-    "dataframe": _dataframe,
+    "constructor": lambda: (_same, _inspector()),
+    "their_constructor": lambda: (_same, _their_inspector()),
+    "table": lambda: (_inspector(), lambda inspector: inspector.to_dataframe()),
+    "their_table": lambda: (_their_inspector(), lambda inspector: inspector.to_dataframe()),
+    "both": lambda: _both(_inspector()),
+    "their_both": lambda: _both(_their_inspector()),
 }
-"""What can be measured: each imports what it needs and returns what reads a file."""
+"""What can be measured: each imports what it needs."""
 
 
 def _processor_time() -> float:

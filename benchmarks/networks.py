@@ -107,7 +107,7 @@ def column(board: Board) -> Iterator[Cell]:
             yield Cell(verdict, ticks, float(exact_nanoseconds(ticks, info.clocks[0]) / 10**6))
 
 
-def run(session: Session, network: str) -> str:
+def run(session: Session, network: str, count: int = 1) -> str:
     """Run the first input of the network's fixture; return how its output compares.
 
     Raises:
@@ -116,7 +116,7 @@ def run(session: Session, network: str) -> str:
     fixture = np.load(FIXTURES / f"{network}.npz")
     model = session.load_model((MODELS / f"{network}.pte").read_bytes())
     session.set_input(0, to_bytes(fixture["inputs"][0], model.inputs[0]))
-    session.run(1, timeout_s=DEADLINE_S)
+    session.run(count, timeout_s=DEADLINE_S)
     output = from_bytes(session.read(Region.OUTPUT), model.outputs[0])[0]
     expected = fixture["outputs"][0]
     if network.endswith("_int8"):

@@ -73,6 +73,10 @@ class UsageError(HarnessError):
     owner = Owner.TEST
 
 
+class MissingFileError(UsageError, FileNotFoundError):
+    """A file that the user named does not exist."""
+
+
 class FormatError(UsageError):
     """A file is damaged or has the wrong format.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
 from contextlib import suppress
@@ -84,6 +85,34 @@ def read_regular(path: Path, most: int = -1, *, follow: bool = True) -> bytes:
     file: BinaryIO
     with os.fdopen(open_regular(path, follow=follow), "rb") as file:
         return file.read(most)
+
+
+Content = bytes | mmap.mmap
+"""The bytes of a file, or a large file mapped into memory."""
+
+_MAPPED = 1 << 24
+"""Size in bytes from which on a file is mapped instead of read."""
+
+
+def map_or_read(path: Path) -> Content:
+    """Return the content of a file; a large one is mapped, and takes memory only while it is used.
+
+    A mapped file must not be shortened while it is read: the operating system ends a process that
+    reads beyond the end.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size < _MAPPED:
+            return file.read()
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def release(content: Content) -> None:
+    """Give the memory of a mapped file back; it is read again from the file when needed."""
+    if isinstance(content, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        content.madvise(mmap.MADV_DONTNEED)
 
 
 def write_atomic(path: Path, data: bytes) -> None:

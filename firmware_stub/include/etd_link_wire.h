@@ -25,6 +25,8 @@
 #define ETD_LINK_STREAM_WAIT_MS 0x2710
 /* time in ms after which a waiting device sends NOTE_LOG_WAIT again */
 #define ETD_LINK_STREAM_ASK_MS 0xFA
+/* most hardware counters that a run can read */
+#define ETD_LINK_MAX_COUNTERS 0x8
 /* first byte of every encoded frame; does not occur in console text */
 #define ETD_LINK_SOH 0x1
 
@@ -42,6 +44,8 @@ enum {
     ETD_LINK_OP_BAUD = 0x5,
     /* several requests in one frame, answered in one frame */
     ETD_LINK_OP_BATCH = 0x6,
+    /* list the hardware counters that RUN can select */
+    ETD_LINK_OP_COUNTERS = 0x7,
     /* announce the size of a region to be written */
     ETD_LINK_OP_OPEN = 0x10,
     /* write bytes to an open region */

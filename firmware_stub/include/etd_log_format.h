@@ -19,8 +19,14 @@
 #define ETD_LOG_MAX_NAME 0xFF
 /* unknown offset of an allocation */
 #define ETD_LOG_NO_OFFSET 0xFFFFFFFFu
-/* BLOCK and ALLOCATOR flag: copy of a record of an earlier chunk */
+/* BLOCK, ALLOCATOR and COUNTER flag: copy of a record of an earlier chunk */
 #define ETD_LOG_CARRIED 0x1
+/* bits of the kind that ALLOCATOR and COUNTER, and only these, have in common */
+#define ETD_LOG_DECLARATION_MASK 0x7
+/* most counters of a log */
+#define ETD_LOG_COUNTERS 0x8
+/* counts in a COUNTS record */
+#define ETD_LOG_COUNTS_PER_RECORD 0x3
 /* DELEGATE flag: metadata is present, possibly empty */
 #define ETD_LOG_DELEGATE_METADATA 0x1
 /* alignment in bytes of tensor data in the debug buffer */
@@ -54,6 +60,10 @@ enum {
     ETD_LOG_RECORD_DELEGATE = 0x6,
     /* logged value */
     ETD_LOG_RECORD_VALUE = 0x7,
+    /* counts of hardware counters in the event before */
+    ETD_LOG_RECORD_COUNTS = 0x8,
+    /* declaration of a hardware counter */
+    ETD_LOG_RECORD_COUNTER = 0xB,
 };
 
 /* value types, numbered as in ETDump */

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "etd_counters.h"
 #include "etd_postmortem.h"
 
 #ifdef __cplusplus
@@ -53,6 +54,8 @@ typedef struct {
     /* Optional. Called during a run after each instruction and after each execution, outside of operators'
      * times; feed a watchdog here. Its time adds to Method::execute. */
     void (*alive)(void *context);
+    /* Optional: hardware counters that a run may select. */
+    const etd_counter_source *counters;
     /* Optional, for energy measurements. Sets a pin that the probe samples: high while a method executes.
      * Must be quick, a store to a register: its time adds to Method::execute, not to operators. */
     void (*marker)(void *context, bool high);

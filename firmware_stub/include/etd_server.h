@@ -117,8 +117,10 @@ typedef struct {
     uint8_t profiling_level; /* ETD_LINK_PROFILING_LEVEL_* */
     uint8_t when_full;       /* ETD_LINK_WHEN_FULL_* */
     int32_t bundled_input;   /* test set of the inputs; -1 for none */
-    bool repeatable;         /* another RUN with this id is a repetition */
-    bool cancelled;          /* no further execution begins */
+    uint8_t counter_count;   /* hardware counters to read at each event */
+    uint8_t counters[ETD_LOG_COUNTERS]; /* their indexes in etd_port.counters */
+    bool repeatable;                    /* another RUN with this id is a repetition */
+    bool cancelled;                     /* no further execution begins */
     uint32_t elapsed_ms; /* since the run started; an execution counts at most one period of the counter */
     uint32_t seen_at;    /* tick at which `elapsed_ms` was last updated */
 } etd_run;

@@ -131,7 +131,7 @@ typedef struct {
 typedef uint32_t (*etd_sink_fn)(void *context, const etd_logged_tensor *tensor);
 
 /* A tracer. Fields are private; use the functions below. */
-typedef struct {
+typedef struct etd_tracer {
     /* A debug probe reads the fields up to open_count: tracer_field in schema/compact_log.toml. */
     uint32_t magic;
     uint8_t *buffer;
@@ -154,6 +154,7 @@ typedef struct {
     uint32_t stack_size; /* up to here */
     bool full;
     uint8_t open_count; /* open events, including those that do not fit into open[] */
+    uint8_t choice;     /* of events that level and filter include */
 
     etd_ticks_fn ticks;
     uint32_t record_limit; /* records that fit below the names; 0 when the log is full */
@@ -169,12 +170,14 @@ typedef struct {
     uint8_t profiling_level;
     uint8_t debug_level;
     uint8_t when_full;
-    bool selective;      /* a level or filter is set */
+    bool selective;      /* choices differ */
     void *ticks_context; /* behind what short instructions reach */
     etd_open_scope open[ETD_TRACER_SCOPES];
     etd_recent_name recent[1u << ETD_RECENT_BITS]; /* indexed by a hash of the pointer */
     etd_sink_fn sink;                              /* NULL: contents of tensors go to the debug buffer */
     void *sink_context;
+    /* Appends the counts of an event, if it has some (etd_counters.h). NULL: no event has. */
+    void (*put_counts)(struct etd_tracer *tracer, const etd_event *event);
 } etd_tracer;
 
 /* A started event of a delegate. event.name is its string id. */

@@ -249,17 +249,20 @@ def nest_postorder(events: EndOrdered, *, flat: bool = False) -> tuple[_Ints, _B
         events: Events in log order.
         flat: Place undecided events before the later event instead: for logs of consecutive steps.
     """
-    parent = [-1] * len(events.start)
+    parent = np.full(len(events.start), -1, np.int64)
+    above = parent.data
     unsure: list[int] = []
-    start, end = events.start.tolist(), events.end.tolist()
-    leaves, instructions = events.leaf.tolist(), events.instruction.tolist()
-    wrappers, placed = events.wrapper.tolist(), events.placed.tolist()
+    # Views give Python numbers one at a time; lists of them would take 200 bytes per event.
+    columns = (events.start, events.end, events.leaf, events.instruction, events.wrapper)
+    start, end, leaves, instructions, wrappers, placed, logs = (
+        np.ascontiguousarray(column).data for column in (*columns, events.placed, events.log)
+    )
     free: list[int] = []  # events without a parent so far
     current = None
-    for row, (log, begin) in enumerate(zip(events.log.tolist(), start, strict=True)):
+    for row, (log, begin, leaf) in enumerate(zip(logs, start, leaves, strict=True)):
         if log != current:
             current, free = log, []
-        while free and not leaves[row] and start[last := free[-1]] >= begin:
+        while free and not leaf and start[last := free[-1]] >= begin:
             if start[last] == begin == end[last] and not placed[last]:
                 known = not leaves[last] or instructions[last] != NO_INSTRUCTION
                 within = instructions[row] != NO_INSTRUCTION
@@ -270,12 +273,12 @@ def nest_postorder(events: EndOrdered, *, flat: bool = False) -> tuple[_Ints, _B
                     unsure.append(last)
                     if flat:
                         break
-            parent[last] = row
+            above[last] = row
             free.pop()
         free.append(row)
     ambiguous = np.zeros(len(parent), np.bool_)
     ambiguous[unsure] = True
-    return np.array(parent, np.int64), ambiguous
+    return parent, ambiguous
 
 
 def next_row(key: _Ints, wanted: _Bools, rows: _Ints) -> _Ints:

@@ -16,7 +16,7 @@ since 1970 as a float cannot resolve 100 ns. A rate has no such loss.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
@@ -311,14 +311,10 @@ def _converted(
     trace: Trace, scale: DelegateTimeScale, function: Function, rows: npt.NDArray[np.int64]
 ) -> Trace:
     """Apply a function to the last clock of a trace, which stamped these events."""
-    own, timeline = trace.clocks[-1], unwrap(trace)
-    reading = timeline.origins[-1] or 0
-    origin = -reading % own.modulus if own.down else reading
+    own = trace.clocks[-1]
     nanoseconds = []
-    for row in rows.tolist():
-        name = debug_id(trace, row)
-        both = int(timeline.start[row]), int(timeline.end[row])
-        times = [_call(function, scale.text, name, origin + ticks) for ticks in both]
+    for name, *both in delegate_times(trace, rows):
+        times = [_call(function, scale.text, name, time) for time in both]
         nanoseconds += [time * UNITS[function.unit] for time in times]
     largest = max(map(abs, nanoseconds))
     hz = _PICOSECONDS if largest * 1000 < 2**62 else _NANOSECONDS
@@ -327,6 +323,24 @@ def _converted(
     start[rows], end[rows] = np.array(readings, np.uint64).reshape(-1, 2).T
     clocks = (*trace.clocks[:-1], ClockDomain(own.name, hz))
     return replace(trace, clocks=clocks, start=start, end=end).sealed()
+
+
+def delegate_times(trace: Trace, rows: npt.NDArray[np.int64]) -> Iterator[tuple[str, int, int]]:
+    """Yield debug id, start and end of delegate events, the arguments of a function.
+
+    Both times are in ticks since the last zero of the event's counter before its first event: the
+    readings themselves as long as the counter does not wrap, and more after a wrap.
+    """
+    timeline = unwrap(trace)
+    zeros = [
+        -(reading or 0) % domain.modulus if domain.down else reading or 0
+        for reading, domain in zip(timeline.origins, trace.clocks, strict=True)
+    ]
+    columns = (trace.clock[rows], timeline.start[rows], timeline.end[rows])
+    for row, clock, start, end in zip(
+        rows.tolist(), *(column.tolist() for column in columns), strict=True
+    ):
+        yield debug_id(trace, row), zeros[clock] + start, zeros[clock] + end
 
 
 def debug_id(trace: Trace, row: int) -> str:

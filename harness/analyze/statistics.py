@@ -127,6 +127,22 @@ def operator_statistics(trace: Trace, block: str | None = None) -> list[Operator
     Returns:
         Operators in order of first occurrence.
     """
+    return largest_operators(trace, None, block)[0]
+
+
+def largest_operators(
+    trace: Trace, most: int | None, block: str | None = None
+) -> tuple[list[Operator], int]:
+    """Return the operators with the largest total times, and how many others there are.
+
+    A trace may have as many operators as events; an object for each would take far more memory
+    than the trace.
+
+    Args:
+        trace: The trace.
+        most: Number of operators; None for all.
+        block: Only blocks with this name; all by default.
+    """
     names, block_of = block_names(trace)
     orders = block_numbers(trace)
     chosen = trace.kind == Kind.PROFILE
@@ -134,12 +150,27 @@ def operator_statistics(trace: Trace, block: str | None = None) -> list[Operator
         chosen = chosen & (block_of == (names.index(block) if block in names else -1))
     rows = np.flatnonzero(chosen)
     if not len(rows):
-        return []
+        return [], 0
     keys = [block_of[rows], *(getattr(trace, column)[rows] for column in SIGNATURE)]
     order, starts = in_groups(equal_rows(keys))
-    rows = rows[order]
+    rows, others = rows[order], 0
+    if most is not None and len(starts) > most:
+        others = len(starts) - most
+        rows, starts = _largest(trace, rows, starts, most)
     blocks = [names[index] for index in block_of[rows[starts]].tolist()]
-    return _operators(trace, blocks, orders[rows], rows, starts)
+    return _operators(trace, blocks, orders[rows], rows, starts), others
+
+
+def _largest(trace: Trace, rows: _Ints, starts: _Ints, most: int) -> tuple[_Ints, _Ints]:
+    """Return the groups with the largest total times, in their order."""
+    ticks = durations(trace)
+    times = event_nanoseconds(trace, ticks)
+    totals = np.add.reduceat(np.where(np.isnan(times), ticks, times)[rows], starts)
+    kept = np.sort(np.argpartition(totals, -most)[-most:])
+    counts = np.diff(starts, append=len(rows))
+    in_kept = np.zeros(len(starts), np.bool_)
+    in_kept[kept] = True
+    return rows[np.repeat(in_kept, counts)], np.cumsum(counts[kept]) - counts[kept]
 
 
 def _operators(
@@ -439,6 +470,7 @@ class OperatorTimes:
         block: Name of its block.
         instruction: Its instruction id.
         count: Number of repeats.
+        counters: Statistics of what each hardware counter counted, by its name.
         operator: The statistics behind this, with rows in the trace.
     """
 
@@ -449,6 +481,7 @@ class OperatorTimes:
         self.operator = operator
         self.name, self.block = operator.name, operator.block
         self.instruction, self.count = operator.instruction, len(operator.rows)
+        self.counters = operator.counters
 
     @property
     def ticks(self) -> Summary:

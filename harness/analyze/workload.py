@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import msgspec
 import numpy as np
 
 from harness.analyze.operands import Argument, Arguments, method_arguments
-from harness.decode.program import Call, Method, Tensor, ValueList
+from harness.decode.program import Call, Instruction, Method, Tensor, ValueList
 from harness.errors import FormatError
+from harness.records.instruction import CallName, InstructionRecord
 from harness.records.scalar_types import STORED_AS
 
 
@@ -84,6 +86,35 @@ def method_steps(method: Method) -> list[Step]:
             )
         )
     return steps
+
+
+def instruction_records(
+    method: Method | None,
+) -> tuple[tuple[InstructionRecord, ...], ...] | None:
+    """Return the instructions of a method with their work, per chain; None without a method."""
+    if method is None:
+        return None
+    try:
+        work = {(step.chain, step.instruction): step for step in method_steps(method)}
+    except FormatError:
+        work = {}  # as of a tensor of unknown type; the instructions are known nevertheless
+    return tuple(
+        tuple(_record(step, work.get((number, index))) for index, step in enumerate(chain))
+        for number, chain in enumerate(method.chains)
+    )
+
+
+def _record(instruction: Instruction, work: Step | None) -> InstructionRecord:
+    call = msgspec.convert(instruction.call.name.lower(), CallName)
+    record = InstructionRecord(call, instruction.name, instruction.target)
+    if work is None or work.delegated:
+        return record
+    return msgspec.structs.replace(
+        record,
+        macs=work.macs or 0,
+        bytes_read=work.bytes_read,
+        bytes_written=work.bytes_written,
+    )
 
 
 def constant_bytes(method: Method) -> int:

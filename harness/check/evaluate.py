@@ -19,6 +19,7 @@ from harness.check.invariants.clocks import (
     precision_checks,
     untimed_check,
 )
+from harness.check.invariants.counters import counter_nesting_checks, counter_value_checks
 from harness.check.invariants.executions import (
     completion_checks,
     logged_checks,
@@ -39,7 +40,12 @@ from harness.records.verdict import Check, Verdict
 _Invariant = Callable[[Subject], Iterator[Check]]
 """Yields no check when it does not apply to the subject."""
 
-_TREE_INVARIANTS: Final[tuple[_Invariant, ...]] = (nesting_checks, order_checks, memory_checks)
+_TREE_INVARIANTS: Final[tuple[_Invariant, ...]] = (
+    nesting_checks,
+    order_checks,
+    memory_checks,
+    counter_nesting_checks,
+)
 """Invariants that need the call tree."""
 
 _OTHER_INVARIANTS: Final[tuple[_Invariant, ...]] = (
@@ -52,6 +58,7 @@ _OTHER_INVARIANTS: Final[tuple[_Invariant, ...]] = (
     program_checks,
     logged_checks,
     stack_checks,
+    counter_value_checks,
 )
 
 DEFAULT_BUDGET = Budget()

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.call_tree import CallTree, call_tree
 from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals, memory
-from harness.analyze.statistics import Operator, operator_statistics
+from harness.analyze.statistics import Operator, largest_operators
+from harness.records.core import CoreRecord
 from harness.records.energy import EnergyRecord
-from harness.records.result import ClockQuality, InstructionRecord
+from harness.records.instruction import InstructionRecord
+from harness.records.result import ClockQuality
 from harness.records.trace import Trace
 
 if TYPE_CHECKING:
@@ -74,7 +76,10 @@ class Subject:
         backends: Names of the backends that instructions call, by chain and instruction.
         day: Day on which waivers are evaluated; None for today.
         emulated_time: Clocks count the steps of an emulator, not real time.
+        core: What the board's core can do at most; None if unknown.
         energy: What the run drew; None if no meter recorded it.
+        most_operators: Number of operators with statistics, those with the largest total times;
+            None for all, as checks need them.
     """
 
     trace: Trace
@@ -98,12 +103,28 @@ class Subject:
     backends: Mapping[tuple[int, int], str] = field(default_factory=dict)
     day: date | None = None
     emulated_time: bool = False
+    core: CoreRecord | None = None
     energy: EnergyRecord | None = None
+    most_operators: int | None = None
+
+    @property
+    def single_issue(self) -> bool:
+        """Whether the core is known to retire at most one instruction per cycle."""
+        return self.core is not None and self.core.issue_width == 1
+
+    @property
+    def operators(self) -> list[Operator]:
+        """Statistics of the operators, in order of first occurrence."""
+        return self._operators[0]
+
+    @property
+    def other_operators(self) -> int:
+        """Number of operators beyond ``most_operators``."""
+        return self._operators[1]
 
     @cached_property
-    def operators(self) -> list[Operator]:
-        """Statistics of every operator, in order of first occurrence."""
-        return operator_statistics(self.trace)
+    def _operators(self) -> tuple[list[Operator], int]:
+        return largest_operators(self.trace, self.most_operators)
 
     @cached_property
     def allocators(self) -> list[AllocatorTotals]:

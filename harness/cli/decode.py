@@ -41,6 +41,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _SCALES = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1, "cycles": None}
 """Ticks per second by the name of a time scale; cycles have no rate."""
 
+_LISTED = 10_000
+"""Most operators that are listed without -v."""
+
 
 @dataclass(frozen=True, slots=True)
 class InspectorOptions:
@@ -272,10 +275,12 @@ def _print_operators(
     from harness.report.symbols import known_columns
     from harness.runs.evaluation import EvaluatedRun
 
-    subject = Subject(source.trace)
+    most = None if detailed else _LISTED
+    subject = Subject(source.trace, most_operators=most)
     if (result := source.result) is not None:
         subject = Subject(
             source.trace,
+            most_operators=most,
             qualities=result.clock_quality,
             runs_requested=result.runs_requested,
             emulated_time=result.emulated_time,

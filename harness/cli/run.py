@@ -36,6 +36,7 @@ from harness.link.values import PROFILES, VALUES, WHEN_FULL
 if TYPE_CHECKING:
     from harness.check.history.baseline import BaselineRef
     from harness.lab.units import Chosen
+    from harness.records.result import Result
     from harness.runs.evaluation import EvaluatedRun
 
 _EXAMPLES = """\b
@@ -126,6 +127,18 @@ Examples:
         metavar="ACTION",
         type=click.Choice(list(WHEN_FULL)),
         help="Action when the log is full: stop (logging), or drop-oldest (executions).",
+    ),
+    option(
+        "--counters",
+        default="",
+        metavar="NAMES",
+        help="Hardware counters to read at each event, such as cycles,instret; an unknown name "
+        "lists those of the board.  [default: none]",
+    ),
+    option(
+        "--counter-passes",
+        is_flag=True,
+        help="Measure more counters than the board counts at once, in several runs, and join them.",
     ),
     option(
         "--trace-limit",
@@ -284,7 +297,23 @@ def command(
     with output.stages() as stages:
         outcome = execute_request(request, wanted, stages, ended)
     show_outcome(output, outcome, directory)
+    _show_passes(output, outcome.result)
     return outcome.result.exit_code or keeping.exit_code
+
+
+def _show_passes(output: OutputOptions, result: Result) -> None:
+    """Print how comparable the passes of a run are."""
+    passes = result.trace.passes if result.trace else None
+    if passes is None or output.json or output.verbosity < 0:
+        return
+    where = f" ({passes.event_name})" if passes.event_name else ""
+    missing = passes.unmatched_events
+    click.echo(
+        f"counters in {len(passes.counters)} passes: {passes.common} differ by at most "
+        f"{passes.execution_difference:.2%} in an execution, "
+        f"{passes.event_difference:.2%} in an event{where}"
+        + (f"; {missing:,} events are not in all passes" if missing else "")
+    )
 
 
 def _refuse_archive(model: Path, reports: tuple[Path, ...]) -> None:

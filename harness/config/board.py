@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr, replace
 from harness.config.toml_file import read_toml
 from harness.errors import UsageError, did_you_mean
 from harness.files import absolute, data_directory
+from harness.records.core import CoreRecord
 
 Positive = Annotated[int, msgspec.Meta(gt=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -114,6 +115,18 @@ class Capacity(Strict, frozen=True):
     values: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
+class Core(CoreRecord, frozen=True, forbid_unknown_fields=True):
+    """What the core can do at most in a cycle, for the roofline of its operators.
+
+    ``issue_width`` is the number of instructions it can retire, ``macs_per_cycle`` the integer
+    multiply-accumulates, ``bytes_per_cycle`` the bytes it can load or store.
+    """
+
+    def record(self) -> CoreRecord:
+        """Return the same as results record it."""
+        return CoreRecord(self.issue_width, self.macs_per_cycle, self.bytes_per_cycle)
+
+
 class Deadlines(Strict, frozen=True):
     """Timeouts in seconds: for HELLO after a start, per request, per execution of a model, for a
     lost serial port to come back, and for another process to release a unit.
@@ -154,6 +167,7 @@ class Board(Strict, frozen=True, dict=True):
         target: How to start it and reach its link.
         memory: Memory sizes; None for a process of this host.
         capacity: Bytes that its firmware reserves; None if they are not known before HELLO.
+        core: What its core can do at most in a cycle; None if unknown.
         backends: Names of the delegates' backends that its firmware links.
         deadlines: Timeouts.
         budget: Default budget file, relative to the board file.
@@ -180,6 +194,7 @@ class Board(Strict, frozen=True, dict=True):
     flash: Flash | None = None
     memory: BoardMemory | None = None
     capacity: Capacity | None = None
+    core: Core | None = None
     backends: tuple[str, ...] = ()
     deadlines: Deadlines = Deadlines()
     budget: str | None = None

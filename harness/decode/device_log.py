@@ -29,7 +29,16 @@ from harness.decode.device_log_records import Records, check_clocks
 from harness.decode.padding import is_padding
 from harness.errors import FormatError
 from harness.records.clock_domain import ClockDomain
-from harness.records.trace import NO_CLOCK, NO_NAME, Block, Damage, Kind, Trace, concatenate
+from harness.records.trace import (
+    NO_CLOCK,
+    NO_NAME,
+    Block,
+    Damage,
+    HardwareCounter,
+    Kind,
+    Trace,
+    concatenate,
+)
 
 __all__ = ["join_debug_buffers", "read_log", "split_chunk", "without_repeated"]
 
@@ -75,13 +84,19 @@ def read_log(
             reason = damage[0].reason if damage else "no image found"
             raise FormatError(f"nothing could be salvaged: {reason}", offset=0, field="log")
     domains = _domains([log.records for log in logs], clocks)
-    trace = concatenate([_trace(log, data, domains) for log in logs])
+    counters = _read_counters(logs)
+    trace = concatenate([_trace(log, data, domains, counters) for log in logs])
     if damage is not None:
         trace = _without_lost_names(trace, damage)
     return trace.sealed()
 
 
-def _trace(log: TracerLog, data: bytes, domains: Sequence[ClockDomain]) -> Trace:
+def _trace(
+    log: TracerLog,
+    data: bytes,
+    domains: Sequence[ClockDomain],
+    counters: Sequence[HardwareCounter],
+) -> Trace:
     records = log.records
     events = records.events
     trace = Trace.unset(
@@ -89,6 +104,7 @@ def _trace(log: TracerLog, data: bytes, domains: Sequence[ClockDomain]) -> Trace
         names=log.names,
         blocks=_read_blocks(records, log.names),
         clocks=domains,
+        counters=counters,
         metadata_bytes=data if len(records.numbers(Record.DELEGATE)) else b"",
         debug_values=log.values,
         losses=log.losses,
@@ -102,7 +118,50 @@ def _trace(log: TracerLog, data: bytes, domains: Sequence[ClockDomain]) -> Trace
     _fill_values(trace, records)
     _fill_prefixes(trace, records)
     _fill_allocations(trace, records)
+    _fill_counts(trace, log)
     return trace
+
+
+def _read_counters(logs: Sequence[TracerLog]) -> list[HardwareCounter]:
+    """Return the counters of all logs; one that several have is one counter.
+
+    Raises:
+        FormatError: Logs contradict each other about a counter.
+    """
+    found: dict[str, HardwareCounter] = {}
+    for log in logs:
+        for counter, record in zip(
+            _own_counters(log), log.records.numbers(Record.COUNTER), strict=True
+        ):
+            known = found.setdefault(counter.name, counter)
+            if known.bits != counter.bits:
+                raise FormatError(
+                    f"{counter.name} has {known.bits} and {counter.bits} bits",
+                    offset=int(log.records.places[record]) + 4,
+                    field="COUNTER bits",
+                )
+            found[counter.name] = replace(
+                known,
+                overhead=max(known.overhead, counter.overhead),
+                parent_overhead=max(known.parent_overhead, counter.parent_overhead),
+            )
+    return list(found.values())
+
+
+def _own_counters(log: TracerLog) -> list[HardwareCounter]:
+    declared = log.records.all_of(Record.COUNTER)[["name", "bits", "inside", "around"]]
+    return [HardwareCounter(log.names[name], *rest) for name, *rest in declared.tolist()]
+
+
+def _fill_counts(trace: Trace, log: TracerLog) -> None:
+    records = log.records
+    counts = records.all_of(Record.COUNTS)
+    at = records.rows[records.numbers(Record.COUNTS)] - 1
+    names = [counter.name for counter in trace.counters]
+    for number, counter in enumerate(_own_counters(log)):
+        first, within = divmod(number, fmt.COUNTS_PER_RECORD)
+        here = counts["first"] == first * fmt.COUNTS_PER_RECORD
+        trace.counts[at[here], names.index(counter.name)] = counts["counts"][here, within]
 
 
 def _read_blocks(records: Records, names: Sequence[str]) -> list[Block]:

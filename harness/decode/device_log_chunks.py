@@ -300,17 +300,17 @@ def _read_names(data: bytes, position: int, end: int, count: int) -> tuple[str, 
 
 def _count_carried(records: Records, header: LogHeader) -> int:
     """Count the copied records; they must be at the start, and not in the first chunk."""
-    copies = []
-    for kind in (Record.ALLOCATOR, Record.BLOCK):
-        numbers = records.numbers(kind)
-        copies.append(numbers[(records.all_of(kind)["flags"] & fmt.CARRIED) != 0])
-    allocators, blocks = copies
-    carried = np.concatenate(copies)
+    counters, allocators, blocks = (
+        records.numbers(kind)[(records.all_of(kind)["flags"] & fmt.CARRIED) != 0]
+        for kind in (Record.COUNTER, Record.ALLOCATOR, Record.BLOCK)
+    )
+    declarations = np.sort(np.concatenate([counters, allocators]))
+    carried = np.concatenate([declarations, blocks])
     bad = carried != np.arange(len(carried))
     bad |= header.chunk == 0
-    bad[len(allocators) + 1 :] = True  # at most one block continues from the previous chunk
+    bad[len(declarations) + 1 :] = True  # at most one block continues from the previous chunk
     records.refuse(bad, carried, 1, "flags", "copied record in a wrong position")
-    return len(allocators) + len(blocks)
+    return len(carried)
 
 
 def _join(chunks: Sequence[Chunk], damage: list[Damage] | None) -> TracerLog:
@@ -383,7 +383,7 @@ class _Joined:
         self.lost_chunks = self.lost_records = self.cut_before = 0
         self._parts: list[Records] = []
         self._next_chunk = self._next_record = 0
-        self._allocators = 0  # declared so far
+        self._declared = {Record.ALLOCATOR: 0, Record.COUNTER: 0}  # so far
         self._length = 0
         self._block: int | None = None  # index of the current block's record
         self._amended: dict[int, int] = {}  # bundled input index from a later copy, by block
@@ -408,16 +408,18 @@ class _Joined:
         self.numbers.append(header.first_record + order[kept])
         blocks = part.numbers(Record.BLOCK)
         self._block = self._length + int(blocks[-1]) if len(blocks) else self._block
-        self._allocators = max(self._allocators, len(records.numbers(Record.ALLOCATOR)))
+        for kind, count in self._declared.items():
+            self._declared[kind] = max(count, len(records.numbers(kind)))
         self._length += len(part)
 
     def _known(self, chunk: Chunk, follows: bool) -> Bools:
         """Return a mask of the chunk's records that are copies of present records."""
         records, carried = chunk.records, chunk.carried
         known = np.zeros(len(records), np.bool_)
-        allocators = int(np.count_nonzero(records.kinds[:carried] == Record.ALLOCATOR))
-        known[: min(allocators, self._allocators)] = True
-        if carried > allocators and follows:
+        for kind, count in self._declared.items():
+            copies = np.flatnonzero(records.kinds[:carried] == kind)
+            known[copies[:count]] = True
+        if carried and records.kinds[carried - 1] == Record.BLOCK and follows:
             if self._block is None:
                 raise _chunk_error(chunk, fmt.HEADER_SIZE, "BLOCK", "continues an unknown block")
             copy = records.view(np.array([carried - 1]), BLOCK)

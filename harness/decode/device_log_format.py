@@ -20,7 +20,13 @@ MAX_NAME: Final = 0xFF
 NO_OFFSET: Final = 0xFFFFFFFF
 """Unknown offset of an allocation."""
 CARRIED: Final = 0x1
-"""BLOCK and ALLOCATOR flag: copy of a record of an earlier chunk."""
+"""BLOCK, ALLOCATOR and COUNTER flag: copy of a record of an earlier chunk."""
+DECLARATION_MASK: Final = 0x7
+"""Bits of the kind that ALLOCATOR and COUNTER, and only these, have in common."""
+COUNTERS: Final = 0x8
+"""Most counters of a log."""
+COUNTS_PER_RECORD: Final = 0x3
+"""Counts in a COUNTS record."""
 DELEGATE_METADATA: Final = 0x1
 """DELEGATE flag: metadata is present, possibly empty."""
 PAYLOAD_ALIGNMENT: Final = 0x10
@@ -56,6 +62,10 @@ class Record(IntEnum):
     """Prefix with delegate ids and metadata."""
     VALUE = 0x7
     """Logged value."""
+    COUNTS = 0x8
+    """Counts of hardware counters in the event before."""
+    COUNTER = 0xB
+    """Declaration of a hardware counter."""
 
 
 class Value(IntEnum):

@@ -95,6 +95,25 @@ VALUE = np.dtype(
     ]
 )
 
+COUNTER = np.dtype(
+    [
+        ("kind", "u1"),
+        ("flags", "u1"),
+        ("name", "<u2"),
+        ("bits", "<u4"),
+        ("inside", "<u4"),
+        ("around", "<u4"),
+    ]
+)
+COUNTS = np.dtype(
+    [
+        ("kind", "u1"),
+        ("first", "u1"),
+        ("zero", "<u2"),
+        ("counts", "<u4", (fmt.COUNTS_PER_RECORD,)),
+    ]
+)
+
 _LAYOUTS = {
     Record.PROFILE: PROFILE,
     Record.BLOCK: BLOCK,
@@ -103,6 +122,8 @@ _LAYOUTS = {
     Record.WIDE: WIDE,
     Record.DELEGATE: DELEGATE,
     Record.VALUE: VALUE,
+    Record.COUNTS: COUNTS,
+    Record.COUNTER: COUNTER,
 }
 _EVENTS = (Record.PROFILE, Record.ALLOCATION, Record.VALUE)
 _FOLLOWERS = {
@@ -114,9 +135,14 @@ _FOLLOWERS = {
 _FLAGS = {
     Record.BLOCK: fmt.CARRIED,
     Record.ALLOCATOR: fmt.CARRIED,
+    Record.COUNTER: fmt.CARRIED,
     Record.ALLOCATION: fmt.ALLOCATION_FAILED,
     Record.DELEGATE: fmt.DELEGATE_METADATA,
 }
+_COUNTER_BITS = 32
+_MOST_COUNTERS = 255
+_PER_RECORD = fmt.COUNTS_PER_RECORD
+
 _PAYLOAD, _UNKNOWN = 0, 255
 """Pseudo-kinds: payload bytes of an earlier record, and an unknown kind."""
 
@@ -202,6 +228,8 @@ def read_records(data: bytes, start: int, count: int, name_count: int) -> Record
     _check_prefixes(records)
     _check_delegates(records)
     _check_allocators(records)
+    _check_counters(records)
+    _check_counts(records)
     return records
 
 
@@ -317,6 +345,52 @@ def _check_allocators(records: Records) -> None:
     known = np.searchsorted(declared, used)  # allocators declared before each allocation
     bad = (allocations["allocator"] == 0) | (allocations["allocator"] > known)
     records.refuse(bad, used, 2, "ALLOCATION allocator", "allocator was not declared")
+
+
+def _check_counters(records: Records) -> None:
+    """Check that counters have a name of their own and a width, and are not too many.
+
+    A log whose counters were joined from several runs has more than one run can read.
+    """
+    numbers, counters = records.numbers(Record.COUNTER), records.all_of(Record.COUNTER)
+    many = np.arange(len(numbers)) >= _MOST_COUNTERS
+    records.refuse(many, numbers, 0, "COUNTER", f"more than {_MOST_COUNTERS} counters")
+    names = counters["name"]
+    repeated = np.ones(len(names), np.bool_)
+    repeated[np.unique(names, return_index=True)[1]] = False
+    bad = repeated | (names == fmt.NO_NAME)
+    records.refuse(bad, numbers, 2, "COUNTER name", "no name of its own")
+    bad = (counters["bits"] < 1) | (counters["bits"] > _COUNTER_BITS)
+    records.refuse(bad, numbers, 4, "COUNTER bits", "no width of a counter")
+
+
+def _check_counts(records: Records) -> None:
+    """Check that counts follow a profile event, and are of all counters, which are declared."""
+    numbers, counts = records.numbers(Record.COUNTS), records.all_of(Record.COUNTS)
+    declared = records.numbers(Record.COUNTER)
+    known = np.searchsorted(declared, numbers)
+    first = counts["first"].astype(np.int64)
+    bad = (first >= known) | (known != len(declared)) | (first % _PER_RECORD != 0)
+    records.refuse(bad, numbers, 1, "COUNTS first", "counter was not declared")
+
+    # Before each record: the event, or the previous counters' counts; behind it the next ones'.
+    kinds = np.concatenate([[_PAYLOAD], records.kinds, [_PAYLOAD]])
+    firsts = np.full(len(records) + 2, -1, np.int64)
+    firsts[numbers + 1] = first
+    before, behind = firsts[numbers], firsts[numbers + 2]
+    begins = first == 0
+    bad = np.where(begins, kinds[numbers] != Record.PROFILE, before != first - _PER_RECORD)
+    records.refuse(bad, numbers, 0, "COUNTS", "no event before")
+    more = first + _PER_RECORD < len(declared)
+    records.refuse(
+        more & (behind != first + _PER_RECORD), numbers, 0, "COUNTS", "counts are missing"
+    )
+
+    bits = np.zeros(_MOST_COUNTERS + _PER_RECORD, np.uint64)
+    bits[: len(declared)] = records.all_of(Record.COUNTER)["bits"]
+    widths = bits[first[:, None] + np.arange(_PER_RECORD)]
+    wide = (counts["counts"].astype(np.uint64) >> widths) != 0
+    records.refuse(wide.any(axis=1), numbers, 4, "COUNTS count", "wider than its counter")
 
 
 class _Content:

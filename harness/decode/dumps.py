@@ -29,6 +29,7 @@ from harness.decode.ed00_schema import IDENTIFIER
 from harness.decode.padding import is_padding
 from harness.decode.postmortem import is_postmortem
 from harness.errors import FormatError
+from harness.files import Content
 from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
 from harness.records.trace import Damage, Losses, Trace
 
@@ -205,13 +206,13 @@ class FoundDumps:
     padding: int = 0
 
 
-def is_device_log(data: bytes) -> bool:
+def is_device_log(data: Content) -> bool:
     """Whether the data begins with the magic number of a device log."""
     return data[:4] == log_format.MAGIC.to_bytes(4, "little")
 
 
 def read_dumps(
-    data: bytes, clocks: Sequence[ClockDomain] = (), *, salvage: bool = False
+    data: Content, clocks: Sequence[ClockDomain] = (), *, salvage: bool = False
 ) -> FoundDumps:
     """Decode everything in ``data``.
 
@@ -229,15 +230,17 @@ def read_dumps(
     damage: list[Damage] | None = [] if salvage else None
     clock = clocks[0] if clocks else HOST_NANOSECONDS
     padding = 0
-    if is_device_log(data):
+    if not isinstance(data, bytes) and not find_dump(data):
+        data = data[:]
+    if isinstance(data, bytes) and is_device_log(data):
         dumps = [Dump(read_log(data, clocks, damage))]
         padding = trailing_padding(data)
     elif find_dump(data):
         dumps, padding = _dumps(data, clock, damage)
-    elif is_capture(data):
+    elif isinstance(data, bytes) and is_capture(data):
         dumps = _captured(data, clock, damage)
     else:
-        raise _unknown(data)
+        raise _unknown(data[:])
     return FoundDumps(
         tuple(_accounted(dumps, damage)) if damage else tuple(dumps), tuple(damage or ()), padding
     )
@@ -275,7 +278,9 @@ def _unknown(data: bytes) -> FormatError:
     )
 
 
-def _dumps(data: bytes, clock: ClockDomain, damage: list[Damage] | None) -> tuple[list[Dump], int]:
+def _dumps(
+    data: Content, clock: ClockDomain, damage: list[Damage] | None
+) -> tuple[list[Dump], int]:
     """Read consecutive dumps; return them, and the number of padding bytes behind the last one."""
     dumps: list[Dump] = []
     window, end = find_dump(data), 0
@@ -286,7 +291,7 @@ def _dumps(data: bytes, clock: ClockDomain, damage: list[Damage] | None) -> tupl
     return dumps, len(data) - end if is_padding(data, end) else 0
 
 
-def _next(data: bytes, window: Window, damage: list[Damage] | None) -> Window | None:
+def _next(data: Content, window: Window, damage: list[Damage] | None) -> Window | None:
     """Return the window of the next dump, or None at the end."""
     end = window.end
     if is_padding(data, end):

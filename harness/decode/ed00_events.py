@@ -378,15 +378,22 @@ def read_values(buffer: FlatBuffer, positions: Ints) -> list[DebugValue]:
     buffer.require(known, positions, "Value.type", "unknown type of value")
 
     contents: list[Any] = [None] * len(positions)
+    # Fields of other types than the stated one are unused; they are checked, but not kept.
+    stated, others = (np.zeros(len(positions), np.bool_) for _ in range(2))
     for type_, slot in [*((t, s) for t, (s, _) in _NUMBERS.items()), *_TENSORS.items()]:
         targets = tables.references(slot)
-        field = f"Value.{slot.name.lower()}"
-        buffer.require((targets == 0) | (types == type_), positions, field, "not the stated type")
         rows = np.flatnonzero(targets)
         with of_entries(rows):
             held = _content(buffer, type_, targets[rows])
         for row, content in zip(rows.tolist(), held, strict=True):
-            contents[row] = content
+            if types[row] == type_:
+                contents[row] = content
+        stated |= (targets != 0) & (types == type_)
+        others |= (targets != 0) & (types != type_)
+    has_field = np.isin(types, [*_NUMBERS, *_TENSORS])
+    buffer.require(
+        stated | ~others | ~has_field, positions, "Value", "no content of the stated type"
+    )
 
     output: list[bool | None] = [None] * len(positions)
     targets = tables.references(ed.ValueTable.OUTPUT)

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from harness.decode import ed00_schema as ed
 from harness.decode.ed00_events import Columns, EventReader
-from harness.decode.flatbuffer import DefectError, FlatBuffer, Ints, Tables
+from harness.decode.flatbuffer import DefectError, FlatBuffer, Ints, Tables, VectorItems
 from harness.decode.padding import is_padding
 from harness.errors import FormatError
+from harness.files import Content, release
 from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
 from harness.records.trace import Block, Damage, Losses, Trace
 
@@ -28,6 +29,8 @@ NO_IDENTIFIER: Final = f"no {ed.IDENTIFIER.decode()} identifier"
 
 _SLICE: Final = 1 << 14
 """Events per batch."""
+_RELEASED: Final = 1 << 18
+"""Events after which the pages of a mapped file are given back."""
 _BROKEN_BY_ETDUMPGEN: Final = (
     "the file may be damaged: an output tensor of a type that ETDumpGen cannot write (half, "
     "bfloat16) breaks its dump"
@@ -70,7 +73,7 @@ class _Runs:
         bundled: Bundled input indices.
         allocator_names: Positions of all allocators' names, run after run, 0 absent.
         allocator_counts: Allocators per run.
-        events: Positions of the references to all Event tables, run after run.
+        events: Positions of the vectors of references to Event tables, 0 absent.
         event_counts: Events per run.
     """
 
@@ -83,7 +86,7 @@ class _Runs:
 
 
 def read_ed00(
-    data: bytes, clock: ClockDomain = HOST_NANOSECONDS, *, allow_trailing: bool = False
+    data: Content, clock: ClockDomain = HOST_NANOSECONDS, *, allow_trailing: bool = False
 ) -> Trace:
     """Decode an ED00 file of one dump, size-prefixed or not.
 
@@ -121,7 +124,7 @@ def read_ed00(
     return read_dump(data, window, clock)
 
 
-def find_dump(data: bytes, at: int = 0) -> Window | None:
+def find_dump(data: Content, at: int = 0) -> Window | None:
     """Return the window of the dump at offset ``at``, or None if there is no dump.
 
     A dump without a size prefix ends with the file, because it does not contain its size.
@@ -135,7 +138,7 @@ def find_dump(data: bytes, at: int = 0) -> Window | None:
 
 
 def read_dump(
-    data: bytes,
+    data: Content,
     window: Window,
     clock: ClockDomain = HOST_NANOSECONDS,
     damage: list[Damage] | None = None,
@@ -157,7 +160,7 @@ def read_dump(
 
 class _DumpReader:
     def __init__(
-        self, data: bytes, window: Window, clock: ClockDomain, damage: list[Damage] | None
+        self, data: Content, window: Window, clock: ClockDomain, damage: list[Damage] | None
     ) -> None:
         self.buffer = FlatBuffer(data, window.start, window.end, base=window.base)
         self.window, self.clock, self.damage = window, clock, damage
@@ -231,7 +234,7 @@ class _DumpReader:
             return runs.positions, bundled, runs.references(ed.RunTable.EVENTS)
 
         (tables, bundled, vectors), _ = self.surviving(slots, read, events=None)
-        events, event_counts = self.items(vectors, "RunData.events", are_events=True)
+        event_counts = self.counts(vectors, "RunData.events", are_events=True)
         allocators, allocator_counts = self.items(
             self.optional(
                 tables,
@@ -251,15 +254,21 @@ class _DumpReader:
                 ),
             ),
             allocator_counts=allocator_counts,
-            events=events,
+            events=vectors,
             event_counts=event_counts,
         )
 
-    def items(self, vectors: Ints, field: str, *, are_events: bool = False) -> tuple[Ints, Ints]:
+    def items(self, vectors: Ints, field: str) -> tuple[Ints, Ints]:
         """Return the positions of the references in vectors, and the number present in each."""
+        counts = self.counts(vectors, field)
+        items = VectorItems(vectors, counts, 4)
+        return items.between(0, len(items)), counts
+
+    def counts(self, vectors: Ints, field: str, *, are_events: bool = False) -> Ints:
+        """Return the number of references that are present in vectors."""
         buffer = self.buffer
         if self.damage is None:
-            return buffer.items(vectors, 4, field)
+            return buffer.lengths(vectors, 4, field)
         counts = np.zeros(len(vectors), np.int64)
         present = np.flatnonzero(vectors)
         counts[present] = buffer.load("<u4", vectors[present])
@@ -271,13 +280,13 @@ class _DumpReader:
             cut = FormatError(f"{count} announced, {there[row]} present", offset=place, field=field)
             self.leave_out(cut, count - int(there[row]) if fits else None)
 
-        def spread(rows: Ints) -> Ints:
-            return buffer.spread(vectors[rows], there[rows], 4, field)
+        def fitting(rows: Ints) -> None:
+            buffer.fits(vectors[rows], there[rows], 4, field)
 
-        items, kept = self.surviving(np.arange(len(vectors)), spread, events=None)
+        _, kept = self.surviving(np.arange(len(vectors)), fitting, events=None)
         held = np.zeros(len(vectors), np.int64)
         held[kept] = there[kept]
-        return items, held
+        return held
 
     def optional(self, entries: Ints, read: Callable[[Ints], Ints]) -> Ints:
         """Return the result of ``read`` per entry, 0 for damaged entries."""
@@ -295,11 +304,14 @@ class _DumpReader:
         """Read all events, and build the trace."""
         run_names = self.events.text_codes(runs.names)
         allocator_names = self.events.text_codes(runs.allocator_names)
-        columns = Columns(len(runs.events))
-        lost = np.zeros(len(runs.events) if self.damage is not None else 0, np.bool_)
+        events = VectorItems(runs.events, runs.event_counts, 4)
+        columns = Columns(len(events))
+        lost = np.zeros(len(events) if self.damage is not None else 0, np.bool_)
         filled = 0
-        for first in range(0, len(runs.events), _SLICE):
-            slots = runs.events[first : first + _SLICE]
+        for first in range(0, len(events), _SLICE):
+            slots = events.between(first, first + _SLICE)
+            if first % _RELEASED == 0:
+                release(self.buffer.data)
             parts, kept = self.surviving(slots, self.events.read, events=1)
             for rows, fields in parts:
                 whole = len(rows) == len(kept)
@@ -316,7 +328,7 @@ class _DumpReader:
             blocks=tuple(_blocks(_without(runs, lost), names, run_names, allocator_names)),
             clocks=(self.clock,),
             # The whole file instead of copies of its parts, because events may share metadata.
-            metadata_bytes=self.buffer.data if self.events.has_metadata else b"",
+            metadata_bytes=bytes(self.buffer.data) if self.events.has_metadata else b"",
             debug_values=tuple(self.events.debug_values),
             losses=Losses(damaged=self.lost),
             **columns.finished(filled),

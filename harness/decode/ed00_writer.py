@@ -13,7 +13,7 @@ import numpy.typing as npt
 from harness.decode import ed00_schema as ed
 from harness.decode.ed00_schema import ValueType
 from harness.errors import UsageError
-from harness.records.trace import NO_CLOCK, Block, Kind, Trace
+from harness.records.trace import NO_CLOCK, NO_COUNT, Block, Kind, Trace
 from harness.records.values import DebugValue, TensorValue
 
 _SLOTS_TABLE, _SLOTS_RUN, _SLOTS_PROFILE, _SLOTS_DEBUG, _SLOTS_VALUE = 1, 4, 8, 6, 8
@@ -35,6 +35,7 @@ class LeftOut:
         allocation_details: Allocation events written without their time or offset.
         foreign_clocks: Events written with ticks of a clock domain other than 0; ETDump does not
             name clocks.
+        hardware_counts: Events written without their counts of hardware counters.
         dropped_on_target: Events dropped by the target; ETDump has no field for any of these.
         dropped_declarations: Blocks and allocators not declared in the log.
         other_losses: Values and runs dropped by the target, and records that are missing or damaged
@@ -48,6 +49,7 @@ class LeftOut:
     value_times: int = 0
     allocation_details: int = 0
     foreign_clocks: int = 0
+    hardware_counts: int = 0
     dropped_on_target: int = 0
     dropped_declarations: int = 0
     other_losses: int = 0
@@ -69,6 +71,7 @@ def left_out(trace: Trace, *, allocation_events: bool = True) -> LeftOut:
         value_times=int(np.count_nonzero(written & debug & (trace.clock != NO_CLOCK))),
         allocation_details=int(np.count_nonzero(allocation & written & detailed)),
         foreign_clocks=int(np.count_nonzero(~allocation & foreign)),
+        hardware_counts=int(np.count_nonzero(written & (trace.counts != NO_COUNT).any(axis=1))),
         dropped_on_target=lost.events,
         dropped_declarations=lost.blocks,
         other_losses=lost.values + lost.runs + lost.records + lost.damaged,

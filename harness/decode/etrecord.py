@@ -7,6 +7,7 @@ recorded tensors, stored as torch files, are ignored.
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import msgspec
 
-from harness.errors import FormatError, UsageError
+from harness.errors import FormatError, MissingFileError, UsageError
 
 _IDENTIFIER: Final = "ETRECORD_V0"
 _EDGE: Final = "edge_dialect_exported_program"
@@ -225,7 +226,7 @@ class _Archive:
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
-            raise UsageError(f"{path}: no such file")
+            raise MissingFileError(f"{path}: no such file")
         self.path = path
         try:
             self._zip = ZipFile(path)
@@ -251,13 +252,11 @@ class _Archive:
         """Decode the file ``name``; None if it is missing or contains ``null``."""
         if name not in self._files:
             return None
+        data = self._read(self._files[name])
         try:
-            decoded: _T | None = msgspec.json.decode(
-                self._read(self._files[name]), type=type_ | None, strict=False
-            )
+            return _decoded(data, type_)
         except msgspec.MsgspecError as error:
             raise FormatError(f"{self.path}: {error}", field=name) from None
-        return decoded
 
     def graph(self, name: str) -> tuple[EtrecordNode, ...]:
         """Decode the operators of a graph."""
@@ -278,6 +277,24 @@ class _Archive:
             return self._zip.read(info)
         except _UNREADABLE as error:
             raise FormatError(f"{self.path}: {error}", field=info.filename) from None
+
+
+def _decoded(data: bytes, type_: type[_T]) -> _T | None:
+    found: _T | None
+    try:
+        found = msgspec.json.decode(data, type=type_ | None, strict=False)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        # Python's json writes infinity, for example as the bound of a clamp; JSON does not have it.
+        try:
+            content = json.loads(data)
+        except (ValueError, RecursionError):
+            content = None
+        if content is None:
+            raise
+        found = msgspec.convert(content, type_ | None, strict=False, str_keys=True)
+    return found
 
 
 def _node(node: _NodeJson) -> EtrecordNode:

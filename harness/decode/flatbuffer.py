@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import FormatError
+from harness.files import Content
 
 Ints = npt.NDArray[np.int64]
 _Slot = TypeVar("_Slot", bound=IntEnum)
@@ -79,7 +80,7 @@ class FlatBuffer:
 
     def __init__(
         self,
-        data: bytes,
+        data: Content,
         start: int,
         end: int,
         *,
@@ -150,7 +151,15 @@ class FlatBuffer:
     def items(self, positions: Ints, item_size: int, field: str) -> tuple[Ints, Ints]:
         """Positions of all items of vectors, one vector after the other, and the vectors' lengths.
 
-        Vectors at position 0 are absent and have no items.
+        Raises:
+            FormatError: As ``lengths``.
+        """
+        counts = self.lengths(positions, item_size, field)
+        items = VectorItems(positions, counts, item_size)
+        return items.between(0, len(items)), counts
+
+    def lengths(self, positions: Ints, item_size: int, field: str) -> Ints:
+        """Return the lengths of vectors; those at position 0 are absent and have no items.
 
         Raises:
             FormatError: A vector is truncated, or all together are longer than the buffer: with
@@ -160,15 +169,12 @@ class FlatBuffer:
         present = np.flatnonzero(positions)
         with of_entries(present):
             counts[present] = self.counts(positions[present], item_size, field)
-        return self.spread(positions, counts, item_size, field), counts
+        self.fits(positions, counts, item_size, field)
+        return counts
 
-    def spread(self, positions: Ints, counts: Ints, item_size: int, field: str) -> Ints:
-        """Return the positions of the first ``counts`` items of each vector."""
+    def fits(self, positions: Ints, counts: Ints, item_size: int, field: str) -> None:
+        """Require that ``counts`` items of all vectors together fit into the buffer."""
         self._all_inside(counts * item_size, positions, field, "vectors overlap")
-        total = int(counts.sum())
-        before = np.cumsum(counts) - counts
-        firsts = positions + 4 - before * item_size
-        return np.repeat(firsts, counts) + np.arange(total, dtype=np.int64) * item_size
 
     def _all_inside(self, sizes: Ints, positions: Ints, field: str, why: str) -> None:
         """Require that the total size fits into the buffer; the largest entries fail."""
@@ -208,6 +214,24 @@ class FlatBuffer:
             self._all_inside(lengths, places, field, "strings overlap")
         texts = [self.text(place).decode("utf-8", "surrogateescape") for place in places.tolist()]
         return [texts[index] for index in shared.tolist()]
+
+
+class VectorItems:
+    """The positions of the items of vectors, one vector after the other, computed on demand."""
+
+    def __init__(self, positions: Ints, counts: Ints, item_size: int) -> None:
+        """Take positions and lengths of the vectors, which are in the buffer."""
+        self._size, self._ends = item_size, np.cumsum(counts)
+        self._firsts = positions + 4 - (self._ends - counts) * item_size
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def between(self, first: int, behind: int) -> Ints:
+        """Return the positions of the items from ``first`` on, before ``behind``."""
+        numbers = np.arange(first, min(behind, len(self)), dtype=np.int64)
+        vectors = np.searchsorted(self._ends, numbers, side="right")
+        return self._firsts[vectors] + numbers * self._size
 
 
 def _tables_of(vtable_of: Ints | None, count: int) -> AbstractContextManager[None]:

@@ -33,6 +33,7 @@ TYPES: Final = {
     "settings_trace_limit": "int64",
     **{f"settings_{name}": "text" for name in ("runtime", "build", "inputs", "kernels")},
     "settings_placed": "bool_",
+    "settings_counters": "text",
     "exit_code": "int16",
     "passed": "bool_",
     "sound": "bool_",

@@ -1,20 +1,29 @@
 """A drop-in for ``executorch.devtools.Inspector``: ``from harness.inspector import Inspector``."""
 
+from harness.inspector.blocks import EventBlock
 from harness.inspector.comparators import (
+    DebugHandle,
+    IntermediateOutputMapping,
     L1Comparator,
     MSEComparator,
     NumericalComparatorBase,
     SNRComparator,
 )
-from harness.inspector.event import Event, EventBlock
+from harness.inspector.event import Event
 from harness.inspector.event_times import PerfData, TimeScale
 from harness.inspector.inspector import Inspector
 from harness.inspector.outputs import compare_results
+from harness.inspector.vgf import (
+    parse_vgf_neural_statistics_delegate_metadata,
+    parse_vgf_neural_statistics_metadata,
+)
 
 __all__ = [
+    "DebugHandle",
     "Event",
     "EventBlock",
     "Inspector",
+    "IntermediateOutputMapping",
     "L1Comparator",
     "MSEComparator",
     "NumericalComparatorBase",
@@ -22,4 +31,6 @@ __all__ = [
     "SNRComparator",
     "TimeScale",
     "compare_results",
+    "parse_vgf_neural_statistics_delegate_metadata",
+    "parse_vgf_neural_statistics_metadata",
 ]

@@ -1,152 +1,37 @@
-"""Makes the event blocks of a trace: groups with times, values, metadata and symbols.
-
-Runs with equal name, bundled input and set of events form a block, however often each event occurs.
-Events with equal name, chain, instruction and delegate id are repeats of one event; events are in
-the order of their instructions' first events.
-"""
+"""Event blocks: their events are made from the columns of the trace when they are first read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from enum import Enum
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any, Final, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.blocks import equal_rows
 from harness.analyze.symbols import SymbolTable
-from harness.inspector.event import Event, EventBlock, MetadataParser
-from harness.inspector.event_times import PerfData, Times, TimeScale
+from harness.inspector.event import Event, MetadataParser, ProgramOutput
+from harness.inspector.event_times import PerfData, Times, TimeScale, statistics
+from harness.inspector.grouping import EventGroups, RunGroup
+from harness.inspector.table import EventColumns, encodable, with_metadata
 from harness.inspector.values import LoggedValues
-from harness.records.trace import EXECUTION, LOADING, Block, Kind, Trace
+from harness.records.trace import EXECUTION, LOADING, Trace
 
 _Ints = npt.NDArray[np.int64]
-
-Signature = tuple[int, int]
-"""An event: the number of its instruction and delegate id, and its name's index (-2: values)."""
-
-_VALUES = -2
-
-
-@dataclass(slots=True)
-class EventGroup:
-    """Repeats of one event.
-
-    Attributes:
-        rows: Rows of the profile events, run after run; empty for values without events.
-        values: Rows of the values that its instruction logged, run by run, without outputs of the
-            program.
-    """
-
-    rows: list[int] = field(default_factory=list)
-    values: list[list[int]] = field(default_factory=list)
-
-    @property
-    def first(self) -> int:
-        """A representative row."""
-        return self.rows[0] if self.rows else next(rows[0] for rows in self.values if rows)
-
-
-@dataclass(slots=True)
-class RunGroup:
-    """Runs of one kind.
-
-    Attributes:
-        block: The first of them.
-        runs: Their numbers.
-        events: Their events, in order.
-        outputs: Rows of the program's outputs, run by run.
-    """
-
-    block: Block
-    runs: list[int] = field(default_factory=list)
-    events: dict[Signature, EventGroup] = field(default_factory=dict)
-    outputs: list[list[int]] = field(default_factory=list)
-
-
-def group_runs(trace: Trace) -> list[RunGroup]:
-    """Group the runs of a trace, in the order of the first of each kind.
-
-    Runs without any events, which only declare allocators, are left out.
-    """
-    instructions = equal_rows(
-        [trace.chain, trace.instruction, trace.delegate_int, trace.delegate_str]
-    )
-    is_output = _outputs(trace)
-    groups: dict[tuple[object, ...], RunGroup] = {}
-    for number, block in enumerate(trace.blocks):
-        if not block.count:
-            continue
-        rows = slice(block.first, block.first + block.count)
-        events, outputs = _run_events(
-            block.first,
-            trace.kind[rows].tolist(),
-            instructions[rows].tolist(),
-            trace.name[rows].tolist(),
-            is_output[rows].tolist(),
-        )
-        # Runs that differ in which events have values form separate blocks.
-        valued = tuple(bool(values) for _, values in events.values())
-        key = (block.name, block.bundled_input_index, tuple(events), valued)
-        group = groups.setdefault(key, RunGroup(block))
-        group.runs.append(number)
-        group.outputs.append(outputs)
-        for signature, (profile, values) in events.items():
-            event = group.events.setdefault(signature, EventGroup())
-            event.rows += profile
-            event.values.append(values)
-    return list(groups.values())
-
-
-def _outputs(trace: Trace) -> npt.NDArray[np.bool_]:
-    """True for events that log an output of the program."""
-    found = np.zeros(len(trace), np.bool_)
-    for row in np.flatnonzero(trace.debug >= 0).tolist():
-        found[row] = bool(trace.debug_values[trace.debug[row]].output)
-    return found
-
-
-_Run = dict[Signature, tuple[list[int], list[int]]]
-
-
-def _run_events(
-    first: int, kinds: list[int], instructions: list[int], names: list[int], outputs: list[bool]
-) -> tuple[_Run, list[int]]:
-    """Return the events of one run with their rows and values, and the program's outputs."""
-    profiles: dict[int, dict[int, list[int]]] = {}
-    values: dict[int, list[int]] = {}
-    returned: list[int] = []
-    columns = zip(kinds, instructions, names, outputs, strict=True)
-    for row, (kind, instruction, name, output) in enumerate(columns, start=first):
-        if kind == Kind.PROFILE:
-            profiles.setdefault(instruction, {}).setdefault(name, []).append(row)
-        elif kind == Kind.DEBUG:
-            profiles.setdefault(instruction, {})
-            if output:
-                returned.append(row)
-            else:
-                values.setdefault(instruction, []).append(row)
-    return dict(_in_order(profiles, values)), returned
-
-
-def _in_order(
-    profiles: dict[int, dict[int, list[int]]], values: dict[int, list[int]]
-) -> Iterator[tuple[Signature, tuple[list[int], list[int]]]]:
-    for instruction, by_name in profiles.items():
-        logged = values.get(instruction, [])
-        for name, rows in by_name.items():
-            yield (instruction, name), (rows, logged)
-        if not by_name and logged:
-            yield (instruction, _VALUES), ([], logged)
-
 
 RESERVED: Final = (*LOADING, EXECUTION)
 """Events of the framework, without an operator of the model."""
 
 
-class BlockMaker:
-    """Makes the event blocks of a trace."""
+_BATCH: Final = 1 << 10
+"""Events that are made at once when all are read."""
+
+
+class EventViews:
+    """Makes the event blocks of a trace, and their events."""
 
     def __init__(
         self,
@@ -154,117 +39,377 @@ class BlockMaker:
         times: Times,
         values: LoggedValues,
         parser: MetadataParser | None,
-        source: TimeScale,
-        target: TimeScale,
+        symbols: SymbolTable | None,
     ) -> None:
-        """Convert the columns to lists, because access to single NumPy elements is slow.
+        """Group the events.
 
         Args:
             trace: The trace.
             times: Times of its events.
             values: Inflates its values.
             parser: Parser for the metadata of delegates.
-            source: Time scale of the file's ticks.
-            target: Time scale of the results.
+            symbols: The ETRecord's symbols of the method that ran; None without an ETRecord.
         """
-        self.trace, self.values, self.parser = trace, values, parser
-        self.source, self.target = source, target
-        self._durations, self._starts = times.durations.tolist(), times.starts.tolist()
-        texts = [*trace.names, ""]  # the last is what NO_NAME (-1) finds
-        self._names = [texts[index] for index in trace.name.tolist()]
-        self._chains, self._instructions = trace.chain.tolist(), trace.instruction.tolist()
-        self._delegates: list[int | str | None] = [
-            number if number != -1 else texts[text] or None
-            for number, text in zip(
-                trace.delegate_int.tolist(), trace.delegate_str.tolist(), strict=True
-            )
-        ]
-        self._with_metadata = {*np.flatnonzero(trace.metadata[:, 1] > 0).tolist()}
+        self.trace, self.times, self.symbols = trace, times, symbols
+        self.groups = EventGroups(trace)
+        self._values, self._parser = values, parser
+        self._texts = [*trace.names, ""]  # the last is what NO_NAME (-1) finds
+        self._inflated: dict[tuple[int, ...], ProgramOutput] = {}
 
-    def blocks(self) -> list[EventBlock]:
+    def blocks(self, source: TimeScale | Enum, target: TimeScale | Enum) -> list[EventBlock]:
         """Return the blocks in the order of their first runs."""
-        return [self._block(group) for group in group_runs(self.trace)]
+        return [
+            EventBlock(
+                name=group.block.name,
+                events=BlockEvents(self, group),
+                source_time_scale=source,
+                target_time_scale=target,
+                bundled_input_index=group.block.bundled_input_index,
+                run_output=partial(self._output, group, 0),  # type: ignore[arg-type]
+                runs=group.runs,
+                run_outputs=partial(self._outputs, group),  # type: ignore[arg-type]
+            )
+            for group in self.groups.groups
+        ]
 
-    def _block(self, group: RunGroup) -> EventBlock:
-        outputs = [self._inflate(rows) for rows in group.outputs]
-        # Events of one instruction share its values.
-        inflated: dict[tuple[int, ...], list[Any]] = {}
-        return EventBlock(
-            name=group.block.name,
-            events=[self._event(event, inflated) for event in group.events.values()],
-            source_time_scale=self.source,
-            target_time_scale=self.target,
-            bundled_input_index=group.block.bundled_input_index,
-            run_output=outputs[0],
-            runs=group.runs,
-            run_outputs=outputs,
+    def events(self, group: RunGroup, first: int, behind: int) -> list[Event]:
+        """Return the events of a group by their numbers among all events."""
+        trace = self.trace
+        rows, bounds, firsts = self._part(first, behind)
+        names, delegates = self._names(firsts, self._texts)
+        columns = zip(
+            range(first, behind),
+            names,
+            delegates,
+            trace.chain[firsts].tolist(),
+            trace.instruction[firsts].tolist(),
+            _split(rows, bounds),
+            _split(self.times.durations[rows], bounds),
+            _split(trace.start[rows], bounds),
+            self._described(rows, bounds).tolist(),
+            strict=True,
+        )
+        found = []
+        for number, name, delegate, chain, instruction, own, times, starts, described in columns:
+            event = Event(
+                name=name,
+                perf_data=PerfData(times) if own else None,
+                delegate_debug_identifier=delegate,
+                is_delegated_op=delegate is not None,
+                start_time=starts if own else None,
+                chain_index=chain,
+                rows=own,
+                _instruction_id=instruction,
+                _delegate_metadata_parser=self._parser,
+                _scaled_starts=self._scaled_starts,
+            )
+            if described:
+                event.raw_delegate_debug_metadatas = [trace.metadata_of(row) or b"" for row in own]
+            if number in self._valued:
+                self._add_values(event, self.groups.values(group, number))
+            if self.symbols is not None:
+                add_symbols(event, self.symbols)
+            found.append(event)
+        return found
+
+    def columns(self, group: RunGroup) -> EventColumns:
+        """Return the columns of a group's table, as if all its events were read."""
+        trace, count = self.trace, group.count
+        rows, bounds, firsts = self._part(group.first, group.first + count)
+        durations = self.times.durations[rows]
+        names, delegates = self._names(firsts, [*map(encodable, self._texts)])
+        return EventColumns(
+            {
+                "event_name": names,
+                "raw": [times or None for times in _split(durations, bounds)],
+                "op_types": [[] for _ in range(count)],
+                "delegate_debug_identifier": delegates,
+                "stack_traces": [{} for _ in range(count)],
+                "module_hierarchy": [{} for _ in range(count)],
+                "is_delegated_op": [delegate is not None for delegate in delegates],
+                "delegate_backend_name": [None] * count,
+                "debug_data": [[] for _ in range(count)],
+                "start_time": [starts or None for starts in _split(trace.start[rows], bounds)],
+            },
+            statistics(durations, bounds),
         )
 
-    def _event(self, group: EventGroup, inflated: dict[tuple[int, ...], list[Any]]) -> Event:
-        first, rows = group.first, group.rows
-        delegate = self._delegates[first]
-        event = Event(
-            name=self._names[first] if delegate is None else str(delegate),
-            delegate_debug_identifier=delegate,
-            is_delegated_op=delegate is not None,
-            chain_index=self._chains[first],
-            rows=rows,
-            _instruction_id=self._instructions[first],
-            _delegate_metadata_parser=self.parser,
-        )
-        if rows:
-            event.perf_data = PerfData([self._durations[row] for row in rows])
-            event.start_time = [self._starts[row] for row in rows]
-            if not self._with_metadata.isdisjoint(rows):
-                event.raw_delegate_debug_metadatas = [
-                    self.trace.metadata_of(row) or b"" for row in rows
-                ]
-        if any(group.values):
-            self._add_values(event, group, inflated)
-        return event
+    def unlike_columns(self, group: RunGroup) -> Iterable[int]:
+        """Return the numbers of events of which ``columns`` lacks values or symbols."""
+        numbers = range(group.first, group.first + group.count)
+        return numbers if self.symbols is not None else self._valued.intersection(numbers)
 
-    def _add_values(
-        self, event: Event, group: EventGroup, inflated: dict[tuple[int, ...], list[Any]]
-    ) -> None:
-        for values in map(tuple, group.values):
-            if values not in inflated:
-                inflated[values] = self._inflate(values)
-        event.debug_data_per_run = [inflated[tuple(values)] for values in group.values]
+    def with_metadata(self, group: RunGroup) -> _Ints:
+        """Return the numbers of events that have metadata, or of which a parser makes some."""
+        rows, bounds, firsts = self._part(group.first, group.first + group.count)
+        described = self._described(rows, bounds)
+        if self._parser is not None:
+            described |= self.trace.delegated[firsts]
+        return group.first + np.flatnonzero(described)
+
+    def _part(self, first: int, behind: int) -> tuple[_Ints, _Ints, _Ints]:
+        """Return the rows of some events, where those of each begin, and a row of each event."""
+        bounds = self.groups.rows.starts[first : behind + 1]
+        rows = self.groups.rows.items[bounds[0] : bounds[-1]]
+        return rows, bounds - bounds[0], self.groups.firsts[first:behind]
+
+    def _described(self, rows: _Ints, bounds: _Ints) -> npt.NDArray[np.bool_]:
+        """Return True for events with metadata."""
+        filled = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(self.trace.metadata[rows, 1] > 0, out=filled[1:])
+        return np.asarray(filled[bounds[1:]] > filled[bounds[:-1]])
+
+    @cached_property
+    def _valued(self) -> frozenset[int]:
+        return frozenset(self.groups.valued.tolist())
+
+    def _names(self, rows: _Ints, texts: Sequence[str]) -> tuple[list[str], list[int | str | None]]:
+        """Return names, by these texts of the trace, and delegate ids of events."""
+        trace = self.trace
+        names = [texts[index] for index in trace.name[rows].tolist()]
+        delegates: list[int | str | None] = [None] * len(rows)
+        for place in np.flatnonzero(trace.delegated[rows]).tolist():
+            number = int(trace.delegate_int[rows[place]])
+            text = trace.delegate_str[rows[place]]
+            delegates[place] = number if number != -1 else self._texts[text] or None
+            if delegates[place] is not None:
+                names[place] = str(number) if number != -1 else texts[text]
+        return names, delegates
+
+    def _scaled_starts(self, rows: list[int]) -> list[int | float]:
+        found: list[int | float] = self.times.starts[rows].tolist()
+        return found
+
+    def _add_values(self, event: Event, per_run: Sequence[_Ints]) -> None:
+        event.debug_data_per_run = [self._inflate(rows) for rows in per_run]
         event.debug_data = next(filter(None, event.debug_data_per_run), [])
         # A value may have a name of its own.
-        logged = next(filter(None, group.values))[0]
-        if event.delegate_debug_identifier is None and self._names[logged]:
-            event.name = self._names[logged]
+        logged = next(int(rows[0]) for rows in per_run if len(rows))
+        name = self._texts[self.trace.name[logged]]
+        if event.delegate_debug_identifier is None and name:
+            event.name = name
 
-    def _inflate(self, rows: Sequence[int]) -> list[Any]:
-        trace = self.trace
-        return [
-            self.values.inflate(trace.debug_values[trace.debug[row]])
-            for row in rows
-            if trace.debug[row] >= 0
-        ]
+    def _output(self, group: RunGroup, run: int) -> ProgramOutput:
+        return self._inflate(self.groups.outputs(group.runs[run]))
+
+    def _outputs(self, group: RunGroup) -> list[ProgramOutput]:
+        return [self._inflate(self.groups.outputs(run)) for run in group.runs]
+
+    def _inflate(self, rows: _Ints) -> ProgramOutput:
+        """Return logged values; events of one instruction share its values."""
+        key, trace = tuple(rows.tolist()), self.trace
+        if key not in self._inflated:
+            numbers = trace.debug[rows]
+            self._inflated[key] = [
+                self._values.inflate(trace.debug_values[number])
+                for number in numbers[numbers >= 0].tolist()
+            ]
+        return self._inflated[key]
 
 
-def add_symbols(blocks: Iterable[EventBlock], table: SymbolTable) -> None:
-    """Add the ETRecord's data to events."""
-    for event in (event for block in blocks for event in block.events):
-        if event._instruction_id is None:
-            continue
-        found = table.find(
-            event.chain_index, event._instruction_id, event.name, event.delegate_debug_identifier
-        )
-        if found is None or event.name in RESERVED:
-            continue
-        event.debug_handles = (
-            [*found.handles] if isinstance(found.handles, tuple) else found.handles
-        )
-        event.num_outputs = found.outputs
-        event.delegate_backend_name = found.backend
-        event.op_types = [*found.op_types]
-        for node in found.nodes:
-            # ExecuTorch's graphs append an underscore to names, for TensorBoard.
-            name = f"{node.name}_"
-            event.stack_traces[name] = node.stack_trace
-            event.module_hierarchy[name] = {
-                module.key: (module.path, module.type) for module in node.modules or ()
-            }
+def _split(values: npt.NDArray[Any], bounds: _Ints) -> list[list[Any]]:
+    """Divide consecutive values into lists at ``bounds``."""
+    flat = values.tolist()
+    if len(flat) == len(bounds) - 1 and (np.diff(bounds) == 1).all():
+        return [[value] for value in flat]
+    return [flat[first:behind] for first, behind in pairwise(bounds.tolist())]
+
+
+def add_symbols(event: Event, table: SymbolTable) -> None:
+    """Add the ETRecord's data to an event."""
+    if event._instruction_id is None:
+        return
+    found = table.find(
+        event.chain_index, event._instruction_id, event.name, event.delegate_debug_identifier
+    )
+    if found is None or event.name in RESERVED:
+        return
+    event.debug_handles = [*found.handles] if isinstance(found.handles, tuple) else found.handles
+    event.num_outputs = found.outputs
+    event.delegate_backend_name = found.backend
+    event.op_types = [*found.op_types]
+    for node in found.nodes:
+        # ExecuTorch's graphs append an underscore to names, for TensorBoard.
+        name = f"{node.name}_"
+        event.stack_traces[name] = node.stack_trace
+        event.module_hierarchy[name] = {
+            module.key: (module.path, module.type) for module in node.modules or ()
+        }
+
+
+class BlockEvents(MutableSequence[Event]):
+    """The events of a block. Each is made when it is first read, and stays the same object.
+
+    It can be changed like a list; then all events are made.
+    """
+
+    def __init__(self, views: EventViews, group: RunGroup) -> None:
+        """Take the events of ``group``."""
+        self._views, self._group = views, group
+        self._made: dict[int, Event] = {}
+        self._list: list[Event] | None = None
+
+    def __len__(self) -> int:
+        return self._group.count if self._list is None else len(self._list)
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        if self._list is not None:
+            return self._list[index]
+        numbers = range(self._group.first, self._group.first + self._group.count)[index]
+        return self._event(numbers) if isinstance(numbers, int) else [*map(self._event, numbers)]
+
+    def __iter__(self) -> Iterator[Event]:
+        position = 0
+        while batch := self._batch(position):
+            yield from batch
+            position += len(batch)
+
+    def _batch(self, position: int) -> list[Event]:
+        """Return some events from a position on; none at the end."""
+        if self._list is not None:
+            return self._list[position : position + _BATCH]
+        numbers = range(self._group.first, self._group.first + self._group.count)
+        numbers = numbers[position : position + _BATCH]
+        if not all(map(self._made.__contains__, numbers)):
+            self._make(numbers)
+        return [self._made[number] for number in numbers]
+
+    def _event(self, number: int) -> Event:
+        if number not in self._made:
+            self._make(range(number, number + 1))
+        return self._made[number]
+
+    def _make(self, numbers: range) -> None:
+        """Make those of some events that are not made yet."""
+        events = self._views.events(self._group, numbers.start, numbers.stop)
+        for number, event in zip(numbers, events, strict=True):
+            self._made.setdefault(number, event)
+
+    def _as_list(self) -> list[Event]:
+        if self._list is None:
+            self._list, self._made = [*self], {}
+        return self._list
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._as_list()[index] = value
+
+    def __delitem__(self, index: int | slice) -> None:
+        del self._as_list()[index]
+
+    def insert(self, index: int, value: Event) -> None:
+        """Insert an event before ``index``."""
+        self._as_list().insert(index, value)
+
+    def sort(self, *, key: Any = None, reverse: bool = False) -> None:
+        """Sort the events in place."""
+        self._as_list().sort(key=key, reverse=reverse)
+
+    def __add__(self, other: Iterable[Event]) -> list[Event]:
+        return [*self, *other]
+
+    def __radd__(self, other: Iterable[Event]) -> list[Event]:
+        return [*other, *self]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr([*self])
+
+    def columns(self) -> EventColumns:
+        """Return the columns of the events, with what a caller changed of those it read."""
+        if self._list is not None:
+            return EventColumns.of(self._list)
+        for number in self._views.unlike_columns(self._group):
+            self._event(number)
+        if len(self._made) == len(self):
+            return EventColumns.of([*self])
+        columns = self._views.columns(self._group)
+        columns.put([number - self._group.first for number in self._made], [*self._made.values()])
+        return columns
+
+    def with_metadata(self) -> Iterator[tuple[int, Event]]:
+        """Yield index and event of those that may have metadata of a delegate."""
+        if self._list is not None:
+            yield from enumerate(self._list)
+            return
+        first = self._group.first
+        numbers = {*self._views.with_metadata(self._group).tolist(), *self._made}
+        yield from ((number - first, self._event(number)) for number in sorted(numbers))
+
+
+class _OnFirstUse:
+    """A field whose value may be given as a function; it is called when the field is first read."""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    def __get__(self, block: EventBlock | None, _owner: type) -> Any:
+        if block is None:
+            return None  # the field's default
+        found = block.__dict__[self._name]
+        if callable(found):
+            found = block.__dict__[self._name] = found()
+        return found
+
+    def __set__(self, block: EventBlock, value: Any) -> None:
+        block.__dict__[self._name] = value
+
+
+@dataclass
+class EventBlock:
+    """Runs with one name and the same events.
+
+    The attributes up to ``reference_output`` are those of ExecuTorch's class.
+
+    Attributes:
+        name: Such as ``Execute``.
+        events: In the order of the first run, each instruction's together. Those of an Inspector
+            are made when they are first read.
+        source_time_scale: What the file's ticks were taken for.
+        target_time_scale: The unit of all times.
+        bundled_input_index: The bundled input that ran, -1 for none.
+        run_output: What the program returned in the first run.
+        reference_output: The reference outputs of the bundled input; None if the ETRecord has none.
+            Reading those of a file raises UsageError without PyTorch.
+        runs: Numbers of the runs, among all blocks of the trace.
+        run_outputs: What the program returned, run by run.
+    """
+
+    name: str
+    events: Sequence[Event] = field(default_factory=list)
+    source_time_scale: TimeScale | Enum = TimeScale.NS
+    target_time_scale: TimeScale | Enum = TimeScale.MS
+    bundled_input_index: int | None = None
+    run_output: ProgramOutput | None = _OnFirstUse()  # type: ignore[assignment]
+    reference_output: ProgramOutput | None = _OnFirstUse()  # type: ignore[assignment]
+    runs: list[int] = field(default_factory=list, compare=False)
+    run_outputs: list[ProgramOutput] | None = _OnFirstUse()  # type: ignore[assignment]
+
+    def to_dataframe(
+        self, include_units: bool = False, include_delegate_debug_data: bool = False
+    ) -> Any:
+        """Return a pandas DataFrame with a row per event."""
+        units = f" ({self.target_time_scale.value})" if include_units else ""
+        events = self.events
+        lazy = events if isinstance(events, BlockEvents) else None
+        columns = EventColumns.of(events) if lazy is None else lazy.columns()
+        frame = columns.frame(units, self.name)
+        if not include_delegate_debug_data:
+            return frame
+        found = {number: event.delegate_debug_metadatas for number, event in self._described()}
+        return with_metadata(frame, [found.get(number, []) for number in range(len(events))])
+
+    def events_with_metadata(self) -> list[Event]:
+        """Return the events that may have metadata of a delegate."""
+        return [event for _, event in self._described()]
+
+    def _described(self) -> Iterable[tuple[int, Event]]:
+        events = self.events
+        return events.with_metadata() if isinstance(events, BlockEvents) else enumerate(events)

@@ -16,13 +16,13 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from harness.inspector.inspector import Inspector
 
-Handle = tuple[int, ...]
+DebugHandle = tuple[int, ...]
 """Debug handles of the operators of a value."""
 
-Mapping = dict[tuple[Handle, Any], tuple[Handle, Any]]
+IntermediateOutputMapping = dict[tuple[DebugHandle, Any], tuple[DebugHandle, Any]]
 """Values of the exported program, each with its logged value."""
 
-Names = dict[Handle, list[str]]
+Names = dict[DebugHandle, list[str]]
 
 
 class NumericalComparatorBase(ABC):
@@ -40,11 +40,13 @@ class NumericalComparatorBase(ABC):
     def element_compare(self, a: Any, b: Any) -> float:
         """Return the distance of the logged value ``b`` from the computed value ``a``."""
 
-    def preprocessing(self, mapping: Mapping) -> Mapping:
+    def preprocessing(self, mapping: IntermediateOutputMapping) -> IntermediateOutputMapping:
         """Convert values before the comparison, such as their layout; unchanged by default."""
         return mapping
 
-    def compare(self, mapping: Mapping, aot_names: Names, runtime_names: Names) -> Any:
+    def compare(
+        self, mapping: IntermediateOutputMapping, aot_names: Names, runtime_names: Names
+    ) -> Any:
         """Return a pandas DataFrame with a row per pair of values.
 
         Pairs without a value on one side, or with several values of the program, are left out.
@@ -53,7 +55,7 @@ class NumericalComparatorBase(ABC):
             TypeError: ``preprocessing`` did not return a mapping of pairs to pairs.
             ValueError: Only one side is a list, or the lists have different lengths.
         """
-        from harness.inspector.event import pandas
+        from harness.inspector.table import pandas
 
         processed = self.preprocessing(mapping)
         _check(processed)
@@ -140,7 +142,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence)
 
 
-def _within(handle: Handle, names: Names) -> list[str]:
+def _within(handle: DebugHandle, names: Names) -> list[str]:
     """Return the operators with all handles in ``handle``."""
     return [name for key, found in names.items() if {*key} <= {*handle} for name in found]
 

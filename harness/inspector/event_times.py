@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.converters import Convert, debug_id
-from harness.analyze.ticks import to_nanoseconds, unwrap
+from harness.analyze.converters import Convert, delegate_times
+from harness.analyze.ticks import default_jitter, forward, signed_steps, to_nanoseconds, unwrap
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Kind, Trace
 
@@ -29,6 +30,20 @@ class TimeScale(Enum):
     CYCLES = "cycles"
 
 
+def time_scale_of(given: Enum | str) -> TimeScale:
+    """Return the scale with the value of another enumeration's member, such as ExecuTorch's.
+
+    Raises:
+        ValueError: There is no such scale.
+    """
+    value = given.value if isinstance(given, Enum) else given
+    try:
+        return TimeScale(value)
+    except ValueError:
+        known = ", ".join(scale.value for scale in TimeScale)
+        raise ValueError(f"unknown time scale {given!r}: use {known}") from None
+
+
 PER_SECOND: Final[dict[TimeScale, int]] = {
     TimeScale.NS: 1_000_000_000,
     TimeScale.US: 1_000_000,
@@ -43,10 +58,10 @@ def scale_between(source: TimeScale, target: TimeScale) -> Fraction:
     """Return the number of ``source`` units per ``target`` unit.
 
     Raises:
-        ValueError: Only one of them is cycles.
+        RuntimeError: Only one of them is cycles.
     """
     if (source is TimeScale.CYCLES) != (target is TimeScale.CYCLES):
-        raise ValueError("cycles have no length: source and target scale must both be cycles")
+        raise RuntimeError("cycles have no length: source and target scale must both be cycles")
     return Fraction(PER_SECOND[source], PER_SECOND[target])
 
 
@@ -90,16 +105,21 @@ class PerfData:
 STATISTICS: Final = ("p10", "p50", "p90", "avg", "min", "max")
 
 
-def statistics(raws: Sequence[Sequence[float]]) -> Floats:
+def statistics(durations: Floats, starts: npt.NDArray[np.int64]) -> Floats:
     """Return ``STATISTICS`` of many events at once, shape (n, 6); NaN without durations.
 
-    Events with the same number of durations are computed together.
+    Args:
+        durations: Durations of all events, one event after the other.
+        starts: Index of the first duration of each event, and the end, shape (n + 1,).
     """
-    found = np.full((len(raws), len(STATISTICS)), np.nan)
-    lengths = np.array([len(raw) for raw in raws], np.int64)
-    for length in np.unique(lengths[lengths > 0]).tolist():
-        rows = np.flatnonzero(lengths == length)
-        values = np.array([raws[row] for row in rows.tolist()], np.float64)
+    counts = np.diff(starts)
+    found = np.full((len(counts), len(STATISTICS)), np.nan)
+    for count in np.unique(counts[counts > 0]).tolist():
+        rows = np.flatnonzero(counts == count)
+        values = durations[starts[rows][:, None] + np.arange(count)]
+        if count == 1:
+            found[rows] = values
+            continue
         found[rows, :3] = np.percentile(values, (10, 50, 90), axis=1).T
         found[rows, 3] = values.mean(axis=1)
         found[rows, 4] = values.min(axis=1)
@@ -107,83 +127,91 @@ def statistics(raws: Sequence[Sequence[float]]) -> Floats:
     return found
 
 
-_SPAN_32 = np.uint64(2**32)
-
-
-@dataclass(frozen=True, slots=True)
 class Times:
     """Durations and starts of events. One entry per row of the trace.
 
     Attributes:
         durations: In the target scale, float64; exact to the last bit if the clock rate is known.
             Negative for events that end slightly before they start.
-        starts: Unwrapped counter readings at the start, in the target scale, float64; exact ticks
-            if the target scale is cycles.
         backward: Number of events that end before they start.
     """
 
-    durations: npt.NDArray[np.float64]
-    starts: npt.NDArray[np.float64] | npt.NDArray[np.int64]
-    backward: int
+    def __init__(self, trace: Trace, target: TimeScale, converter: Convert | None = None) -> None:
+        """Convert the durations of all events; starts follow on first use.
+
+        Args:
+            trace: A trace with known clock rates, unless the target is cycles.
+            target: Target time scale.
+            converter: Converts times of delegate events instead of their clock's rate; takes the
+                delegate's debug id as text and a time, as in ``harness.analyze.converters``.
+
+        Raises:
+            ValueError: The rate of a clock is unknown and the target is not cycles.
+            FormatError: An event is longer than 2**62 ticks.
+        """
+        self._trace, self._target = trace, target
+        self.durations, self.backward = np.zeros(len(trace)), 0
+        for _, domain, rows in self._profiles():
+            ticks = forward(domain, trace.start[rows], trace.end[rows])
+            steps = signed_steps(domain, ticks, default_jitter(domain))
+            self.durations[rows] = _scaled(np.abs(steps), domain, target) * np.sign(steps)
+            self.backward += int(np.count_nonzero(steps < 0))
+        self._converted: dict[int, float] = {}
+        if converter is not None:
+            delegated = np.flatnonzero((trace.kind == Kind.PROFILE) & trace.delegated)
+            for row, (name, start, end) in zip(
+                delegated.tolist(), delegate_times(trace, delegated), strict=True
+            ):
+                began = converter(name, start)
+                self.durations[row] = float(converter(name, end) - began)
+                self._converted[row] = float(began)
+
+    @cached_property
+    def starts(self) -> npt.NDArray[np.float64] | npt.NDArray[np.uint64]:
+        """Starts on the unwrapped counter, in the target scale; exact ticks if it has their unit.
+
+        Raises:
+            FormatError: The events span more than 2**62 ticks.
+        """
+        timeline = unwrap(self._trace)
+        ticks, scaled = timeline.start.astype(np.uint64), np.zeros(len(self._trace))
+        exact = not self._converted
+        for number, domain, rows in self._profiles():
+            if not domain.down:
+                ticks[rows] += np.uint64(timeline.origins[number] or 0)
+            scaled[rows] = _scaled(ticks[rows], domain, self._target)
+            exact &= self._target is TimeScale.CYCLES or domain.hz == PER_SECOND[self._target]
+        scaled[[*self._converted]] = [*self._converted.values()]
+        return ticks if exact else scaled
+
+    def _profiles(self) -> Iterator[tuple[int, ClockDomain, npt.NDArray[np.int64]]]:
+        """Yield number, domain and rows of the profile events of each clock."""
+        profile = self._trace.kind == Kind.PROFILE
+        for number, domain in enumerate(self._trace.clocks):
+            rows = np.flatnonzero((self._trace.clock == number) & profile)
+            if len(rows):
+                yield number, domain, rows
 
 
-def of_readings(trace: Trace, hz: Fraction) -> Trace:
-    """Return the trace on a counter of rate ``hz``, with a width derived from its readings.
+def of_readings(trace: Trace, hz: Fraction, bits: int | None = None) -> Trace:
+    """Return the trace on a counter of rate ``hz`` and, unless given, a width by its readings.
 
     A counter with all readings below 2**32 counts as 32 bits wide, because the log has no better
     evidence. Delegates may use another counter than ExecuTorch or, like XNNPACK, add to a reading
-    in 64 bits, so their events get a clock of their own.
+    in 64 bits, so their events get a clock of their own; it has ``bits`` if all of them fit.
     """
-    wide = np.maximum(trace.start, trace.end) >= _SPAN_32
-    clocks = tuple(
-        ClockDomain(name, hz, 64 if (wide & (trace.delegated == delegated)).any() else 32)
-        for name, delegated in (("given", False), ("delegates", True))
-    )
+    largest = np.maximum(trace.start, trace.end)
+    clocks = []
+    for name, delegated in (("given", False), ("delegates", True)):
+        used = int(largest.max(initial=0, where=trace.delegated == delegated)).bit_length()
+        width = 32 if used <= 32 else 64
+        clocks.append(ClockDomain(name, hz, bits if bits is not None and used <= bits else width))
     numbers = np.where(trace.clock == 0, trace.delegated, trace.clock).astype(np.uint8)
-    return replace(trace, clocks=clocks, clock=numbers).sealed()
-
-
-def event_times(trace: Trace, target: TimeScale, converter: Convert | None = None) -> Times:
-    """Convert the times of all events.
-
-    Args:
-        trace: A trace with known clock rates, unless the target is cycles.
-        target: Target time scale.
-        converter: Converts times of delegate events instead of their clock's rate; takes the
-            delegate's debug id as text and a time. It gets times from 0 on, so that wraps and large
-            readings do not cost precision.
-
-    Raises:
-        ValueError: The rate of a clock is unknown and the target is not cycles.
-    """
-    timeline = unwrap(trace)
-    ticks = timeline.end - timeline.start
-    readings = timeline.start.copy()
-    for number, origin in enumerate(timeline.origins):
-        if origin is not None and not trace.clocks[number].down:
-            readings[trace.clock == number] += np.int64(origin) if origin < 2**62 else 0
-    profile = trace.kind == Kind.PROFILE
-    durations, starts = np.zeros(len(trace)), np.zeros(len(trace))
-    exact = True
-    for number, domain in enumerate(trace.clocks):
-        rows = np.flatnonzero((trace.clock == number) & profile)
-        if len(rows):
-            durations[rows] = _scaled(ticks[rows], domain, target)
-            starts[rows] = _scaled(readings[rows], domain, target)
-            exact &= domain.hz == PER_SECOND[target] or target is TimeScale.CYCLES
-    backward = int(np.count_nonzero(ticks[profile] < 0))
-    if converter is not None:
-        exact = False
-        for row in np.flatnonzero(profile & trace.delegated).tolist():
-            name = debug_id(trace, row)
-            zero = converter(name, 0)
-            durations[row] = float(converter(name, int(ticks[row])) - zero)
-            starts[row] = float(converter(name, int(readings[row])))
-    return Times(durations, readings if exact else starts, backward)
+    return replace(trace, clocks=tuple(clocks), clock=numbers).sealed()
 
 
 def _scaled(
-    ticks: npt.NDArray[np.int64], domain: ClockDomain, target: TimeScale
+    ticks: npt.NDArray[np.int64] | npt.NDArray[np.uint64], domain: ClockDomain, target: TimeScale
 ) -> npt.NDArray[np.float64]:
     if target is TimeScale.CYCLES:
         return ticks.astype(np.float64)
@@ -193,4 +221,4 @@ def _scaled(
         )
     # Nanoseconds of a clock that is as much faster are units of this one.
     faster = replace(domain, hz=domain.hz * scale_between(TimeScale.NS, target))
-    return np.sign(ticks) * to_nanoseconds(np.abs(ticks), faster)
+    return to_nanoseconds(ticks, faster)

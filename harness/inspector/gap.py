@@ -8,8 +8,7 @@ operator among the handles of its event.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from collections.abc import Mapping as AbstractMapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,8 @@ from harness.errors import UsageError
 from harness.extras import require
 from harness.inspector.comparators import (
     COMPARATORS,
-    Handle,
-    Mapping,
+    DebugHandle,
+    IntermediateOutputMapping,
     Names,
     NumericalComparatorBase,
 )
@@ -64,8 +63,8 @@ class _Captured:
         outputs: The outputs of the program.
     """
 
-    values: dict[Handle, Any]
-    nodes: dict[Handle, list[Any]]
+    values: dict[DebugHandle, Any]
+    nodes: dict[DebugHandle, list[Any]]
     quantized: dict[Any, Any]
     outputs: Any
 
@@ -245,7 +244,7 @@ def _is_sequence(value: Any) -> bool:
     return isinstance(value, tuple | list)
 
 
-_DeviceValues = AbstractMapping[int, Sequence[Sequence[np.ndarray]]]
+_DeviceValues = Mapping[int, Sequence[Sequence[np.ndarray]]]
 """Logged values by debug handle: those of each instruction with this handle."""
 
 
@@ -261,8 +260,8 @@ def _capture(
         device: Values that replace those of nodes once these are captured.
     """
     torch, fx = require("oracle", "a numeric gap", "torch", "torch.fx")
-    values: dict[Handle, Any] = {}
-    nodes: dict[Handle, list[Any]] = {}
+    values: dict[DebugHandle, Any] = {}
+    nodes: dict[DebugHandle, list[Any]] = {}
     quantized: dict[Any, Any] = {}
 
     def copied(value: Any) -> Any:
@@ -341,7 +340,7 @@ def _fused_quantize(group: Sequence[Any]) -> Any:
     return None
 
 
-def _runtime_values(inspector: Inspector) -> tuple[dict[Handle, _Logged], Names]:
+def _runtime_values(inspector: Inspector) -> tuple[dict[DebugHandle, _Logged], Names]:
     """Return the logged values by debug handles; overlapping handles are joined."""
     events = [event for block in inspector.event_blocks for event in block.events]
     inside: dict[str | None, set[int]] = {}
@@ -349,7 +348,7 @@ def _runtime_values(inspector: Inspector) -> tuple[dict[Handle, _Logged], Names]
         if event.is_delegated_op and event.op_types and event.debug_data:
             of_backend = inside.setdefault(event.delegate_backend_name, set())
             of_backend.update(as_tuple(event.debug_handles or ()))
-    found: dict[Handle, _Logged] = {}
+    found: dict[DebugHandle, _Logged] = {}
     names: Names = {}
     for event in events:
         if event.name == OPERATOR_CALL or not event.op_types:
@@ -369,9 +368,9 @@ def _instruction(event: Event) -> int:
     return -1 if event._instruction_id is None else event._instruction_id
 
 
-def _merged(found: dict[Handle, _Logged]) -> dict[Handle, _Logged]:
+def _merged(found: dict[DebugHandle, _Logged]) -> dict[DebugHandle, _Logged]:
     """Join overlapping handles in the order of instructions; the last value is kept."""
-    merged: dict[Handle, _Logged] = {}
+    merged: dict[DebugHandle, _Logged] = {}
     for handle, logged in found.items():
         joined, last = handle, logged
         for other in [key for key in merged if not {*key}.isdisjoint(handle)]:
@@ -384,14 +383,16 @@ def _merged(found: dict[Handle, _Logged]) -> dict[Handle, _Logged]:
     return merged
 
 
-def _behind(first: Handle, last: Handle) -> Handle:
+def _behind(first: DebugHandle, last: DebugHandle) -> DebugHandle:
     """Return the union; common handles keep their position in ``last``."""
     return tuple(dict.fromkeys([*(n for n in first if n not in last), *last]))
 
 
-def _pair(computed: dict[Handle, Any], logged: dict[Handle, _Logged]) -> Mapping:
+def _pair(
+    computed: dict[DebugHandle, Any], logged: dict[DebugHandle, _Logged]
+) -> IntermediateOutputMapping:
     """Pair computed values with the logged values of the same operators."""
-    pairs: Mapping = {}
+    pairs: IntermediateOutputMapping = {}
     single = {handle[0]: value for handle, value in computed.items() if len(handle) == 1}
     for handle, found in logged.items():
         if not any(number in single for number in handle):

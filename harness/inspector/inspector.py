@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from harness.analyze.converters import Convert
 from harness.analyze.symbols import SymbolTable, event_symbols, module_times, time_of_module
-from harness.inspector.blocks import BlockMaker, add_symbols
-from harness.inspector.event import EventBlock, MetadataParser, pandas
+from harness.analyze.ticks import with_width
+from harness.inspector.blocks import EventBlock, EventViews
+from harness.inspector.event import MetadataParser
 from harness.inspector.event_times import (
     PER_SECOND,
     Times,
     TimeScale,
-    event_times,
     of_readings,
     scale_between,
+    time_scale_of,
 )
 from harness.inspector.record import EDGE_GRAPH, InspectorRecord
+from harness.inspector.table import pandas
 from harness.inspector.values import LoggedValues, tensor_maker
+from harness.inspector.vgf import parse_vgf_neural_statistics_delegate_metadata
 from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.records.trace import OPERATOR_CALL, Trace
+from harness.records.trace import OPERATOR_CALL, Damage, Trace
 from harness.runs.source import Source, load_source, on_scales
 
 if TYPE_CHECKING:
@@ -38,16 +43,20 @@ _HIDDEN_COLUMNS: Final = (
     "debug_data",
 )
 
+Data = bytes | bytearray | memoryview
+"""The content of a file."""
+
 GIVEN: Final = "given"
 """Name of a clock for which only the rate is known, given by the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenTrace:
-    """A trace with rates for all clocks, and its debug buffer."""
+    """A trace with rates for all clocks, its debug buffer, and what was left out as damaged."""
 
     trace: Trace
     debug_buffer: bytes | None
+    damage: tuple[Damage, ...]
 
 
 class Inspector:
@@ -64,15 +73,16 @@ class Inspector:
         event_blocks: One block per group of runs with the same events.
         trace: All events in log order.
         method: The executed method, "" without an ETRecord.
+        damage: What was left out of a damaged file.
     """
 
     def __init__(
         self,
         etdump_path: str | Path | None = None,
-        etdump_data: bytes | Source | None = None,
+        etdump_data: Data | Source | None = None,
         etrecord: Any = None,
-        source_time_scale: TimeScale = TimeScale.NS,
-        target_time_scale: TimeScale = TimeScale.MS,
+        source_time_scale: TimeScale | Enum = TimeScale.NS,
+        target_time_scale: TimeScale | Enum = TimeScale.MS,
         debug_buffer_path: str | Path | None = None,
         delegate_metadata_parser: MetadataParser | None = None,
         delegate_time_scale_converter: Convert | None = None,
@@ -82,6 +92,8 @@ class Inspector:
         method: str | None = None,
         tensors: str | None = None,
         bundled_input_index: int | None = None,
+        clock_bits: int | None = None,
+        salvage: bool = False,
     ) -> None:
         """Read a trace and, if one is given, the ETRecord of its model.
 
@@ -89,13 +101,15 @@ class Inspector:
             etdump_path: A file of ED00 dumps, a device log, a console capture or a run directory.
             etdump_data: The bytes of such a file, or the result of ``load_source``.
             etrecord: Path of an ETRecord, or ExecuTorch's ETRecord object.
-            source_time_scale: Tick unit for files that do not record one.
-            target_time_scale: The unit of all times.
+            source_time_scale: Tick unit for files that do not record one; ExecuTorch's own
+                enumeration is taken by value.
+            target_time_scale: The unit of all times but ``start_time``.
             debug_buffer_path: File with the elements of logged tensors; found automatically in a
                 run directory.
             delegate_metadata_parser: Parses the metadata of the repeats of a delegate's event.
-            delegate_time_scale_converter: Converts times of delegate events; takes the event's id,
-                an integer or text, and the time.
+            delegate_time_scale_converter: Converts times of delegate events; takes the event's id
+                as text and a time in ticks, and returns a time in the target scale. It gets the
+                start and the end of each event; after a wrap the counter's readings go on.
             enable_module_hierarchy: Ignored; modules are always available.
             reference_graph_name: The graph of the ETRecord with the displayed operators.
             method: The executed method, if the ETRecord has several.
@@ -103,59 +117,61 @@ class Inspector:
                 that has imported torch.
             bundled_input_index: Test case of the ETRecord that ran, for files that do not record
                 it, such as those of ETDumpGen.
+            clock_bits: Width of the counter, for files that do not record it; by default 32 if all
+                readings fit into 32 bits, else 64.
+            salvage: Read the intact parts of a damaged file; ``damage`` lists the others.
 
         Raises:
-            ValueError: Not exactly one of path and data was given, or only one scale is cycles.
+            ValueError: Not exactly one of path and data was given.
+            RuntimeError: Only one scale is cycles.
             TypeError: The ETRecord is neither a path nor an ETRecord.
-            UsageError: A file, method or graph was not found.
+            FileNotFoundError: A file was not found.
+            UsageError: A method or graph was not found, or ``clock_bits`` are too few.
             FormatError: A file is damaged; the error has offset and field.
         """
         given = etdump_path if etdump_data is None else etdump_data
         if given is None or (etdump_path is not None and etdump_data is not None):
             raise ValueError("give exactly one of etdump_path and etdump_data")
-        scale_between(source_time_scale, target_time_scale)
+        scales = time_scale_of(source_time_scale), time_scale_of(target_time_scale)
+        scale_between(*scales)
         self._record = None if etrecord is None else InspectorRecord(etrecord)
-        source = read_source(given, debug_buffer_path, source_time_scale)
+        source = read_source(given, debug_buffer_path, scales[0], clock_bits, salvage=salvage)
         self.trace: Trace = source.trace
-        self._times = event_times(source.trace, target_time_scale, delegate_time_scale_converter)
+        self.damage: tuple[Damage, ...] = source.damage
+        self._times = Times(source.trace, scales[1], delegate_time_scale_converter)
         values = LoggedValues(source.debug_buffer, tensor_maker(tensors))
-        self.event_blocks: list[EventBlock] = BlockMaker(
-            source.trace,
-            self._times,
-            values,
-            delegate_metadata_parser,
-            source_time_scale,
-            target_time_scale,
-        ).blocks()
-        if values.missing:
+        if missing := values.missing(source.trace.debug_values):
             warnings.warn(
-                f"{values.missing} logged tensors have no elements in a debug buffer", stacklevel=2
+                f"{missing} logged tensors have no elements in a debug buffer", stacklevel=2
             )
         self.method = ""
         self._table: SymbolTable | None = None
         if self._record is not None:
-            self._join(self._record, method, reference_graph_name, bundled_input_index)
+            self.method = self._record.symbols.method(method)
+            self._table = SymbolTable(
+                self._record.symbols.methods[self.method],
+                self._record.graph(reference_graph_name, self.method),
+            )
+        self.event_blocks: list[EventBlock] = EventViews(
+            source.trace, self._times, values, delegate_metadata_parser, self._table
+        ).blocks(source_time_scale, target_time_scale)
+        if self._record is not None:
+            self._add_references(self._record, bundled_input_index)
 
     @property
     def backward_events(self) -> int:
         """Number of events that end slightly before they start."""
         return self._times.backward
 
-    def _join(
-        self, record: InspectorRecord, method: str | None, graph: str, bundled: int | None
-    ) -> None:
-        """Add the ETRecord's data to blocks and events."""
-        self.method = record.symbols.method(method)
-        self._table = SymbolTable(
-            record.symbols.methods[self.method], record.graph(graph, self.method)
-        )
-        add_symbols(self.event_blocks, self._table)
+    def _add_references(self, record: InspectorRecord, bundled: int | None) -> None:
+        """Add the ETRecord's reference outputs to blocks."""
         for block in self.event_blocks:
             index = block.bundled_input_index
-            if (index is None or index < 0) and block.run_output:
+            if (index is None or index < 0) and bundled is not None and block.run_output:
                 index = bundled
             if index is not None and index >= 0:
-                block._reference = self._reference(record, index)
+                # A function instead of the value: reading the tensors needs PyTorch.
+                block.reference_output = self._reference(record, index)  # type: ignore[assignment]
 
     def _reference(self, record: InspectorRecord, index: int) -> Callable[[], list[Any] | None]:
         def find() -> list[Any] | None:
@@ -174,8 +190,8 @@ class Inspector:
         ]
         if not frames:
             return EventBlock("").to_dataframe(include_units)
-        filled = [frame for frame in frames if len(frame)]
-        return pandas().concat(filled or frames[:1], ignore_index=True)
+        filled = [frame for frame in frames if len(frame)] or frames[:1]
+        return filled[0] if len(filled) == 1 else pandas().concat(filled, ignore_index=True)
 
     def _shown(self, include_units: bool, include_delegate_debug_data: bool) -> Any:
         """Return the table without the hidden columns and the operator wrappers."""
@@ -193,7 +209,7 @@ class Inspector:
         """Print the events as a table, without the wrappers around operators.
 
         Args:
-            file: Output file; standard output by default.
+            file: Output file; by default the cell of a notebook, or standard output.
             include_units: Show the unit of times in the headers.
             include_delegate_debug_data: Show the delegates' metadata, too.
         """
@@ -202,8 +218,15 @@ class Inspector:
         from harness.report.terminal import show_table
 
         frame = self._shown(include_units, include_delegate_debug_data)
+        if file is None and (display := notebook_display()) is not None:
+            display(frame)
+            return
         rows = [[str(number), *map(_cell, row)] for number, row in enumerate(frame.to_numpy())]
         show_table(Console(file=file), ["", *map(str, frame.columns)], rows)
+
+    def _repr_html_(self) -> str:
+        """Return the table of ``print_data_tabular``, for notebooks."""
+        return cast("str", self._shown(True, False).to_html())
 
     def save_data_to_tsv(
         self,
@@ -242,6 +265,23 @@ class Inspector:
         program = record.edge_dialect_program
         return program[self.method] if isinstance(program, dict) else program
 
+    def get_vgf_neural_statistics(self) -> list[dict[str, Any]]:
+        """Return the neural statistics that ExecuTorch's VGF backend logged, event by event.
+
+        Blobs of a record have their bytes as ``raw_data``.
+
+        Raises:
+            ValueError: A record is damaged.
+        """
+        return [
+            record
+            for block in self.event_blocks
+            for event in block.events_with_metadata()
+            for record in parse_vgf_neural_statistics_delegate_metadata(
+                event.raw_delegate_debug_metadatas
+            )
+        ]
+
     def calculate_numeric_gap(
         self,
         distance: str | NumericalComparatorBase,
@@ -278,6 +318,14 @@ class Inspector:
         )
 
 
+def notebook_display() -> Callable[[Any], Any] | None:
+    """Return the function that shows an object in a notebook's cell; None outside of IPython."""
+    loaded = sys.modules.get("IPython")
+    if loaded is None or loaded.get_ipython() is None:
+        return None
+    return cast("Callable[[Any], Any]", loaded.display.display)
+
+
 def total_for_module(
     blocks: Sequence[EventBlock], trace: Trace, times: Times, table: SymbolTable, name: str
 ) -> float:
@@ -292,31 +340,40 @@ def total_for_module(
 
 
 def read_source(
-    given: str | Path | bytes | Source, debug_buffer: str | Path | None, source: TimeScale
+    given: str | Path | Data | Source,
+    debug_buffer: str | Path | None,
+    source: TimeScale,
+    clock_bits: int | None = None,
+    *,
+    salvage: bool = False,
 ) -> GivenTrace:
     """Return the trace at a path, in the bytes of a file, or in a loaded source.
 
     Raises:
-        UsageError: A file is missing.
+        MissingFileError: A file is missing.
+        UsageError: A reading does not fit into ``clock_bits``.
         FormatError: A file is damaged.
     """
     if not isinstance(given, Source):
         given = load_source(
-            given if isinstance(given, bytes) else Path(given),
+            bytes(given) if isinstance(given, Data) else Path(given),
+            salvage=salvage,
             debug_buffer=None if debug_buffer is None else Path(debug_buffer),
         )
         if given.result is not None and given.result.time_scales:
             given = on_scales(given, {})
-    return GivenTrace(_with_rates(given.trace, source), given.debug_buffer)
+    trace = given.trace if clock_bits is None else with_width(given.trace, clock_bits)
+    return GivenTrace(_with_rates(trace, source, clock_bits), given.debug_buffer, given.damage)
 
 
-def _with_rates(trace: Trace, source: TimeScale) -> Trace:
+def _with_rates(trace: Trace, source: TimeScale, bits: int | None) -> Trace:
     """Set the rate of clocks of unknown rate to that of the source time scale."""
     rate = Fraction(PER_SECOND[source])
-    if trace.clocks == (HOST_NANOSECONDS,):
-        return of_readings(trace, rate)
-    if len(trace.clocks) == 1 and trace.clocks[0].name == GIVEN and trace.clocks[0].bits == 64:
-        return of_readings(trace, trace.clocks[0].hz or rate)
+    clock = trace.clocks[0] if len(trace.clocks) == 1 else None
+    if clock is not None and clock.name == HOST_NANOSECONDS.name and (bits or 64) == clock.bits:
+        return of_readings(trace, rate, bits)
+    if clock is not None and clock.name == GIVEN and (bits or 64) == clock.bits:
+        return of_readings(trace, clock.hz or rate, bits)
     clocks = tuple(replace(clock, hz=rate) if clock.hz is None else clock for clock in trace.clocks)
     return replace(trace, clocks=clocks).sealed()
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
+from harness.extras import require
 from harness.inspector.comparators import MSEComparator, SNRComparator, as_floats
 
 if TYPE_CHECKING:
@@ -44,23 +45,41 @@ def compare_results(
         reference_output: Expected outputs.
         run_output: Actual outputs.
         metrics: Names from ``METRICS``; all by default.
-        plot: Not supported.
+        plot: Draw a bar chart per metric instead of printing: ``METRIC_output_plot.png`` in the
+            current directory, which is also shown. Needs matplotlib.
 
     Returns:
         Per metric, the value for each pair of outputs; None for outputs that are not tensors.
 
     Raises:
-        ValueError: The numbers of outputs or their shapes differ, or ``plot`` is true.
+        ValueError: The numbers of outputs or their shapes differ.
+        UsageError: matplotlib is not installed.
     """
-    if plot:
-        raise ValueError("compare_results does not support plots: use the returned numbers")
     found = measure_outputs(reference_output, run_output, metrics)
     for name, values in found.items():
+        if plot:
+            _plot(name, values)
+            continue
         print(f"{name}\n{'-' * 20}")
         for index, value in enumerate(values):
             print(f"{index:<5}" + ("" if value is None else f"{value:>8.5f}"))
         print("\n")
     return found
+
+
+def _plot(name: str, values: Sequence[float | None]) -> None:
+    (pyplot,) = require("plot", "a plot of compared outputs", "matplotlib.pyplot")
+    figure, axes = pyplot.subplots(figsize=(8, 6))
+    # An output that is not a tensor has no bar, and infinity cannot be drawn.
+    drawn = [(n, v) for n, v in enumerate(values) if v is not None and np.isfinite(v)]
+    axes.bar_label(axes.bar([number for number, _ in drawn], [value for _, value in drawn]))
+    axes.set_xticks(range(len(values)))
+    axes.set(title=f"Metric {name}", xlabel="Output value index", ylabel=name)
+    if name == "cosine_similarity":
+        axes.set_ylim(min(0.0, *(value for _, value in drawn), 0.0), 1.0)
+    figure.savefig(f"{name}_output_plot.png")
+    pyplot.show()
+    pyplot.close(figure)
 
 
 def measure_outputs(
@@ -121,7 +140,7 @@ def compare_runs(inspector: Inspector) -> list[OutputComparison]:
     for block in inspector.event_blocks:
         if block.reference_output is None:
             continue
-        for run, outputs in zip(block.runs, block.run_outputs, strict=True):
+        for run, outputs in zip(block.runs, block.run_outputs or (), strict=True):
             measured = measure_outputs(block.reference_output, outputs)
             found += [
                 OutputComparison(run, number, {name: of[number] for name, of in measured.items()})

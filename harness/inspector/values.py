@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -35,13 +35,19 @@ def tensor_maker(kind: str | None) -> Tensors:
 
 
 class LoggedValues:
-    """Inflates values, and counts tensors without elements."""
+    """Inflates values."""
 
     def __init__(self, debug_buffer: bytes | None, tensors: Tensors) -> None:
         """Read elements from ``debug_buffer``, None without one."""
         self._buffer = debug_buffer
         self._tensors = tensors
-        self.missing = 0
+
+    def missing(self, values: Iterable[DebugValue]) -> int:
+        """Return the number of tensors without elements."""
+        contents = (value.value for value in values)
+        lists = (item if isinstance(item, tuple) else (item,) for item in contents)
+        tensors = (item for items in lists for item in items if isinstance(item, TensorValue))
+        return sum(self._array(tensor) is None for tensor in tensors)
 
     def inflate(self, value: DebugValue) -> Any:
         """Return the value; a tensor without elements stays a ``TensorValue`` with its sizes."""
@@ -53,10 +59,13 @@ class LoggedValues:
         return content
 
     def _tensor(self, tensor: TensorValue) -> Any:
-        if self._buffer is not None:
-            try:
-                return self._tensors(tensor_array(tensor, self._buffer))
-            except FormatError:
-                pass
-        self.missing += 1
-        return tensor
+        array = self._array(tensor)
+        return tensor if array is None else self._tensors(array)
+
+    def _array(self, tensor: TensorValue) -> np.ndarray | None:
+        if self._buffer is None:
+            return None
+        try:
+            return tensor_array(tensor, self._buffer)
+        except FormatError:
+            return None

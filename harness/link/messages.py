@@ -81,7 +81,8 @@ _RUN = Struct(
     "profiling_level" / Int8ul,
     "when_full" / Int8ul,
     "flags" / Int8ul,
-    "bundled_input" / GreedyRange(Int32ul),
+    "bundled_input" / GreedyRange(Int32sl),
+    "counters" / GreedyBytes,
 )
 _CANCEL = Struct("run_id" / Int32ul)
 _STAT = Struct(*_ADDRESS)
@@ -201,32 +202,32 @@ class MalformedBodyError(ValueError):
 
 def hello_request(session: int) -> bytes:
     """Return the body of a HELLO."""
-    return _build(_HELLO, lowest=VERSION, highest=VERSION, session=session)
+    return build_body(_HELLO, lowest=VERSION, highest=VERSION, session=session)
 
 
 def reset_request(kind: Reset) -> bytes:
     """Return the body of a RESET."""
-    return _build(_RESET, kind=kind)
+    return build_body(_RESET, kind=kind)
 
 
 def baud_request(baud: int) -> bytes:
     """Return the body of a BAUD; ``baud`` is in bits per second."""
-    return _build(_BAUD, baud=baud)
+    return build_body(_BAUD, baud=baud)
 
 
 def batch_request(parts: Sequence[tuple[int, bytes]]) -> bytes:
     """Return the body of a BATCH of requests, each a type and a body."""
-    return _build(_BATCH, parts=[{"op": op, "body": body} for op, body in parts])
+    return build_body(_BATCH, parts=[{"op": op, "body": body} for op, body in parts])
 
 
 def open_request(region: Region, index: int, size: int, sizes: Sequence[int] = ()) -> bytes:
     """Return the body of an OPEN for ``size`` bytes; ``sizes`` is the shape of a dynamic input."""
-    return _build(_OPEN, region=region, index=index, size=size, sizes=sizes)
+    return build_body(_OPEN, region=region, index=index, size=size, sizes=sizes)
 
 
 def write_request(region: Region, index: int, offset: int, data: bytes) -> bytes:
     """Return the body of a WRITE of ``data`` at byte ``offset``."""
-    return _build(_WRITE, region=region, index=index, offset=offset, data=data)
+    return build_body(_WRITE, region=region, index=index, offset=offset, data=data)
 
 
 def commit_request(region: Region, index: int, digest: bytes, method: str = "") -> bytes:
@@ -238,16 +239,16 @@ def commit_request(region: Region, index: int, digest: bytes, method: str = "") 
         digest: SHA-256 of the whole region.
         method: Method of a model to load; empty for the device's default.
     """
-    return _build(_COMMIT, region=region, index=index, digest=digest, method=method.encode())
+    return build_body(_COMMIT, region=region, index=index, digest=digest, method=method.encode())
 
 
 def run_request(run_id: int, count: int, options: RunOptions = DEFAULT_OPTIONS) -> bytes:
-    """Return the body of a RUN; the number of a test set is sent only if there is one.
+    """Return the body of a RUN; the number of a test set and counters are sent only if there are.
 
-    So firmware from before bundled programs runs all other models.
+    So firmware from before them runs everything else.
     """
     bundled = options.bundled_input
-    return _build(
+    return build_body(
         _RUN,
         run_id=run_id,
         count=count,
@@ -256,59 +257,62 @@ def run_request(run_id: int, count: int, options: RunOptions = DEFAULT_OPTIONS) 
         profiling_level=options.profiling_level,
         when_full=options.when_full,
         flags=RunFlag.STREAM if options.stream else 0,
-        bundled_input=() if bundled < 0 else (bundled,),
+        bundled_input=() if bundled < 0 and not options.counters else (bundled,),
+        counters=bytes(options.counters),
     )
 
 
 def cancel_request(run_id: int) -> bytes:
     """Return the body of a CANCEL."""
-    return _build(_CANCEL, run_id=run_id)
+    return build_body(_CANCEL, run_id=run_id)
 
 
 def log_ack(run_id: int, ack: LogAck) -> bytes:
     """Return the body of a LOG_ACK."""
-    return _build(_LOG_ACK, run_id=run_id, chunk=ack.chunk, offset=ack.offset, length=ack.length)
+    return build_body(
+        _LOG_ACK, run_id=run_id, chunk=ack.chunk, offset=ack.offset, length=ack.length
+    )
 
 
 def stat_request(region: Region, index: int) -> bytes:
     """Return the body of a STAT."""
-    return _build(_STAT, region=region, index=index)
+    return build_body(_STAT, region=region, index=index)
 
 
 def read_request(region: Region, index: int, offset: int, length: int) -> bytes:
     """Return the body of a READ of ``length`` bytes from byte ``offset``."""
-    return _build(_READ, region=region, index=index, offset=offset, length=length)
+    return build_body(_READ, region=region, index=index, offset=offset, length=length)
 
 
 def parse_refusal(body: bytes) -> DeviceOutcome:
     """Parse a response with a status other than OK."""
-    return _outcome(_parse(_REFUSAL, body))
+    return _outcome(parse_body(_REFUSAL, body))
 
 
 def parse_busy(body: bytes) -> RunInProgress:
     """Parse a response with the status BUSY."""
-    answer = _parse(_BUSY_ANSWER, body)
+    answer = parse_body(_BUSY_ANSWER, body)
     return RunInProgress(answer.run_id, answer.completed, answer.count, answer.elapsed_ms / 1000)
 
 
 def parse_empty(body: bytes) -> None:
     """Parse a response that has only the status OK."""
-    _parse(_EMPTY_ANSWER, body)
+    parse_body(_EMPTY_ANSWER, body)
 
 
 def batch_parts(body: bytes) -> list[tuple[int, bytes]]:
     """Return type and body of each part of a BATCH."""
-    return [(part.op, part.body) for part in _parse(_BATCH, body).parts]
+    return [(part.op, part.body) for part in parse_body(_BATCH, body).parts]
 
 
 def parse_batch(body: bytes) -> list[bytes]:
     """Parse the response to BATCH: the bodies of the parts' responses."""
-    return [part.body for part in _parse(_BATCH_ANSWER, body).parts]
+    return [part.body for part in parse_body(_BATCH_ANSWER, body).parts]
 
 
 def parse_hello(body: bytes) -> TargetInfo:
     """Parse the response to HELLO; unknown tags are ignored."""
-    answer = _parse(_HELLO_ANSWER, body)
+    answer = parse_body(_HELLO_ANSWER, body)
     if answer.mtu < MIN_MTU:
         raise MalformedBodyError(f"MTU of {answer.mtu} bytes is below the minimum of {MIN_MTU}")
     known: dict[str, Any] = {}
@@ -323,13 +327,13 @@ def parse_hello(body: bytes) -> TargetInfo:
 
 def parse_ping(body: bytes) -> DeviceClock:
     """Parse the response to PING."""
-    answer = _parse(_PING_ANSWER, body)
+    answer = parse_body(_PING_ANSWER, body)
     return DeviceClock(answer.epoch, answer.ticks)
 
 
 def parse_status(body: bytes) -> DeviceStatus:
     """Parse the response to STATUS."""
-    answer = _parse(_STATUS_ANSWER, body)
+    answer = parse_body(_STATUS_ANSWER, body)
     try:
         state = State(answer.state)
     except ValueError as error:
@@ -348,12 +352,12 @@ def parse_status(body: bytes) -> DeviceStatus:
 
 def parse_write(body: bytes) -> int:
     """Parse the response to WRITE: the number of bytes the device has without a gap."""
-    return int(_parse(_WRITE_ANSWER, body).next)
+    return int(parse_body(_WRITE_ANSWER, body).next)
 
 
 def parse_model(body: bytes) -> ModelInfo:
     """Parse the response to COMMIT of a model."""
-    answer = _parse(_MODEL_ANSWER, body)
+    answer = parse_body(_MODEL_ANSWER, body)
     return ModelInfo(
         planned_bytes=answer.planned_bytes,
         method_bytes=answer.method_bytes,
@@ -364,25 +368,25 @@ def parse_model(body: bytes) -> ModelInfo:
 
 def parse_stat(body: bytes) -> RegionInfo:
     """Parse the response to STAT."""
-    answer = _parse(_STAT_ANSWER, body)
+    answer = parse_body(_STAT_ANSWER, body)
     return RegionInfo(answer.size, answer.digest, tuple(answer.sizes))
 
 
 def parse_read(body: bytes) -> RegionPart:
     """Parse one frame of the response to READ."""
-    answer = _parse(_READ_ANSWER, body)
+    answer = parse_body(_READ_ANSWER, body)
     return RegionPart(answer.region, answer.index, answer.offset, answer.data)
 
 
 def parse_progress(body: bytes) -> RunNote:
     """Parse a NOTE_PROGRESS."""
-    note = _parse(_PROGRESS_NOTE, body)
+    note = parse_body(_PROGRESS_NOTE, body)
     return RunNote(note.run_id, note.completed)
 
 
 def parse_log(body: bytes) -> LogPart:
     """Parse a NOTE_LOG."""
-    note = _parse(_LOG_NOTE, body)
+    note = parse_body(_LOG_NOTE, body)
     if note.offset + len(note.data) > note.size:
         raise MalformedBodyError(
             f"{len(note.data)} bytes at offset {note.offset} exceed the chunk of {note.size} bytes"
@@ -392,35 +396,41 @@ def parse_log(body: bytes) -> LogPart:
 
 def parse_log_wait(body: bytes) -> LogWait:
     """Parse a NOTE_LOG_WAIT."""
-    note = _parse(_LOG_WAIT_NOTE, body)
+    note = parse_body(_LOG_WAIT_NOTE, body)
     return LogWait(note.run_id, note.chunk, note.size)
 
 
 def parse_done(body: bytes) -> RunNote:
     """Parse a NOTE_DONE."""
-    note = _parse(_DONE_NOTE, body)
+    note = parse_body(_DONE_NOTE, body)
     return RunNote(note.run_id, note.completed, _outcome(note.outcome))
 
 
-def _build(layout: Construct, **fields: Any) -> bytes:
+def build_body(layout: Construct, **fields: Any) -> bytes:
+    """Return the body with these fields."""
     return bytes(layout.build(fields))
 
 
-def _parse(layout: Construct, body: bytes) -> Any:
+def parse_body(layout: Construct, body: bytes) -> Any:
+    """Return the fields of a body.
+
+    Raises:
+        MalformedBodyError: It does not have this layout.
+    """
     try:
         return layout.parse(body)
     except ConstructError as error:
         raise MalformedBodyError(f"{len(body)} bytes do not parse: {error}") from error
 
 
-def _printable(text: bytes) -> str:
+def printable(text: bytes) -> str:
     """Decode text from a device; control characters must not reach a terminal."""
     decoded = text.decode("utf-8", errors="replace")
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in decoded)
 
 
 def _outcome(parsed: Any) -> DeviceOutcome:
-    message = _printable(parsed.message)
+    message = printable(parsed.message)
     return DeviceOutcome(parsed.status, parsed.detail, message, parsed.detail_kind)
 
 
@@ -434,38 +444,38 @@ def _tensor(parsed: Any) -> TensorInfo:
 
 
 def _clock(value: bytes) -> ClockDomain:
-    parsed = _parse(_CLOCK_TAG, value)
+    parsed = parse_body(_CLOCK_TAG, value)
     try:
         rate = Fraction(parsed.numerator, parsed.denominator) or None
-        return ClockDomain(_printable(parsed.name), rate, parsed.bits, bool(parsed.down))
+        return ClockDomain(printable(parsed.name), rate, parsed.bits, bool(parsed.down))
     except (ValueError, ZeroDivisionError) as error:
         raise MalformedBodyError(str(error)) from error
 
 
 def _text_tag(name: str) -> Callable[[bytes], dict[str, Any]]:
-    return lambda value: {name: _printable(value)}
+    return lambda value: {name: printable(value)}
 
 
 def _number_tag(name: str, layout: Construct = _NUMBER_TAG) -> Callable[[bytes], dict[str, Any]]:
-    return lambda value: {name: _parse(layout, value).value}
+    return lambda value: {name: parse_body(layout, value).value}
 
 
 def _bauds(value: bytes) -> dict[str, Any]:
-    return {"bauds": tuple(_parse(_BAUDS_TAG, value).bauds)}
+    return {"bauds": tuple(parse_body(_BAUDS_TAG, value).bauds)}
 
 
 def _last_run(value: bytes) -> dict[str, Any]:
-    parsed = _parse(_LAST_RUN_TAG, value)
+    parsed = parse_body(_LAST_RUN_TAG, value)
     return {"state": parsed.state, "last_run_id": parsed.run_id}
 
 
 def _placed(value: bytes) -> dict[str, Any]:
-    parsed = _parse(_PLACED_TAG, value)
-    return {"placed": PlacedModelInfo(parsed.digest, _printable(parsed.name))}
+    parsed = parse_body(_PLACED_TAG, value)
+    return {"placed": PlacedModelInfo(parsed.digest, printable(parsed.name))}
 
 
 def _probe(value: bytes) -> dict[str, Any]:
-    parsed = _parse(_PROBE_TAG, value)
+    parsed = parse_body(_PROBE_TAG, value)
     return {"probe_ticks": parsed.ticks, "probe_pairs": parsed.pairs}
 
 

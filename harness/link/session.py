@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from harness.errors import DeviceRefusedError, LinkError, RunInProgressError, TargetError
-from harness.link import messages
+from harness.link import counters, messages
 from harness.link.baud_rate import raise_baud
 from harness.link.download import download
 from harness.link.exchange import Exchange, LinkStatistics, Progress
@@ -213,6 +213,30 @@ class Session:
                 hint="find the other program that uses its port, and end it",
             )
         self.statistics.overruns = status.overruns
+
+    def counters(self) -> counters.CounterList:
+        """Return the hardware counters that a run can select; none for older firmware.
+
+        Raises:
+            LinkError: No response in time.
+            TargetError: The device restarted or died.
+        """
+        offered = counters.CounterList()
+        try:
+            while True:
+                part = self._exchange.request(
+                    Op.COUNTERS,
+                    counters.counters_request(len(offered.counters)),
+                    counters.parse_counters,
+                )
+                known = (*offered.counters, *part.counters)
+                offered = replace(part, counters=known)
+                if len(known) >= part.count or not part.counters:
+                    return offered
+        except DeviceRefusedError as error:
+            if error.status == Status.UNKNOWN_OP:
+                return counters.CounterList()
+            raise
 
     def load_model(
         self, data: bytes, *, method: str = "", progress: Progress | None = None

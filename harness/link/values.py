@@ -253,6 +253,7 @@ class RunOptions:
         when_full: What the device does when the log is full.
         stream: Send the log in chunks during the run.
         bundled_input: Number of the test set of the inputs, to be logged; -1 for none.
+        counters: Hardware counters to read at each event, by their numbers in `CounterList`.
     """
 
     trace_limit: int = 0
@@ -261,6 +262,7 @@ class RunOptions:
     when_full: WhenFull = WhenFull.STOP
     stream: bool = False
     bundled_input: int = -1
+    counters: tuple[int, ...] = ()
 
 
 DEFAULT_OPTIONS = RunOptions()

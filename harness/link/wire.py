@@ -25,6 +25,8 @@ STREAM_WAIT_MS: Final = 0x2710
 """Longest time in ms that a device waits between operators for the host to get on with a streamed log; starts again when the host has received more of it."""
 STREAM_ASK_MS: Final = 0xFA
 """Time in ms after which a waiting device sends NOTE_LOG_WAIT again."""
+MAX_COUNTERS: Final = 0x8
+"""Most hardware counters that a run can read."""
 SOH: Final = 0x1
 """First byte of every encoded frame; does not occur in console text."""
 
@@ -44,6 +46,8 @@ class Op(IntEnum):
     """Change the line rate after the answer."""
     BATCH = 0x6
     """Several requests in one frame, answered in one frame."""
+    COUNTERS = 0x7
+    """List the hardware counters that RUN can select."""
     OPEN = 0x10
     """Announce the size of a region to be written."""
     WRITE = 0x11

@@ -43,6 +43,8 @@ class PlannedRun(Strict, frozen=True, kw_only=True):
     values: Literal["none", "outputs", "intermediate"] | None = None
     profile: Literal["all", "method"] | None = None
     when_full: Literal["stop", "drop-oldest"] | None = None
+    counters: tuple[str, ...] = ()
+    counter_passes: bool = False
     time_scales: dict[str, str] = msgspec.field(default_factory=dict)
 
     def files(self) -> Iterator[str]:
@@ -61,6 +63,10 @@ class PlannedRun(Strict, frozen=True, kw_only=True):
             yield f"--budget={folder / self.budget}"
         if self.stream:
             yield "--stream"
+        if self.counters:
+            yield f"--counters={','.join(self.counters)}"
+        if self.counter_passes:
+            yield "--counter-passes"
         for option, files in (("input", self.inputs), ("reference", self.references)):
             for file in files:
                 yield f"--{option}={folder / file}"

@@ -28,7 +28,8 @@ CASE: Final = "_etharness_case"
 
 OPTIONS: Final = (
     *("runs", "inputs", "seed", "references", "rtol", "atol", "trace_limit", "method"),
-    *("stream", "baud", "values", "profile", "when_full", "time_scales", "placed"),
+    *("stream", "baud", "values", "profile", "when_full", "counters"),
+    *("counter_passes", "time_scales", "placed"),
     *PROBE_OPTIONS,
 )
 """Options of ``harness.run`` that a marker can set."""

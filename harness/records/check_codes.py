@@ -49,6 +49,8 @@ CODES: Final[dict[str, Code]] = {
         Code("I16", "planned memory has its planned size", "error"),
         Code("I17", "executions keep no memory of the method", "error"),
         Code("I18", "stacks stay within their size", "error"),
+        Code("I19", "scopes count no less than the events within them", "error"),
+        Code("I20", "counts of hardware counters are possible", "error"),
         Code("B01", "operator times are within their limits", "error"),
         Code("B02", "allocators are within their limits", "error"),
         Code("B03", "no allocation failed", "error"),

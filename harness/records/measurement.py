@@ -26,6 +26,7 @@ class MeasurementSettings(msgspec.Struct, frozen=True, omit_defaults=True):
         kernels: Kernel library that the firmware reports: "" for the bundled C kernels, ``unknown``
             if it reports none.
         placed: Whether the model was in the firmware image, in flash, instead of RAM.
+        counters: Hardware counters that were read at each event, as for ``--counters``.
         inputs: Sizes of the inputs whose shape is dynamic, such as ``0: 1x8``.
     """
 
@@ -39,6 +40,7 @@ class MeasurementSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     inputs: str = ""
     kernels: str = ""
     placed: bool = False
+    counters: str = ""
 
     @property
     def key(self) -> str:
@@ -91,6 +93,7 @@ _WORDS: Final = {
     "when_full": "--when-full {}",
     "stream": "--stream",
     "trace_limit": "--trace-limit {}",
+    "counters": "--counters {}",
     "inputs": "inputs of size {}",
     "kernels": "kernels {}",
     "placed": "the model in the firmware image",
@@ -99,6 +102,7 @@ _WORDS: Final = {
 _OFF: Final = {
     "stream": "no --stream",
     "trace_limit": "no --trace-limit",
+    "counters": "no --counters",
     "runtime": "runtime unknown (firmware built elsewhere)",
     "build": "build preset unknown (firmware built elsewhere)",
     "inputs": "inputs of unknown size",

@@ -19,7 +19,10 @@ import msgspec
 from harness import __version__
 from harness.errors import DamagedError, FormatError, Owner, UsageError
 from harness.records.clock_domain import Ping
+from harness.records.core import CoreRecord
+from harness.records.counters import CounterPassesRecord, CounterRecord
 from harness.records.energy import EnergyRecord
+from harness.records.instruction import InstructionRecord
 from harness.records.measurement import MeasurementSettings
 from harness.records.verdict import Check
 
@@ -189,21 +192,6 @@ class DelegateCall(_ResultRecord, frozen=True):
     backend: str
 
 
-CallName = Literal["kernel", "delegate", "move", "jump_false", "free"]
-"""Kinds of instructions."""
-
-
-class InstructionRecord(_ResultRecord, frozen=True, omit_defaults=True):
-    """An instruction of the program: a kernel's ``operator.overload``, or a delegate's backend.
-
-    ``target`` is the instruction that a jump goes to, else -1.
-    """
-
-    call: CallName
-    name: str = ""
-    target: int = -1
-
-
 class Model(_ResultRecord, frozen=True):
     """The program that ran; ``planned`` are the bytes planned for each allocator, by name.
 
@@ -238,8 +226,7 @@ class TraceSummary(_ResultRecord, frozen=True):
     """The downloaded log, and everything missing from it or from its ED00 copy.
 
     ``executions`` is the number of executions in the log; null in results of older versions.
-    ``streaming_ticks`` and ``waiting_ticks`` are the ticks in which the device sent its log between
-    operators, and in which it waited for the host to receive it.
+    ``streaming_ticks`` and ``waiting_ticks`` are the ticks of sending it and waiting for the host.
     """
 
     events: int
@@ -262,6 +249,9 @@ class TraceSummary(_ResultRecord, frozen=True):
     etdp_left_out_values: int
     executions: int | None = None
     waiting_ticks: int = 0
+    counters: tuple[CounterRecord, ...] = ()
+    passes: CounterPassesRecord | None = None
+    etdp_left_out_counts: int = 0
 
 
 class VerdictRecord(_ResultRecord, frozen=True):
@@ -324,7 +314,8 @@ class Result(_ResultRecord, frozen=True):
     a label for results recorded together. ``settings`` are how it was measured, null in results of
     older versions and of ``etharness pull``. ``image`` is the firmware size, known only for runs
     that built the firmware. ``emulated_time``: the device's clocks count an emulator's steps, not
-    real time. ``console_left_out`` is the number of bytes omitted from console.log, which has head
+    real time. ``core`` is what the core can do at most, null if its board file does not say.
+    ``console_left_out`` is the number of bytes omitted from console.log, which has head
     and tail of the board's console text.
     ``test_sets`` are the runs of a bundled program's test sets. Each has a run directory of its own
     with inputs, outputs and trace; the result of the whole has the verdict of all of them, and
@@ -361,6 +352,7 @@ class Result(_ResultRecord, frozen=True):
     restart: Ping | None = None
     clock_quality: tuple[ClockQuality, ...] = ()
     emulated_time: bool = False
+    core: CoreRecord | None = None
     time_scales: dict[str, str] = {}
     reference: ReferenceRecord | None = None
     verdict: VerdictRecord | None = None

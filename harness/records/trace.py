@@ -85,10 +85,14 @@ class HardwareCounter:
         name: Name, such as ``instret`` or ``load_stall``; unique in a trace.
         bits: Width. The target records end minus start modulo ``2**bits``, so more counts than that
             within one event cannot be told from fewer.
+        overhead: Counts of an empty event, so of the tracer in each event; 0 unknown.
+        parent_overhead: Counts that an empty event adds to the event around it; 0 unknown.
     """
 
     name: str
     bits: int = 32
+    overhead: int = field(default=0, compare=False)
+    parent_overhead: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from harness.report.facts import (
     run_losses,
 )
 from harness.report.operators import OperatorListing, describe_operators
+from harness.report.roofline import RooflineTable, describe_roofline
 from harness.report.text import counted, number, one_time, percent
 from harness.runs.baseline import HistoryRef
 from harness.runs.evaluation import EvaluatedRun
@@ -205,6 +206,7 @@ class RunDescription:
         operators: Its operators; None without events.
         counters: What hardware counters counted in them; None if nothing was counted.
         energy: What it drew; None without a meter.
+        roofline: The operators against what the core can do; None where that is unknown.
         allocators: Its allocators, the one with the highest peak first.
         untold: Why there is neither a call tree nor memory over time; empty if there is.
         changes: What differs from history; None without a comparison.
@@ -232,6 +234,7 @@ class RunDescription:
     operators: OperatorListing | None
     counters: CounterTable | None
     energy: EnergyDescription | None
+    roofline: RooflineTable | None
     allocators: tuple[AllocatorRow, ...]
     untold: str
     changes: ChangeTable | None
@@ -277,6 +280,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         operators=table if table is not None and table.logged else None,
         counters=describe_counters(subject, table) if subject is not None and table else None,
         energy=describe_energy(result.energy, table) if result and result.energy else None,
+        roofline=describe_roofline(subject, table) if subject is not None and table else None,
         allocators=_allocators(subject, with_memory=not untold),
         untold=untold,
         changes=describe_changes(run.comparison) if run.comparison is not None else None,

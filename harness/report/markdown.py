@@ -11,6 +11,7 @@ from harness.report.description import CheckRow, RunDescription, describe
 from harness.report.nightly import headline, tables
 from harness.report.operators import several_blocks
 from harness.report.overview import HEADERS, describe_overview
+from harness.report.roofline import ROOFLINE_HEADERS, ROOFLINE_NUMBERS
 from harness.report.text import LONGEST_SENTENCE, brief
 from harness.runs.evaluation import EvaluatedRun
 
@@ -84,6 +85,7 @@ def _section(run: RunDescription, *, alone: bool) -> Iterator[str]:
     yield from _operators(run)
     yield from _counters(run)
     yield from _energy(run)
+    yield from _roofline(run)
     lost = [[item.note or item.what, f"{item.count:,}"] for item in run.losses if item.count]
     if lost:
         yield f"**Losses**\n\n{_table(['what', 'count'], lost, numbers=[1])}\n"
@@ -167,6 +169,16 @@ def _energy(run: RunDescription) -> Iterator[str]:
         yield f"{_more(len(run.energy.rows) - len(shown), 'operators')}\n"
     for line in run.energy.lines:
         yield f"{escaped(line, LONGEST_SENTENCE)}\n\n"
+
+
+def _roofline(run: RunDescription) -> Iterator[str]:
+    """The operators with the longest total time against what the core can do."""
+    if run.roofline is None:
+        return
+    rows = [item.cells for item in run.roofline.rows[:_MOST_ROWS]]
+    text = _table(ROOFLINE_HEADERS, rows, numbers=ROOFLINE_NUMBERS)
+    more = _more(len(run.roofline.rows) - len(rows), "operators")
+    yield f"**Roofline**: {escaped(run.roofline.roof)}\n\n{text}{more}\n"
 
 
 def escaped(text: str, longest: int = 300) -> str:

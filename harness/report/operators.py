@@ -89,6 +89,7 @@ class OperatorListing:
         unit: Unit of all times but those that name ticks.
         cold: Some operator ran in a cold execution and in a warm one.
         unknown: Some durations are unknown.
+        others: Number of operators that are not listed (``Subject.most_operators``).
     """
 
     operators: tuple[OperatorRow, ...]
@@ -98,6 +99,7 @@ class OperatorListing:
     unit: DisplayUnit
     cold: bool
     unknown: bool
+    others: int
 
 
 def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> OperatorListing:
@@ -135,6 +137,7 @@ def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> Ope
         unit=unit,
         cold=any(op.cold and op.warm for op in found),
         unknown=any(op.unknown for op in found),
+        others=subject.other_operators,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from harness.analyze.roofline import Bound, RooflinePoint
 from harness.analyze.statistics import Summary
 from harness.check.history.comparison import HistoryComparison
 from harness.formatting import (
@@ -28,6 +29,20 @@ from harness.runs.evaluation import EvaluatedRun, all_passed
 _STATISTICS: Final = ("total", "avg", "p50", "p90", "min", "max")
 
 
+class ReportedRoofline(msgspec.Struct, frozen=True):
+    """An operator against what its core can do at most.
+
+    ``bytes`` are those of its tensors, ``cycles`` the median of the measured ones, and
+    ``fewest_cycles`` what the core needs at least. ``bound`` says what limits the operator.
+    """
+
+    macs: int
+    bytes: int
+    cycles: float
+    fewest_cycles: float
+    bound: Bound
+
+
 class ReportedOperator(Signature, frozen=True, omit_defaults=True):
     """An operator, or a scope around operators.
 
@@ -36,6 +51,7 @@ class ReportedOperator(Signature, frozen=True, omit_defaults=True):
     execution after loading. ``share`` is the total time as a share of the wall time of executions,
     or of loading, null if that is unknown (docs/reports.md). ``counters`` are statistics of what
     each hardware counter counted, over the events with a count; absent if none was recorded.
+    ``roofline`` is its work against what the core can do; absent where that is unknown.
     """
 
     clock: str
@@ -51,6 +67,7 @@ class ReportedOperator(Signature, frozen=True, omit_defaults=True):
     cold: float | None
     share: float | None
     counters: dict[str, Summary] = msgspec.field(default_factory=dict)
+    roofline: ReportedRoofline | None = None
 
 
 class ReportedLoss(msgspec.Struct, frozen=True):
@@ -111,13 +128,16 @@ def report_document(runs: Sequence[EvaluatedRun], night: NightDocument | None = 
 
 def _reported(run: RunDescription) -> ReportedDocument:
     table, subject, comparison = run.operators, run.run.subject, run.run.comparison
+    places = {} if run.roofline is None else {id(i.row): i.point for i in run.roofline.rows}
     return ReportedDocument(
         title=run.title,
         passed=run.verdict.outcome == "pass",
         headline=run.verdict.headline,
         events=None if subject is None else len(subject.trace),
         checks=tuple(with_printable_text(row.check) for row in run.verdict.checks),
-        operators=tuple(map(_operator, table.operators)) if table is not None else (),
+        operators=tuple(_operator(row, places.get(id(row))) for row in table.operators)
+        if table is not None
+        else (),
         scopes=tuple(map(_operator, table.scopes)) if table is not None else (),
         loading=tuple(map(_operator, table.loading)) if table is not None else (),
         losses=tuple(
@@ -128,7 +148,7 @@ def _reported(run: RunDescription) -> ReportedDocument:
     )
 
 
-def _operator(row: OperatorRow) -> ReportedOperator:
+def _operator(row: OperatorRow, point: RooflinePoint | None = None) -> ReportedOperator:
     op, times = row.operator, row.operator.times
     values = [None if times is None else getattr(times, name) for name in _STATISTICS]
     values += [None if op.cold is None else op.cold.avg, row.share]
@@ -140,7 +160,11 @@ def _operator(row: OperatorRow) -> ReportedOperator:
         "ticks" if op.clock.hz is None else "ns",
         *values,  # type: ignore[arg-type]  # all of them numbers or None
     )
-    return replace(found, counters=with_printable_keys(op.counters))
+    found = replace(found, counters=with_printable_keys(op.counters))
+    if point is None:
+        return found
+    place = ReportedRoofline(point.macs, point.bytes, point.cycles, point.fewest, point.bound)
+    return replace(found, roofline=place)
 
 
 def _printable_comparison(comparison: HistoryComparison) -> HistoryComparison:

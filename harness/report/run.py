@@ -23,6 +23,7 @@ from harness.report.description import (
 from harness.report.energy import EnergyDescription
 from harness.report.facts import Loss
 from harness.report.operators import OperatorListing, OperatorRow, several_blocks
+from harness.report.roofline import ROOFLINE_HEADERS, ROOFLINE_NUMBERS, RooflineTable
 from harness.report.terminal import print_header, show_line, show_table, show_wrapped
 from harness.runs.evaluation import EvaluatedRun, subject_of
 
@@ -104,6 +105,8 @@ def print_trace(
         print_operators(console, run.operators, detailed=detailed, columns=columns)
     if run.counters is not None:
         print_counters(console, run.counters)
+    if run.roofline is not None:
+        print_roofline(console, run.roofline)
     if detailed:
         _print_runs(console, run)
     print_allocators(console, run.allocators)
@@ -137,6 +140,9 @@ def print_operators(
     for what, title, rows in parts:
         if rows:
             _print_rows(console, table, what, title, rows, columns)
+    if table.others:
+        show_line(console, f"and {table.others:,} operators of smaller total times; -v lists all")
+        show_line(console)
 
 
 def _print_rows(
@@ -187,6 +193,13 @@ def print_counters(console: Console, table: CounterTable) -> None:
             show_table(console, headers, cells, title=f"{title} (median)", numbers=numbers)
     for note in table.notes:
         show_line(console, note, style="yellow")
+
+
+def print_roofline(console: Console, table: RooflineTable) -> None:
+    """Print the operators against what the core can do at most."""
+    cells = [item.cells for item in table.rows]
+    title = f"Roofline: {table.roof}"
+    show_table(console, ROOFLINE_HEADERS, cells, title=title, numbers=ROOFLINE_NUMBERS)
 
 
 def _print_runs(console: Console, run: RunDescription) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,16 +17,13 @@ from harness.analyze.alignment import Steadiness
 from harness.analyze.ticks import durations, without_wraps
 from harness.config.board import Board, SerialTarget
 from harness.decode.bundled_program import TestSet
-from harness.decode.device_log import join_debug_buffers, split_chunk, without_repeated
 from harness.decode.dumps import is_device_log
 from harness.decode.ed00 import LeftOut, left_out, write_ed00
 from harness.decode.program import Call, Method
 from harness.decode.pte import read_program
 from harness.errors import (
-    DeviceRefusedError,
     FormatError,
     HarnessError,
-    PartialReadError,
     RestartedError,
     TargetError,
     UsageError,
@@ -38,12 +35,11 @@ from harness.lab.postmortem import (
 from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.values import TargetInfo
-from harness.link.wire import Region, Status
 from harness.records.clock_domain import ClockDomain, Ping
+from harness.records.counters import CounterRecord
 from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
 from harness.records.result import (
     DelegateCall,
-    InstructionRecord,
     ReferenceRecord,
     TargetRecord,
     TensorRecord,
@@ -58,7 +54,6 @@ from harness.runs.directory import (
     EARLIER_POSTMORTEM_IMAGE,
     ETDUMP,
     LOG,
-    PARTIAL,
     POSTMORTEM,
     POSTMORTEM_IMAGE,
     RunDirectory,
@@ -308,22 +303,6 @@ def delegate_calls(method: Method | None) -> tuple[DelegateCall, ...]:
     )
 
 
-def instruction_records(
-    method: Method | None,
-) -> tuple[tuple[InstructionRecord, ...], ...] | None:
-    """Return the instructions of a method, per chain; None without a method."""
-    if method is None:
-        return None
-    steps = [
-        [
-            {"call": step.call.name.lower(), "name": step.name, "target": step.target}
-            for step in chain
-        ]
-        for chain in method.chains
-    ]
-    return msgspec.convert(steps, tuple[tuple[InstructionRecord, ...], ...])
-
-
 def planned_sizes(method: Method | None) -> dict[str, int]:
     """Return the memory that the compiler planned, bytes, by allocator name on the device."""
     planned = method.planned if method is not None else ()
@@ -355,33 +334,6 @@ def steadiness_of(board: Board) -> Steadiness:
     ppm = board.timer.tolerance_ppm
     wander = Fraction(board.timer.wander_ppm)
     return Steadiness(None if ppm is None else Fraction(ppm), wander)
-
-
-def pull_trace(
-    session: Session,
-    info: TargetInfo,
-    directory: RunDirectory,
-    progress: Callable[[int, int], None] = lambda *_: None,
-    chunks: Sequence[bytes] = (),
-) -> tuple[Trace, TraceSummary]:
-    """Pull the trace of the last run, and save it as ``save_trace`` does.
-
-    ``chunks`` are the parts of a device log streamed during the run, each followed by its debug
-    buffer.
-
-    Raises:
-        FormatError: The log is inconsistent; its raw bytes are saved in any case.
-    """
-    try:
-        last = session.read(Region.TRACE, progress=progress)
-    except PartialReadError as error:
-        directory.write(PARTIAL, b"".join(split_chunk(c)[0] for c in chunks) + error.data)
-        raise
-    if chunks:
-        chunks = without_repeated(chunks, last)
-    pieces = [split_chunk(chunk) for chunk in chunks]
-    buffer = join_debug_buffers([*(debug for _, debug in pieces), read_debug_buffer(session)])
-    return save_trace(b"".join(log for log, _ in pieces) + last, buffer, info.clocks, directory)
 
 
 def save_trace(
@@ -421,6 +373,12 @@ def save_trace(
         debug_bytes=len(buffer),
         etdp_left_out_allocations=skipped.allocations,
         etdp_left_out_values=skipped.lost_values,
+        etdp_left_out_counts=skipped.hardware_counts,
+        passes=None,  # the caller knows of other runs
+        counters=tuple(
+            CounterRecord(each.name, each.bits, each.overhead, each.parent_overhead)
+            for each in trace.counters
+        ),
     )
 
 
@@ -435,18 +393,6 @@ def _ticks_of(trace: Trace, name: str) -> int:
     if name not in trace.names:
         return 0
     return int(durations(trace)[trace.name == trace.names.index(name)].sum())
-
-
-def read_debug_buffer(session: Session) -> bytes:
-    """Read the bytes of logged tensors; empty if the device has no debug buffer."""
-    if not session.may_have_values:
-        return b""
-    try:
-        return session.read(Region.TRACE, 1)
-    except DeviceRefusedError as error:
-        if error.status != Status.BAD_REGION:
-            raise
-        return b""
 
 
 def save_earlier_postmortem(session: Session, directory: RunDirectory) -> None:

@@ -479,6 +479,7 @@ def subject_of(
         probe=probe,
         qualities=result.clock_quality,
         emulated_time=result.emulated_time,
+        core=result.core,
         energy=result.energy,
         planned=model.planned if model else {},
         image={"text": image.text, "data": image.data, "bss": image.bss} if image else {},

@@ -53,6 +53,8 @@ class RunKeywords(TypedDict, total=False):
         values: Values to log: ``none``, ``outputs`` or ``intermediate``.
         profile: Events to log: ``method`` or ``all``.
         when_full: What a full log does: ``stop`` or ``drop-oldest``.
+        counters: Hardware counters to read at each event, such as ``("cycles", "instret")``.
+        counter_passes: Measure counters that do not count at once in several runs.
         time_scales: What ticks of delegates' events mean, by pattern.
         energy: Meter that records the current beside the run (docs/energy.md).
         commit: The commit that is tested.
@@ -85,6 +87,8 @@ class RunKeywords(TypedDict, total=False):
     values: str
     profile: str
     when_full: str
+    counters: Sequence[str]
+    counter_passes: bool
     time_scales: Mapping[str, str]
     energy: MeterRequest | None
     commit: str | None

@@ -12,6 +12,7 @@ import numpy as np
 from harness.analyze.blocks import executions
 from harness.analyze.memory import allocator_totals
 from harness.analyze.placement import quality_of_run
+from harness.analyze.workload import instruction_records
 from harness.config.board import Board, load_board
 from harness.decode.bundled_program import is_bundled_program
 from harness.decode.firmware_elf import FirmwareElf
@@ -24,7 +25,6 @@ from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.runs.device_data import (
     delegate_calls,
-    instruction_records,
     planned_sizes,
     read_method,
     read_references,
@@ -118,7 +118,7 @@ def run_by_probe(
 
 def _refuse_link_options(request: RunRequest) -> None:
     plain = {field.name: field.default for field in dataclasses.fields(RunRequest)}
-    settings = (*_NEEDS_A_LINK, "values", "profile", "when_full")
+    settings = (*_NEEDS_A_LINK, "values", "profile", "when_full", "counters")
     given = [name for name in settings if getattr(request, name) != plain[name]]
     if given:
         raise UsageError(

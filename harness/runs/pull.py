@@ -33,7 +33,7 @@ from harness.link.session import Session
 from harness.link.values import TargetInfo
 from harness.link.wire import Reset, State
 from harness.records.result import Result, now_utc
-from harness.runs.device_data import describe_target, pull_trace, record_pings, steadiness_of
+from harness.runs.device_data import describe_target, record_pings, steadiness_of
 from harness.runs.directory import (
     CONSOLE,
     PARTIAL,
@@ -51,6 +51,7 @@ from harness.runs.probe import (
 )
 from harness.runs.run import FinishedRun
 from harness.runs.source import on_time_scales
+from harness.runs.trace_download import pull_trace
 from harness.target.ports import describe
 from harness.target.start import start_target
 
@@ -203,6 +204,7 @@ def _pulled(board: Board, unit: str, completed: int, began: float) -> Result:
         seed=0,
         exit_code=0,
         emulated_time=board.emulated_time,
+        core=board.core and board.core.record(),
         time_scales=dict(board.time_scales),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
@@ -59,6 +59,8 @@ class RunRequest:
         values: Which values to log.
         profile: Which events to log.
         when_full: Behavior of the device when its log is full.
+        counters: Hardware counters to read at each event; () for none.
+        counter_passes: Measure counters that do not count at once in several runs.
         time_scales: Time scales of delegate events; they override those of the board file.
         unit: Name of the unit in results; None for its port, or for the board without a port.
         commit: The commit under test; None for ``current_commit`` of the model.
@@ -89,6 +91,8 @@ class RunRequest:
     values: DebugLevel = DebugLevel.NO_LOGGING
     profile: ProfilingLevel = ProfilingLevel.ALL_EVENTS
     when_full: WhenFull = WhenFull.STOP
+    counters: tuple[str, ...] = ()
+    counter_passes: bool = False
     time_scales: Mapping[str, str] = field(default_factory=dict)
     unit: str | None = None
     commit: str | None = None
@@ -130,6 +134,7 @@ class RunRequest:
             when_full=_word("when_full", self.when_full),
             stream=self.stream,
             trace_limit=self.trace_limit,
+            counters=",".join(self.counters),
         )
 
 
@@ -167,7 +172,7 @@ def request_fields(options: Mapping[str, Any]) -> dict[str, Any]:
         UsageError: There is no such option or choice.
     """
     known = {item.name for item in fields(RunRequest)}
-    values = {}
+    values: dict[str, Any] = {}
     for name, value in options.items():
         words = _WORDS.get(name, {})
         if name not in known:
@@ -177,4 +182,12 @@ def request_fields(options: Mapping[str, Any]) -> dict[str, Any]:
             hint = f"{did_you_mean(value, words)}choices: {', '.join(words)}"
             raise UsageError(f"{value!r} is no choice for {name}", hint=hint)
         values[name] = words.get(value, value) if isinstance(value, str) else value
+    if "counters" in values:
+        values["counters"] = _names(values["counters"])
     return values
+
+
+def _names(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Return names that may be separated by commas."""
+    listed = value.split(",") if isinstance(value, str) else value
+    return tuple(name.strip() for name in listed if name.strip())

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from harness.analyze.converters import parse_time_scales
 from harness.analyze.placement import quality_of_run
+from harness.analyze.workload import instruction_records
 from harness.check.budget import load_budget
 from harness.check.history.comparison import HistoryComparison
 from harness.check.subject import model_name
@@ -37,7 +38,7 @@ from harness.link.exchange import Progress
 from harness.link.log_chunks import LogChunks
 from harness.link.run import RunOutcome
 from harness.link.session import Session
-from harness.link.values import ModelInfo, TargetInfo
+from harness.link.values import ModelInfo, RunOptions, TargetInfo
 from harness.link.wire import Region
 from harness.meter.source import Meter
 from harness.records.clock_domain import Ping
@@ -49,14 +50,13 @@ from harness.records.result import (
 )
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
+from harness.runs.counters import CounterPasses, plan_passes
 from harness.runs.device_data import (
     bundled_inputs,
     delegate_calls,
     describe_target,
     explain,
-    instruction_records,
     planned_sizes,
-    pull_trace,
     read_inputs,
     read_method,
     read_references,
@@ -87,6 +87,7 @@ from harness.runs.recorder import RunRecorder, unfinished_result
 from harness.runs.request import RunRequest
 from harness.runs.source import on_time_scales
 from harness.runs.test_sets import bundled_model, read_test_sets, test_set_folder, test_set_name
+from harness.runs.trace_download import pull_trace
 from harness.target.build import build_firmware, build_stage, image_size
 from harness.target.start import Target, start_target
 
@@ -201,6 +202,7 @@ class _Run(RunRecorder):
         self.references, self.budget_file = references, budget_file
         self.bundled, self.test_set = bundled, test_set
         self.test_sets: list[_Run] = []
+        self._passes = CounterPasses()
         self.meter: Meter | None = None
         self.request, self.board, self.model, self.stages = request, board, model, stages
         # None if the file cannot be read, which the device reports. Read before the board waits.
@@ -232,6 +234,7 @@ class _Run(RunRecorder):
             )
             try:
                 info = self._connect(session, build_id)
+                self._passes = plan_passes(session, info, self.request)
                 if info.postmortem:
                     save_earlier_postmortem(session, self.directory)
                 trace = self._measure(session, info) if self.bundled is None else None
@@ -355,6 +358,7 @@ class _Run(RunRecorder):
         facts = (self.board, self.model, directory, self.stages, self.result.time_scales)
         run = _Run(request, *facts, [*test_set.expected], self.budget_file, test_set=test_set)
         shared = ("port", "unit", "commit", "session", "settings", "image", "target", "baud")
+        run._passes = CounterPasses(self._passes.groups, self._passes.offered)
         run.meter = self.meter
         run.update(test_set=index, **{name: getattr(self.result, name) for name in shared})
         self.test_sets.append(run)
@@ -404,8 +408,9 @@ class _Run(RunRecorder):
 
     def _execute(self, session: Session) -> tuple[RunOutcome, Ping | None]:
         """Run the model, and ping its clock; return the restart of that clock, too."""
+        self._passes.run_others(session, self.directory, partial(self._run_model, session))
         with recorded_energy(self.meter, self.directory):
-            outcome = self._run_model(session)
+            outcome = self._run_model(session, self._passes.first)
         return outcome, self._record_end(session, outcome)
 
     def _record_end(self, session: Session, outcome: RunOutcome) -> Ping | None:
@@ -415,7 +420,7 @@ class _Run(RunRecorder):
         self.update(pings=after, restart=restart)
         return restart
 
-    def _run_model(self, session: Session) -> RunOutcome:
+    def _run_model(self, session: Session, counters: tuple[int, ...]) -> RunOutcome:
         """Run the model; save the received part of a streamed log if that fails."""
         chunks = LogChunks()
         try:
@@ -427,7 +432,7 @@ class _Run(RunRecorder):
 
                 return session.run(
                     self.request.runs,
-                    dataclasses.replace(self.request.options, bundled_input=self._bundled_input),
+                    self._options(counters),
                     chunks=chunks,
                     timeout_s=self.board.deadlines.execute_s,
                     progress=progress,
@@ -455,8 +460,9 @@ class _Run(RunRecorder):
         progress: Progress,
     ) -> Trace:
         """Pull the trace, put it on its time scales, and rate its clock."""
-        chunks = outcome.chunks
-        trace, summary = pull_trace(session, info, self.directory, progress, chunks)
+        facts = (session, info, self.directory, progress, outcome.chunks, self._passes.join)
+        trace, summary = pull_trace(*facts)
+        summary = replace(summary, passes=self._passes.record)
         trace = on_time_scales(trace, self.result.time_scales, self.result.model)
         quality = quality_of_run(trace, self.result.pings, restart, steadiness_of(self.board))
         energy = measured_energy(trace, self.directory, self.board)
@@ -486,9 +492,10 @@ class _Run(RunRecorder):
         verdict = verdict_record(self._evaluated)
         self.update(verdict=verdict, exit_code=self._evaluated.verdict.exit_code)
 
-    @property
-    def _bundled_input(self) -> int:
-        return self.test_set.index if self.test_set is not None else -1
+    def _options(self, counters: tuple[int, ...]) -> RunOptions:
+        bundled_input = self.test_set.index if self.test_set is not None else -1
+        options = self.request.options
+        return dataclasses.replace(options, bundled_input=bundled_input, counters=counters)
 
     @property
     def evaluated_run(self) -> EvaluatedRun:

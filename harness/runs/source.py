@@ -28,7 +28,14 @@ from harness.decode.dumps import Dump, read_dumps
 from harness.decode.etrecord import read_etrecord
 from harness.decode.program import Method
 from harness.decode.pte import read_program
-from harness.errors import DamagedError, FormatError, NotComparableError, UsageError
+from harness.errors import (
+    DamagedError,
+    FormatError,
+    MissingFileError,
+    NotComparableError,
+    UsageError,
+)
+from harness.files import Content, map_or_read
 from harness.records.clock_domain import ClockDomain
 from harness.records.result import Model, Result
 from harness.records.trace import EXECUTION, Damage, Kind, Trace, concatenate
@@ -190,13 +197,14 @@ def load_source(
     result: Result | None = None
     file: Path | None = None
     damaged: DamagedError | None = None
+    data: Content
     if isinstance(source, bytes):
         data = source
     else:
         file, result, damaged = _file(source)
         if damaged is not None and not salvage:
             raise damaged
-        data = file.read_bytes()
+        data = map_or_read(file)
     try:
         found = read_dumps(data, [clock] if clock else recorded_clocks(result), salvage=salvage)
     except FormatError as error:
@@ -464,7 +472,7 @@ def _file(path: Path) -> tuple[Path, Result | None, DamagedError | None]:
         return path, around, damaged
     if damaged is not None:
         raise damaged
-    raise UsageError(f"{path}: no such file or directory")
+    raise MissingFileError(f"{path}: no such file or directory")
 
 
 def _buffer_of(file: Path | None, result: Result | None) -> Path | None:
@@ -485,7 +493,9 @@ def _examined_alone(path: Path) -> tuple[Result | None, DamagedError | None]:
 
 def _with_buffer(dumps: Sequence[Dump], path: Path) -> Dump:
     if not path.is_file():
-        raise UsageError(f"debug buffer {path} not found", hint="name a file with --debug-buffer")
+        raise MissingFileError(
+            f"debug buffer {path} not found", hint="name a file with --debug-buffer"
+        )
     if len(dumps) != 1:
         raise UsageError(
             f"{path} cannot be the debug buffer of {len(dumps)} dumps",

@@ -17,6 +17,13 @@ from harness.runs.directory import TEST_SETS
 from harness.runs.request import RunRequest
 
 
+def bundled_model(whole: Model | None, model: Model | None) -> Model | None:
+    """Return the record of a bundled program: of the method that needs most of the arena."""
+    if model is None or (whole is not None and whole.arena_bytes >= model.arena_bytes):
+        return whole
+    return replace(model, method="", inputs=(), outputs=(), delegates=(), planned={}, chains=None)
+
+
 def test_set_name(method: str, index: int) -> str:
     """Return the name of a test set in messages and verdicts."""
     return f"{method}, test set {index}"
@@ -29,13 +36,6 @@ def test_set_folder(method: str, index: int) -> str:
     """
     name = re.sub(r"[^A-Za-z0-9_]", lambda found: f"%{ord(found[0]):x}", method)
     return f"{TEST_SETS}/{name}-{index}"
-
-
-def bundled_model(whole: Model | None, model: Model | None) -> Model | None:
-    """Return the record of a bundled program: of the method that needs most of the arena."""
-    if model is None or (whole is not None and whole.arena_bytes >= model.arena_bytes):
-        return whole
-    return replace(model, method="", inputs=(), outputs=(), delegates=(), planned={}, chains=None)
 
 
 def read_test_sets(data: bytes, request: RunRequest) -> BundledProgram:

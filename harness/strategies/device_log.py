@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ class DeviceLog:
         chunk: Number of the chunk, for a log in several chunks.
         first_record: Number of records in earlier chunks.
         stack: Used bytes and size of the stack.
+        counter_bits: Widths of the hardware counters, in their order.
     """
 
     def __init__(self) -> None:
@@ -43,6 +45,7 @@ class DeviceLog:
         self.filtered_events = 0
         self.tracer = self.chunk = self.first_record = 0
         self.stack = (0, 0)
+        self.counter_bits: list[int] = []
 
     def name(self, name: str | bytes | None) -> int:
         """Return the number of an interned name; ``NO_NAME`` for None."""
@@ -67,8 +70,12 @@ class DeviceLog:
         chain: int = 0,
         instruction: int = 0,
         clock: int = 0,
+        counts: Sequence[int] = (),
     ) -> DeviceLog:
-        """Log a profile event with start and end as 32-bit readings of a clock."""
+        """Log a profile event with start and end as 32-bit readings of a clock.
+
+        ``counts`` has what each declared counter counted; () logs no counts.
+        """
         if not -(2**15) <= chain < 2**15 or instruction >= 2**16:
             self.records.append(struct.pack("<BBHiII", Record.WIDE, 0, 0, chain, instruction, 0))
             chain = instruction = 0
@@ -85,6 +92,19 @@ class DeviceLog:
                 start & 0xFFFFFFFF,
                 end & 0xFFFFFFFF,
             )
+        )
+        for first in range(0, len(counts), fmt.COUNTS_PER_RECORD):
+            some = [*counts[first : first + fmt.COUNTS_PER_RECORD], 0, 0][: fmt.COUNTS_PER_RECORD]
+            self.records.append(struct.pack("<BBHIII", Record.COUNTS, first, 0, *some))
+        return self
+
+    def counter(
+        self, name: str | bytes, bits: int = 32, *, inside: int = 0, around: int = 0
+    ) -> DeviceLog:
+        """Declare a hardware counter, and what an empty event costs; the first is number 0."""
+        self.counter_bits.append(bits)
+        self.records.append(
+            struct.pack("<BBHIII", Record.COUNTER, 0, self.name(name), bits, inside, around)
         )
         return self
 
@@ -169,15 +189,21 @@ class DeviceLog:
 
 
 @st.composite
-def device_logs(draw: st.DrawFn, *, max_records: int = 12, losses: bool = True) -> DeviceLog:
+def device_logs(
+    draw: st.DrawFn, *, max_records: int = 12, losses: bool = True, counters: bool = False
+) -> DeviceLog:
     """Strategy for device logs with delegates, wide chains and allocations, and any readings.
 
     Args:
         draw: Given by Hypothesis.
         max_records: Largest number of records, without records that extend the next.
         losses: Whether logs may report dropped events.
+        counters: Whether logs may have hardware counters.
     """
     log = DeviceLog()
+    most = fmt.COUNTERS if counters else 0
+    for name in draw(st.lists(st.binary(max_size=12), max_size=most, unique=True)):
+        log.counter(name, draw(st.integers(1, 32)), inside=draw(UINT32), around=draw(UINT32))
     short = st.one_of(st.none(), st.binary(max_size=12))
     for _ in range(draw(st.integers(0, max_records))):
         kind = draw(st.sampled_from(["profile", "wide", "block", "allocator", "allocation"]))
@@ -187,7 +213,9 @@ def device_logs(draw: st.DrawFn, *, max_records: int = 12, losses: bool = True) 
         match kind:
             case "profile":
                 chain = draw(st.integers(-1, 3))
-                log.profile(draw(short), draw(UINT32), draw(UINT32), chain=chain)
+                widths = log.counter_bits if counters and draw(st.booleans()) else []
+                counts = [draw(st.integers(0, 2**bits - 1)) for bits in widths]
+                log.profile(draw(short), draw(UINT32), draw(UINT32), chain=chain, counts=counts)
             case "wide":
                 log.profile(draw(short), 0, 1, chain=draw(INT32), instruction=draw(UINT32))
             case "block":

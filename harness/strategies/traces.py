@@ -164,7 +164,10 @@ def arbitrary_traces(draw: st.DrawFn, *, max_blocks: int = 4, max_events: int = 
     for size in draw(st.lists(st.integers(0, max_events), max_size=max_blocks)):
         blocks.append(Block("Execute", count, size, allocators=("heap",)))
         count += size
-    trace = Trace.unset(count, names=["DELEGATE_CALL", "a"], blocks=blocks, clocks=clocks)
+    widths = draw(st.lists(st.sampled_from([8, 32]), max_size=2))
+    counters = [HardwareCounter(f"counter {bits}.{i}", bits) for i, bits in enumerate(widths)]
+    names = ["DELEGATE_CALL", "a"]
+    trace = Trace.unset(count, names=names, blocks=blocks, clocks=clocks, counters=counters)
     turn = draw(st.sampled_from([0, *(block.first for block in blocks)]))
     trace.tracer[:] = [row >= turn for row in range(count)]  # each has blocks of its own
     for row in range(count):
@@ -177,6 +180,8 @@ def arbitrary_traces(draw: st.DrawFn, *, max_blocks: int = 4, max_events: int = 
         limit = 2 ** (clocks[trace.clock[row]].bits if trace.clock[row] < 2 else 64) - 1
         ticks = st.one_of(st.integers(0, min(limit, 20)), st.integers(0, limit))
         trace.start[row], trace.end[row] = draw(ticks), draw(ticks)
+        for number, counter in enumerate(counters if trace.kind[row] == 0 else ()):
+            trace.counts[row, number] = draw(st.integers(NO_COUNT, 2**counter.bits - 1))
         if trace.kind[row] == 1:
             trace.allocator[row] = draw(st.integers(0, 2))
             trace.size[row] = draw(st.sampled_from([-30, -20, -10, 10, 20]))

@@ -125,6 +125,24 @@ def test_pictures_are_drawn(browser: Browser, theme: str) -> None:
     assert widths[-1] == pytest.approx(widths[0] / 5, rel=0.05)
 
 
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_roofline_and_the_heat_of_counters_are_drawn(browser: Browser, theme: str) -> None:
+    browser.open("counters", theme=theme)
+    browser.size(1200, browser.run("return document.documentElement.scrollHeight"))
+    dots = browser.run(_PLACES, ".curve .dot")
+    assert len(dots) == 3
+    assert len({dot[5] for dot in dots}) == 3  # a colour for each bound
+    points = [(x + w / 2, y + h / 2) for x, y, w, h, *_ in dots]
+    seen = browser.pixels(points)
+    assert all(near(pixel, colour(dot[5])) for pixel, dot in zip(seen, dots, strict=True))
+    [roof] = browser.run(_PLACES, "#run-1-roofline ~ .curves path.line")
+    assert roof[2] > 200  # it reaches across the picture
+    assert all(y >= roof[1] - 1 for _, y in points)  # and no operator is above it
+    heat = "getComputedStyle(e).backgroundColor"
+    shades = browser.those("#run-1-counters ~ .scroll td.n", "e.cellIndex === 2", heat)
+    assert len(set(shades)) == 3  # 60, 65 and 100 % of the largest
+
+
 def test_nothing_is_asked_of_a_network(browser: Browser) -> None:
     for name in ("run", "night"):
         browser.open(name)
@@ -134,7 +152,7 @@ def test_nothing_is_asked_of_a_network(browser: Browser) -> None:
         assert set(asked[1:]) <= {"data:,"}
 
 
-@pytest.mark.parametrize("name", ["run", "night"])
+@pytest.mark.parametrize("name", ["run", "counters", "night"])
 def test_the_tab_key_reaches_every_control_and_shows_where_it_is(
     browser: Browser, name: str
 ) -> None:
@@ -245,7 +263,7 @@ def test_the_flame_view_is_moved_in_and_zoomed_by_keys(browser: Browser) -> None
 
 
 @pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("name", ["run", "night"])
+@pytest.mark.parametrize("name", ["run", "counters", "night"])
 def test_no_text_is_hard_to_read(browser: Browser, name: str, theme: str) -> None:
     browser.open(name, theme=theme)
     browser.unfold()
@@ -254,7 +272,7 @@ def test_no_text_is_hard_to_read(browser: Browser, name: str, theme: str) -> Non
     assert [item for item in found if item[0] < 4.5] == []
 
 
-@pytest.mark.parametrize("name", ["run", "night"])
+@pytest.mark.parametrize("name", ["run", "counters", "night"])
 def test_an_audit_of_accessibility_finds_nothing(browser: Browser, name: str) -> None:
     browser.open(name)
     browser.unfold()
@@ -268,7 +286,7 @@ def test_an_audit_of_accessibility_finds_nothing(browser: Browser, name: str) ->
     ] == []
 
 
-@pytest.mark.parametrize("name", ["run", "night"])
+@pytest.mark.parametrize("name", ["run", "counters", "night"])
 def test_a_phone_needs_no_scrolling_sideways(browser: Browser, name: str) -> None:
     browser.size(360, 740)
     browser.open(name)

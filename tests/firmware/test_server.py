@@ -194,7 +194,7 @@ def test_reset_forgets_or_reboots(server: CServer) -> None:
 def test_bodies_of_a_wrong_size_are_refused(server: CServer, op: Op) -> None:
     sizes = {Op.HELLO: 8, Op.RESET: 1, Op.OPEN: 8, Op.WRITE: 8, Op.COMMIT: 36, Op.RUN: 16}
     sizes |= {Op.STAT: 4, Op.READ: 12, Op.PING: 0, Op.STATUS: 0, Op.BAUD: 4, Op.CANCEL: 4}
-    sizes |= {Op.BATCH: 4}
+    sizes |= {Op.BATCH: 4, Op.COUNTERS: 1}
     longer = op in (Op.OPEN, Op.WRITE, Op.COMMIT)
     wrong = {sizes[op] - 1, 0 if longer else sizes[op] + 1}
     for size in wrong - {-1}:
@@ -202,7 +202,7 @@ def test_bodies_of_a_wrong_size_are_refused(server: CServer, op: Op) -> None:
         assert (outcome.status, outcome.detail) == (Status.BAD_REQUEST, sizes[op])
 
 
-@pytest.mark.parametrize("op", [0, 7, 0x40, 0x41, 0x7F])
+@pytest.mark.parametrize("op", [0, 8, 0x40, 0x41, 0x7F])
 def test_unknown_requests_are_named(server: CServer, op: int) -> None:
     outcome = server.refusal(op, b"whatever")
     assert (outcome.status, outcome.detail) == (Status.UNKNOWN_OP, op)

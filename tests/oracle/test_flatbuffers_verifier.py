@@ -51,7 +51,7 @@ STRICTER = {
     "A field outside its table": r"field outside its table",
     "An item of a vector that refers to itself": r"reference to itself",
     "An event that is not exactly one thing": r"not exactly one of",
-    "A value of another type than it states": r"not the stated type|unknown type of value",
+    "A value of another type than it states": r"content of the stated type|unknown type of value",
     "Another version": r"unsupported ETDump version \d+",
     "More in all vectors, or strings, than the file has bytes": r"(vectors|strings) overlap",
     "A tensor of an impossible shape": (

@@ -178,7 +178,7 @@ def test_damage_says_what_and_where() -> None:
     assert found.dumps[0].trace.losses.damaged == 1
 
 
-@given(device_logs(), st.data())
+@given(device_logs(counters=True), st.data())
 @settings(max_examples=80, deadline=None)
 def test_what_is_salvaged_of_a_truncated_device_log_was_in_it(
     log: CompactLog, data: st.DataObject

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.decode.device_log import read_log
+from harness.decode.device_log_format import RECORD_SIZE, Record
 from harness.decode.ed00 import LeftOut, left_out, read_ed00, write_ed00
 from harness.decode.ed00_schema import ValueType
 from harness.errors import FormatError
@@ -61,7 +62,7 @@ def test_every_single_difference_is_seen(trace: Trace, data: st.DataObject) -> N
     assert read_ed00(write_ed00(different)) == different != trace
 
 
-@given(device_logs())
+@given(device_logs(counters=True))
 @settings(max_examples=200, deadline=None)
 def test_a_device_log_survives_an_ed00_file_but_for_what_is_counted(log: CompactLog) -> None:
     trace = read_log(log.image())
@@ -71,6 +72,9 @@ def test_a_device_log_survives_an_ed00_file_but_for_what_is_counted(log: Compact
     lost = left_out(trace)
     assert lost.dropped_on_target == log.dropped_events
     assert lost.dropped_declarations == log.dropped_blocks
+    assert [counter.bits for counter in trace.counters] == log.counter_bits
+    counted = sum(record[:2] == bytes((Record.COUNTS, 0)) for record in records_of(log))
+    assert lost.hardware_counts == counted == (trace.counts >= 0).any(axis=1).sum()
     assert len(again) == len(trace) - lost.allocations
 
     kept = np.flatnonzero((trace.kind != Kind.ALLOCATION) | ~trace.failed)
@@ -88,6 +92,19 @@ def test_a_device_log_survives_an_ed00_file_but_for_what_is_counted(log: Compact
     assert [again.text(i) for i in again.delegate_str] == delegates
     assert [block.allocators for block in again.blocks] == [b.allocators for b in trace.blocks]
     assert [block.name for block in again.blocks] == [block.name for block in trace.blocks]
+
+
+def records_of(log: CompactLog) -> list[bytes]:
+    """Its records, without the contents of others, which may look like any."""
+    records, left = [], 0
+    for record in log.records:
+        if left == 0:
+            records.append(record)
+            length = int.from_bytes(record[8:12], "little")
+            left = -(-length // RECORD_SIZE) if record[0] == Record.DELEGATE else 0
+        else:
+            left -= 1
+    return records
 
 
 def full_trace() -> Trace:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,11 @@ IDENTITIES = {
     "delegate": st.none() | st.integers(0, 1) | st.sampled_from(["", "1", "x"]),
 }
 PROFILES = st.builds(
-    EventSpec, **IDENTITIES, start=st.integers(0, 2**40), end=st.integers(0, 2**40)
+    EventSpec,
+    **IDENTITIES,
+    start=st.integers(0, 2**40),
+    end=st.integers(0, 2**40),
+    metadata=st.none() | st.binary(max_size=2),
 )
 VALUES = st.builds(
     EventSpec,
@@ -66,6 +71,7 @@ def test_every_event_is_in_exactly_one_place(runs: list[RunSpec]) -> None:
             )
             if trace.debug[row] >= 0 and trace.debug_values[trace.debug[row]].output
         ]
+        assert block.run_outputs is not None
         assert sum(map(len, block.run_outputs)) == len(returned)
 
 
@@ -84,3 +90,21 @@ def test_the_same_runs_again_are_more_repeats_of_the_same_events(
             if one.perf_data is not None:
                 assert more.perf_data is not None
                 assert more.perf_data.raw == one.perf_data.raw * times
+
+
+@settings(max_examples=60)
+@given(runs=st.lists(RUNS, max_size=4), read=st.sets(st.integers(0, 8)))
+def test_a_table_is_the_same_whichever_events_were_read_before(
+    runs: list[RunSpec], read: set[int]
+) -> None:
+    pandas = pytest.importorskip("pandas", reason="needs the extra 'inspector'")
+    data = write_ed00(trace_of(*runs))
+    untouched, some, all_read = (Inspector(etdump_data=data) for _ in range(3))
+    for block in some.event_blocks:
+        _ = [block.events[number : number + 1] for number in read]
+    for block in all_read.event_blocks:
+        block.events = [*block.events]
+    expected = all_read.to_dataframe(include_delegate_debug_data=True)
+    for inspector in (untouched, some):
+        frame = inspector.to_dataframe(include_delegate_debug_data=True)
+        pandas.testing.assert_frame_equal(frame, expected, check_exact=True)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analyze.blocks import equal_rows, in_groups
-from harness.analyze.statistics import operator_series, operator_statistics
+from harness.analyze.statistics import largest_operators, operator_series, operator_statistics
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Block, Trace
 
@@ -82,6 +82,30 @@ def test_each_operator_has_the_statistics_of_its_own_durations(
             block = trace.blocks[run]
             within = (op.rows >= block.first) & (op.rows < block.first + block.count)
             assert there.sum() == within.sum()
+
+
+@given(EVENTS, st.lists(st.integers(0, 20), max_size=5), st.integers(1, 9))
+@settings(max_examples=60)
+def test_the_largest_operators_are_those_with_the_longest_total_times(
+    events: list[tuple[int, int, int, int]], sizes: list[int], most: int
+) -> None:
+    trace = trace_of(events, sizes)
+    every = operator_statistics(trace)
+    found, others = largest_operators(trace, most)
+    assert (len(found), others) == (min(most, len(every)), max(len(every) - most, 0))
+    by_rows = {tuple(op.rows.tolist()): op for op in every}
+    places = [[*by_rows].index(tuple(op.rows.tolist())) for op in found]
+    assert places == sorted(places)
+    for op in found:
+        same = by_rows.pop(tuple(op.rows.tolist()))
+        assert (op.times, op.cold, op.warm, op.share) == (
+            same.times,
+            same.cold,
+            same.warm,
+            same.share,
+        )
+    shortest = min((op.times.total for op in found), default=0.0)
+    assert all(op.times.total <= shortest * (1 + 1e-12) for op in by_rows.values())
 
 
 @given(

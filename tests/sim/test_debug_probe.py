@@ -25,9 +25,9 @@ from harness.decode.firmware_elf import FirmwareElf
 from harness.errors import TargetError, UsageError
 from harness.link.probe import halted, open_probe
 from harness.link.session import Session
-from harness.runs.device_data import pull_trace
 from harness.runs.directory import RunDirectory
 from harness.runs.probe import MemoryTracers, ProbeRequest
+from harness.runs.trace_download import pull_trace
 from harness.target.build import build_firmware
 from harness.target.start import start_target
 from tests.conftest import MODELS, CommandResult

@@ -10,16 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from harness.config.board import QemuTarget, board_names, load_board
-from harness.decode.pte import read_program
 from harness.errors import TargetError
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
 from tests.conftest import MODELS
-from tests.support.features import CASES as FEATURE_CASES
+from tests.support.features import every_method, saved_inputs
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
 SEED = 8
@@ -32,11 +30,7 @@ SIMULATED = [
     for name in board_names()
     if isinstance((board := load_board(name)[0]).target, QemuTarget) and not board.links_executorch
 ]
-CASES = [
-    (path.stem, method.name)
-    for path in sorted(MODELS.glob("*.pte"))
-    for method in read_program(path.read_bytes()).methods
-]
+CASES = every_method()
 
 
 def models_for(board: str) -> list[tuple[str, str]]:
@@ -49,17 +43,9 @@ def models_for(board: str) -> list[tuple[str, str]]:
 
 def request(board: str, model: str, method: str, runs: int, directory: Path) -> RunRequest:
     """With inputs that the model takes: random ones may be indexes that a table does not have."""
-    paths = []
-    given = [
-        case.inputs for case in FEATURE_CASES if (case.feature, case.method) == (model, method)
-    ]
-    for number, array in enumerate(given[0] if given else []):
-        paths.append(directory / f"{model}-{method}-{number}.npy")
-        np.save(paths[-1], array)
+    paths = saved_inputs(model, method, directory)
     output = directory / f"{model}-{method}"
-    return RunRequest(
-        board, MODELS / f"{model}.pte", runs, output, inputs=tuple(paths), method=method
-    )
+    return RunRequest(board, MODELS / f"{model}.pte", runs, output, inputs=paths, method=method)
 
 
 def holds(outcome: FinishedRun) -> None:

@@ -15,7 +15,7 @@ from harness.records.trace import Trace
 from harness.target.build import compiler_for
 from tests.support.fuzzing import SOURCE, fuzzed_traces
 
-pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(300)]
 CLOCKS = [ClockDomain(f"clock {number}", None, 32) for number in range(256)]
 
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 import pytest
 from filelock import FileLock
 
+from harness.analyze.workload import instruction_records
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
 from harness.decode.dumps import read_dumps
 from harness.decode.pte import read_program
 from harness.errors import FormatError
 from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
-from harness.runs.device_data import instruction_records
 from harness.runs.evaluation import subject_of
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model

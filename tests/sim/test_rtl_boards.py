@@ -1,8 +1,13 @@
-"""Boards of real RTL: their cycles and instructions hold the identities that every core holds."""
+"""Boards of real RTL: their cycles and instructions hold the identities that every core holds.
+
+For the small network; with ``ETHARNESS_EVERY_MODEL=1``, as `make measure` does, for every method of
+every model that fits, except networks of more than 100 million instructions.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 from collections.abc import Callable
 from functools import cache
@@ -14,49 +19,64 @@ import pytest
 
 import harness
 from harness.analyze.call_tree import CallTree, call_tree
-from harness.config.board import load_board
-from harness.errors import RestartedError
-from harness.files import data_directory
+from harness.config.board import RtlCore, load_board
+from harness.errors import RestartedError, TargetError
 from harness.target.build import build_firmware
-from tests.conftest import MODELS
+from tests.conftest import MODELS, CommandResult
+from tests.support.features import every_method, saved_inputs
+from tests.support.nights import written_plan
+from tests.support.rtl import CORES, QEMU, board_file
 
-pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
-CORES = ("cv32e40p", "ibex", "vexriscv")
-MODEL = MODELS / "small_int8.pte"
-RUNS = 3
-QEMU = (
-    'target = { kind = "qemu", machine = "virt", system = "qemu-system-riscv32", '
-    'arguments = ["-icount", "shift=0", "-bios", "none"] }'
-)
-"""This machine has the same devices and memory as the testbenches of CV32E40P and Ibex: it runs
-their images."""
-LOAD_FROM_0 = b"\x03\x20\x00\x00"  # lw zero, 0(zero)
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(900)]
+Model = tuple[str, str]
 Measure = Callable[..., harness.Run]
-
-
-def board_file(directory: Path, name: str, target: str | None) -> Path:
-    """A copy of a board file, with another target if given."""
-    lines = (data_directory("boards") / f"{name}.toml").read_text().splitlines()
-    replaced = ("budget =", "target =") if target else "budget ="
-    path = directory / f"{name}.toml"
-    path.write_text("\n".join(line for line in lines if not line.startswith(replaced)))
-    with path.open("a") as file:
-        file.write(f"\n{target or ''}\n")
-    return path
+SMALL = ("small_int8", "forward")
+TOO_LONG = ("ic_f32", "kws_f32", "vww_f32")
+EVERY = "ETHARNESS_EVERY_MODEL" in os.environ
+OTHER_VERILATOR = os.environ.get("ETHARNESS_OTHER_VERILATOR")
+UPLOADED_BYTES = 60_000
+"""Larger models are placed in the image: an upload takes hundreds of cycles per byte."""
+RUNS = 3
+LOAD_FROM_0 = b"\x03\x20\x00\x00"  # lw zero, 0(zero)
+REFUSALS = ("bytes", "no backend")
+TRIED = [model for model in every_method() if EVERY and model[0] not in TOO_LONG] or [SMALL]
+on_every_core = pytest.mark.parametrize("core", CORES)
+for_models = pytest.mark.parametrize("model", TRIED, ids="-".join)
 
 
 @pytest.fixture(scope="module")
 def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
-    """Run the model once on a board with this target; ``number`` asks for another process."""
+    """Run a model on the board of a core, once for all tests that ask for the same."""
 
     @cache
     def run(
-        core: str, *, instructions: bool = False, target: str | None = None, number: int = 0
+        core: RtlCore,
+        model: Model = SMALL,
+        *,
+        instructions: bool = False,
+        wait_states: int = 0,
+        qemu: bool = False,
     ) -> harness.Run:
         directory = tmp_path_factory.mktemp("rtl")
         name = f"rtl-{core}" + ("-instructions" if instructions else "")
-        path = board_file(directory, name, target)
-        return harness.run(MODEL, board=path, runs=RUNS, output=directory / "run")
+        target = QEMU if qemu else None
+        if wait_states:
+            target = f'target = {{ kind = "rtl", core = "{core}", wait_states = {wait_states} }}'
+        file, method = MODELS / f"{model[0]}.pte", model[1]
+        try:
+            return harness.run(
+                file,
+                board=board_file(directory, name, target),
+                runs=RUNS if model == SMALL else 2,
+                method=method,
+                inputs=saved_inputs(*model, directory),
+                placed=file.stat().st_size > UPLOADED_BYTES,
+                output=directory / "run",
+            )
+        except TargetError as error:
+            if model == SMALL or not any(why in error.message for why in REFUSALS):
+                raise
+            pytest.skip(error.message)
 
     return run
 
@@ -64,7 +84,7 @@ def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
 def timed(run: harness.Run) -> CallTree:
     """The events of a run, of which some have a time."""
     tree = call_tree(run.trace)
-    assert np.count_nonzero(tree.total) > 10 * RUNS
+    assert np.count_nonzero(tree.total) > 2 * run.result.runs_completed
     return tree
 
 
@@ -73,7 +93,7 @@ def executions(run: harness.Run) -> list[list[tuple[str, int]]]:
     names = [run.trace.names[name] if name >= 0 else "" for name in run.trace.name]
     rows = [row for row in zip(names, timed(run).total.tolist(), strict=True) if row[1]]
     ends = [at + 1 for at, (name, _) in enumerate(rows) if name == "Method::execute"]
-    assert len(ends) == RUNS
+    assert len(ends) == run.result.runs_completed > 0
     first = [name for name, _ in rows].index("Program::load_method") + 1
     return [rows[begin:end] for begin, end in pairwise([first, *ends])]
 
@@ -83,10 +103,13 @@ def outputs(run: harness.Run) -> list[bytes]:
     return [path.read_bytes() for path in sorted((run.directory / "outputs").iterdir())]
 
 
-@pytest.mark.parametrize("core", CORES)
-def test_instructions_and_outputs_are_those_of_qemu(measure: Measure, core: str) -> None:
-    rtl = measure(core, instructions=True)
-    qemu = measure("cv32e40p", instructions=True, target=QEMU)
+@for_models
+@on_every_core
+def test_instructions_and_outputs_are_those_of_qemu(
+    measure: Measure, core: RtlCore, model: Model
+) -> None:
+    rtl = measure(core, model, instructions=True)
+    qemu = measure("cv32e40p", model, instructions=True, qemu=True)
     assert rtl.passed
     assert executions(rtl) == executions(qemu)
     assert outputs(rtl) == outputs(qemu) != []
@@ -94,59 +117,105 @@ def test_instructions_and_outputs_are_those_of_qemu(measure: Measure, core: str)
 
 @pytest.mark.parametrize("core", ["cv32e40p", "ibex"])
 def test_loading_takes_the_same_instructions_for_the_same_image(
-    measure: Measure, core: str
+    measure: Measure, core: RtlCore
 ) -> None:
     rtl = measure(core, instructions=True)
-    qemu = measure(core, instructions=True, target=QEMU)
+    qemu = measure(core, instructions=True, qemu=True)
     assert rtl.result.target.build_id == qemu.result.target.build_id
     assert timed(rtl).total.tolist() == timed(qemu).total.tolist()
 
 
-@pytest.mark.parametrize("core", CORES)
-def test_no_event_has_fewer_cycles_than_instructions(measure: Measure, core: str) -> None:
-    cycles, instructions = timed(measure(core)), timed(measure(core, instructions=True))
+@for_models
+@on_every_core
+def test_no_event_has_fewer_cycles_than_instructions(
+    measure: Measure, core: RtlCore, model: Model
+) -> None:
+    cycles = timed(measure(core, model))
+    instructions = timed(measure(core, model, instructions=True))
     assert (cycles.total >= instructions.total).all()
     assert cycles.total.sum() > instructions.total.sum()
 
 
-@pytest.mark.parametrize("core", CORES)
-def test_the_cycles_of_an_event_are_its_own_and_its_childrens(measure: Measure, core: str) -> None:
-    tree = timed(measure(core))
+@for_models
+@on_every_core
+def test_the_cycles_of_an_event_are_its_own_and_its_childrens(
+    measure: Measure, core: RtlCore, model: Model
+) -> None:
+    tree = timed(measure(core, model))
     assert not tree.backward.any()
     parents = [row for row in range(len(tree.parent)) if tree.children(row).size]
-    assert len(parents) > RUNS
+    assert len(parents) >= 2
     for row in parents:
         children = int(tree.total[tree.children(row)].sum())
         assert int(tree.own[row]) == int(tree.total[row]) - children >= 0
 
 
-@pytest.mark.parametrize("core", CORES)
-def test_cycles_are_the_same_in_every_process(measure: Measure, core: str) -> None:
-    first, second = measure(core), measure(core, number=1)
-    assert executions(first) == executions(second)
-
-
+@for_models
 @pytest.mark.parametrize("core", ["cv32e40p", "ibex"])
-def test_without_a_cache_every_execution_takes_the_same_cycles(measure: Measure, core: str) -> None:
-    first, *later = executions(measure(core))
-    assert later == [first] * (RUNS - 1)
+def test_without_a_cache_every_execution_takes_the_same_cycles(
+    measure: Measure, core: RtlCore, model: Model
+) -> None:
+    run = measure(core, model)
+    first, *later = executions(run)
+    assert later == [first] * (run.result.runs_completed - 1)
 
 
-def test_with_caches_the_first_execution_takes_more_cycles(measure: Measure) -> None:
-    cold, *warm = (dict(one) for one in executions(measure("vexriscv")))
-    for one in warm:
-        assert all(cold[name] >= ticks for name, ticks in one.items())
-        assert cold["Method::execute"] > one["Method::execute"]
+@for_models
+def test_with_caches_the_first_execution_takes_more_cycles(measure: Measure, model: Model) -> None:
+    cold, *warm = (dict(one)["Method::execute"] for one in executions(measure("vexriscv", model)))
+    assert all(cold > one for one in warm)
 
 
-@pytest.mark.parametrize("core", CORES)
-def test_wait_states_cost_cycles_and_no_instructions(measure: Measure, core: str) -> None:
-    waiting = f'target = {{ kind = "rtl", core = "{core}", wait_states = 1 }}'
-    fast, slow = timed(measure(core)), timed(measure(core, target=waiting))
+@for_models
+@on_every_core
+def test_wait_states_never_lower_cycles(measure: Measure, core: RtlCore, model: Model) -> None:
+    fast, slow = timed(measure(core, model)), timed(measure(core, model, wait_states=1))
     assert (slow.total >= fast.total).all()
     assert slow.total.sum() > fast.total.sum()
-    instructions = measure(core, instructions=True, target=waiting)
-    assert executions(instructions) == executions(measure(core, instructions=True))
+
+
+@for_models
+@pytest.mark.parametrize("core", CORES if EVERY else ["vexriscv"])
+def test_wait_states_leave_instructions_unchanged(
+    measure: Measure, core: RtlCore, model: Model
+) -> None:
+    waiting = measure(core, model, instructions=True, wait_states=1)
+    assert executions(waiting) == executions(measure(core, model, instructions=True))
+
+
+PLAN = """
+schema = 1
+output = "out"
+[[model]]
+file = "small_int8.pte"
+runs = 3
+""" + "".join(f'[[board]]\nboard = "rtl-{core}"\n' for core in CORES)
+
+
+def test_a_nightly_run_measures_the_same_cycles(
+    measure: Measure, tmp_path: Path, etharness: Callable[..., CommandResult]
+) -> None:
+    """All boards at once, each in processes of its own."""
+    night = etharness("nightly", written_plan(tmp_path, PLAN))
+    assert night.code == 0, night.out + night.err
+    found = [harness.load(path.parent) for path in tmp_path.glob("out/*/runs/**/result.json")]
+    runs = {run.board: run for run in found}
+    assert sorted(runs) == [f"rtl-{core}" for core in CORES]
+    for core in CORES:
+        assert executions(runs[f"rtl-{core}"]) == executions(measure(core))
+
+
+@pytest.mark.skipif(OTHER_VERILATOR is None, reason="needs ETHARNESS_OTHER_VERILATOR, its path")
+@on_every_core
+def test_two_verilators_agree(
+    measure: Measure, core: RtlCore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = measure(core)
+    monkeypatch.setenv("ETHARNESS_BUILD_DIR", str(tmp_path / "build"))
+    monkeypatch.setattr("harness.target.simulator.find_verilator", lambda: OTHER_VERILATOR)
+    run = harness.run(MODELS / "small_int8.pte", board=f"rtl-{core}", runs=RUNS)
+    assert timed(run).total.tolist() == timed(expected).total.tolist()
+    assert outputs(run) == outputs(expected) != []
 
 
 def with_patch(image: Path, symbol: str, code: bytes, copy: Path) -> Path:
@@ -194,7 +263,7 @@ def test_a_crash_names_the_operator_after_the_reset(
     patched = dataclasses.replace(firmware, image=image)
     monkeypatch.setattr("harness.runs.run.build_firmware", lambda *_: patched)
     with pytest.raises(RestartedError) as caught:
-        harness.run(MODEL, board=f"rtl-{core}", output=tmp_path / "run")
+        harness.run(MODELS / "small_int8.pte", board=f"rtl-{core}", output=tmp_path / "run")
     assert reason in caught.value.message
     assert "native_call_quantized_linear.out (instruction 1)" in caught.value.message
     assert console in (tmp_path / "run/console.log").read_bytes()

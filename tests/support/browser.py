@@ -13,7 +13,9 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 
 from harness.check.subject import Subject
-from harness.records.trace import Trace
+from harness.records.core import CoreRecord
+from harness.records.instruction import InstructionRecord
+from harness.records.trace import HardwareCounter, Trace
 from harness.records.verdict import Verdict
 from harness.report.html import html_report
 from harness.runs.evaluation import EvaluatedRun
@@ -60,8 +62,33 @@ def network(repeats: int = 3) -> Trace:
     return trace_of(*runs)
 
 
+def counted() -> Subject:
+    """A run with hardware counters, of operators that are bound by each of the three."""
+    works, cycles = ((900, 300), (10, 9000), (8, 40)), (2400, 2600, 4000)
+    events = [
+        EventSpec(
+            f"native_call_op{place}.out",
+            1000 * place,
+            1000 * place + 900,
+            instruction=place,
+            counts=(count, count * 3 // 4, count // (place + 3)),
+        )
+        for place, count in enumerate(cycles)
+    ]
+    whole = EventSpec("Method::execute", 0, 3000, chain=-1, counts=(9500, 7000, 2500))
+    names = ("cycles", "instret", "load_stall")
+    trace = trace_of(RunSpec([*events, whole]), counters=[HardwareCounter(n) for n in names])
+    kernels = [
+        InstructionRecord("kernel", "aten::op.out", macs=macs, bytes_read=size, bytes_written=4)
+        for macs, size in works
+    ]
+    return Subject(trace, model="net.pte", chains=(tuple(kernels),), core=CoreRecord(1, 0.5, 4))
+
+
 def pages(directory: Path) -> dict[str, Path]:
-    """Write a report of a run of which everything is known, and one of several runs."""
+    """Write reports: of a run of which everything is known, of one with hardware counters, and of
+    several runs.
+    """
     checks = (held("B05"), unmet("B01", "native_call_op4.out"), unmet("H03"), unmet("H08"))
     wide = "a line of the console " * 20 + "\nend"
     full = replace(with_history(network()), verdict=Verdict(checks), console=wide)
@@ -69,7 +96,12 @@ def pages(directory: Path) -> dict[str, Path]:
     passed = EvaluatedRun(
         "out/good", Subject(network(), model="net.pte"), Verdict((held(),)), other
     )
-    found = {"run": [full], "night": [full, passed, failed_run("port gone")]}
+    counters = EvaluatedRun("out/counters", counted(), Verdict((held(),)), FINISHED)
+    found = {
+        "run": [full],
+        "counters": [counters],
+        "night": [full, passed, failed_run("port gone")],
+    }
     for name, runs in found.items():
         (directory / f"{name}.html").write_bytes(html_report(runs))
     return {name: directory / f"{name}.html" for name in found}

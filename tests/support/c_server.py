@@ -44,6 +44,7 @@ class _Port(ct.Structure):
         ("set_baud", _RATE),
         ("reset_reason", _TICKS),
         ("alive", _VOID),
+        ("counters", ct.c_void_p),
         ("marker", _QUIET),
         ("stack_bottom", ct.c_void_p),
         ("stack_top", ct.c_void_p),
@@ -147,6 +148,7 @@ class CServer:
         placed: bytes = b"",
         watchdog: bool = False,
         marker: bool = False,
+        counters: int | None = None,
     ) -> None:
         self.restarts = self.reboots = self.overruns = self.fed = 0
         self.calls: list[str] = []
@@ -170,7 +172,7 @@ class CServer:
             *(_READ(self._read), _WRITE(self._write), _VOID(), _TICKS(self._ticks)),
             *(_VOID(self._restart), _VOID(self._reboot)),
             *(_QUIET(self._quiet), _TICKS(lambda _context: self.overruns), _RATE(self._set_baud)),
-            *(_TICKS(), _VOID(self._alive) if watchdog else _VOID()),
+            *(_TICKS(), _VOID(self._alive) if watchdog else _VOID(), counters),
             _QUIET(self._marker) if marker else _QUIET(),
         )
         longest = mtu + mtu // 254

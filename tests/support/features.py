@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.decode.pte import read_program
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
 from tests.conftest import FIXTURES, MODELS
@@ -78,3 +79,22 @@ def load_cases(feature: str) -> list[Case]:
 
 
 CASES = [case for feature in FEATURES for case in load_cases(feature)]
+
+
+def every_method() -> list[tuple[str, str]]:
+    """Names of all models and their methods."""
+    return [
+        (path.stem, method.name)
+        for path in sorted(MODELS.glob("*.pte"))
+        for method in read_program(path.read_bytes()).methods
+    ]
+
+
+def saved_inputs(model: str, method: str, directory: Path) -> tuple[Path, ...]:
+    """Files with inputs that a method takes, for which random ones may be invalid indexes."""
+    given = [case.inputs for case in CASES if (case.feature, case.method) == (model, method)]
+    paths = []
+    for number, array in enumerate(given[0] if given else []):
+        paths.append(directory / f"{model}-{method}-{number}.npy")
+        np.save(paths[-1], array)
+    return tuple(paths)

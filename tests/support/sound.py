@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harness.check.subject import Subject
 from harness.decode.device_log import read_log
 from harness.records.clock_domain import ClockDomain
-from harness.records.result import InstructionRecord
+from harness.records.instruction import InstructionRecord
 from tests.support.logs import CompactLog
 
 CPU_HZ = 100_000_000

@@ -20,7 +20,8 @@ RUN = {
     "Debug probe": ["--elf", "--symbol", "--until", "--reset"],
     "Flashing": ["--flash", "--image", "--tool", "--probe"],
     "Tracing": [
-        *("--profile", "--values", "--stream", "--when-full", "--trace-limit", "--time-scale"),
+        *("--profile", "--values", "--stream", "--when-full", "--counters", "--counter-passes"),
+        *("--trace-limit", "--time-scale"),
     ],
     "Energy": ["--energy", "--volts", "--marker-pin", "--supply"],
     "Verdict": ["--budget", "--reference", "--rtol", "--atol", "--baseline"],

@@ -7,7 +7,7 @@ from hypothesis import given
 from harness.analyze.call_tree import call_tree
 from harness.analyze.counters import own_counts
 from harness.analyze.merged_tree import NodeCounts, merged_tree
-from harness.analyze.statistics import Operator, operator_statistics
+from harness.analyze.statistics import Operator, OperatorTimes, operator_statistics
 from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Trace
 from harness.strategies import EventSpec, Execution, RunSpec, executions, trace_of
 
@@ -53,6 +53,12 @@ def test_a_count_that_is_missing_is_left_out_of_the_statistics() -> None:
 def test_an_operator_without_any_count_of_a_counter_does_not_have_it() -> None:
     assert operator(counted((NO_COUNT, 0)), "kernel").counters.keys() == {"instret"}
     assert operator(counted(()), "kernel").counters == {}
+
+
+def test_operators_of_a_run_carry_their_counters() -> None:
+    kernel = OperatorTimes(operator(counted((30, 20), (50, 20)), "kernel"))
+    assert kernel.counters["cycles"].max == 50
+    assert kernel.counters["instret"].p50 == 20
 
 
 def test_the_tree_has_what_an_execution_counted_itself() -> None:

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from harness.decode.ed00 import write_ed00
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.documents import document
 from tests.support.records import EDGE, graph, node, write_record
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 TRACE, MODEL = FIXTURES / "kws_f32_executorch.etdp", MODELS / "kws_f32.pte"
+MANY = 10_007
 Command = Callable[..., CommandResult]
 
 
@@ -143,3 +146,15 @@ def test_a_budget_limits_modules_that_the_record_knows(
     without = etharness(*arguments)
     (failed,) = (item for item in document("check", without.out)["checks"] if not item["passed"])
     assert (without.code, "(--etrecord)" in failed["reason"]) == (1, True)
+
+
+def test_of_very_many_operators_the_largest_are_listed(etharness: Command, tmp_path: Path) -> None:
+    events = [EventSpec("op", 0, 100 + n, 0, n) for n in range(MANY)]
+    path = tmp_path / "trace.etdp"
+    path.write_bytes(write_ed00(trace_of(RunSpec(events))))
+    result = etharness("decode", path)
+    listed = [line.split()[1] for line in result.out.splitlines() if line.startswith("op ")]
+    assert listed == [str(n) for n in reversed(range(MANY - 10_000, MANY))]
+    assert "and 7 operators of smaller total times; -v lists all" in result.out.splitlines()
+    whole = etharness("decode", path, "-v")
+    assert sum(line.startswith("op ") for line in whole.out.splitlines()) == MANY

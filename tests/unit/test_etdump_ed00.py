@@ -117,19 +117,37 @@ def test_a_value_too_large_for_the_format_is_refused(column: str, value: int) ->
         write_ed00(small(**{column: value}))
 
 
-def test_a_value_of_another_type_than_stated_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("stated", "fields", "found"),
+    [
+        (ValueType.DOUBLE, {"INT": 5}, None),
+        (ValueType.INT, {"INT": 5, "DOUBLE": 0}, 5),
+        (ValueType.DOUBLE, {"INT": 5, "DOUBLE": 0}, 0.0),
+        (ValueType.NULL, {"INT": 5}, "nothing"),
+    ],
+)
+def test_a_value_has_the_content_of_its_stated_type(
+    stated: ValueType, fields: dict[str, int], found: object
+) -> None:
     builder = flatbuffers.Builder(0)
-    builder.StartObject(1)
-    builder.PrependInt64Slot(ed.NumberTable.VALUE, 5, 0)
-    number = builder.EndObject()
+    numbers = {}
+    for slot, number in fields.items():
+        builder.StartObject(1)
+        builder.PrependInt64Slot(ed.NumberTable.VALUE, number, 0)
+        numbers[ed.ValueTable[slot]] = builder.EndObject()
     builder.StartObject(8)
-    builder.PrependInt8Slot(ed.ValueTable.TYPE, ValueType.DOUBLE, 0)
-    builder.PrependUOffsetTRelativeSlot(ed.ValueTable.INT, number, 0)
+    builder.PrependInt8Slot(ed.ValueTable.TYPE, stated, 0)
+    for field, offset in numbers.items():
+        builder.PrependUOffsetTRelativeSlot(field, offset, 0)
     value = builder.EndObject()
     event = table(builder, 3, s2=table(builder, 6, s2=value))
-    run = table(builder, 4, s3=offsets(builder, [event]))
-    with pytest.raises(FormatError, match=r"not the stated type in Value\.int"):
-        read_ed00(dump(builder, [run]))
+    data = dump(builder, [table(builder, 4, s3=offsets(builder, [event]))])
+    if found is None:
+        with pytest.raises(FormatError, match="no content of the stated type in Value"):
+            read_ed00(data)
+        return
+    (read,) = read_ed00(data).debug_values
+    assert (read.value, read.type) == (None if found == "nothing" else found, stated)
 
 
 def table(builder: flatbuffers.Builder, slots: int, **references: int) -> int:

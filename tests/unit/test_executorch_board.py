@@ -12,9 +12,9 @@ from harness.link.status_errors import refusal_error
 from harness.link.values import DeviceOutcome, TargetInfo
 from harness.link.wire import DetailKind, Op, Region, Status
 from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.runs.device_data import pull_trace
 from harness.runs.directory import RunDirectory
 from harness.runs.source import load_source
+from harness.runs.trace_download import pull_trace
 from harness.target import build, executorch
 from harness.target.doctor import missing_tools
 from tests.conftest import FIXTURES

@@ -172,6 +172,19 @@ def test_damage_is_refused_by_the_file_it_is_in(
     assert caught.value.field == field
 
 
+def test_graphs_may_hold_infinity(tmp_path: Path) -> None:
+    # The bound of a clamp, as the exporter writes it.
+    nodes = [{**node, "inputs": [float("-inf"), float("nan")]} for node in NODES]
+    path = write_record(tmp_path / "etrecord.bin", {**FILES, f"{EDGE}/forward": graph(nodes)})
+    expected = read_etrecord(write_record(tmp_path / "finite.bin", FILES))
+    assert read_etrecord(path).edge == expected.edge
+    maps = b'{"forward": {"0": 1, "1": [2, 3], "5": null, "x": NaN}}'
+    broken = write_record(tmp_path / "broken.bin", {**FILES, "debug_handle_map": maps})
+    with pytest.raises(FormatError) as caught:
+        read_etrecord(broken)
+    assert caught.value.field == "debug_handle_map"
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         read_etrecord(tmp_path / "nothing")

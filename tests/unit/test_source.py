@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -257,3 +258,21 @@ def test_an_older_dump_may_stand_behind_a_newer_one(etharness: Etharness, tmp_pa
     code, out, _ = etharness("check", path)
     assert code == 1
     assert "I04 clock" in out
+
+
+def test_a_large_file_is_read_like_a_small_one(tmp_path: Path) -> None:
+    events = [EventSpec("a", 1, 2), EventSpec(None, 2, 3, delegate="x", metadata=b"m")]
+    data = write_ed00(trace_of(RunSpec(events)))
+    path = tmp_path / "trace.etdp"
+    path.write_bytes(data + bytes(1 << 24))  # padding: large files are mapped into memory
+    source = load_source(path)
+    assert source.trace == read_ed00(data)
+    assert source.padding == 1 << 24
+    path.write_bytes(b"overwritten")
+    assert source.trace.metadata_of(1) == b"m"
+    console = b'#[RUN THIS]\necho "' + base64.b64encode(data) + b'" | base64 -d >etdump.bin\n'
+    path.write_bytes(console + b"." * (1 << 24))
+    assert load_source(path).trace == read_ed00(data)
+    path.write_bytes(b"." * (1 << 24))
+    with pytest.raises(FormatError, match="no ED00 identifier"):
+        load_source(path)

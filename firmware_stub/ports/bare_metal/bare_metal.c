@@ -109,7 +109,7 @@ int main(void) {
         .interrupts = interrupts,
         .mask = mask,
     };
-    static const etd_port port = {
+    static etd_port port = {
         .read = read,
         .write = write,
         .idle = idle,
@@ -127,5 +127,6 @@ int main(void) {
     etd_serial_init(&serial, &uart, receive_ring, sizeof receive_ring, send_ring, sizeof send_ring);
     core_start_interrupts();
     port_restart_clock();
+    port.counters = port_counters != NULL ? port_counters() : NULL;
     etd_app_main(&port, &port_target);
 }

@@ -39,6 +39,9 @@ uint32_t port_ticks(void);
 void port_restart_clock(void);
 uint32_t port_reset_reason(void) __attribute__((weak));
 
+/* Optional. Returns the hardware counters that count on this chip; NULL if none does. Called once, before the
+ * server starts. */
+const etd_counter_source *port_counters(void) __attribute__((weak));
 /* Optional: sets the marker pin, as in etd_port. */
 void port_marker(void *context, bool high) __attribute__((weak));
 

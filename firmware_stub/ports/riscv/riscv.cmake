@@ -7,4 +7,5 @@ add_link_options(-march=${ETD_ISA} -mabi=ilp32 --specs=picolibc.specs -nostartfi
   -L${CMAKE_CURRENT_SOURCE_DIR}/ports/riscv)
 include_directories(ports/riscv)
 include(ports/bare_metal/bare_metal.cmake)
-list(APPEND ETD_SHARED_PORT_SOURCES ports/riscv/startup_riscv.c ports/riscv/virt_devices.c)
+list(APPEND ETD_SHARED_PORT_SOURCES ports/riscv/counters_riscv.c ports/riscv/startup_riscv.c
+  ports/riscv/virt_devices.c)

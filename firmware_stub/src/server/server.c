@@ -22,6 +22,7 @@ static const struct {
     {ETD_LINK_OP_STATUS, 0, false, true, true, etd_server_status},
     {ETD_LINK_OP_RESET, 1, false, false, false, etd_server_reset},
     {ETD_LINK_OP_BAUD, 4, false, false, false, etd_server_baud},
+    {ETD_LINK_OP_COUNTERS, 1, false, false, false, etd_server_counters},
     {ETD_LINK_OP_OPEN, OPEN_SIZE, true, false, true, etd_server_open},
     {ETD_LINK_OP_WRITE, 8, true, false, true, etd_server_write},
     {ETD_LINK_OP_COMMIT, COMMIT_SIZE, true, false, true, etd_server_commit},

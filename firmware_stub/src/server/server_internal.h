@@ -78,7 +78,8 @@ bool etd_server_watch_rate(etd_server *server, bool noise);
 #define COMMIT_SIZE (4u + ETD_LINK_DIGEST_SIZE)
 /* In OPEN the sizes of a dynamic input may follow. */
 #define OPEN_SIZE 8u
-/* Size of a RUN's body, without the test set's number that only runs of bundled programs send. */
+/* Size of a RUN's body, without the test set's number that runs of bundled programs send, and the indexes of
+ * counters that may follow it. */
 #define RUN_SIZE 16u
 etd_status etd_server_open(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error);
 etd_status etd_server_write(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error);
@@ -101,6 +102,14 @@ int32_t *etd_server_input_sizes(const etd_server *server, uint32_t index);
 etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error);
 etd_status etd_server_cancel(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error);
 void etd_server_start_run(etd_server *server);
+
+/* server_counters.c: lists the port's counters, checks a selection of `count` indexes, and lets the tracer
+ * count those of the run. */
+etd_status etd_server_counters(etd_server *server, etd_request *request, etd_writer *answer,
+                               etd_error *error);
+etd_status etd_server_check_counters(const etd_server *server, const uint8_t *indexes, uint32_t count,
+                                     etd_error *error);
+void etd_server_start_counting(etd_server *server);
 
 /* server_stream.c: begins to stream the log of a run, before anything is logged. */
 void etd_server_start_stream(etd_server *server);

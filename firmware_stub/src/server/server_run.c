@@ -138,6 +138,7 @@ static void init_tracer(etd_server *server) {
     etd_set_debug_buffer(tracer, config->debug, config->debug_capacity);
     etd_set_debug_level(tracer, (etd_debug_level)server->run.debug_level);
     etd_set_profiling_level(tracer, (etd_profiling_level)server->run.profiling_level);
+    etd_server_start_counting(server);
     /* A streamed log never gives up runs: records of a chunk that may be sent again must not move. */
     etd_set_when_full(tracer, server->run.stream ? ETD_WHEN_FULL_STOP : (etd_when_full)server->run.when_full);
     etd_set_bundled_input_index(tracer, server->run.bundled_input);
@@ -213,12 +214,17 @@ etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *
         etd_write_u8(answer, run->error.status);
         return run->error.status;
     }
-    const bool bundled = request->size == RUN_SIZE + BUNDLED_INPUT_SIZE;
+    const bool bundled = request->size >= RUN_SIZE + BUNDLED_INPUT_SIZE;
+    const uint8_t *counters = request->body + RUN_SIZE + BUNDLED_INPUT_SIZE;
+    const uint32_t counter_count = bundled ? request->size - RUN_SIZE - BUNDLED_INPUT_SIZE : 0u;
     if (request->size != RUN_SIZE && !bundled) {
         return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, RUN_SIZE, "wrong body size", NULL);
     }
     const uint8_t *options = request->body + 12;
     etd_status status = check_options(options, error);
+    if (status == ETD_LINK_STATUS_OK) {
+        status = etd_server_check_counters(server, counters, counter_count, error);
+    }
     if (status == ETD_LINK_STATUS_OK) {
         status = check_run(server, count, error);
     }
@@ -237,8 +243,10 @@ etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *
         .profiling_level = options[1],
         .when_full = options[2],
         .bundled_input = bundled ? (int32_t)etd_get_u32(request->body + RUN_SIZE) : -1,
+        .counter_count = (uint8_t)counter_count,
         .repeatable = true,
     };
+    memcpy(run->counters, counters, counter_count);
     server->state = ETD_LINK_STATE_RUNNING;
     etd_write_u8(answer, ETD_LINK_STATUS_OK);
     return ETD_LINK_STATUS_OK;

@@ -69,7 +69,7 @@ void etd_end_profiling(etd_tracer *tracer, etd_event event) {
 
 void etd_append_profile(etd_tracer *tracer, const etd_event *event, const etd_delegate_prefix *delegate,
                         uint32_t clock, uint32_t end) {
-    if (event->choice != ETD_KEEP) {
+    if (event->choice >= ETD_BELOW_LEVEL) {
         tracer->filtered_events += event->choice == ETD_FILTERED;
         return;
     }
@@ -82,4 +82,7 @@ void etd_append_profile(etd_tracer *tracer, const etd_event *event, const etd_de
     uint32_t name = delegate == NULL ? event->name : ETD_LOG_NO_NAME;
     etd_put_record(at, etd_head(ETD_LOG_RECORD_PROFILE, clock, name),
                    context.handle | (uint32_t)context.chain << 16, event->start, end);
+    if (tracer->put_counts != NULL) {
+        tracer->put_counts(tracer, event);
+    }
 }

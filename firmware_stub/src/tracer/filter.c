@@ -5,7 +5,8 @@
 void etd_set_event_filter(etd_tracer *tracer, const etd_event_filter *filter) {
     if (tracer != NULL) {
         tracer->filter = filter;
-        tracer->selective = filter != NULL || tracer->profiling_level != ETD_PROFILE_ALL_EVENTS;
+        tracer->selective =
+            filter != NULL || tracer->profiling_level != ETD_PROFILE_ALL_EVENTS || tracer->choice != ETD_KEEP;
     }
 }
 
@@ -62,9 +63,10 @@ bool etd_passes_filter(const etd_tracer *tracer, etd_name name, const char *text
     return keeps_name(filter, entry + 1, entry[0]);
 }
 
-uint8_t etd_choose(const etd_tracer *tracer, etd_name name, const char *text, int32_t id, int32_t chain) {
-    if (tracer->profiling_level == ETD_PROFILE_METHOD_ONLY && chain != ETD_UNSET_CHAIN) {
+uint8_t etd_choose(const etd_tracer *tracer, const etd_open_scope *scope, const char *text) {
+    const etd_event *event = &scope->event;
+    if (tracer->profiling_level == ETD_PROFILE_METHOD_ONLY && event->chain != ETD_UNSET_CHAIN) {
         return ETD_BELOW_LEVEL;
     }
-    return etd_passes_filter(tracer, name, text, id) ? ETD_KEEP : ETD_FILTERED;
+    return etd_passes_filter(tracer, event->name, text, scope->id) ? tracer->choice : (uint8_t)ETD_FILTERED;
 }

@@ -8,7 +8,7 @@ static uint8_t *record_at(const etd_tracer *tracer, uint32_t number) {
     return tracer->buffer + number * ETD_LOG_RECORD_SIZE;
 }
 
-/* Drops the run at record `at`. Moves allocators declared in it to record *kept and advances *kept. Returns
+/* Drops the run at record `at`. Moves declarations in it to record *kept and advances *kept. Returns
  * the number of the record after the run. */
 static uint32_t drop_run(etd_tracer *tracer, uint32_t at, uint32_t *kept) {
     uint32_t begin = at;
@@ -20,7 +20,7 @@ static uint32_t drop_run(etd_tracer *tracer, uint32_t at, uint32_t *kept) {
     do {
         etd_item item;
         at = etd_read_item(tracer, at, &item);
-        if (item.record[0] == ETD_LOG_RECORD_ALLOCATOR) {
+        if (etd_is_declaration(item.record)) {
             memmove(record_at(tracer, *kept), item.record, ETD_LOG_RECORD_SIZE);
             *kept += 1u;
         }

@@ -33,15 +33,17 @@ typedef struct {
     const etd_delegate_prefix *delegate; /* NULL if no delegate logged it */
 } etd_context;
 
-/* Values of etd_event.choice. */
+/* Values of etd_event.choice. The first three are logged. */
 enum {
     ETD_KEEP,
+    ETD_TO_COUNT, /* with counts, once the counters have been read at its start (etd_counters.h) */
+    ETD_COUNTED,
     ETD_BELOW_LEVEL,
     ETD_FILTERED,
 };
 
-/* Returns the ETD_* choice for an event. */
-uint8_t etd_choose(const etd_tracer *tracer, etd_name name, const char *text, int32_t id, int32_t chain);
+/* Returns the choice for an event whose fields are set. `text` is its name, if given. */
+uint8_t etd_choose(const etd_tracer *tracer, const etd_open_scope *scope, const char *text);
 
 /* Returns true if the filter includes the name or id. */
 bool etd_passes_filter(const etd_tracer *tracer, etd_name name, const char *text, int32_t id);
@@ -104,6 +106,11 @@ static inline void etd_put_record(uint8_t *at, uint32_t word0, uint32_t word1, u
     etd_put_u32(at + 12, word3);
 }
 
+/* Returns true for records that stay valid until the end of the log. */
+static inline bool etd_is_declaration(const uint8_t *record) {
+    return (record[0] & ETD_LOG_DECLARATION_MASK) == (ETD_LOG_RECORD_ALLOCATOR & ETD_LOG_DECLARATION_MASK);
+}
+
 /* Returns the number of records for `size` bytes. */
 static inline uint32_t etd_records_of(uint32_t size) {
     return size / ETD_LOG_RECORD_SIZE + (size % ETD_LOG_RECORD_SIZE != 0);
@@ -154,7 +161,7 @@ ETD_INLINE etd_event etd_start_event(etd_tracer *tracer, etd_open_scope *scope, 
                                      const char *text) {
     scope->event.name = name;
     if (tracer->selective) {
-        scope->event.choice = etd_choose(tracer, name, text, scope->id, scope->event.chain);
+        scope->event.choice = etd_choose(tracer, scope, text);
     }
     scope->event.start = etd_now(tracer); /* last, so that the event does not include its own start */
     return scope->event;
@@ -193,9 +200,10 @@ ETD_INLINE etd_name etd_intern_quickly(etd_tracer *tracer, const char *name) {
     return etd_recall(tracer, place, name) ? place->name : etd_find_name(tracer, name);
 }
 
-/* Returns the number of records of a logged tensor. */
+/* Returns the number of records of a logged tensor: behind the first one, each has a size and a stride of two
+ * dimensions. */
 static inline uint32_t etd_tensor_records(uint32_t ndim) {
-    return 1u + etd_records_of(8u * ndim);
+    return 1u + (ndim + 1u) / 2u;
 }
 
 #endif

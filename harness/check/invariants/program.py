@@ -13,7 +13,7 @@ from harness.analyze.blocks import runs
 from harness.analyze.operands import KERNEL_EVENT
 from harness.check.invariants.scopes import order_known
 from harness.check.subject import Subject
-from harness.records.result import InstructionRecord
+from harness.records.instruction import InstructionRecord
 from harness.records.trace import (
     DELEGATE_CALL,
     EXECUTION,

@@ -9,6 +9,7 @@ from harness.extras import require
 from harness.formatting import printable
 from harness.report.html.icicle import COLOURS
 from harness.report.operators import several_blocks
+from harness.report.roofline import ROOFLINE_HEADERS
 from harness.report.text import LONGEST_SENTENCE, brief, left_out, number
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def environment() -> Environment:
     found.filters["sentence"] = lambda text: brief(text, LONGEST_SENTENCE)
     found.globals["COLOURS"] = COLOURS
     found.globals["left_out"] = left_out
+    found.globals["ROOFLINE_HEADERS"] = ROOFLINE_HEADERS
     found.globals["several_blocks"] = several_blocks
     return found
 

@@ -12,6 +12,7 @@ from harness.report.html.energy import EnergyView, energy_view
 from harness.report.html.history import HistoryView, history_view
 from harness.report.html.icicle import Icicle, icicles
 from harness.report.html.memory import MemoryView, memory_view
+from harness.report.html.roofline import RooflineView, roofline_view
 from harness.report.operators import OperatorListing, OperatorRow
 from harness.report.text import Limits, brief, left_out
 
@@ -100,6 +101,7 @@ class RunView:
         title: Model and board, or where it was found.
         label: The same with the number of the run, unique on the page.
         operators: Its operators with bars; None without events.
+        roofline: Its operators against what the core can do; None where that is unknown.
         history: How its numbers were in the past; None without a history.
         icicles: Its call tree.
         memory: Its memory over time; None without allocators.
@@ -112,6 +114,7 @@ class RunView:
     title: str
     label: str
     operators: OperatorBars | None
+    roofline: RooflineView | None
     history: HistoryView | None
     icicles: list[Icicle]
     memory: MemoryView | None
@@ -139,6 +142,7 @@ def run_view(run: RunDescription, index: int, limits: Limits) -> RunView:
         title=title,
         label=f"run {index + 1}, {title}",
         operators=operator_bars(run.operators, limits) if run.operators else None,
+        roofline=roofline_view(run.roofline, limits),
         history=history_view(run, limits),
         icicles=icicles(merged_tree(nested.tree), limits) if nested else [],
         energy=energy_view(run),
