@@ -12,8 +12,8 @@ taken.
 
 Where samples are missing their number may be known modulo 64 only, and a loss of 64 is not seen at
 all. The edges on both sides settle it, because the log says how much time passed between them.
-Where a loss was between two edges may then be unknown; the samples that it might have moved are
-left out.
+Where such a loss was is unknown, so the samples between two edges are left out if more is missing
+there than the gaps show.
 """
 
 from __future__ import annotations
@@ -360,27 +360,18 @@ def _placed(
     match: _Hypothesis, recording: Recording, samples: _Samples, logged: int
 ) -> MatchedEdges:
     """Return the positions of the samples, with the missing ones that the match implies."""
-    sizes = recording.gap_size.copy()
     placed = np.ones(len(recording), np.bool_)
     unseen = np.zeros(len(recording), np.int64)
-    gaps = recording.gap_at.tolist()
     for ((before, _), (after, _)), extra in zip(
         pairwise(match.pairs), match.extra[1:], strict=True
     ):
-        first, last = samples.segments[before], samples.segments[after]
-        if not extra:
-            continue
-        if last == first:
+        if extra:  # in a gap that is longer than known, or anywhere between the edges
             placed[samples.edges[before] : samples.edges[after]] = False
             unseen[samples.edges[after] :] += extra
-            continue
-        sizes[first] += extra
-        # Which of several gaps is longer is unknown.
-        placed[gaps[first] : gaps[last - 1]] = False
     if samples.modulus:  # outside of the edges nothing shows a loss of a multiple
         placed[: max(samples.edges[match.pairs[0][0]] - _MARGIN, 0)] = False
         placed[samples.edges[match.pairs[-1][0]] + _MARGIN :] = False
-    lost = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    lost = np.concatenate([np.zeros(1, np.int64), np.cumsum(recording.gap_size)])
     index = np.arange(len(recording))
     position = index + unseen + lost[np.searchsorted(recording.gap_at, index, side="right")]
     pairs = tuple((edge, int(position[samples.edges[recorded]])) for recorded, edge in match.pairs)

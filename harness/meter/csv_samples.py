@@ -2,7 +2,8 @@
 
 The first line names the columns, with units in parentheses: a time, a current, optionally a
 voltage, and the digital inputs as columns ``D0`` to ``D7`` or as one column ``D0-D7`` of digits, D0
-first. The file is read when the run has ended. Its samples must be evenly spaced; missing lines are
+first. The file is read when the run has ended; it must be newer than the start of the run, because
+the samples of an earlier run would match, too. Its samples must be evenly spaced; missing lines are
 gaps.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import re
+import time
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import islice
@@ -22,6 +24,12 @@ from harness.errors import UsageError
 from harness.meter.recording import RecordingHeader, SampleBlock
 
 _ROWS: Final = 65_536
+_WAIT_S: Final = 60.0
+"""Longest wait for the file after the run: its user has to stop the recording and to export it."""
+
+_POLL_S: Final = 0.2
+_CLOCKS_S: Final = 2.0
+"""Resolution of the times of files, at worst."""
 _UNITS: Final = {"": 1.0, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3}
 _COLUMN: Final = re.compile(r"^\s*([a-z ]+?)\s*(?:[(\[]\s*([nuµm]?)(?:s|a|v)\s*[)\]])?\s*$", re.I)
 _TIMES: Final = ("time", "timestamp")
@@ -39,6 +47,7 @@ class CsvSamples:
         self._path, self._volts, self._pin = path, volts, pin
         self._blocks: Iterator[SampleBlock] = iter(())
         self._header: RecordingHeader | None = None
+        self._began, self._size = 0.0, -1
 
     @property
     def header(self) -> RecordingHeader:
@@ -47,29 +56,47 @@ class CsvSamples:
         return self._header
 
     def start(self) -> None:
-        """Do nothing: another program records."""
+        """Note when the run began; another program records."""
+        self._began = time.time() - _CLOCKS_S
 
     def read(self, _timeout_s: float) -> SampleBlock | None:
         """Return the next samples of the file, after ``stop``."""
         return next(self._blocks, None)
 
     def stop(self) -> None:
-        """Open the file.
+        """Wait until the file of this run has been written, and open it.
 
         Raises:
-            UsageError: It does not exist.
+            UsageError: It does not exist, or was written before the run.
         """
+        deadline = time.monotonic() + _WAIT_S
+        while time.monotonic() < deadline and not self._is_written():
+            time.sleep(_POLL_S)
         try:
+            if self._path.stat().st_mtime < self._began:
+                raise UsageError(
+                    f"{self._path} was written before the run",
+                    hint="record and export the samples of this run",
+                )
             file = self._path.open(newline="", encoding="utf-8-sig")
         except OSError as error:
             raise UsageError(
                 f"{self._path}: {error.strerror}",
-                hint="let the program that records export its samples before the run ends",
+                hint=f"export the samples within {_WAIT_S:g} s after the run",
             ) from error
         self._blocks = self._read(file)
 
     def close(self) -> None:
         """Do nothing: the file is closed at its end."""
+
+    def _is_written(self) -> bool:
+        """Return whether the file is of this run, and has not grown since the last look."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            return False
+        grown, self._size = found.st_size != self._size, found.st_size
+        return found.st_mtime >= self._began and not grown
 
     def _read(self, file: TextIO) -> Iterator[SampleBlock]:
         with file:

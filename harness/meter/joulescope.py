@@ -103,11 +103,8 @@ class Joulescope:
 
     def __init__(self, driver: JoulescopeDriver, device: str, pin: int) -> None:
         self._driver, self._device = driver, device
-        self._topics = {
-            f"{device}/s/i": _Signal(bits=False),
-            f"{device}/s/v": _Signal(bits=False),
-            f"{device}/s/gpi/{pin}": _Signal(bits=True),
-        }
+        self._pin = pin
+        self._topics: dict[str, _Signal] = {}
         self._arrived = threading.Condition()
         self._error: MeterError | None = None
         self._hz = 0
@@ -157,7 +154,13 @@ class Joulescope:
         )
 
     def start(self) -> None:
-        """Begin to measure."""
+        """Begin to measure, for each test set of a program anew."""
+        self._topics = {
+            f"{self._device}/s/i": _Signal(bits=False),
+            f"{self._device}/s/v": _Signal(bits=False),
+            f"{self._device}/s/gpi/{self._pin}": _Signal(bits=True),
+        }
+        self._next = None
         for topic in self._topics:
             self._driver.subscribe(f"{topic}/!data", ["pub"], self._on_data)
         for topic in self._topics:

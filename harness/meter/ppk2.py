@@ -41,7 +41,7 @@ _LEAST_MILLIVOLTS: Final = 800
 _REGULATOR_ZERO: Final = 3 * 256 + 32
 """The regulator's value for the least voltage; one more for each millivolt."""
 
-_ANSWER_S: Final = 1.0
+_ANSWER_S: Final = 0.5
 _ATTEMPTS: Final = 3
 _MOST_BYTES: Final = 1 << 18
 """Most bytes of one read: 0.65 s of samples."""
@@ -105,17 +105,66 @@ class Ppk2Calibration:
         return tuple(found)
 
 
+class Ppk2Samples:
+    """Decodes a stream of samples."""
+
+    def __init__(self, calibration: Ppk2Calibration, volts: float, pin: int) -> None:
+        self._calibration, self._volts, self._pin = calibration, volts, pin
+        self._counter: int | None = None
+
+    def restart(self) -> None:
+        """Forget the number of the last sample."""
+        self._counter = None
+
+    @property
+    def header(self) -> RecordingHeader:
+        """What is the same for all samples."""
+        return RecordingHeader(
+            meter="PPK2",
+            hz_numerator=SAMPLE_HZ,
+            lost_modulus=COUNTER,
+            steps=self._calibration.steps,
+            not_included="the PPK2's gain and offset; the supply was declared as "
+            f"{self._volts:g} V",
+        )
+
+    def decode(self, words: npt.NDArray[np.uint32]) -> SampleBlock:
+        """Return consecutive samples; gaps are counted from one call to the next.
+
+        Raises:
+            MeterError: The words are not samples, as if a part of one was lost.
+        """
+        counters = ((words >> 18) & (COUNTER - 1)).astype(np.int64)
+        before = counters[0] - 1 if self._counter is None else self._counter
+        lost = (np.diff(counters, prepend=before) - 1) % COUNTER
+        self._counter = int(counters[-1])
+        if len(words) >= COUNTER and np.count_nonzero(lost) > len(words) // 2:
+            raise MeterError(
+                "the samples of the PPK2 are out of step",
+                hint="unplug it and plug it in again; connect it without a hub",
+            )
+        ranges = np.minimum((words >> 14) & 7, RANGES - 1).astype(np.uint8)
+        at = np.flatnonzero(lost)
+        return SampleBlock(
+            amperes=self._calibration.amperes((words & _ADC_MAX).astype(np.int64), ranges),
+            volts=np.full(len(words), self._volts),
+            marker=((words >> (24 + self._pin)) & 1).astype(np.bool_),
+            ranges=ranges,
+            gaps=tuple(zip(at.tolist(), lost[at].tolist(), strict=True)),
+        )
+
+
 class Ppk2:
     """A PPK2 on an open serial port."""
 
     live = True
 
     def __init__(self, port: serial.Serial, volts: float, pin: int, *, supply: bool) -> None:
-        self._port, self._volts, self._pin = port, volts, pin
+        self._port = port
         self._rest = b""
-        self._counter: int | None = None
         try:
-            self._calibration = Ppk2Calibration(self._read_metadata(), volts)
+            calibration = Ppk2Calibration(self._read_metadata(), volts)
+            self._samples = Ppk2Samples(calibration, volts, pin)
             value = round(volts * 1000) - _LEAST_MILLIVOLTS + _REGULATOR_ZERO
             port.write(SOURCE_METER if supply else AMPERE_METER)
             port.write(bytes((REGULATOR, *value.to_bytes(2, "big"))))
@@ -148,17 +197,12 @@ class Ppk2:
     @property
     def header(self) -> RecordingHeader:
         """What is the same for all samples."""
-        return RecordingHeader(
-            meter="PPK2",
-            hz_numerator=SAMPLE_HZ,
-            lost_modulus=COUNTER,
-            steps=self._calibration.steps,
-            not_included="the PPK2's gain and offset; the supply was declared as "
-            f"{self._volts:g} V",
-        )
+        return self._samples.header
 
     def start(self) -> None:
-        """Begin to measure."""
+        """Begin to measure, for each test set of a program anew."""
+        self._rest = b""
+        self._samples.restart()
         self._write(START)
 
     def read(self, timeout_s: float) -> SampleBlock | None:
@@ -174,7 +218,7 @@ class Ppk2:
             whole = len(data) - len(data) % 4
             self._rest = data[whole:]
             if whole:
-                return self._decode(np.frombuffer(data[:whole], "<u4"))
+                return self._samples.decode(np.frombuffer(data[:whole], "<u4"))
             if time.monotonic() > deadline:
                 return None
 
@@ -185,26 +229,6 @@ class Ppk2:
     def close(self) -> None:
         """Close the port."""
         self._port.close()
-
-    def _decode(self, words: npt.NDArray[np.uint32]) -> SampleBlock:
-        counters = ((words >> 18) & (COUNTER - 1)).astype(np.int64)
-        before = counters[0] - 1 if self._counter is None else self._counter
-        lost = (np.diff(counters, prepend=before) - 1) % COUNTER
-        self._counter = int(counters[-1])
-        if len(words) >= COUNTER and np.count_nonzero(lost) > len(words) // 2:
-            raise MeterError(
-                f"{self._port.port}: the samples of the PPK2 are out of step",
-                hint="unplug it and plug it in again; connect it without a hub",
-            )
-        ranges = np.minimum((words >> 14) & 7, RANGES - 1).astype(np.uint8)
-        at = np.flatnonzero(lost)
-        return SampleBlock(
-            amperes=self._calibration.amperes((words & _ADC_MAX).astype(np.int64), ranges),
-            volts=np.full(len(words), self._volts),
-            marker=((words >> (24 + self._pin)) & 1).astype(np.bool_),
-            ranges=ranges,
-            gaps=tuple(zip(at.tolist(), lost[at].tolist(), strict=True)),
-        )
 
     def _read_metadata(self) -> str:
         for _ in range(_ATTEMPTS):

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from harness.errors import HarnessError, HostError, MeterError
-from harness.meter.recording import RecordingWriter
+from harness.errors import HostError, MeterError
+from harness.meter.recording import RecordingWriter, SampleBlock
 from harness.meter.source import Meter
 
 _READ_S: Final = 0.02
@@ -36,7 +36,9 @@ class MeterRecorder:
         self._meter, self._path = meter, path
         self._ending, self._flowing = threading.Event(), threading.Event()
         self._error: BaseException | None = None
+        self._writer: RecordingWriter | None = None
         self._samples = 0
+        self._abandoned = False
         meter.start()
         self._thread = threading.Thread(target=self._record, name="meter", daemon=True)
         self._thread.start()
@@ -68,6 +70,7 @@ class MeterRecorder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._abandoned = kind is not None
         self._ending.set()
         self._thread.join()
 
@@ -78,36 +81,39 @@ class MeterRecorder:
     def _record(self) -> None:
         try:
             self._write_samples()
-        except HarnessError as error:
-            self._error = error
         except OSError as error:
             self._error = HostError.of(error, f"{self._path} was not written")
+        except Exception as error:  # raised by ``finish``, in the thread that runs the model
+            self._error = error
         finally:
             self._flowing.set()
 
     def _write_samples(self) -> None:
         meter = self._meter
-        writer: RecordingWriter | None = None
-        stop_at = stopped_at = heard_at = 0.0
         try:
-            while True:
-                block = meter.read(_READ_S)
-                now = time.monotonic()
-                if block is not None:
-                    if writer is None:  # only now some meters know their rate
-                        writer = RecordingWriter(self._path, meter.header)
-                    writer.write(block)
-                    self._samples += len(block)
-                    self._flowing.set()
-                    heard_at = now
-                if not self._ending.is_set():
-                    continue
-                stop_at = stop_at or now + _TAIL_S
-                if not stopped_at and now >= stop_at:
-                    meter.stop()
-                    stopped_at = heard_at = now
-                if stopped_at and (now > heard_at + _QUIET_S or now > stopped_at + _DRAIN_S):
+            stop_at = 0.0
+            while not stop_at or time.monotonic() < stop_at:
+                self._write(meter.read(_READ_S))
+                if self._ending.is_set():
+                    stop_at = stop_at or time.monotonic() + _TAIL_S
+            if self._abandoned and not meter.live:
+                return  # nobody waits for the file of a run that failed
+            meter.stop()
+            deadline = time.monotonic() + _DRAIN_S
+            while self._write(meter.read(_QUIET_S)):
+                if meter.live and time.monotonic() > deadline:
                     return
         finally:
-            if writer is not None:
-                writer.close()
+            if self._writer is not None:
+                self._writer.close()
+
+    def _write(self, block: SampleBlock | None) -> bool:
+        """Write a block; return whether there was one."""
+        if block is None:
+            return False
+        if self._writer is None:  # only now some meters know their rate
+            self._writer = RecordingWriter(self._path, self._meter.header)
+        self._writer.write(block)
+        self._samples += len(block)
+        self._flowing.set()
+        return True

@@ -44,8 +44,8 @@ from harness.runs.probe import (
     target_in_memory,
 )
 from harness.runs.recorder import RunRecorder, unfinished_result
-from harness.runs.request import RunRequest
-from harness.runs.run import FinishedRun, find_budget, find_time_scales, run_model
+from harness.runs.request import RunRequest, find_time_scales
+from harness.runs.run import FinishedRun, find_budget, run_model
 from harness.runs.source import on_time_scales
 
 _NEEDS_A_LINK = ("energy", "inputs", "flash", "baud", "placed", "stream", "trace_limit", "seed")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from harness.analyze.converters import parse_time_scales
+from harness.config.board import Board
 from harness.config.unit import Unit, UsbPort
 from harness.errors import UsageError, did_you_mean
 from harness.lab.flash_plan import HowToFlash
@@ -191,3 +193,11 @@ def _names(value: str | Sequence[str]) -> tuple[str, ...]:
     """Return names that may be separated by commas."""
     listed = value.split(",") if isinstance(value, str) else value
     return tuple(name.strip() for name in listed if name.strip())
+
+
+def find_time_scales(request: RunRequest, board: Board) -> dict[str, str]:
+    """Return the time scales of the request and the board, once they are known to be valid."""
+    # The first matching pattern applies, so those of the request come first.
+    scales = {**request.time_scales, **board.time_scales, **request.time_scales}
+    parse_time_scales(scales)
+    return scales

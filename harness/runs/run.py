@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from harness.analyze.converters import parse_time_scales
 from harness.analyze.placement import quality_of_run
 from harness.analyze.workload import instruction_records
 from harness.check.budget import load_budget
@@ -84,7 +83,7 @@ from harness.runs.evaluation import (
 from harness.runs.interruption import end_interrupted_run, heeded_interrupts
 from harness.runs.loading import check_placeable, load_model, place_model
 from harness.runs.recorder import RunRecorder, unfinished_result
-from harness.runs.request import RunRequest
+from harness.runs.request import RunRequest, find_time_scales
 from harness.runs.source import on_time_scales
 from harness.runs.test_sets import bundled_model, read_test_sets, test_set_folder, test_set_name
 from harness.runs.trace_download import pull_trace
@@ -169,14 +168,6 @@ def find_budget(request: RunRequest, board: Board, board_file: Path) -> Path | N
         name = model_name(request.model.name)
         load_budget(file, board.name, name, request.unit_name or board.name)
     return file
-
-
-def find_time_scales(request: RunRequest, board: Board) -> dict[str, str]:
-    """Return the time scales of the request and the board, once they are known to be valid."""
-    # The first matching pattern applies, so those of the request come first.
-    scales = {**request.time_scales, **board.time_scales, **request.time_scales}
-    parse_time_scales(scales)
-    return scales
 
 
 class _Run(RunRecorder):

@@ -8,6 +8,8 @@ import struct
 import numpy as np
 import pytest
 
+from harness.analyze.marker_edges import logged_edges
+from harness.analyze.ticks import durations
 from harness.decode.device_log import read_log
 from harness.link import messages
 from harness.link.wire import DebugLevel, Op, ProfilingLevel, Region, Status
@@ -125,3 +127,20 @@ def test_a_watchdog_is_fed_between_instructions_and_executions(etstub: ct.CDLL) 
     trace = read_log(server.fetch(Region.TRACE))
     names = [trace.text(int(name)) for name in trace.name[trace.kind == Kind.PROFILE]]
     assert server.fed == names.count("OPERATOR_CALL") + 3 == 6
+
+
+def test_the_marker_pin_is_high_while_a_method_executes(etstub: ct.CDLL) -> None:
+    def log_of(*, marker: bool) -> tuple[CServer, Trace]:
+        server = CServer(etstub, marker=marker)
+        assert server.upload(Region.MODEL, 0, relu_model([4]))[0] == Status.OK
+        assert server.upload(Region.INPUT, 0, bytes(16)) == b"\0"
+        server.run(1, 3)
+        return server, read_log(server.fetch(Region.TRACE))
+
+    server, trace = log_of(marker=True)
+    bounds = logged_edges(trace)
+    assert [high for high, _ in server.edges] == [edge.high for edge in bounds] == [True, False] * 3
+    for (_, ticks), edge in zip(server.edges, bounds, strict=True):
+        assert edge.readings[0] <= ticks < edge.readings[1]
+    _, without = log_of(marker=False)
+    assert durations(without).tolist() == durations(trace).tolist()

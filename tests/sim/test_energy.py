@@ -7,7 +7,10 @@ a current, not of a chip.
 
 from __future__ import annotations
 
+import json
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,7 +28,15 @@ from harness.records.trace import Kind, Trace
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from tests.conftest import MODELS, CommandResult
-from tests.support.currents import VOLTS, TrueRun, chunks_of, true_run, with_losses, words_of
+from tests.support.currents import (
+    VOLTS,
+    TrueRun,
+    chunks_of,
+    decoded,
+    true_run,
+    with_losses,
+    words_of,
+)
 from tests.support.fake_ppk2 import FakePpk2, board_with_pin, following
 
 pytestmark = pytest.mark.sim
@@ -133,3 +144,59 @@ def test_a_run_is_measured_beside_it(
     known = assert_inside(qemu.trace, true, run / "power.samples")
     assert 0 < np.count_nonzero(~known[qemu.trace.chain >= 0]) < np.count_nonzero(known)
     assert "70 samples lost in 1 gap" in done.out
+
+
+def test_a_file_of_another_program_measures_a_run(
+    qemu: Qemu, tmp_path: Path, etharness: Callable[..., CommandResult]
+) -> None:
+    random = np.random.default_rng(2)
+    true = true_run(qemu.trace, random)
+    samples = decoded(words_of(true, random))
+    rows = zip(samples.amperes.tolist(), samples.marker.tolist(), strict=True)
+    lines = [
+        f"{number / 100:.2f},{1e6 * amperes:.3f},{int(high)}0000000"
+        for number, (amperes, high) in enumerate(rows)
+        if not 3000 <= number < 3100
+    ]
+    file, run = tmp_path / "power.csv", tmp_path / "run"
+    with board_with_pin(tmp_path, qemu.board) as (board, pin):
+
+        def export() -> None:
+            while len(pin.edges) < 2 * RUNS:
+                time.sleep(0.01)
+            file.write_text("\n".join(["Timestamp(ms),Current(uA),D0-D7", *lines]))
+
+        exporting = threading.Thread(target=export, daemon=True)
+        exporting.start()
+        done = etharness(
+            *("run", "--board", board, "--model", "kws_int8", "--runs", str(RUNS), "-o", run),
+            *("--energy", f"csv:{file}", "--volts", str(VOLTS)),
+        )
+        exporting.join()
+    assert done.code == 0, done.err
+    assert_inside(qemu.trace, true, run / "power.samples")
+    assert "100 samples lost in 1 gap" in done.out
+    assert etharness("check", run).code == 0
+    document = json.loads((run / "result.json").read_text())
+    (whole,) = (op for op in document["energy"]["operators"] if op["name"] == "Method::execute")
+    assert (whole["events"], whole["measured"]) == (RUNS, RUNS - 1)
+
+
+def test_a_board_whose_pin_is_not_wired_says_so(
+    qemu: Qemu,
+    ppk2: Callable[..., FakePpk2],
+    tmp_path: Path,
+    etharness: Callable[..., CommandResult],
+) -> None:
+    words = words_of(true_run(qemu.trace, np.random.default_rng(3)), np.random.default_rng(3))
+    device = ppk2(lambda: [words.astype("<u4").tobytes()])
+    budget = tmp_path / "budget.toml"
+    budget.write_text("schema = 1\n[[energy]]\nevent = 'Method::execute'\nlimit_uj = 1e6\n")
+    done = etharness(
+        *("run", "--board", "qemu-mps2-an386", "--model", "kws_int8", "-o", tmp_path / "run"),
+        *("--energy", f"ppk2:{device.port}", "--volts", str(VOLTS), "--marker-pin", "5"),
+        *("--budget", budget),
+    )
+    assert done.code == 1
+    assert "energy: unknown: the recording shows no edge of the marker pin" in done.out
+    assert "B14" in done.out

@@ -127,6 +127,7 @@ class CServer:
         on_tick: Called whenever it reads its clock.
         restarts: How often its clock was restarted.
         reboots: How often it wanted to reboot.
+        edges: Levels of its marker pin, if there is one, each with the last tick that was read.
         fed: How often it fed its watchdog, if there is one.
         overruns: How often its port says it lost bytes.
         calls: What was asked of its port, in order: quiet, loud, restart, write.
@@ -147,10 +148,12 @@ class CServer:
         mtu: int = MTU,
         placed: bytes = b"",
         watchdog: bool = False,
+        marker: bool = False,
         counters: int | None = None,
     ) -> None:
         self.restarts = self.reboots = self.overruns = self.fed = 0
         self.calls: list[str] = []
+        self.edges: list[tuple[bool, int]] = []
         self.baud = BAUDS[0]
         self.answers: list[Frame] = []
         self.chunks = LogChunks()
@@ -172,6 +175,7 @@ class CServer:
             *(_QUIET(self._quiet), _TICKS(lambda _context: self.overruns), _RATE(self._set_baud)),
             *(_TICKS(), _VOID(self._alive) if watchdog else _VOID()),
             _COUNTERS(lambda _context: counters),
+            _QUIET(self._marker) if marker else _QUIET(),
         )
         longest = mtu + mtu // 254
         sizes = [
@@ -261,6 +265,9 @@ class CServer:
 
     def _alive(self, _context: int | None) -> None:
         self.fed += 1
+
+    def _marker(self, _context: int | None, high: bool) -> None:
+        self.edges.append((high, self._now))
 
     def _quiet(self, _context: int | None, on: bool) -> None:
         self.calls.append("quiet" if on else "loud")

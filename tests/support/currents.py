@@ -12,8 +12,8 @@ import numpy as np
 
 from harness.analyze.marker_edges import logged_edges
 from harness.analyze.ticks import unwrap
-from harness.meter.ppk2 import SAMPLE_HZ, Ppk2Calibration
-from harness.meter.recording import Recording, RecordingHeader, SampleBlock
+from harness.meter.ppk2 import SAMPLE_HZ, Ppk2Calibration, Ppk2Samples
+from harness.meter.recording import Recording
 from harness.records.trace import Kind, Trace
 
 VOLTS = 3.3
@@ -174,6 +174,7 @@ def chunks_of(words: np.ndarray, random: np.random.Generator) -> Iterator[bytes]
         at += size
 
 
-def recorded(header: RecordingHeader, blocks: list[SampleBlock]) -> Recording:
-    """Return blocks of samples as a recording."""
-    return Recording.of(header, blocks)
+def decoded(words: np.ndarray) -> Recording:
+    """Return samples as the PPK2's driver reads them, without its port."""
+    samples = Ppk2Samples(Ppk2Calibration(METADATA, VOLTS), VOLTS, 0)
+    return Recording.of(samples.header, [samples.decode(words)])
