@@ -1,6 +1,7 @@
 """Measure our Inspector beside ExecuTorch's, like with like, and write docs/decoding.md.
 
-    python -m benchmarks.decoding    # 10 minutes: theirs takes one for the largest file
+    python -m benchmarks.decoding            # 10 minutes: theirs takes one for the largest file
+    python -m benchmarks.decoding --quick    # 2 minutes: without what theirs takes longest for
 
 Constructor is compared with constructor, table with table, command with command. Both read the
 same files, which ExecuTorch's own ETDumpGen wrote, on the same machine in turn, each time in a new
@@ -21,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +58,6 @@ MEDIUM = Dump("100,000 events", 1, 100_000, 1)
 SMALL = Dump("10,000 events", 1, 10_000, 2)
 OURS_PER_THEIRS = 3
 """How often ours reads a file for each time that theirs does; it takes no time to speak of."""
-STARTS = 5
 PROGRAM = [sys.executable, "-c", "from harness.cli import main; main()"]
 
 
@@ -74,21 +75,48 @@ class Cost:
     mebibytes: float
 
 
-def main() -> None:
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What is measured.
+
+    Attributes:
+        made: Files for the constructors.
+        shown: Files for the tables.
+        both: Files for constructor and table together.
+        printed: Files for the commands.
+        starts: Starts of each process.
+    """
+
+    made: Sequence[Dump]
+    shown: Sequence[Dump]
+    both: Sequence[Dump]
+    printed: Sequence[Dump]
+    starts: int
+
+
+EVERYTHING = Extent(
+    (LARGE, MANY, MEDIUM, SMALL), (MANY, MEDIUM, SMALL), (MANY, MEDIUM, SMALL), (MANY, SMALL), 5
+)
+QUICK = Extent((MANY, MEDIUM), (SMALL,), (MANY,), (SMALL,), 1)
+
+
+def main(extent: Extent) -> None:
     lines = [
         "# Reading ED00 files",
         "",
         f"Written by `benchmarks/decoding.py` on {machine()}.",
         "",
     ]
+    if extent is QUICK:
+        lines += ["With `--quick`, each process once: without what takes ExecuTorch minutes.", ""]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write = build_writer(folder)
-        for part in (constructors(write), tables(write), commands(write), reading(write)):
-            lines += part
-        lines += starts()
+        parts = constructors, tables, commands, reading, starts
+        for line in chain.from_iterable(part(write, extent) for part in parts):
+            print(line, flush=True)
+            lines.append(line)
     PAGE.write_text("\n".join(lines) + "\n")
-    print(PAGE.read_text())
 
 
 def build_writer(folder: Path) -> Callable[[Dump], Path]:
@@ -109,13 +137,13 @@ def build_writer(folder: Path) -> Callable[[Dump], Path]:
 HEADER = "| file | ours | ExecuTorch's | ratio | our memory | theirs |"
 
 
-def constructors(write: Callable[[Dump], Path]) -> Iterator[str]:
+def constructors(write: Callable[[Dump], Path], extent: Extent) -> Iterator[str]:
     """The constructor of both."""
     yield "## Constructor: `Inspector(path)`"
     yield ""
     yield HEADER
     yield "|---|---|---|---|---|---|"
-    for dump in (LARGE, MANY, MEDIUM, SMALL):
+    for dump in extent.made:
         yield _row(dump, *interleaved(dump, write(dump), "constructor", "their_constructor"))
     yield ""
     yield "Processor time, medians, each time in a new process, which has imported what it needs."
@@ -124,35 +152,35 @@ def constructors(write: Callable[[Dump], Path]) -> Iterator[str]:
     yield ""
 
 
-def tables(write: Callable[[Dump], Path]) -> Iterator[str]:
+def tables(write: Callable[[Dump], Path], extent: Extent) -> Iterator[str]:
     """The table of both, of an Inspector that is there."""
     yield "## Table: `inspector.to_dataframe()`"
     yield ""
     yield HEADER
     yield "|---|---|---|---|---|---|"
-    for dump in (MANY, MEDIUM, SMALL):
+    for dump in extent.shown:
         yield _row(dump, *interleaved(dump, write(dump), "table", "their_table"))
     yield ""
-    yield "Without the constructor. The 1,000 runs have a table of 100 rows, with 1,000 numbers in"
+    yield "Without the constructor. The 1,000 runs have a table of 100 rows with 1,000 numbers in"
     yield "two cells of each; in the other files every event is another operator."
     yield ""
     yield "Constructor and table together:"
     yield ""
     yield HEADER
     yield "|---|---|---|---|---|---|"
-    for dump in (MANY, MEDIUM, SMALL):
+    for dump in extent.both:
         yield _row(dump, *interleaved(dump, write(dump), "both", "their_both"))
     yield ""
 
 
-def commands(write: Callable[[Dump], Path]) -> Iterator[str]:
+def commands(write: Callable[[Dump], Path], extent: Extent) -> Iterator[str]:
     """The commands of both, whole processes from start to end."""
     yield "## Command: `etharness decode` and `inspector_cli --etdump_path`"
     yield ""
     yield "| file | ours | ExecuTorch's | ratio |"
     yield "|---|---|---|---|"
     theirs = [sys.executable, "-m", "executorch.devtools.inspector.inspector_cli", "--etdump_path"]
-    for dump in (MANY, SMALL):
+    for dump in extent.printed:
         path = str(write(dump))
         times = [_whole([*PROGRAM, "decode", path])[0], _whole([*theirs, path])[0]]
         ratio = f"1/{times[1] / times[0]:.0f}"
@@ -162,7 +190,7 @@ def commands(write: Callable[[Dump], Path]) -> Iterator[str]:
     yield ""
 
 
-def reading(write: Callable[[Dump], Path]) -> Iterator[str]:
+def reading(write: Callable[[Dump], Path], _: Extent) -> Iterator[str]:
     """What reading alone takes, which ExecuTorch has no counterpart of."""
     yield "## Reading alone: `load_source(path).trace`, and `etharness decode`"
     yield ""
@@ -170,7 +198,7 @@ def reading(write: Callable[[Dump], Path]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     for dump in (HUGE, LARGE, MANY, MEDIUM):
         path = write(dump)
-        trace, made = costs(_self("trace", path), _self("constructor", path), repeats=3)
+        trace, made = costs(_self("trace", path), _self("constructor", path), repeats=1)
         whole, peak = _whole([*PROGRAM, "decode", str(path)]) if dump is not HUGE else (None, None)
         decoded = "" if whole is None else f"{whole:.2f} s"
         yield (
@@ -185,7 +213,7 @@ def reading(write: Callable[[Dump], Path]) -> Iterator[str]:
     yield ""
 
 
-def starts() -> Iterator[str]:
+def starts(_: Callable[[Dump], Path], extent: Extent) -> Iterator[str]:
     """Whole processes, from their start to their end."""
     python = [sys.executable, "-c"]
     commands = {
@@ -206,7 +234,7 @@ def starts() -> Iterator[str]:
     yield "| process | processor time | from its start to its end |"
     yield "|---|---|---|"
     times: dict[str, list[tuple[float, float]]] = {label: [] for label in commands}
-    for _ in range(STARTS):
+    for _ in range(extent.starts):
         for label, command in commands.items():
             began, computed = time.perf_counter(), _processor_time()
             subprocess.run(
@@ -218,7 +246,7 @@ def starts() -> Iterator[str]:
         computed, taken = (statistics.median(column) for column in zip(*each, strict=True))
         yield f"| {label} | {computed:.2f} s | {taken:.2f} s |"
     yield ""
-    yield f"Medians of {STARTS}."
+    yield f"Medians of {extent.starts}."
 
 
 def _row(dump: Dump, ours: Cost, theirs: Cost) -> str:
@@ -347,8 +375,8 @@ def machine() -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 1:
-        main()
+    if sys.argv[1:] in ([], ["--quick"]):
+        main(QUICK if sys.argv[1:] else EVERYTHING)
     else:
         cost = measure(*sys.argv[1:])
         print(json.dumps({"seconds": cost.seconds, "mebibytes": cost.mebibytes}))
