@@ -12,16 +12,20 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from benchmarks.networks import EVENT, MODELS, networks, run
+import numpy as np
+
+from benchmarks.networks import DEADLINE_S, EVENT, MODELS, networks, run
+from harness.analyze.call_tree import call_tree
 from harness.analyze.ticks import durations
 from harness.config.board import load_board
 from harness.decode.device_log import read_log
 from harness.link.session import Session
+from harness.link.values import RunOptions
 from harness.link.wire import Region
 from harness.records.trace import Trace
 from harness.runs.loading import place_model
@@ -33,6 +37,12 @@ PAGE: Final = Path(__file__).resolve().parent.parent / "docs/cycles.md"
 END: Final = "<!-- end -->"
 TITLES: Final = {"cv32e40p": "CV32E40P", "ibex": "Ibex", "vexriscv": "VexRiscv"}
 CACHED: Final = ("vexriscv",)
+STALLS: Final = {
+    "cv32e40p": ("load_stall", "jump_stall", "fetch_stall"),
+    "ibex": ("load_stall", "fetch_stall", "mul_stall", "div_stall"),
+}
+"""Counters of cycles in which a core waits."""
+
 TOO_LONG: Final = ("kws_f32", "vww_f32", "ic_f32")
 """Networks of 0.4 to 1.9 billion instructions: minutes to half an hour of CPU time each."""
 
@@ -45,17 +55,24 @@ class Measurement:
 
     Attributes:
         executions: Operators and their ticks, then ``Method::execute``, per execution.
+        stalls: The same events of one more execution, and the cycles in which the core waited.
         cycles: All simulated cycles, the start included; 0 for QEMU.
         seconds: CPU time that they took.
     """
 
     executions: list[Events]
+    stalls: Events = field(default_factory=list)
     cycles: int = 0
     seconds: float = 0.0
 
 
-def measure(board_path: Path, network: str | None, count: int = 1) -> Measurement:
-    """Start a board and run a network ``count`` times, or only start the board."""
+def measure(
+    board_path: Path, network: str | None, count: int = 1, counters: Sequence[str] = ()
+) -> Measurement:
+    """Start a board and run a network ``count`` times, or only start the board.
+
+    With ``counters``, one more execution tells what they counted in each event, added up.
+    """
     board, _ = load_board(str(board_path))
     path = MODELS / f"{network}.pte"
     placed = place_model(path, path.read_bytes(), board) if network else None
@@ -67,6 +84,7 @@ def measure(board_path: Path, network: str | None, count: int = 1) -> Measuremen
         noting.chmod(0o755)
         firmware = replace(firmware, simulator=noting)
     executions: list[Events] = []
+    stalls: Events = []
     with start_target(board, firmware) as target:
         session = Session(target.transport, deadline_s=board.deadlines.request_s)
         info = session.hello(board.deadlines.boot_s)
@@ -74,22 +92,36 @@ def measure(board_path: Path, network: str | None, count: int = 1) -> Measuremen
             verdict = run(session, network, count)
             if verdict.startswith("WRONG"):
                 raise SystemExit(f"{network} on {board.name}: {verdict}")
-            executions = split(read_log(session.read(Region.TRACE), info.clocks))
+            trace = read_log(session.read(Region.TRACE), info.clocks)
+            executions = split(trace, durations(trace).tolist())
+        if counters:
+            options = RunOptions(counters=session.counters().numbers(counters))
+            session.run(1, options, timeout_s=DEADLINE_S)
+            trace = read_log(session.read(Region.TRACE), info.clocks)
+            [stalls] = split(trace, counted(trace))
     if not notes.exists():
-        return Measurement(executions)
+        return Measurement(executions, stalls)
     said = re.search(r"simulated (\d+) cycles in ([\d.]+) s", notes.read_text())
     assert said is not None, f"{board.name} did not say what it simulated"
-    return Measurement(executions, int(said[1]), float(said[2]))
+    return Measurement(executions, stalls, int(said[1]), float(said[2]))
 
 
-def split(trace: Trace) -> list[Events]:
-    """Operators and executions of a trace, by execution."""
+def counted(trace: Trace) -> list[int]:
+    """Return what all counters counted in each event, without what reading them adds."""
+    own = sum(counter.overhead for counter in trace.counters)
+    inner = sum(counter.parent_overhead for counter in trace.counters)
+    within = np.bincount(call_tree(trace).parent + 1, minlength=len(trace) + 1)[1:]
+    counts: list[int] = (trace.counts.sum(axis=1) - own - inner * within).tolist()
+    return counts
+
+
+def split(trace: Trace, values: Sequence[int]) -> list[Events]:
+    """Operators and executions of a trace with their values, by execution."""
     names = [trace.names[name] if name >= 0 else "" for name in trace.name]
-    rows = zip(names, durations(trace).tolist(), strict=True)
     found: list[Events] = [[]]
-    for name, ticks in rows:
+    for name, value in zip(names, values, strict=True):
         if name.startswith("native_call_") or name == EVENT:
-            found[-1].append((name, ticks))
+            found[-1].append((name, value))
         if name == EVENT:
             found.append([])
     return found[:-1]
@@ -110,26 +142,33 @@ def boots() -> Iterator[str]:
 def table(network: str) -> Iterator[str]:
     """Yield the table of a network: a row per operator, and what no core may contradict."""
     columns: list[tuple[str, Events]] = []
+    waits: dict[str, Events] = {}
     with TemporaryDirectory() as folder:
         instructions = "rtl-cv32e40p-instructions"
-        [counted] = measure(board_file(Path(folder), instructions, QEMU), network).executions
+        [retired] = measure(board_file(Path(folder), instructions, QEMU), network).executions
         for core in CORES:
             path = board_file(Path(folder), f"rtl-{core}", None)
-            cold, *warm = measure(path, network, 2 if core in CACHED else 1).executions
+            runs = 2 if core in CACHED else 1
+            measured = measure(path, network, runs, STALLS.get(core, ()))
+            cold, *warm = measured.executions
+            if measured.stalls:
+                waits[TITLES[core]] = measured.stalls
             suffix = ", first" if warm else ""
             columns.append((f"{TITLES[core]}{suffix}", cold))
             columns += [(f"{TITLES[core]}, warm", one) for one in warm]
-    yield f"| event | instructions | {' | '.join(title for title, _ in columns)} |"
-    yield "|---|---" + "|---" * len(columns) + "|"
-    order = [len(counted) - 1, *range(len(counted) - 1)]  # the execution, then its operators
+    titles = [*(title for title, _ in columns), *(f"{title}, waits" for title in waits)]
+    yield f"| event | instructions | {' | '.join(titles)} |"
+    yield "|---|---" + "|---" * len(titles) + "|"
+    order = [len(retired) - 1, *range(len(retired) - 1)]  # the execution, then its operators
     for row in order:
-        name, count = counted[row]
+        name, count = retired[row]
         cells = [f"`{name}`", f"{count:,}"]
         for title, events in columns:
             assert events[row][0] == name, f"{title} executed {events[row][0]} instead of {name}"
             ticks = events[row][1]
             assert ticks >= count, f"{title}: {ticks} cycles for {count} instructions of {name}"
             cells.append(f"{ticks:,} ({ticks / count:.2f})")
+        cells += [f"{events[row][1]:,}" for events in waits.values()]
         yield f"| {' | '.join(cells)} |"
 
 
