@@ -173,11 +173,19 @@ def _heat(value: float | None, largest: float) -> int:
 
 
 def _overhead(recorded: Sequence[CounterRecord]) -> list[str]:
-    """Return a sentence on the cost of reading the counters, if it is known."""
-    costs = [f"{item.overhead:,} {printable(item.name)}" for item in recorded if item.overhead]
-    if not costs:
-        return []
-    return [f"every count contains what an empty event counts: {', '.join(costs)}"]
+    """Return sentences on the cost of reading the counters, as far as it is known."""
+    inside = [f"{item.overhead:,} {printable(item.name)}" for item in recorded if item.overhead]
+    around = [
+        f"{item.parent_overhead:,} {printable(item.name)}"
+        for item in recorded
+        if item.parent_overhead
+    ]
+    found = []
+    if inside:
+        found.append(f"every count contains what an empty event counts: {', '.join(inside)}")
+    if around:
+        found.append(f"each event adds to the event around it: {', '.join(around)}")
+    return found
 
 
 def _missing(trace: Trace) -> list[str]:
