@@ -189,11 +189,17 @@ def _overhead(recorded: Sequence[CounterRecord]) -> list[str]:
 
 
 def _missing(trace: Trace) -> list[str]:
-    """Return a sentence for each counter that lacks counts of events on the CPU's clock."""
+    """Return a sentence for each counter that lacks counts of events on the CPU's clock.
+
+    Counters that only delegates have are not meant.
+    """
     measured = (trace.kind == Kind.PROFILE) & (trace.clock == 0) & ~trace.delegated
+    has = trace.counts != NO_COUNT
+    of_delegates = has.any(axis=0) & ~has[measured].any(axis=0)
     lacking = [
-        (counter.name, int(np.count_nonzero(measured & (trace.counts[:, column] == NO_COUNT))))
+        (counter.name, int(np.count_nonzero(measured & ~has[:, column])))
         for column, counter in enumerate(trace.counters)
+        if not of_delegates[column]
     ]
     return [
         f"{printable(name)}: {counted(count, 'event')} without a count, left out of all numbers"
