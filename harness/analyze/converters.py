@@ -113,18 +113,16 @@ class Function:
 
 
 @dataclass(frozen=True)
-class DelegateTimeScale:
-    """The clock of some delegate events.
+class DelegatePattern:
+    """A choice of delegate events.
 
     Attributes:
         pattern: Selects events: an integer debug id; a case-sensitive ``fnmatch`` pattern on the
             debug id as text, the event name, or the backend name if known; or a compiled regular
             expression that must match one of these completely.
-        scale: Rate of their ticks, or function to convert them.
     """
 
     pattern: int | str | re.Pattern[str]
-    scale: Rate | Function
 
     @cached_property
     def text(self) -> str:
@@ -153,6 +151,17 @@ class DelegateTimeScale:
         timed = (trace.kind == Kind.PROFILE) & (trace.clock != NO_CLOCK)
         meant: _Bools = found & trace.delegated & timed
         return meant
+
+
+@dataclass(frozen=True)
+class DelegateTimeScale(DelegatePattern):
+    """The clock of some delegate events.
+
+    Attributes:
+        scale: Rate of their ticks, or function to convert them.
+    """
+
+    scale: Rate | Function
 
 
 def time_scale(pattern: int | str | re.Pattern[str], scale: object) -> DelegateTimeScale:
@@ -186,16 +195,27 @@ def parse_time_scales(texts: Mapping[str, str]) -> list[DelegateTimeScale]:
     scales = []
     for pattern, scale in texts.items():
         try:
-            compiled = re.compile(pattern[3:]) if pattern.startswith("re:") else pattern
-            scales.append(time_scale(compiled, scale))
-        except re.error as error:
-            raise UsageError(
-                f"time scale {pattern!r}: invalid regular expression: {error}",
-                hint="leave out re: for a pattern with * and ?",
-            ) from error
+            scales.append(time_scale(parse_pattern(pattern), scale))
         except UsageError as error:
             raise UsageError(f"time scale {pattern!r}: {error.message}", hint=error.hint) from error
     return scales
+
+
+def parse_pattern(text: str) -> str | re.Pattern[str]:
+    """Return a pattern; one that begins with ``re:`` is a regular expression.
+
+    Raises:
+        UsageError: The regular expression is invalid.
+    """
+    if not text.startswith("re:"):
+        return text
+    try:
+        return re.compile(text[3:])
+    except re.error as error:
+        raise UsageError(
+            f"invalid regular expression: {error}",
+            hint="leave out re: for a pattern with * and ?",
+        ) from error
 
 
 def parse_rate(text: str) -> Rate:

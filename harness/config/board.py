@@ -175,6 +175,8 @@ class Board(Strict, frozen=True, dict=True):
         budget: Default budget file, relative to the board file.
         time_scales: Tick rates of delegates' events that have none in the log: patterns, with a
             rate each (docs/clocks.md).
+        metadata: Counters in the metadata of delegates' events: patterns, with a layout each
+            (docs/delegates.md).
         tested: Simulators and real boards that this file was tested on; "no" for none.
 
     Example:
@@ -201,6 +203,7 @@ class Board(Strict, frozen=True, dict=True):
     deadlines: Deadlines = Deadlines()
     budget: str | None = None
     time_scales: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     tested: str = "no"
 
     @classmethod

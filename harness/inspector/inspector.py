@@ -360,7 +360,7 @@ def read_source(
             salvage=salvage,
             debug_buffer=None if debug_buffer is None else Path(debug_buffer),
         )
-        if given.result is not None and given.result.time_scales:
+        if given.result is not None:
             given = on_scales(given, {})
     trace = given.trace if clock_bits is None else with_width(given.trace, clock_bits)
     return GivenTrace(_with_rates(trace, source, clock_bits), given.debug_buffer, given.damage)

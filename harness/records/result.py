@@ -309,7 +309,8 @@ class Result(_ResultRecord, frozen=True):
 
     ``baud`` is the baud rate of the line, 0 if it has none or it is unknown. ``restart`` is when
     the run set the device's clock to zero, ``clock_quality`` is the accuracy of event times.
-    ``time_scales`` are the tick rates of delegates' events, by pattern (docs/clocks.md). ``id``
+    ``time_scales`` are the tick rates of delegates' events, by pattern (docs/clocks.md);
+    ``metadata`` are the counters in their metadata, likewise (docs/delegates.md). ``id``
     identifies the result. ``unit`` is the physical board, ``commit`` the tested commit, ``session``
     a label for results recorded together. ``settings`` are how it was measured, null in results of
     older versions and of ``etharness pull``. ``image`` is the firmware size, known only for runs
@@ -354,6 +355,7 @@ class Result(_ResultRecord, frozen=True):
     emulated_time: bool = False
     core: CoreRecord | None = None
     time_scales: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     reference: ReferenceRecord | None = None
     verdict: VerdictRecord | None = None
     failure: Failure | None = None

@@ -173,19 +173,33 @@ def _heat(value: float | None, largest: float) -> int:
 
 
 def _overhead(recorded: Sequence[CounterRecord]) -> list[str]:
-    """Return a sentence on the cost of reading the counters, if it is known."""
-    costs = [f"{item.overhead:,} {printable(item.name)}" for item in recorded if item.overhead]
-    if not costs:
-        return []
-    return [f"every count contains what an empty event counts: {', '.join(costs)}"]
+    """Return sentences on the cost of reading the counters, as far as it is known."""
+    inside = [f"{item.overhead:,} {printable(item.name)}" for item in recorded if item.overhead]
+    around = [
+        f"{item.parent_overhead:,} {printable(item.name)}"
+        for item in recorded
+        if item.parent_overhead
+    ]
+    found = []
+    if inside:
+        found.append(f"every count contains what an empty event counts: {', '.join(inside)}")
+    if around:
+        found.append(f"each event adds to the event around it: {', '.join(around)}")
+    return found
 
 
 def _missing(trace: Trace) -> list[str]:
-    """Return a sentence for each counter that lacks counts of events on the CPU's clock."""
+    """Return a sentence for each counter that lacks counts of events on the CPU's clock.
+
+    Counters that only delegates have are not meant.
+    """
     measured = (trace.kind == Kind.PROFILE) & (trace.clock == 0) & ~trace.delegated
+    has = trace.counts != NO_COUNT
+    of_delegates = has.any(axis=0) & ~has[measured].any(axis=0)
     lacking = [
-        (counter.name, int(np.count_nonzero(measured & (trace.counts[:, column] == NO_COUNT))))
+        (counter.name, int(np.count_nonzero(measured & ~has[:, column])))
         for column, counter in enumerate(trace.counters)
+        if not of_delegates[column]
     ]
     return [
         f"{printable(name)}: {counted(count, 'event')} without a count, left out of all numbers"

@@ -266,6 +266,8 @@ def run_losses(
         copy = "left out of the ED00 copy"
         yield Loss(f"allocations {copy}", allocations, "allocations", "harmless")
         yield Loss(f"values {copy}", values, "values", "harmless")
+        counts = summary.etdp_left_out_counts
+        yield Loss(f"counts of hardware counters {copy}", counts, "events", "harmless")
 
 
 def link_facts(result: Result | None) -> Iterator[Fact]:

@@ -110,7 +110,6 @@ def read_subject(run: RunDirectory, result: Result) -> tuple[Subject | None, str
         if result.failure is None:
             raise
         return None, f"cannot read its trace: {error.message}"
-    if result.time_scales:
-        source = on_scales(source, {})
+    source = on_scales(source, {})
     damage = f"its trace is damaged in {len(source.damage)} places" if source.damage else ""
     return subject_of(source.trace, result), damage

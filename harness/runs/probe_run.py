@@ -23,6 +23,7 @@ from harness.lab.units import Chosen
 from harness.records.result import Model, TensorRecord
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
+from harness.runs.delegates import interpret_delegates
 from harness.runs.device_data import (
     delegate_calls,
     planned_sizes,
@@ -46,7 +47,6 @@ from harness.runs.probe import (
 from harness.runs.recorder import RunRecorder, unfinished_result
 from harness.runs.request import RunRequest, find_time_scales
 from harness.runs.run import FinishedRun, find_budget, run_model
-from harness.runs.source import on_time_scales
 
 _NEEDS_A_LINK = ("energy", "inputs", "flash", "baud", "placed", "stream", "trace_limit", "seed")
 """Fields of a request that the host can only carry out over a link."""
@@ -165,7 +165,8 @@ class _ProbeRun(RunRecorder):
                 self.update(link=disturbance(probe))
         trace, summary = decode_log(log, self.board, self.directory)
         described = self._describe(trace, outputs, unread)
-        trace = on_time_scales(trace, self.result.time_scales, described)
+        about = self.result
+        trace = interpret_delegates(trace, about.time_scales, about.metadata, described)
         self.update(
             target=target_in_memory(self.board, self.elf, trace, tracers),
             model=described,

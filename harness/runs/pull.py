@@ -33,6 +33,7 @@ from harness.link.session import Session
 from harness.link.values import TargetInfo
 from harness.link.wire import Reset, State
 from harness.records.result import Result, now_utc
+from harness.runs.delegates import interpret_delegates
 from harness.runs.device_data import describe_target, record_pings, steadiness_of
 from harness.runs.directory import (
     CONSOLE,
@@ -50,7 +51,6 @@ from harness.runs.probe import (
     target_in_memory,
 )
 from harness.runs.run import FinishedRun
-from harness.runs.source import on_time_scales
 from harness.runs.trace_download import pull_trace
 from harness.target.ports import describe
 from harness.target.start import start_target
@@ -108,7 +108,7 @@ def pull(
         trace, summary = pull_trace(
             session, info, directory, lambda done, total: stages("pulling", done, total)
         )
-    trace = on_time_scales(trace, board.time_scales, None)
+    trace = interpret_delegates(trace, board.time_scales, board.metadata, None)
     directory.write(CONSOLE, bytes(console))
     result = replace(
         _pulled(board, chosen.unit or port or board.name, status.completed, began),
@@ -173,7 +173,7 @@ def pull_by_probe(
             directory.write(PARTIAL, error.log.image)
             raise
     trace, summary = decode_log(log, board, directory)
-    trace = on_time_scales(trace, board.time_scales, None)
+    trace = interpret_delegates(trace, board.time_scales, board.metadata, None)
     completed = int(np.count_nonzero(executions(trace)[0]))
     result = replace(
         _pulled(board, chosen.unit or str(chosen.port), completed, began),
@@ -206,6 +206,7 @@ def _pulled(board: Board, unit: str, completed: int, began: float) -> Result:
         emulated_time=board.emulated_time,
         core=board.core and board.core.record(),
         time_scales=dict(board.time_scales),
+        metadata=dict(board.metadata),
     )
 
 

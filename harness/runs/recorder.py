@@ -42,6 +42,7 @@ def unfinished_result(request: RunRequest, board: Board, time_scales: dict[str, 
         emulated_time=board.emulated_time,
         core=board.core and board.core.record(),
         time_scales=time_scales,
+        metadata=dict(board.metadata),
         exit_code=InfrastructureError.exit_code,
         failure=Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.analyze.converters import parse_time_scales
+from harness.analyze.metadata_counts import check_names, parse_layouts
 from harness.config.board import Board
 from harness.config.unit import Unit, UsbPort
 from harness.errors import UsageError, did_you_mean
@@ -196,8 +197,13 @@ def _names(value: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def find_time_scales(request: RunRequest, board: Board) -> dict[str, str]:
-    """Return the time scales of the request and the board, once they are known to be valid."""
+    """Return the time scales of the request and the board.
+
+    Raises:
+        UsageError: A time scale is invalid, or the board's layout of delegates' metadata.
+    """
     # The first matching pattern applies, so those of the request come first.
     scales = {**request.time_scales, **board.time_scales, **request.time_scales}
     parse_time_scales(scales)
+    check_names(parse_layouts(board.metadata), request.counters)
     return scales

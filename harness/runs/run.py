@@ -50,6 +50,7 @@ from harness.records.result import (
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.runs.counters import CounterPasses, plan_passes
+from harness.runs.delegates import interpret_delegates
 from harness.runs.device_data import (
     bundled_inputs,
     delegate_calls,
@@ -84,7 +85,6 @@ from harness.runs.interruption import end_interrupted_run, heeded_interrupts
 from harness.runs.loading import check_placeable, load_model, place_model
 from harness.runs.recorder import RunRecorder, unfinished_result
 from harness.runs.request import RunRequest, find_time_scales
-from harness.runs.source import on_time_scales
 from harness.runs.test_sets import bundled_model, read_test_sets, test_set_folder, test_set_name
 from harness.runs.trace_download import pull_trace
 from harness.target.build import build_firmware, build_stage, image_size
@@ -454,7 +454,8 @@ class _Run(RunRecorder):
         facts = (session, info, self.directory, progress, outcome.chunks, self._passes.join)
         trace, summary = pull_trace(*facts)
         summary = replace(summary, passes=self._passes.record)
-        trace = on_time_scales(trace, self.result.time_scales, self.result.model)
+        about = self.result
+        trace = interpret_delegates(trace, about.time_scales, about.metadata, about.model)
         quality = quality_of_run(trace, self.result.pings, restart, steadiness_of(self.board))
         energy = measured_energy(trace, self.directory, self.board)
         self.update(trace=summary, clock_quality=quality, energy=energy)

@@ -19,7 +19,6 @@ from typing import Final
 
 import numpy as np
 
-from harness.analyze.converters import parse_time_scales, rescale
 from harness.analyze.operands import Arguments, event_arguments, find_method
 from harness.analyze.symbols import EventSymbols, event_symbols, symbol_table
 from harness.analyze.ticks import with_width
@@ -37,8 +36,9 @@ from harness.errors import (
 )
 from harness.files import Content, map_or_read
 from harness.records.clock_domain import ClockDomain
-from harness.records.result import Model, Result
+from harness.records.result import Result
 from harness.records.trace import EXECUTION, Damage, Kind, Trace, concatenate
+from harness.runs.delegates import interpret_delegates
 from harness.runs.directory import (
     DEBUG_BUFFER,
     ETDUMP,
@@ -243,8 +243,6 @@ def load_with_options(path: Path, given: ReadOptions) -> Source:
             replace(dump, trace=with_width(dump.trace, given.clock_bits)) for dump in source.dumps
         )
         source = replace(source, dumps=tuple(dumps))
-    if not given.time_scales and (source.result is None or not source.result.time_scales):
-        return source
     return on_scales(source, given.time_scales)
 
 
@@ -264,36 +262,27 @@ def _chosen(source: Source, path: Path, dump: int | None) -> Source:
 def on_scales(source: Source, scales: Mapping[str, str]) -> Source:
     """Put a source on these time scales, and on those its run recorded for other patterns.
 
+    It also gets the counters that its run recorded to be in the metadata of delegates' events.
+
     Raises:
         UsageError: A time scale is invalid, or does not fit the trace.
     """
-    recorded = source.result.time_scales if source.result is not None else {}
+    result = source.result
+    recorded = result.time_scales if result is not None else {}
+    metadata = result.metadata if result is not None else {}
     others = {pattern: scale for pattern, scale in recorded.items() if pattern not in scales}
-    model = source.result.model if source.result is not None else None
-    whole = on_time_scales(source.trace, {**scales, **others}, model)
+    if not (scales or others or metadata):
+        return source
+    model = result.model if result is not None else None
+    whole = interpret_delegates(source.trace, {**scales, **others}, metadata, model)
     dumps, end = [], 0
     for dump in source.dumps:
         rows = slice(end, end := end + len(dump.trace))
-        columns = {name: getattr(whole, name)[rows] for name in ("clock", "start", "end")}
-        trace = replace(dump.trace, clocks=whole.clocks, **columns)
+        names = ("clock", "start", "end", "counts")
+        columns = {name: getattr(whole, name)[rows] for name in names}
+        trace = replace(dump.trace, clocks=whole.clocks, counters=whole.counters, **columns)
         dumps.append(replace(dump, trace=trace))
     return replace(source, dumps=tuple(dumps))
-
-
-def on_time_scales(trace: Trace, scales: Mapping[str, str], model: Model | None) -> Trace:
-    """Put delegate events on the clocks of time scales; see ``harness.analyze.converters``.
-
-    Args:
-        trace: The trace.
-        scales: Time scales by pattern.
-        model: The model that ran, for the names of its delegates; None if unknown.
-
-    Raises:
-        UsageError: A time scale is invalid, or does not fit the trace.
-    """
-    calls = model.delegates if model is not None else ()
-    backends = {(call.chain, call.instruction): call.backend for call in calls}
-    return rescale(trace, parse_time_scales(scales), backends)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,12 @@ Etharness = Callable[..., CommandResult]
 MODEL = MODELS / "small_int8.pte"
 
 
-@pytest.mark.parametrize("board", ["native", "qemu-mps2-an385"])
+@pytest.mark.parametrize(
+    ("board", "counters"),
+    [("native", ""), ("qemu-mps2-an385", ""), ("qemu-riscv32-virt", "cycles,instret")],
+)
 def test_a_run_says_the_same_again_where_nothing_of_it_is_left(
-    board: str, etharness: Etharness, tmp_path: Path
+    board: str, counters: str, etharness: Etharness, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -37,6 +40,7 @@ def test_a_run_says_the_same_again_where_nothing_of_it_is_left(
     )
     arguments = ["--board", board, "--model", home / "model.pte", "--runs", "2"]
     arguments += ["--budget", home / "budget.toml", "-o", home / "run"]
+    arguments += ["--counters", counters] if counters else []
     ran = etharness("run", *arguments, "--report", tmp_path / "b.zip")
     assert ran.code == 1
     manifest = open_bundle(tmp_path / "b.zip").manifest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -14,9 +15,16 @@ import pytest
 import harness
 from harness.analyze.call_tree import call_tree
 from harness.analyze.ticks import durations
+from harness.config.board import load_board
 from harness.errors import UsageError
+from harness.link.session import Session
+from harness.link.values import RunOptions
 from harness.records.trace import NO_COUNT, Trace
+from harness.runs.directory import RunDirectory
 from harness.runs.source import load_source
+from harness.runs.trace_download import pull_trace
+from harness.target.build import build_firmware
+from harness.target.start import start_target
 from tests.conftest import MODELS, CommandResult
 from tests.sim.test_rtl_boards import QEMU, board_file
 
@@ -174,8 +182,43 @@ def test_a_counter_that_the_board_lacks_is_named_with_those_it_has(
     assert "it has cycles, instret" in wrong.err
 
 
-def test_a_board_without_counters_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        harness.run(MODEL, board="native", counters="cycles", output=tmp_path / "run")
-    assert "no hardware counter 'cycles'" in caught.value.message
-    assert "firmware offers none" in (caught.value.hint or "")
+@pytest.mark.parametrize("board", ["native", "qemu-mps2-an386", "qemu-mps3-an547"])
+def test_a_board_without_counters_says_so(
+    board: str, etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    """The firmware of the AN547 looks for a PMU, and QEMU's reads 0."""
+    command = ("run", "--board", board, "--model", MODEL, "-o", tmp_path / "run")
+    refused = etharness(*command, "--counters", "cycles")
+    assert refused.code == 2
+    assert f"{board} has no hardware counter 'cycles'" in refused.err
+    assert "its firmware offers none" in refused.err
+
+
+def test_link_and_debug_probe_pull_the_same_counts(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    board, path = load_board("qemu-riscv32-virt")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        number = server.getsockname()[1]
+    text = path.read_text().replace('"shift=0"', f'"shift=0", "-gdb", "tcp:127.0.0.1:{number}"')
+    file = tmp_path / f"{board.name}.toml"
+    file.write_text("\n".join(row for row in text.splitlines() if not row.startswith("budget")))
+    described, _ = load_board(str(file))
+    firmware = build_firmware(described)
+    with start_target(described, firmware) as target:
+        session = Session(target.transport, deadline_s=20)
+        info = session.hello(20)
+        loaded = session.load_model(MODEL.read_bytes())
+        session.set_input(0, bytes(loaded.inputs[0].nbytes))
+        numbers = session.counters().numbers(("instret", "cycles"))
+        session.run(RUNS, RunOptions(counters=numbers), timeout_s=60)
+        pull_trace(session, info, RunDirectory.create(tmp_path / "link"))
+        port = ("--port", f"gdb://127.0.0.1:{number}", "--elf", firmware.image)
+        probed = etharness("pull", "--board", file, *port, "-o", tmp_path / "probe")
+        assert probed.code == 0, probed.err
+    logs = [tmp_path / way / "trace.etlog" for way in ("link", "probe")]
+    assert logs[0].read_bytes() == logs[1].read_bytes()
+    trace = load_source(tmp_path / "probe").trace
+    assert (counts(trace, "instret") == counts(trace, "cycles")).all()
+    assert len(counts(trace, "instret")) > 7 * RUNS
+    assert "Hardware counters (median)" in probed.out

@@ -14,9 +14,11 @@ from harness.config.board import load_board
 from harness.errors import RestartedError
 from harness.link.session import Session
 from harness.link.wire import Region, Reset
+from harness.records.trace import Kind
 from harness.runs.loading import place_model
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
+from harness.runs.source import load_source
 from harness.target.build import build_firmware
 from tests.conftest import MODELS, NATIVE_PRESET, CommandResult
 from tests.support.boards import Bench, native_board, once, started
@@ -53,10 +55,14 @@ def core_of(board: str) -> str:
     return "riscv" if "riscv" in board else "arm"
 
 
-def crash(board: str, directory: Path, then: str) -> tuple[RestartedError, Debugger]:
+def crash(
+    board: str, directory: Path, then: str, counters: tuple[str, ...] = ()
+) -> tuple[RestartedError, Debugger]:
     """Run, with gdb doing something to the board in a kernel."""
     debugger = Debugger(board, directory, "quantized_linear", stops=STOPS, then=then)
-    request = RunRequest(str(debugger.board_file), MODEL, RUNS, directory / "run")
+    request = RunRequest(
+        str(debugger.board_file), MODEL, RUNS, directory / "run", counters=counters
+    )
     with pytest.raises(RestartedError) as caught:
         run_model(request)
     return caught.value, debugger
@@ -66,7 +72,8 @@ def crash(board: str, directory: Path, then: str) -> tuple[RestartedError, Debug
 def test_a_fault_names_operator_execution_line_and_registers(
     board: str, tmp_path: Path, etharness: Etharness
 ) -> None:
-    error, debugger = crash(board, tmp_path, UNDEFINED[core_of(board)])
+    counters = ("instret", "cycles") if core_of(board) == "riscv" else ()
+    error, debugger = crash(board, tmp_path, UNDEFINED[core_of(board)], counters)
     where = f"{FAULTS[board]} in {KERNEL} (instruction 2), execution 2 of {RUNS}"
     assert error.exit_code == 4
     assert error.message.startswith(f"{board}: the board restarted by itself: {where}, at ")
@@ -91,6 +98,10 @@ def test_a_fault_names_operator_execution_line_and_registers(
     code, out, _ = etharness("decode", tmp_path / "run" / "trace.etlog", "--json")
     assert code == 0
     assert document("decode", out)["events"] > 0
+    trace = load_source(tmp_path / "run").trace
+    assert tuple(counter.name for counter in trace.counters) == counters
+    if counters:
+        assert (trace.counts[trace.kind == Kind.PROFILE] > 0).all()
 
 
 @pytest.mark.parametrize("board", ["qemu-microbit", "qemu-mps2-an385", "qemu-riscv32-virt"])

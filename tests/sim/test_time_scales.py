@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import harness
 from harness.files import data_directory
+from harness.records.trace import NO_COUNT
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from tests.conftest import MODELS, CommandResult
@@ -128,3 +132,47 @@ def test_a_wrong_scale_is_refused_before_anything_is_started(
     assert code == 2
     assert complaint in err
     assert not (out / "result.json").exists()
+
+
+def with_layout(directory: Path, board: str, layout: str) -> Path:
+    """Write a copy of a board file, without a budget, with a layout of the NPU's metadata."""
+    lines = (data_directory("boards") / f"{board}.toml").read_text().splitlines()
+    lines = [line for line in lines if not line.startswith("budget")]
+    file = directory / f"{board}.toml"
+    file.write_text("\n".join([*lines, "[metadata]", f'SimulatedNpu = "{layout}"', ""]))
+    return file
+
+
+@pytest.mark.parametrize("board", ["native", "qemu-riscv32-virt"])
+def test_counts_in_metadata_are_counters_of_the_run(
+    board: str, etharness: Etharness, tmp_path: Path
+) -> None:
+    """The simulated NPU logs MACs and bytes; on RISC-V the core counts instructions beside them."""
+    file = with_layout(tmp_path, board, "npu_macs:u32, npu_bytes:u32")
+    arguments = ["run", "--board", file, "--model", MODEL, "-o", tmp_path / "run"]
+    cores = ["instret"] if board != "native" else []
+    code, out, err = etharness(*arguments, *(f"--counters={name}" for name in cores))
+    assert (code, err) == (0, "")
+    assert "npu_macs" in out
+    assert "without a count" not in out
+    trace = harness.load(tmp_path / "run").trace
+    assert [counter.name for counter in trace.counters] == [*cores, "npu_macs", "npu_bytes"]
+    npu = np.flatnonzero(trace.metadata[:, 1] > 0)
+    assert len(npu) == 5
+    logged = [struct.unpack("<2I", trace.metadata_of(row) or b"") for row in npu.tolist()]
+    assert trace.counts[npu, -2:].tolist() == [list(pair) for pair in logged]
+    others = np.setdiff1d(np.arange(len(trace)), npu)
+    assert (trace.counts[others, -2:] == NO_COUNT).all()
+    for operator in decoded(etharness, tmp_path / "run")["operators"]:
+        assert ("npu_macs" in operator.get("counters", {})) == (operator["delegate_int"] != -1)
+
+
+def test_a_counter_of_a_delegate_has_a_name_of_its_own(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    file = with_layout(tmp_path, "native", "cycles:u32")
+    arguments = ["run", "--board", file, "--model", MODEL, "--counters", "cycles"]
+    code, _, err = etharness(*arguments, "-o", tmp_path / "run")
+    assert code == 2
+    assert "metadata of 'SimulatedNpu': the core has a counter cycles, too" in err
+    assert not (tmp_path / "run").exists()

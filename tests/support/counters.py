@@ -19,7 +19,7 @@ class MadeUp(NamedTuple):
 
 
 @mirrors("etd_counters.h", "etd_counter")
-class _Counter(ct.Structure):
+class ListedCounter(ct.Structure):
     _fields_ = [("name", ct.c_char_p), ("bits", ct.c_uint8), ("selectable", ct.c_bool)]
 
 
@@ -28,10 +28,10 @@ _READ = ct.CFUNCTYPE(None, ct.c_void_p, ct.POINTER(ct.c_uint32))
 
 
 @mirrors("etd_counters.h", "etd_counter_source")
-class _Source(ct.Structure):
+class CounterSource(ct.Structure):
     _fields_ = [
         ("context", ct.c_void_p),
-        ("counters", ct.POINTER(_Counter)),
+        ("counters", ct.POINTER(ListedCounter)),
         ("counter_count", ct.c_uint8),
         ("selectable_count", ct.c_uint8),
         ("select", _SELECT),
@@ -42,6 +42,17 @@ class _Source(ct.Structure):
 
 
 _Counting = room_for("etd_counters.h", "etd_counting", 512)
+
+
+def start_counting(
+    library: ct.CDLL, tracer: ct.Structure, source: CounterSource, indexes: Sequence[int]
+) -> bool:
+    """Let a tracer count; False if these counters cannot count at once."""
+    function = library.etd_start_counting
+    function.restype = ct.c_bool
+    numbers = (ct.c_uint8 * len(indexes))(*indexes)
+    state = ct.c_void_p(source.counting)
+    return bool(function(ct.byref(tracer), state, ct.byref(source), numbers, len(indexes)))
 
 
 class Counters:
@@ -58,10 +69,10 @@ class Counters:
         self.readings = 0
         self._library = library
         self._counting = _Counting()
-        listed = (_Counter * len(counters))(
-            *(_Counter(each.name, each.bits, each.selectable) for each in counters)
+        listed = (ListedCounter * len(counters))(
+            *(ListedCounter(each.name, each.bits, each.selectable) for each in counters)
         )
-        self._source = _Source(
+        self._source = CounterSource(
             *(None, listed, len(counters), at_once, _SELECT(self._select), _READ(self._read)),
             ct.cast(library.etd_start_counting, ct.c_void_p),
             ct.addressof(self._counting),
@@ -77,13 +88,7 @@ class Counters:
 
     def start(self, tracer: ct.Structure, indexes: Sequence[int]) -> bool:
         """Let a tracer count."""
-        function = self._library.etd_start_counting
-        function.restype = ct.c_bool
-        numbers = (ct.c_uint8 * len(indexes))(*indexes)
-        state = ct.byref(self._counting)
-        return bool(
-            function(ct.byref(tracer), state, ct.byref(self._source), numbers, len(indexes))
-        )
+        return start_counting(self._library, tracer, self._source, indexes)
 
     def _select(self, _context: int | None, indexes: Any, count: int) -> None:
         self.selected = list(indexes[:count])

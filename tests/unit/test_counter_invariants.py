@@ -27,8 +27,8 @@ MHZ: Final = ClockDomain("cpu", Fraction(100_000_000), 32)
 NAMES: Final = ("cycles", "instret", "jumps", "branches", "branches_taken", "compressed")
 
 
-def sound(**facts: object) -> Subject:
-    """Two executions of two kernels on a core that retires one instruction per cycle."""
+def sound(executions: int = 2, **facts: object) -> Subject:
+    """Executions of two kernels on a core that retires one instruction per cycle."""
     runs = [
         RunSpec(
             [
@@ -37,7 +37,7 @@ def sound(**facts: object) -> Subject:
                 EventSpec(EXECUTION, at, at + 60, chain=-1, counts=(60, 45, 4, 12, 7, 15)),
             ]
         )
-        for at in (0, 100)
+        for at in range(0, 100 * executions, 100)
     ]
     trace = trace_of(*runs, clock=MHZ, counters=[HardwareCounter(name) for name in NAMES])
     return Subject(trace, core=CORE, **facts)
@@ -107,6 +107,21 @@ def test_nothing_is_said_where_events_are_missing_or_nothing_was_counted() -> No
     plain = replace(about.trace, counters=(), counts=empty)
     checks = invariant_checks(replace(about, trace=plain))
     assert not [check for check in checks if check.code in ("I19", "I20")]
+
+
+@pytest.mark.parametrize("zero", [NAMES, *((name,) for name in NAMES[2:])])
+def test_a_counter_that_is_0_in_every_event_fails_no_check(zero: tuple[str, ...]) -> None:
+    subject = sound(executions=4)
+    counts = subject.trace.counts.copy()
+    for name in zero:
+        counts[:, NAMES.index(name)] = 0
+    if "branches" in zero:
+        counts[:, NAMES.index("branches_taken")] = 0  # there are no more of these
+    checks = invariant_checks(
+        replace(subject, trace=replace(subject.trace, counts=counts).sealed())
+    )
+    assert {"I03", "I19", "I20"} <= {check.code for check in checks}
+    assert [check for check in checks if not check.passed] == []
 
 
 @given(

@@ -76,7 +76,21 @@ def test_the_cost_of_reading_the_counters_is_told() -> None:
     run = reported(held(), trace=counted(), result=replace(FINISHED, trace=summary))
     table = describe(run).counters
     assert table is not None
-    assert table.notes == ("every count contains what an empty event counts: 545 cycles",)
+    assert table.notes == (
+        "every count contains what an empty event counts: 545 cycles",
+        "each event adds to the event around it: 2,000 cycles",
+    )
+
+
+def test_counts_left_out_of_the_ed00_copy_are_among_the_losses() -> None:
+    summary = TraceSummary(*(1, 1, 1, "", *[0] * 14), etdp_left_out_counts=7)
+    run = reported(held(), trace=counted(), result=replace(FINISHED, trace=summary))
+    losses = {loss.what: loss for loss in describe(run).losses}
+    loss = losses["counts of hardware counters left out of the ED00 copy"]
+    assert (loss.count, loss.unit, loss.kind) == (7, "events", "harmless")
+    assert (
+        "counts of hardware counters left out of the ED00 copy" in markdown_report([run]).decode()
+    )
 
 
 def test_the_terminal_and_markdown_show_the_same_numbers() -> None:
