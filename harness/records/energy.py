@@ -63,6 +63,8 @@ class EnergyRecord(msgspec.Struct, frozen=True):
             ``Method::execute``.
         curve: The current during the last execution that was measured; null if none was.
         not_included: Errors of the meter itself, which no bound includes.
+        missing: Why the recording is incomplete, "" if it is whole; events after its end have no
+            joules.
         unknown: Why there are no joules, "" if there are.
     """
 
@@ -79,4 +81,5 @@ class EnergyRecord(msgspec.Struct, frozen=True):
     operators: tuple[OperatorEnergy, ...] = ()
     curve: CurrentCurve | None = None
     not_included: str = ""
+    missing: str = ""
     unknown: str = ""
