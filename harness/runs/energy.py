@@ -6,10 +6,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from pathlib import Path
 
 from msgspec.structs import replace
 
-from harness.analyze.energy import energy_record
+from harness.analyze.energy import MeasuredEnergy, energy_record, measure_energy
+from harness.analyze.marker_edges import EdgeError
 from harness.analyze.statistics import operator_statistics
 from harness.config.board import Board
 from harness.errors import FormatError, HarnessError, MeterError, UsageError
@@ -17,6 +19,7 @@ from harness.meter.recorder import MeterRecorder
 from harness.meter.recording import read_recording
 from harness.meter.source import Meter, MeterRequest, open_meter
 from harness.records.energy import EnergyRecord
+from harness.records.result import Result
 from harness.records.trace import Trace
 from harness.runs.directory import POWER, RunDirectory
 
@@ -117,3 +120,18 @@ class RunMeter:
             wrong = isinstance(error, UsageError)
             self._failure = MeterError(error.message, hint=error.hint) if wrong else error
             self._missing = error.message
+
+
+def energy_of_run(
+    trace: Trace, result: Result | None, directory: Path | None
+) -> MeasuredEnergy | None:
+    """Return the energy of each event of a finished run; None if it is unknown."""
+    record = result.energy if result is not None else None
+    if record is None or record.unknown or directory is None:
+        return None
+    try:
+        recording = read_recording(directory / POWER)
+        return measure_energy(trace, recording, Fraction(record.wander_ppm))
+    except (OSError, EdgeError, FormatError) as error:
+        _log.warning("%s: no energy: %s", directory, error)
+        return None

@@ -7,6 +7,7 @@ a current, not of a chip.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 from harness.analyze.energy import align_recording, event_energy
@@ -150,6 +152,39 @@ def test_a_run_is_measured_beside_it(
     assert "70 samples lost in 1 gap" in done.out
 
 
+def assert_exported(
+    run: Path, true: TrueRun, folder: Path, etharness: Callable[..., CommandResult]
+) -> None:
+    """Assert that exports have the true joules and the true current, within bounds."""
+    for name in ("json", "csv", "parquet", "kineto", "perfetto"):
+        assert etharness("export", run, "-f", name, "-o", folder / name).code == 0
+    joules = true.joules()
+    events = [event["energy"] for event in json.loads((folder / "json").read_text())["events"]]
+    known = [number for number, energy in enumerate(events) if energy]
+    assert 0 < len(known) < len(events)
+    for number in known:
+        assert abs(events[number]["joules"] - joules[number]) <= events[number]["joules_bound"]
+    with (folder / "csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    table = pyarrow.parquet.read_table(folder / "parquet").to_pylist()
+    for name in ("joules", "joules_bound", "average_amperes", "peak_amperes"):
+        values = [energy.get(name) for energy in events]
+        assert [float(row[name]) if row[name] else None for row in rows] == values
+        assert [row[name] for row in table] == values
+    drawn = json.loads((folder / "kineto").read_text())["traceEvents"]
+    slices = {each["args"]["Ev Idx"]: each for each in drawn if "Ev Idx" in each["args"]}
+    assert [n for n in sorted(slices) if "energy_nJ" in slices[n]["args"]] == known
+    for number in known:
+        found = slices[number]["args"]
+        assert abs(found["energy_nJ"] - 1e9 * joules[number]) <= found["energy_bound_nJ"]
+    current = [(each["ts"], each["args"]["uA"]) for each in drawn if "uA" in each["args"]]
+    whole = next(slices[n] for n in known if slices[n]["name"] == "Method::execute")
+    inside = [amperes for ts, amperes in current if 0 <= ts - whole["ts"] < whole["dur"]]
+    assert np.mean(inside) == pytest.approx(whole["args"]["average_current_uA"], rel=0.01)
+    assert b"current [uA]" in (folder / "perfetto").read_bytes()
+    assert b"energy_bound_nJ" in (folder / "perfetto").read_bytes()
+
+
 def test_a_file_of_another_program_measures_a_run(
     qemu: Qemu, tmp_path: Path, etharness: Callable[..., CommandResult]
 ) -> None:
@@ -179,6 +214,7 @@ def test_a_file_of_another_program_measures_a_run(
         exporting.join()
     assert done.code == 0, done.err
     assert_inside(qemu.trace, true, run / "power.samples")
+    assert_exported(run, true, tmp_path, etharness)
     assert "100 samples lost in 1 gap" in done.out
     assert etharness("check", run).code == 0
     document = json.loads((run / "result.json").read_text())
