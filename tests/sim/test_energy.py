@@ -217,6 +217,7 @@ def test_a_file_of_another_program_measures_a_run(
     assert_exported(run, true, tmp_path, etharness)
     assert "100 samples lost in 1 gap" in done.out
     assert etharness("check", run).code == 0
+    assert "Energy of an event" in etharness("compare", run, run).out
     document = json.loads((run / "result.json").read_text())
     (whole,) = (op for op in document["energy"]["operators"] if op["name"] == "Method::execute")
     assert (whole["events"], whole["measured"]) == (RUNS, RUNS - 1)
