@@ -399,6 +399,7 @@ class Run:
         from harness.analyze.operands import find_method
         from harness.decode.pte import read_program
         from harness.export.formats import export
+        from harness.runs.energy import energy_of_run
 
         file = absolute(path)
         executed = None
@@ -406,7 +407,9 @@ class Run:
             if model is not None:
                 program = read_program(find_project().find_model(Path(model)).read_bytes())
                 executed = find_method(program, self.trace, method)
-            exported = export(self.trace, format, flavour, executed, RunIdentity.of(self.result))
+            identity, found = RunIdentity.of(self.result), self._found
+            energy = energy_of_run(self.trace, self.result, found.directory)
+            exported = export(self.trace, format, flavour, executed, identity, energy)
             write_atomic(file, exported.data)
         except OSError as error:
             raise UsageError(f"cannot export to {file}: {error.strerror}") from error

@@ -306,6 +306,26 @@ def execution_curve(aligned: AlignedRecording, energy: EventEnergy) -> CurrentCu
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasuredEnergy:
+    """A recording on the board's clock, and the energy of every event."""
+
+    aligned: AlignedRecording
+    events: EventEnergy
+
+
+def measure_energy(trace: Trace, recording: Recording, wander_ppm: Fraction) -> MeasuredEnergy:
+    """Return the energy of a trace; the last argument as of ``energy_record``.
+
+    Raises:
+        EdgeError: The edges do not match the log.
+        FormatError: More time passed in the log than between two edges.
+    """
+    wander = CRYSTALS.wander_ppm + wander_ppm
+    aligned = align_recording(trace, recording, replace(CRYSTALS, wander_ppm=wander))
+    return MeasuredEnergy(aligned, event_energy(aligned))
+
+
 def energy_record(
     trace: Trace,
     recording: Recording,
@@ -329,13 +349,13 @@ def energy_record(
         gaps=len(recording.gap_at),
         lost_modulus=header.lost_modulus if len(recording.gap_at) else 0,
         not_included=header.not_included,
+        wander_ppm=float(wander_ppm),
     )
     try:
-        wander = CRYSTALS.wander_ppm + wander_ppm
-        aligned = align_recording(trace, recording, replace(CRYSTALS, wander_ppm=wander))
+        measured = measure_energy(trace, recording, wander_ppm)
     except (EdgeError, FormatError) as error:
         return msgspec.structs.replace(record, unknown=str(error))
-    energy = event_energy(aligned)
+    aligned, energy = measured.aligned, measured.events
     timed = [operator for operator in operators if operator.ticks is not None]
     return msgspec.structs.replace(
         record,

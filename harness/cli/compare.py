@@ -134,6 +134,8 @@ def _compare_times(
     output: OutputOptions,
 ) -> int:
     """Compare the times of two traces and show the differences; return the exit code."""
+    from harness.report.energy_changes import compare_energy, print_energy_changes
+
     traces = (sources[0].trace, sources[1].trace)
     old, new = (recorded_settings(source.result) for source in sources)
     found = compare(*traces, statistic, executions, settings=(old, new))
@@ -141,6 +143,9 @@ def _compare_times(
     kernels = [printable(target.software) if target else "" for target in targets]
     libraries = {target.kernels for target in targets if target and target.kernels}
     code = NotComparableError.exit_code if len(libraries) == len(targets) else 0
+    energy = compare_energy(
+        *(source.result.energy if source.result else None for source in sources)
+    )
     if output.json:
         from harness.report.compare import comparison_document, side
 
@@ -148,13 +153,14 @@ def _compare_times(
             side(display_path(path), source.trace, source.damage, source.later_dumps, name)
             for path, source, name in zip(paths, sources, kernels, strict=True)
         )
-        click.echo(comparison_document(first, second, found), nl=False)
+        click.echo(comparison_document(first, second, found, energy), nl=False)
         return code
     from harness.report.compare import print_comparison
     from harness.report.terminal import print_damage, show_line
 
     console, detailed = output.console(), output.verbosity > 0
     print_comparison(console, traces, found, detailed=detailed)
+    print_energy_changes(console, energy)
     for source in sources:
         print_damage(console, source.damage, detailed=detailed)
     if code:

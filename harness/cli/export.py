@@ -26,6 +26,7 @@ from harness.errors import UsageError
 from harness.export.formats import FORMATS, export, find_format, format_names
 from harness.files import write_atomic
 from harness.records.result import RunIdentity
+from harness.runs.energy import energy_of_run
 from harness.runs.source import Source
 
 
@@ -103,7 +104,8 @@ def command(
     source = reading.load(path)
     trace = source.trace
     executed = find_method(read_program(model.read_bytes()), trace, method) if model else None
-    exported = export(trace, name, flavour, executed, RunIdentity.of(source.result))
+    energy = energy_of_run(trace, source.result, path)
+    exported = export(trace, name, flavour, executed, RunIdentity.of(source.result), energy)
     write_atomic(file, exported.data)
     exported = replace(exported, notes=_defects(source) + exported.notes)
     if output.json:

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
+from harness.analyze.energy import MeasuredEnergy
 from harness.errors import FormatError
+from harness.export.energy import energy_columns
 from harness.export.table import (
     COLUMNS,
     EventRow,
@@ -33,11 +35,14 @@ def json_schema() -> dict[str, Any]:
     return msgspec.json.schema(EventsDocument)
 
 
-def write_json(trace: Trace, identity: RunIdentity = NO_RUN) -> bytes:
+def write_json(
+    trace: Trace, identity: RunIdentity = NO_RUN, energy: MeasuredEnergy | None = None
+) -> bytes:
     """Write the complete ``trace``, one event per line."""
     table, beside = columns(trace), header(trace, identity)
     cells = (table[name] for name in COLUMNS)
-    rows = [EventRow(*row) for row in zip(*cells, _counts(table, beside), strict=True)]
+    given = zip(*cells, _counts(table, beside), _energy(energy, len(trace)), strict=True)
+    rows = [EventRow(*row) for row in given]
     events = b",\n".join(map(msgspec.json.encode, rows))
     return b'{"header":' + msgspec.json.encode(beside) + b',"events":[\n' + events + b"\n]}\n"
 
@@ -53,6 +58,19 @@ def _counts(
     return [
         {name: count for name, count in zip(named, row, strict=True) if count is not None}
         for row in cells
+    ]
+
+
+def _energy(
+    energy: MeasuredEnergy | None, events: int
+) -> list[dict[str, float]] | list[msgspec.UnsetType]:
+    """Return the energy of each event, empty where it is unknown; unset without a meter."""
+    if energy is None:
+        return [msgspec.UNSET] * events
+    found = energy_columns(energy.events)
+    return [
+        {name: value for name, value in zip(found, row, strict=True) if value is not None}
+        for row in zip(*found.values(), strict=True)
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from harness.analyze.energy import MeasuredEnergy
 from harness.decode.program import Method
 from harness.errors import UsageError, did_you_mean
 from harness.plugins import EXPORTERS, load_plugin, plugin_names, unfit_plugin
@@ -34,11 +35,13 @@ class Request:
         flavour: Variant of the format, "" if it has no variants.
         method: The executed method of the model, if known.
         identity: The run of the trace; each format names it.
+        energy: The energy of its events; None without a meter.
     """
 
     flavour: str = ""
     method: Method | None = None
     identity: RunIdentity = NO_RUN
+    energy: MeasuredEnergy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ def export(
     flavour: str | None = None,
     method: Method | None = None,
     identity: RunIdentity = NO_RUN,
+    energy: MeasuredEnergy | None = None,
 ) -> Exported:
     """Write ``trace`` in the format ``name``.
 
@@ -71,6 +75,7 @@ def export(
         flavour: Variant of the format, its first by default.
         method: The executed method of the model; some formats include its data.
         identity: The run of the trace.
+        energy: The energy of its events; None without a meter.
 
     Raises:
         UsageError: The format or its flavour is unknown, cannot hold this trace, or needs a package
@@ -85,7 +90,7 @@ def export(
             hint=f"flavours are {known}" if known else "the format has no flavours",
         )
     flavour = flavour or next(iter(chosen.flavours), "")
-    return chosen.write(trace, Request(flavour, method, identity))
+    return chosen.write(trace, Request(flavour, method, identity, energy))
 
 
 def find_format(name: str) -> ExportFormat:
@@ -116,25 +121,25 @@ def format_names() -> list[str]:
 def _csv(trace: Trace, request: Request) -> Exported:
     from harness.export.delimited import unsaid, write_delimited
 
-    return Exported(write_delimited(trace, ",", request.identity), unsaid(trace))
+    return Exported(write_delimited(trace, ",", request.identity, request.energy), unsaid(trace))
 
 
 def _tsv(trace: Trace, request: Request) -> Exported:
     from harness.export.delimited import unsaid, write_delimited
 
-    return Exported(write_delimited(trace, "\t", request.identity), unsaid(trace))
+    return Exported(write_delimited(trace, "\t", request.identity, request.energy), unsaid(trace))
 
 
 def _json(trace: Trace, request: Request) -> Exported:
     from harness.export.document import write_json
 
-    return Exported(write_json(trace, request.identity))
+    return Exported(write_json(trace, request.identity, request.energy))
 
 
 def _parquet(trace: Trace, request: Request) -> Exported:
     from harness.export.parquet import write_parquet
 
-    return Exported(write_parquet(trace, request.identity))
+    return Exported(write_parquet(trace, request.identity, request.energy))
 
 
 def _ed00(trace: Trace, request: Request) -> Exported:
@@ -160,13 +165,14 @@ def _comment(identity: RunIdentity) -> str:
 def _kineto(trace: Trace, request: Request) -> Exported:
     from harness.export.kineto import write_kineto
 
-    return Exported(*write_kineto(trace, request.flavour, request.method, request.identity))
+    facts = (request.flavour, request.method, request.identity, request.energy)
+    return Exported(*write_kineto(trace, *facts))
 
 
 def _perfetto(trace: Trace, request: Request) -> Exported:
     from harness.export.perfetto import write_perfetto
 
-    return Exported(*write_perfetto(trace, request.method, request.identity))
+    return Exported(*write_perfetto(trace, request.method, request.identity, request.energy))
 
 
 def _chakra(trace: Trace, request: Request) -> Exported:

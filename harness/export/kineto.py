@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from harness.analyze.energy import MeasuredEnergy
 from harness.decode.program import Method
 from harness.export.tensors import TensorNumbers, profiler_inputs
 from harness.export.timeline import Drawing, Track, draw, process_labels, process_name
@@ -156,6 +157,7 @@ def write_kineto(
     flavour: str = "torch",
     method: Method | None = None,
     identity: RunIdentity = NO_RUN,
+    energy: MeasuredEnergy | None = None,
 ) -> tuple[bytes, tuple[str, ...]]:
     """Return the file, and notes on data of the trace that it lacks.
 
@@ -164,11 +166,12 @@ def write_kineto(
         flavour: ``torch``, like the PyTorch profiler's CPU traces, or ``hta``.
         method: The executed method, for names of delegates.
         identity: The run of the trace; it names the process.
+        energy: The energy of its events; None without a meter.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
-    drawing = draw(trace, method)
+    drawing = draw(trace, method, energy)
     if flavour == "hta":
         events, notes = events_for_hta(drawing, identity)
     else:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from harness.analyze.energy import MeasuredEnergy
 from harness.errors import FormatError
+from harness.export.energy import energy_columns
 from harness.export.extra import require
 from harness.export.table import (
     COLUMNS,
@@ -44,7 +46,9 @@ _TYPES: Final = {
 _TEXTS: Final = ("block_name", "kind", "name", "delegate_str", "clock_name", "allocator_name")
 
 
-def write_parquet(trace: Trace, identity: RunIdentity = NO_RUN) -> bytes:
+def write_parquet(
+    trace: Trace, identity: RunIdentity = NO_RUN, energy: MeasuredEnergy | None = None
+) -> bytes:
     """Write the complete ``trace``. Repeated texts are dictionary-encoded; values are JSON.
 
     The identity of its run is in the header, and in ``DataFrame.attrs`` of pandas.
@@ -57,8 +61,12 @@ def write_parquet(trace: Trace, identity: RunIdentity = NO_RUN) -> bytes:
     cells["value"] = [
         None if value is None else msgspec.json.encode(value).decode() for value in cells["value"]
     ]
+    arrays = {name: pa.array(column, _type(pa, name)) for name, column in cells.items()}
+    if energy is not None:
+        joules = energy_columns(energy.events).items()
+        arrays |= {name: pa.array(column, pa.float64()) for name, column in joules}
     table = pa.table(
-        {name: pa.array(column, _type(pa, name)) for name, column in cells.items()},
+        arrays,
         metadata={
             _HEADER: msgspec.json.encode(header(trace, identity)),
             _PANDAS: msgspec.json.encode(identity.texts()),

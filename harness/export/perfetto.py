@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from harness.analyze.energy import MeasuredEnergy
 from harness.decode.program import Method
 from harness.export.protobuf import messages
 from harness.export.timeline import Drawing, draw, process_labels, process_name
@@ -68,7 +69,7 @@ MESSAGES: Final = {
 _SEQUENCE: Final = 1
 _STATE_CLEARED, _NEEDS_STATE = 1, 2  # flags of a packet
 _BEGIN, _END, _COUNTER = 1, 2, 4  # types of an event
-_UNITS: Final = {"count": 2, "bytes": 3}  # of a counter
+_UNITS: Final = {"uA": 0, "count": 2, "bytes": 3}  # of a counter; 0 says it in the name only
 _BOOT_TIME: Final = 6  # the clock of a packet that names none
 _FIRST_CLOCK: Final = 128  # clocks from here on mean the same in all of a trace
 _PID: Final = 1
@@ -76,7 +77,10 @@ _PROCESS: Final = 1  # uuid of the process's track; those of the others follow
 
 
 def write_perfetto(
-    trace: Trace, method: Method | None = None, identity: RunIdentity = NO_RUN
+    trace: Trace,
+    method: Method | None = None,
+    identity: RunIdentity = NO_RUN,
+    energy: MeasuredEnergy | None = None,
 ) -> tuple[bytes, tuple[str, ...]]:
     """Return the file, and notes on data of the trace that it lacks.
 
@@ -84,11 +88,12 @@ def write_perfetto(
         trace: The trace.
         method: The method that was executed, which says what its delegates are called.
         identity: The run of the trace; it names the process.
+        energy: The energy of its events; None without a meter.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
     """
-    drawing = draw(trace, method)
+    drawing = draw(trace, method, energy)
     writer = _PacketWriter(drawing)
     writer.descriptors(identity)
     writer.slices()

@@ -124,6 +124,9 @@ class EventRow(msgspec.Struct, frozen=True, gc=False):
         counts: What each hardware counter counted, by its escaped name, without those that recorded
             nothing of this event; absent if the run recorded none. In tables of columns each
             counter has a column instead (``count_column``).
+        energy: Its ``joules``, their largest error ``joules_bound``, ``average_amperes`` and
+            ``peak_amperes``; empty if unknown, absent if no meter recorded the run. In tables of
+            columns each is a column instead.
     """
 
     block: int
@@ -151,9 +154,10 @@ class EventRow(msgspec.Struct, frozen=True, gc=False):
     failed: bool
     value: ValueDocument | None
     counts: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    energy: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
 
 
-COLUMNS: Final = EventRow.__struct_fields__[:-1]
+COLUMNS: Final = EventRow.__struct_fields__[:-2]
 """Names of the columns of every trace, in order."""
 
 

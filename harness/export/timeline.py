@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.call_tree import WRAPPERS, call_tree
+from harness.analyze.energy import MeasuredEnergy
 from harness.analyze.memory import allocator_rows
 from harness.analyze.operands import Arguments
 from harness.analyze.operands import event_arguments as operands_of
 from harness.decode.program import Method
+from harness.export.energy import current_points, energy_arguments
 from harness.export.event_times import Ints, Placed, floor_nanoseconds
 from harness.export.table import count_column
 from harness.export.values import escaped
@@ -134,7 +136,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Live bytes of an allocator over time, or the running total of a hardware counter.
+    """Live bytes of an allocator over time, running total of a hardware counter, or the current.
 
     Attributes:
         name: Name of the allocator or of the hardware counter.
@@ -148,7 +150,7 @@ class Counter:
     tracer: int
     time: Ints
     value: Ints
-    unit: Literal["bytes", "count"] = "bytes"
+    unit: Literal["bytes", "count", "uA"] = "bytes"
 
     @property
     def title(self) -> str:
@@ -187,6 +189,7 @@ class Drawing:
         counters: Live bytes per allocator, then running totals of hardware counters.
         gaps: Losses.
         notes: A line for each kind of missing or uncertain event.
+        energy: The energy of the events; None without a meter.
     """
 
     trace: Trace
@@ -204,6 +207,7 @@ class Drawing:
     counters: tuple[Counter, ...]
     gaps: tuple[Gap, ...]
     notes: tuple[str, ...]
+    energy: MeasuredEnergy | None = None
 
     def __len__(self) -> int:
         """Number of slices."""
@@ -225,17 +229,22 @@ class Drawing:
             found["operator"] = escaped(given.instruction.name)
             found["inputs"] = ", ".join(item.text for item in given.inputs)
             found["outputs"] = ", ".join(item.text for item in given.outputs)
+        if self.energy is not None:
+            found |= energy_arguments(self.energy.events, int(self.row[number]))
         if self.slack[number]:
             found["placed_within_ns"] = int(self.slack[number])
         return found
 
 
-def draw(trace: Trace, method: Method | None = None) -> Drawing:
+def draw(
+    trace: Trace, method: Method | None = None, energy: MeasuredEnergy | None = None
+) -> Drawing:
     """Return the drawing of all events that have a time.
 
     Args:
         trace: The trace.
         method: The executed method, for operands and names of delegates.
+        energy: The energy of the events; None without a meter.
 
     Raises:
         NotComparableError: The trace is not of this method.
@@ -269,9 +278,14 @@ def draw(trace: Trace, method: Method | None = None) -> Drawing:
         given=_given(trace, placed, rows, method),
         slack=placed.slack[rows],
         flows=tuple(zip(call[flows].tolist(), flows.tolist(), strict=True)),
-        counters=(*_counters(trace, placed), *_hardware_counters(trace, placed, parent)),
+        counters=(
+            *_counters(trace, placed),
+            *_hardware_counters(trace, placed, parent),
+            *_current(energy, placed),
+        ),
         gaps=tuple(_gaps(trace, placed)),
         notes=placed.notes(),
+        energy=energy,
     )
 
 
@@ -391,6 +405,12 @@ def _hardware_counters(trace: Trace, placed: Placed, parent: Ints) -> Iterator[C
             # Ticks as coarse as the events can overlap them; a total never falls.
             time = np.maximum.accumulate(time)
             yield Counter(escaped(counter.name), tracer, time, value, "count")
+
+
+def _current(energy: MeasuredEnergy | None, placed: Placed) -> Iterator[Counter]:
+    """Yield the current, if it was measured."""
+    if energy is not None:
+        yield Counter("current [uA]", 0, *current_points(energy.aligned, placed), "uA")
 
 
 _LOST: Final = {"blocks": "declarations", "damaged": "damaged events or places"}

@@ -10,6 +10,7 @@ gaps.
 from __future__ import annotations
 
 import csv
+import os
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,7 @@ class CsvSamples:
         self._blocks: Iterator[SampleBlock] = iter(())
         self._header: RecordingHeader | None = None
         self._began, self._size = 0.0, -1
+        self._used: int | None = None
 
     @property
     def header(self) -> RecordingHeader:
@@ -73,7 +75,8 @@ class CsvSamples:
         while time.monotonic() < deadline and not self._is_written():
             time.sleep(_POLL_S)
         try:
-            if self._path.stat().st_mtime < self._began:
+            written = self._path.stat()
+            if not self._is_new(written):
                 raise UsageError(
                     f"{self._path} was written before the run",
                     hint="record and export the samples of this run",
@@ -84,6 +87,7 @@ class CsvSamples:
                 f"{self._path}: {error.strerror}",
                 hint=f"export the samples within {_WAIT_S:g} s after the run",
             ) from error
+        self._used = written.st_mtime_ns
         self._blocks = self._read(file)
 
     def close(self) -> None:
@@ -96,7 +100,11 @@ class CsvSamples:
         except OSError:
             return False
         grown, self._size = found.st_size != self._size, found.st_size
-        return found.st_mtime >= self._began and not grown
+        return self._is_new(found) and not grown
+
+    def _is_new(self, found: os.stat_result) -> bool:
+        """Return whether the file is of this run, not of the test set before it."""
+        return found.st_mtime >= self._began and found.st_mtime_ns != self._used
 
     def _read(self, file: TextIO) -> Iterator[SampleBlock]:
         with file:

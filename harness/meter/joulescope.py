@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from harness.errors import MeterError
 from harness.extras import require
 from harness.meter.recording import RecordingHeader, SampleBlock
+from harness.meter.source import JOULESCOPE_DRIVER
 
 _INPUTS: Final = 4
 _MOST_WAITING: Final = 1 << 22
@@ -122,7 +124,7 @@ class Joulescope:
             raise MeterError(
                 f"a Joulescope has no input {pin}", hint=f"use --marker-pin 0 to {_INPUTS - 1}"
             )
-        (module,) = require("energy", "--energy joulescope", "pyjoulescope_driver")
+        (module,) = require("energy", "--energy joulescope", JOULESCOPE_DRIVER)
         driver = module.Driver()
         try:
             paths = [path for path in driver.device_paths() if not serial or path.endswith(serial)]
@@ -161,10 +163,11 @@ class Joulescope:
             f"{self._device}/s/gpi/{self._pin}": _Signal(bits=True),
         }
         self._next = None
-        for topic in self._topics:
-            self._driver.subscribe(f"{topic}/!data", ["pub"], self._on_data)
-        for topic in self._topics:
-            self._driver.publish(f"{topic}/ctrl", 1)
+        with self._present():
+            for topic in self._topics:
+                self._driver.subscribe(f"{topic}/!data", ["pub"], self._on_data)
+            for topic in self._topics:
+                self._driver.publish(f"{topic}/ctrl", 1)
 
     def read(self, timeout_s: float, /) -> SampleBlock | None:
         """Return the samples that all signals have; None if there are none within ``timeout_s``."""
@@ -182,14 +185,26 @@ class Joulescope:
 
     def stop(self) -> None:
         """End the measurement."""
-        for topic in self._topics:
-            self._driver.publish(f"{topic}/ctrl", 0)
-            self._driver.unsubscribe(f"{topic}/!data", self._on_data)
+        with self._present():
+            for topic in self._topics:
+                self._driver.publish(f"{topic}/ctrl", 0)
+                self._driver.unsubscribe(f"{topic}/!data", self._on_data)
 
     def close(self) -> None:
         """Release the device. The board stays powered through it."""
-        self._driver.close(self._device)
+        with suppress(RuntimeError):  # it was unplugged
+            self._driver.close(self._device)
         self._driver.finalize()
+
+    @contextmanager
+    def _present(self) -> Iterator[None]:
+        """Turn the driver's error after the device was unplugged into one of the meter."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise MeterError(
+                f"the Joulescope is gone: {error}", hint="check its USB cable"
+            ) from error
 
     def _on_data(self, topic: str, value: Mapping[str, Any]) -> None:
         with self._arrived:

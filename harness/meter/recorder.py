@@ -1,4 +1,4 @@
-"""Recorder: writes the samples of a meter to a file in a thread beside the run."""
+"""Recorder: writes the samples of a meter to a file, of a live one in a thread beside the run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ _READ_S: Final = 0.02
 _FIRST_S: Final = 5.0
 """Longest wait for the first sample."""
 
+_SILENT_S: Final = 10.0
+"""A live meter that sends no sample for so long is gone, even if its driver reports no error."""
+
 _TAIL_S: Final = 0.05
 """Recorded after the end of the run, so that the last edge is not on its way any more."""
 
@@ -28,7 +31,7 @@ class MeterRecorder:
     """Records a meter while it is open. It holds one read of the meter in memory, never more."""
 
     def __init__(self, meter: Meter, path: Path) -> None:
-        """Start the meter, and wait until samples arrive.
+        """Start the meter, and wait until samples arrive if it is a live one.
 
         Raises:
             MeterError: No samples arrive.
@@ -38,13 +41,14 @@ class MeterRecorder:
         self._error: BaseException | None = None
         self._writer: RecordingWriter | None = None
         self._samples = 0
-        self._abandoned = False
-        meter.start()
+        # The samples of other meters are read by ``finish``, which Ctrl-C can end in any thread.
         self._thread = threading.Thread(target=self._record, name="meter", daemon=True)
+        meter.start()
+        if not meter.live:
+            return
         self._thread.start()
-        if meter.live and not self._flowing.wait(_FIRST_S):
-            self._ending.set()
-            self._thread.join()
+        if not self._flowing.wait(_FIRST_S):
+            self._join()
             self._check()
             raise MeterError(
                 "the meter sends no samples", hint="unplug it and plug it in again, and try again"
@@ -56,8 +60,10 @@ class MeterRecorder:
         Raises:
             HarnessError: The meter failed during the run.
         """
-        self._ending.set()
-        self._thread.join()
+        if self._meter.live:
+            self._join()
+        else:
+            self._record()
         self._check()
         return self._samples
 
@@ -70,7 +76,14 @@ class MeterRecorder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._abandoned = kind is not None
+        self.close()
+
+    def close(self) -> None:
+        """Stop recording and close the file, if ``finish`` did not; errors are left out."""
+        if self._meter.live:
+            self._join()
+
+    def _join(self) -> None:
         self._ending.set()
         self._thread.join()
 
@@ -89,23 +102,34 @@ class MeterRecorder:
             self._flowing.set()
 
     def _write_samples(self) -> None:
-        meter = self._meter
         try:
-            stop_at = 0.0
-            while not stop_at or time.monotonic() < stop_at:
-                self._write(meter.read(_READ_S))
-                if self._ending.is_set():
-                    stop_at = stop_at or time.monotonic() + _TAIL_S
-            if self._abandoned and not meter.live:
-                return  # nobody waits for the file of a run that failed
-            meter.stop()
+            if self._meter.live:
+                self._write_until_end()
+            self._meter.stop()
             deadline = time.monotonic() + _DRAIN_S
-            while self._write(meter.read(_QUIET_S)):
-                if meter.live and time.monotonic() > deadline:
+            while self._write(self._meter.read(_QUIET_S)):
+                if self._meter.live and time.monotonic() > deadline:
                     return
         finally:
             if self._writer is not None:
                 self._writer.close()
+
+    def _write_until_end(self) -> None:
+        """Write samples until the end of the run.
+
+        Raises:
+            MeterError: The meter has stopped sending.
+        """
+        stop_at, heard_at = 0.0, time.monotonic()
+        while not stop_at or time.monotonic() < stop_at:
+            if self._write(self._meter.read(_READ_S)):
+                heard_at = time.monotonic()
+            elif time.monotonic() - heard_at > _SILENT_S:
+                raise MeterError(
+                    f"the meter has sent no sample for {_SILENT_S:g} s", hint="check its USB cable"
+                )
+            if self._ending.is_set():
+                stop_at = stop_at or time.monotonic() + _TAIL_S
 
     def _write(self, block: SampleBlock | None) -> bool:
         """Write a block; return whether there was one."""

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from harness.errors import UsageError, did_you_mean
+from harness.extras import require
 from harness.meter.recording import RecordingHeader, SampleBlock
 
 PINS: Final = 8
 """Digital inputs of a PPK2, the most of any meter."""
+
+JOULESCOPE_DRIVER: Final = "pyjoulescope_driver"
 
 _KINDS: Final = ("ppk2", "joulescope", "csv")
 
@@ -37,10 +40,10 @@ class MeterRequest:
     def parse(
         cls, address: str, volts: float | None = None, pin: int = 0, *, supply: bool = False
     ) -> MeterRequest:
-        """Parse the address of a meter, and check the rest.
+        """Parse the address of a meter, and check all that can be checked before the run.
 
         Raises:
-            UsageError: The address or a value is invalid.
+            UsageError: The address or a value is invalid, or a driver is not installed.
         """
         kind, _, place = address.partition(":")
         if kind not in _KINDS or (kind == "csv" and not place):
@@ -59,7 +62,27 @@ class MeterRequest:
             )
         if not 0 <= pin < PINS:
             raise UsageError(f"invalid marker pin {pin}", hint=f"use 0 to {PINS - 1}")
+        if kind == "csv":
+            _check_file(Path(place))
+        if kind == "joulescope":
+            require("energy", "--energy joulescope", JOULESCOPE_DRIVER)
         return cls(kind, place, volts, pin, supply)
+
+    @property
+    def address(self) -> str:
+        """The meter as ``parse`` reads it."""
+        return f"{self.kind}:{self.place}" if self.place else self.kind
+
+
+def _check_file(path: Path) -> None:
+    """Check that a file can be expected at a path; it need not exist before the run ends."""
+    if path.is_dir():
+        raise UsageError(f"{path}: a folder, not a CSV file", hint="use --energy csv:FILE")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(
+            f"{path}: its folder does not exist",
+            hint="make the folder, and export the samples to this file after the run",
+        )
 
 
 class Meter(Protocol):

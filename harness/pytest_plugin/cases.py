@@ -29,7 +29,7 @@ CASE: Final = "_etharness_case"
 OPTIONS: Final = (
     *("runs", "inputs", "seed", "references", "rtol", "atol", "trace_limit", "method"),
     *("stream", "baud", "values", "profile", "when_full", "counters"),
-    *("counter_passes", "time_scales", "placed"),
+    *("counter_passes", "time_scales", "placed", "energy"),
     *PROBE_OPTIONS,
 )
 """Options of ``harness.run`` that a marker can set."""
@@ -178,6 +178,8 @@ def _cases(metafunc: pytest.Metafunc, marked: Mapping[str, Any]) -> Iterator[Cas
     chosen = {_load(name)[0].name for name in settings.boards}
     models = [_find_model(name, node) for name in _listed(marked.get("model"))]
     options = with_files({name: marked[name] for name in OPTIONS if name in marked}, node)
+    if settings.energy is not None:
+        options.setdefault("energy", settings.energy)
     budget = budget_of(marked.get("budget"), node)
     units = [unit.board for unit in lab_units(settings)]
     default = project_of(settings).board or "native"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+
+if TYPE_CHECKING:
+    from harness.meter.source import MeterRequest
 
 MARKER: Final = (
     "etharness(board=None, model=None, exclude=(), budget=None, **options): the boards and models "
@@ -31,6 +34,7 @@ class Settings:
         artifacts: Folder for copies of the run directories of failed tests.
         keep: Keep run directories of passed tests too.
         strict: Fail, instead of skip, if a board cannot run here.
+        energy: Meter that records the current beside every run; None for none.
         root: Folder where the search for the project's pyproject.toml begins.
         wait_s: Timeout for a unit or a run that another process uses, seconds.
     """
@@ -48,6 +52,7 @@ class Settings:
     strict: bool
     wait_s: float
     root: Path
+    energy: MeterRequest | None = None
 
 
 _SETTINGS = pytest.StashKey[Settings]()
@@ -107,6 +112,26 @@ def add_options(parser: pytest.Parser) -> None:
         default=600.0,
         help="Timeout for a unit that another process holds.  [default: 600]",
     )
+    add(
+        "--etharness-energy",
+        metavar="METER",
+        help="Measure the energy of every run with a meter, as `etharness run --energy` does.",
+    )
+    add(
+        "--etharness-volts",
+        type=float,
+        metavar="V",
+        help="Voltage of the supply, for a meter that does not measure it.",
+    )
+    add(
+        "--etharness-marker-pin",
+        type=int,
+        metavar="N",
+        help="Digital input of the meter that is wired to the board's marker pin.  [default: 0]",
+    )
+    parser.addini("etharness_energy", "meter that measures the energy of every run")
+    parser.addini("etharness_volts", "voltage of the supply, for a meter that does not measure it")
+    parser.addini("etharness_marker_pin", "digital input of the meter wired to the marker pin")
     parser.addini("etharness_boards", "boards for tests that name none", "args")
     parser.addini("etharness_budget", "budget for tests that name none")
     parser.addini("etharness_history", "history that runs are compared with and added to")
@@ -143,6 +168,7 @@ def _read(config: pytest.Config) -> Settings:
         strict=option("--etharness-strict") or config.getini("etharness_strict"),
         wait_s=option("--etharness-wait"),
         root=config.rootpath,
+        energy=_meter(config),
     )
 
 
@@ -173,6 +199,26 @@ def _history(config: pytest.Config) -> str | None:
         if history:
             return str(history) if "://" in history else str(folder / history)
     return None
+
+
+def _meter(config: pytest.Config) -> MeterRequest | None:
+    """Return the meter; the command line overrides each value of the ini file."""
+    names = ("energy", "volts", "marker-pin")
+    given = [
+        config.getoption(f"--etharness-{name}", default=None)
+        or config.getini(f"etharness_{name.replace('-', '_')}")
+        for name in names
+    ]
+    address, volts, pin = given
+    if not address:
+        return None
+    from harness.errors import HarnessError
+    from harness.meter.source import MeterRequest
+
+    try:
+        return MeterRequest.parse(address, float(volts) if volts else None, int(pin or 0))
+    except (HarnessError, ValueError) as error:
+        raise pytest.UsageError(f"energy: {error}") from None
 
 
 def _pairs(values: Any) -> tuple[tuple[str, str], ...]:

@@ -63,6 +63,9 @@ class EnergyRecord(msgspec.Struct, frozen=True):
             ``Method::execute``.
         curve: The current during the last execution that was measured; null if none was.
         not_included: Errors of the meter itself, which no bound includes.
+        wander_ppm: Wander of the board's clock beyond that of a crystal, which the bounds allow.
+        missing: Why the recording is incomplete, "" if it is whole; events after its end have no
+            joules.
         unknown: Why there are no joules, "" if there are.
     """
 
@@ -79,4 +82,6 @@ class EnergyRecord(msgspec.Struct, frozen=True):
     operators: tuple[OperatorEnergy, ...] = ()
     curve: CurrentCurve | None = None
     not_included: str = ""
+    wander_ppm: float = 0.0
+    missing: str = ""
     unknown: str = ""

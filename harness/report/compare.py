@@ -21,6 +21,7 @@ from harness.formatting import (
 from harness.records.measurement import NEITHER_RECORDED
 from harness.records.result import encode
 from harness.records.trace import Damage, Losses, Trace
+from harness.report.energy_changes import EnergyChange
 from harness.report.terminal import show_line, show_table
 from harness.report.text import counted, with_delegate
 
@@ -43,11 +44,15 @@ class SideDocument(msgspec.Struct, frozen=True):
 
 
 class ComparisonDocument(msgspec.Struct, frozen=True):
-    """What ``etharness compare --json`` prints."""
+    """What ``etharness compare --json`` prints.
+
+    ``energy`` is of the operators that both runs measured; absent without any.
+    """
 
     before: SideDocument
     after: SideDocument
     comparison: Comparison
+    energy: tuple[EnergyChange, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 def side(
@@ -62,7 +67,12 @@ def side(
     return SideDocument(printable(path), trace.losses, list(damage), suspicions, kernels)
 
 
-def comparison_document(before: SideDocument, after: SideDocument, comparison: Comparison) -> bytes:
+def comparison_document(
+    before: SideDocument,
+    after: SideDocument,
+    comparison: Comparison,
+    energy: tuple[EnergyChange, ...] = (),
+) -> bytes:
     """Return the JSON of a comparison of two traces."""
 
     def safe(changes: Iterable[OperatorChange]) -> tuple[OperatorChange, ...]:
@@ -86,6 +96,7 @@ def comparison_document(before: SideDocument, after: SideDocument, comparison: C
                     replace(item, name=printable(item.name)) for item in comparison.allocators
                 ),
             ),
+            energy or msgspec.UNSET,
         )
     )
 

@@ -112,6 +112,10 @@ def _lines(record: EnergyRecord) -> list[str]:
         times = "gap" if record.gaps == 1 else "gaps"
         lost = f"{record.lost_samples:,} samples lost in {record.gaps:,} {times}"
     lines = [f"energy: {record.samples:,} samples of {meter} at {record.hz:,.0f} Hz; {lost}"]
+    if not record.samples:
+        lines = [f"energy: no samples of {meter}"]
+    elif record.missing:
+        lines.append(f"energy: the recording is incomplete: {printable(record.missing)}")
     if record.unknown:
         return [*lines, f"energy: unknown: {printable(record.unknown)}"]
     width = (

@@ -6,56 +6,132 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from pathlib import Path
 
-from harness.analyze.energy import energy_record
+from msgspec.structs import replace
+
+from harness.analyze.energy import MeasuredEnergy, energy_record, measure_energy
+from harness.analyze.marker_edges import EdgeError
 from harness.analyze.statistics import operator_statistics
 from harness.config.board import Board
+from harness.errors import FormatError, HarnessError, MeterError, UsageError
 from harness.meter.recorder import MeterRecorder
 from harness.meter.recording import read_recording
 from harness.meter.source import Meter, MeterRequest, open_meter
 from harness.records.energy import EnergyRecord
+from harness.records.result import Result
 from harness.records.trace import Trace
 from harness.runs.directory import POWER, RunDirectory
 
 _log = logging.getLogger(__name__)
 
 
-@contextmanager
-def opened_meter(request: MeterRequest | None) -> Iterator[Meter | None]:
-    """Open the meter of a request, if it has one, and close it at the end.
+class RunMeter:
+    """The meter of a run and of its test sets; it does nothing if none was requested.
 
-    Raises:
-        MeterError: It was not found, is in use, or does not answer.
+    A meter that fails beside a run must not cost its trace. So ``stop`` and ``energy`` keep the
+    failure, which ``check`` raises when the run is complete.
     """
-    if request is None:
-        yield None
-        return
-    meter = open_meter(request)
-    try:
-        yield meter
-    finally:
-        meter.close()
+
+    def __init__(self, request: MeterRequest | None) -> None:
+        self._request = request
+        self._meter: Meter | None = None
+        self._recorder: MeterRecorder | None = None
+        self._failure: HarnessError | None = None
+        self._missing = ""
+        self._interrupted = False
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Open the meter, and close it at the end, whatever it was doing.
+
+        Raises:
+            MeterError: It was not found, is in use, or does not answer.
+        """
+        if self._request is None:
+            yield
+            return
+        self._meter = open_meter(self._request)
+        try:
+            yield
+        finally:
+            if self._recorder is not None:
+                self._recorder.close()
+            self._meter.close()
+
+    def start(self, directory: RunDirectory) -> None:
+        """Record into a run directory from now on; nothing after a failure.
+
+        Raises:
+            MeterError: The meter sends no samples, and has not recorded any test set before.
+        """
+        if self._meter is not None and self._failure is None:
+            self._recorder = MeterRecorder(self._meter, directory.path / POWER)
+
+    def interrupt(self) -> None:
+        """Do not wait any more for what somebody has to do after the run."""
+        self._interrupted = True
+
+    def stop(self) -> None:
+        """End the recording of a live meter, because the model is not executed any more.
+
+        A CSV file is waited for only by ``energy``, when the trace is safe.
+        """
+        if self._meter is not None and self._meter.live:
+            self._finish()
+
+    def energy(self, trace: Trace, directory: RunDirectory, board: Board) -> EnergyRecord | None:
+        """Return the energy of a run, of what was recorded before a failure; None without meter."""
+        if self._request is None:
+            return None
+        self._finish()
+        path, missing = directory.path / POWER, self._missing
+        try:
+            recording = read_recording(path) if path.is_file() else None
+        except FormatError as error:  # the disk was full, for example
+            recording, missing = None, missing or error.message
+        if recording is None:
+            record = EnergyRecord(self._request.address, 0.0, 0, 0, 0, 0)
+            return replace(record, missing=missing, unknown=missing)
+        wander = Fraction(board.timer.wander_ppm)
+        record = energy_record(trace, recording, operator_statistics(trace), wander)
+        return replace(record, missing=missing)
+
+    def check(self) -> None:
+        """Raise the failure of the meter, if it failed.
+
+        Raises:
+            HarnessError: The meter failed during the run, or its file is missing or invalid.
+        """
+        if self._failure is not None:
+            raise self._failure
+
+    def _finish(self) -> None:
+        recorder, self._recorder = self._recorder, None
+        if recorder is None or self._meter is None:
+            return
+        if self._interrupted and not self._meter.live:
+            self._missing = "the run was interrupted before its samples were exported"
+            return
+        try:
+            _log.info("%d samples of the current recorded", recorder.finish())
+        except HarnessError as error:
+            # A wrong file is no wrong usage any more: the run was carried out.
+            wrong = isinstance(error, UsageError)
+            self._failure = MeterError(error.message, hint=error.hint) if wrong else error
+            self._missing = error.message
 
 
-@contextmanager
-def recorded_energy(meter: Meter | None, directory: RunDirectory) -> Iterator[None]:
-    """Record a meter into a run directory.
-
-    Raises:
-        MeterError: The meter failed.
-    """
-    if meter is None:
-        yield
-        return
-    with MeterRecorder(meter, directory.path / POWER) as recorder:
-        yield
-        _log.info("%d samples of the current recorded", recorder.finish())
-
-
-def measured_energy(trace: Trace, directory: RunDirectory, board: Board) -> EnergyRecord | None:
-    """Return the energy of a run; None if it was not recorded."""
-    path = directory.path / POWER
-    if not path.is_file():
+def energy_of_run(
+    trace: Trace, result: Result | None, directory: Path | None
+) -> MeasuredEnergy | None:
+    """Return the energy of each event of a finished run; None if it is unknown."""
+    record = result.energy if result is not None else None
+    if record is None or record.unknown or directory is None:
         return None
-    wander = Fraction(board.timer.wander_ppm)
-    return energy_record(trace, read_recording(path), operator_statistics(trace), wander)
+    try:
+        recording = read_recording(directory / POWER)
+        return measure_energy(trace, recording, Fraction(record.wander_ppm))
+    except (OSError, EdgeError, FormatError) as error:
+        _log.warning("%s: no energy: %s", directory, error)
+        return None

@@ -39,7 +39,6 @@ from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.values import ModelInfo, RunOptions, TargetInfo
 from harness.link.wire import Region
-from harness.meter.source import Meter
 from harness.records.clock_domain import Ping
 from harness.records.result import (
     Model,
@@ -73,7 +72,7 @@ from harness.runs.device_data import (
     with_target,
 )
 from harness.runs.directory import PARTIAL, RunDirectory
-from harness.runs.energy import measured_energy, opened_meter, recorded_energy
+from harness.runs.energy import RunMeter
 from harness.runs.evaluation import (
     EvaluatedRun,
     evaluate_run,
@@ -152,6 +151,7 @@ def run_model(
         with run.recorded():
             trace = run.execute()
             run.evaluate(trace)
+            run.meter.check()
     finally:
         ended(run.evaluated_run)
     found = run.evaluated_run
@@ -194,7 +194,7 @@ class _Run(RunRecorder):
         self.bundled, self.test_set = bundled, test_set
         self.test_sets: list[_Run] = []
         self._passes = CounterPasses()
-        self.meter: Meter | None = None
+        self.meter = RunMeter(request.energy)
         self.request, self.board, self.model, self.stages = request, board, model, stages
         # None if the file cannot be read, which the device reports. Read before the board waits.
         self._method = read_method(model, request.method_name)
@@ -213,7 +213,7 @@ class _Run(RunRecorder):
         """
         with ExitStack() as stack:
             self._hold_unit(stack)
-            self.meter = stack.enter_context(opened_meter(self.request.energy))
+            stack.enter_context(self.meter.opened())
             target, build_id = self._start(stack)
             _log.info("started %s", target.description)
             session = Session(
@@ -321,6 +321,7 @@ class _Run(RunRecorder):
         try:
             outcome, restart = self._execute(session)
         except KeyboardInterrupt:
+            self.meter.interrupt()
             keep = partial(self._keep_partial, session, info)
             ended = end_interrupted_run(session, keep, self.stages)
             done, wanted = self.result.runs_completed, self.request.runs
@@ -400,11 +401,12 @@ class _Run(RunRecorder):
     def _execute(self, session: Session) -> tuple[RunOutcome, Ping | None]:
         """Run the model, and ping its clock; return the restart of that clock, too."""
         self._passes.run_others(session, self.directory, partial(self._run_model, session))
-        with recorded_energy(self.meter, self.directory):
-            outcome = self._run_model(session, self._passes.first)
+        self.meter.start(self.directory)
+        outcome = self._run_model(session, self._passes.first)
         return outcome, self._record_end(session, outcome)
 
     def _record_end(self, session: Session, outcome: RunOutcome) -> Ping | None:
+        self.meter.stop()
         self.update(runs_completed=outcome.completed)
         after = record_pings(session)
         restart = record_restart(outcome, after)
@@ -457,8 +459,8 @@ class _Run(RunRecorder):
         about = self.result
         trace = interpret_delegates(trace, about.time_scales, about.metadata, about.model)
         quality = quality_of_run(trace, self.result.pings, restart, steadiness_of(self.board))
-        energy = measured_energy(trace, self.directory, self.board)
-        self.update(trace=summary, clock_quality=quality, energy=energy)
+        self.update(trace=summary, clock_quality=quality)
+        self.update(energy=self.meter.energy(trace, self.directory, self.board))
         return trace
 
     def _restore_baud(self, session: Session) -> None:

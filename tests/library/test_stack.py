@@ -16,7 +16,16 @@ from tools.pointer_calls import CALLBACK, PointerCalls
 from tools.stack import PAGE, bounds, built_bounds, entry_points, files
 
 PROGRAM = Path(__file__).with_name("stack.c")
-HOST = ("gcc", "-std=c11", "-O1", "-fno-stack-protector", "-maccumulate-outgoing-args")
+HOST = (
+    "gcc",
+    "-std=c11",
+    "-O1",
+    "-fno-stack-protector",
+    "-maccumulate-outgoing-args",
+    "-mno-red-zone",
+)
+"""A compiler that tells all of the stack: no bytes below the pointer, which only hosts allow."""
+
 OUTSIDE = 160
 """Bytes for what is not in the bound: the program's own frames, its clock, and libc's memcpy."""
 

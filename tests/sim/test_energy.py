@@ -7,16 +7,20 @@ a current, not of a chip.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 from harness.analyze.energy import align_recording, event_energy
@@ -28,6 +32,8 @@ from harness.records.trace import Kind, Trace
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from tests.conftest import MODELS, CommandResult
+from tests.sim.test_cancel import Command
+from tests.support.bundled import FIXTURE
 from tests.support.currents import (
     VOLTS,
     TrueRun,
@@ -37,7 +43,7 @@ from tests.support.currents import (
     with_losses,
     words_of,
 )
-from tests.support.fake_ppk2 import FakePpk2, board_with_pin, following
+from tests.support.fake_ppk2 import FakePpk2, Unplugged, board_with_pin, following
 
 pytestmark = pytest.mark.sim
 
@@ -146,6 +152,39 @@ def test_a_run_is_measured_beside_it(
     assert "70 samples lost in 1 gap" in done.out
 
 
+def assert_exported(
+    run: Path, true: TrueRun, folder: Path, etharness: Callable[..., CommandResult]
+) -> None:
+    """Assert that exports have the true joules and the true current, within bounds."""
+    for name in ("json", "csv", "parquet", "kineto", "perfetto"):
+        assert etharness("export", run, "-f", name, "-o", folder / name).code == 0
+    joules = true.joules()
+    events = [event["energy"] for event in json.loads((folder / "json").read_text())["events"]]
+    known = [number for number, energy in enumerate(events) if energy]
+    assert 0 < len(known) < len(events)
+    for number in known:
+        assert abs(events[number]["joules"] - joules[number]) <= events[number]["joules_bound"]
+    with (folder / "csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    table = pyarrow.parquet.read_table(folder / "parquet").to_pylist()
+    for name in ("joules", "joules_bound", "average_amperes", "peak_amperes"):
+        values = [energy.get(name) for energy in events]
+        assert [float(row[name]) if row[name] else None for row in rows] == values
+        assert [row[name] for row in table] == values
+    drawn = json.loads((folder / "kineto").read_text())["traceEvents"]
+    slices = {each["args"]["Ev Idx"]: each for each in drawn if "Ev Idx" in each["args"]}
+    assert [n for n in sorted(slices) if "energy_nJ" in slices[n]["args"]] == known
+    for number in known:
+        found = slices[number]["args"]
+        assert abs(found["energy_nJ"] - 1e9 * joules[number]) <= found["energy_bound_nJ"]
+    current = [(each["ts"], each["args"]["uA"]) for each in drawn if "uA" in each["args"]]
+    whole = next(slices[n] for n in known if slices[n]["name"] == "Method::execute")
+    inside = [amperes for ts, amperes in current if 0 <= ts - whole["ts"] < whole["dur"]]
+    assert np.mean(inside) == pytest.approx(whole["args"]["average_current_uA"], rel=0.01)
+    assert b"current [uA]" in (folder / "perfetto").read_bytes()
+    assert b"energy_bound_nJ" in (folder / "perfetto").read_bytes()
+
+
 def test_a_file_of_another_program_measures_a_run(
     qemu: Qemu, tmp_path: Path, etharness: Callable[..., CommandResult]
 ) -> None:
@@ -175,21 +214,21 @@ def test_a_file_of_another_program_measures_a_run(
         exporting.join()
     assert done.code == 0, done.err
     assert_inside(qemu.trace, true, run / "power.samples")
+    assert_exported(run, true, tmp_path, etharness)
     assert "100 samples lost in 1 gap" in done.out
     assert etharness("check", run).code == 0
+    assert "Energy of an event" in etharness("compare", run, run).out
     document = json.loads((run / "result.json").read_text())
     (whole,) = (op for op in document["energy"]["operators"] if op["name"] == "Method::execute")
     assert (whole["events"], whole["measured"]) == (RUNS, RUNS - 1)
 
 
 def test_a_board_whose_pin_is_not_wired_says_so(
-    qemu: Qemu,
     ppk2: Callable[..., FakePpk2],
     tmp_path: Path,
     etharness: Callable[..., CommandResult],
 ) -> None:
-    words = words_of(true_run(qemu.trace, np.random.default_rng(3)), np.random.default_rng(3))
-    device = ppk2(lambda: [words.astype("<u4").tobytes()])
+    device: FakePpk2 = ppk2(lambda: device.idle())
     budget = tmp_path / "budget.toml"
     budget.write_text("schema = 1\n[[energy]]\nevent = 'Method::execute'\nlimit_uj = 1e6\n")
     done = etharness(
@@ -200,3 +239,168 @@ def test_a_board_whose_pin_is_not_wired_says_so(
     assert done.code == 1
     assert "energy: unknown: the recording shows no edge of the marker pin" in done.out
     assert "B14" in done.out
+
+
+def test_a_meter_that_is_unplugged_costs_no_trace(
+    qemu: Qemu,
+    ppk2: Callable[..., FakePpk2],
+    tmp_path: Path,
+    etharness: Callable[..., CommandResult],
+) -> None:
+    random = np.random.default_rng(4)
+    true = true_run(qemu.trace, random)
+    words = words_of(true, random)
+    edges = np.flatnonzero(np.diff((words >> 24) & 1))
+    with board_with_pin(tmp_path, qemu.board) as (board, pin):
+
+        def play() -> Iterator[bytes]:
+            yield from following(pin, words[: edges[7] + 50])  # four executions
+            while len(pin.edges) < 9:
+                yield b""
+            raise Unplugged
+
+        device = ppk2(play)
+        run = tmp_path / "run"
+        done = etharness(
+            *("run", "--board", board, "--model", "kws_int8", "--runs", str(RUNS), "-o", run),
+            *("--energy", f"ppk2:{device.port}", "--volts", str(VOLTS)),
+        )
+    assert done.code == 75
+    assert f"the PPK2 on {device.port} is gone" in done.err
+    document = json.loads((run / "result.json").read_text())
+    assert document["failure"]["kind"] == "MeterError"
+    assert document["runs_completed"] == RUNS
+    assert document["verdict"]["passed"]
+    assert len(document["model"]["outputs"]) == 1
+    (whole,) = (op for op in document["energy"]["operators"] if op["name"] == "Method::execute")
+    assert (whole["events"], whole["measured"]) == (RUNS, 4)
+    assert_inside(qemu.trace, true, run / "power.samples")
+    etharness("report", run, "-o", tmp_path / "run.md")
+    page = (tmp_path / "run.md").read_text()
+    assert "the recording is incomplete: the PPK2 on" in page
+    assert "4 of 10" in page
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "No such file"), ("Time(ms),Current(uA)\n0,1\n", "no column for the marker pin")],
+)
+def test_a_file_that_cannot_be_used_costs_no_trace(
+    content: str | None,
+    said: str,
+    tmp_path: Path,
+    etharness: Callable[..., CommandResult],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("harness.meter.csv_samples._WAIT_S", 0.5)
+    file, run = tmp_path / "power.csv", tmp_path / "run"
+    if content is not None:
+        file.write_text(content)
+        later = time.time() + 3600
+        os.utime(file, (later, later))
+    done = etharness(
+        *("run", "--board", "native", "--model", "small_int8", "-o", run),
+        *("--energy", f"csv:{file}", "--volts", str(VOLTS)),
+    )
+    assert done.code == 75
+    assert said in done.err
+    document = json.loads((run / "result.json").read_text())
+    assert len(document["model"]["outputs"]) == 1
+    assert said in document["energy"]["unknown"]
+    assert not document["energy"]["operators"]
+    etharness("report", run, "-o", tmp_path / "run.md")
+    assert "energy: unknown" in (tmp_path / "run.md").read_text()
+    assert "Method::execute" in etharness("decode", run).out
+
+
+@pytest.mark.parametrize("place", ["", "missing/power.csv"])
+def test_a_wrong_place_of_a_file_starts_nothing(
+    place: str, tmp_path: Path, etharness: Callable[..., CommandResult]
+) -> None:
+    run = tmp_path / "run"
+    done = etharness(
+        *("run", "--board", "native", "--model", "small_int8", "-o", run),
+        *("--energy", f"csv:{tmp_path / place}", "--volts", str(VOLTS)),
+    )
+    assert done.code == 2
+    assert "a folder" in done.err or "folder does not exist" in done.err
+    assert not run.exists()
+
+
+def test_a_streamed_run_is_measured(
+    qemu: Qemu,
+    ppk2: Callable[..., FakePpk2],
+    tmp_path: Path,
+    etharness: Callable[..., CommandResult],
+) -> None:
+    model = MODELS / "kws_int8.pte"
+    streamed = run_model(RunRequest("qemu-mps2-an386", model, 3, tmp_path / "ref", stream=True))
+    assert streamed.trace is not None
+    random = np.random.default_rng(5)
+    true = true_run(streamed.trace, random)
+    words, run = words_of(true, random), tmp_path / "run"
+    with board_with_pin(tmp_path, qemu.board) as (board, pin):
+        device = ppk2(lambda: following(pin, words))
+        done = etharness(
+            *("run", "--board", board, "--model", "kws_int8", "--runs", "3", "-o", run),
+            *("--energy", f"ppk2:{device.port}", "--volts", str(VOLTS), "--stream"),
+        )
+    assert done.code == 0, done.err
+    known = assert_inside(streamed.trace, true, run / "power.samples")
+    assert known[streamed.trace.chain >= 0].all()
+
+
+def test_each_test_set_of_a_program_is_recorded(
+    ppk2: Callable[..., FakePpk2], tmp_path: Path, etharness: Callable[..., CommandResult]
+) -> None:
+    recordings = 0
+
+    def play() -> Iterator[bytes]:
+        nonlocal recordings
+        recordings += 1
+        if recordings == 3:
+            yield from islice(device.idle(), 2)
+            raise Unplugged
+        yield from device.idle()
+
+    device, run = ppk2(play), tmp_path / "run"
+    done = etharness(
+        *("run", "--board", "native", "--model", FIXTURE, "-o", run),
+        *("--energy", f"ppk2:{device.port}", "--volts", str(VOLTS)),
+    )
+    assert done.code == 75
+    sets = sorted((run / "test_sets").iterdir())
+    documents = [json.loads((each / "result.json").read_text()) for each in sets]
+    assert [document["exit_code"] for document in documents] == [0] * 5
+    assert [(each / "power.samples").exists() for each in sets] == [True] * 3 + [False] * 2
+    unknown = [document["energy"]["unknown"] for document in documents]
+    assert ["no edge of the marker pin" in each for each in unknown[:3]] == [True] * 3
+    assert ["is gone" in each for each in unknown] == [False] * 3 + [True] * 2
+    assert "is gone" in documents[2]["energy"]["missing"]
+
+
+def test_an_interrupted_run_keeps_the_joules_of_its_executions(
+    qemu: Qemu, ppk2: Callable[..., FakePpk2], tmp_path: Path
+) -> None:
+    random = np.random.default_rng(6)
+    words = words_of(true_run(qemu.trace, random), random)
+    with board_with_pin(tmp_path, qemu.board) as (board, pin):
+        device = ppk2(lambda: following(pin, words))
+        command = Command(
+            tmp_path,
+            *("run", "--board", str(board), "--model", "kws_int8", "--runs", "1000000"),
+            *("-o", "run", "--energy", f"ppk2:{device.port}", "--volts", str(VOLTS)),
+        )
+        while not pin.edges:
+            assert not command.is_over, command.end().err
+            time.sleep(0.002)
+        command.signal(signal.SIGINT)
+        done = command.end()
+    assert done.code == 130
+    assert "its trace is saved" in done.err
+    assert device.commands[-1] == b"\x07"
+    document = json.loads((tmp_path / "run/result.json").read_text())
+    (whole,) = (op for op in document["energy"]["operators"] if op["name"] == "Method::execute")
+    assert whole["measured"] == whole["events"] == document["runs_completed"]
+    assert document["energy"]["samples"] == len(read_recording(tmp_path / "run/power.samples"))
+    assert document["energy"]["missing"] == ""

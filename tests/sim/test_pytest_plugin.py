@@ -28,6 +28,7 @@ from harness.records.result import Failure
 from harness.runs.directory import RunDirectory
 from harness.target.build import build_firmware
 from tests.conftest import MODELS
+from tests.support.fake_ppk2 import FakePpk2
 from tests.support.inner_pytest import inner, run_directories
 from tests.support.leases import another_process
 from tests.unit.test_pytest_plugin import SERIAL
@@ -473,3 +474,31 @@ def test_a_run_whose_worker_died_is_run_again_and_one_under_way_is_waited_for(
         fcntl.flock(under_way, fcntl.LOCK_EX)
         with pytest.raises(InfrastructureError, match="another worker did not finish it"):
             Runs(tmp_path, 0.1).get(*wanted)
+
+
+def test_a_meter_records_the_runs_of_tests(project: pytest.Pytester) -> None:
+    device: FakePpk2 = FakePpk2(lambda: device.idle())
+    project.makeini(f"[pytest]\netharness_energy = ppk2:{device.port}\netharness_volts = 9\n")
+    project.makepyfile(
+        """
+        import pytest
+        from harness.meter.source import MeterRequest
+
+        @pytest.mark.etharness(board="native", model="small.pte")
+        def test_of_the_project(etharness_run):
+            assert etharness_run.result.energy.meter == "PPK2"
+            assert etharness_run.result.energy.not_included.endswith("declared as 1.8 V")
+
+        @pytest.mark.etharness(board="native", model="small.pte", energy=None)
+        def test_without(etharness_run):
+            assert etharness_run.result.energy is None
+
+        @pytest.mark.etharness(board="native", model="small.pte",
+                               energy=MeterRequest.parse("ppk2:PORT", 3.3))
+        def test_of_its_own(etharness_run):
+            assert etharness_run.result.energy.not_included.endswith("declared as 3.3 V")
+    """.replace("PORT", device.port)
+    )
+    result, _ = run(project, "--etharness-volts=1.8")
+    device.close()
+    result.assert_outcomes(passed=3)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import select
 import socket
+import struct
 import threading
 import tty
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from fcntl import ioctl
 from pathlib import Path
+from termios import FIONREAD
 
 import numpy as np
 
@@ -17,6 +20,10 @@ from tests.support.currents import METADATA
 
 _LENGTHS = {0x0C: 2, 0x0D: 3, 0x11: 2, 0x25: 7}
 """Bytes of the commands that have arguments."""
+
+
+class Unplugged(Exception):
+    """Raised by what a PPK2 plays: somebody pulls its cable."""
 
 
 class FakePpk2:
@@ -34,6 +41,8 @@ class FakePpk2:
         os.set_blocking(self._master, False)
         self.port = os.ttyname(self._slave)
         self.commands: list[bytes] = []
+        self._closed: set[int] = set()
+        self._stopped = threading.Event()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -42,10 +51,27 @@ class FakePpk2:
         """Unplug it."""
         self._ending.set()
         self._thread.join()
-        for descriptor in (self._master, self._slave):
+        for descriptor in {self._master, self._slave} - self._closed:
             os.close(descriptor)
 
+    def idle(self) -> Iterator[bytes]:
+        """Yield samples of a board whose pin is not wired, until STOP."""
+        numbers = np.arange(64)
+        while not self._stopped.wait(0.02):
+            yield (1000 | 2 << 14 | numbers << 18).astype("<u4").tobytes()
+
     def _serve(self) -> None:
+        try:
+            self._answer()
+        except Unplugged:
+            empty = 0
+            while empty < 3 and not self._ending.wait(0.01):  # a pipe loses what nobody has read
+                (unread,) = struct.unpack("i", ioctl(self._slave, FIONREAD, bytes(4)))
+                empty = 0 if unread else empty + 1
+            os.close(self._master)
+            self._closed.add(self._master)
+
+    def _answer(self) -> None:
         data, playing = b"", iter(())
         pending = b""
         while not self._ending.is_set():
@@ -60,7 +86,10 @@ class FakePpk2:
                 if command == b"\x19":
                     pending += self._metadata
                 elif command == b"\x06":
+                    self._stopped.clear()
                     playing = iter(self._play())
+                elif command == b"\x07":
+                    self._stopped.set()
             if not pending:  # after STOP, too: what is on its way still arrives
                 pending = next(playing, b"")
             if pending and writable:

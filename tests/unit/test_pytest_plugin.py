@@ -315,7 +315,7 @@ def test_it_can_be_turned_off(inner: pytest.Pytester, monkeypatch: pytest.Monkey
 
 def test_markers_know_every_option_of_a_run() -> None:
     said_otherwise = {"board", "model", "output", "port", "unit", "leased", "budget", "against"}
-    of_ours = {"commit", "session", "flash", "energy"}
+    of_ours = {"commit", "session", "flash"}
     of_a_run = {item.name for item in fields(RunRequest)} | {*PROBE_OPTIONS}
     assert of_a_run == {*OPTIONS, *said_otherwise, *of_ours}
 
@@ -327,3 +327,10 @@ def test_durations_say_their_unit() -> None:
     assert isinstance(2 * us + 3, Duration)
     assert isinstance(3 - us * 2 + 1, float)
     assert str(sum([1 * us, 2 * us]) - ns) == "2.999 us"
+
+
+def test_an_invalid_meter_is_refused_before_any_test(inner: pytest.Pytester) -> None:
+    inner.makepyfile("def test_board(etharness_board): ...")
+    result = inner.runpytest("--etharness-energy=ppk2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*energy: a PPK2 does not measure the voltage*"])

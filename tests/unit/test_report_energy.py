@@ -10,10 +10,13 @@ import jsonschema
 from msgspec.structs import replace
 from rich.console import Console
 
+from harness.analyze.compare import compare
 from harness.analyze.statistics import operator_statistics
 from harness.records.energy import CurrentCurve, EnergyRecord, OperatorEnergy
+from harness.report.compare import comparison_document, side
 from harness.report.description import describe
 from harness.report.document import json_schema
+from harness.report.energy_changes import compare_energy, print_energy_changes
 from harness.report.html import html_report
 from harness.report.markdown import markdown_report
 from harness.report.results import report_document
@@ -21,6 +24,32 @@ from harness.report.run import print_run
 from harness.runs.evaluation import EvaluatedRun
 from tests.support.pages import Page
 from tests.support.reported import FINISHED, SMALL, held, reported
+from tests.support.traces import EventSpec, RunSpec, trace_of
+
+
+def test_a_comparison_says_which_differences_the_bounds_explain() -> None:
+    slower = replace(RELU, joules=30e-6, bound=2e-6)
+    near = replace(RELU, joules=21e-6, bound=2e-6)
+    unmeasured = replace(RELU, instruction=9, joules=None)
+    record = EnergyRecord("PPK2", 1e5, 1, 0, 0, 0, operators=(RELU, unmeasured))
+    beyond = []
+    for operator in (slower, near):
+        other = replace(record, operators=(operator, unmeasured))
+        (change,) = compare_energy(record, other)
+        beyond.append(change.beyond_bound)
+        assert (change.before, change.after) == (RELU.joules, operator.joules)
+        assert abs(change.bound - 3e-6) < 1e-12
+    assert beyond == [True, False]
+    assert compare_energy(record, None) == compare_energy(None, record) == ()
+    out = io.StringIO()
+    print_energy_changes(Console(file=out, width=160), (change,))
+    assert "+1.000" in out.getvalue()
+    trace = trace_of(RunSpec([EventSpec("relu", 0, 10)]))
+    facts = (side("a", trace), side("b", trace), compare(trace, trace))
+    assert "energy" not in json.loads(comparison_document(*facts))
+    document = json.loads(comparison_document(*facts, (change,)))
+    assert document["energy"][0]["name"] == "relu"
+
 
 RELU = OperatorEnergy("Execute", "relu", 0, 1, -1, None, 3, 2, 20e-6, 1e-6, 0.010, 0.0155)
 WHOLE = OperatorEnergy(*operator_statistics(SMALL)[1].signature, 3, 0)

@@ -42,10 +42,11 @@ void etd_log_profiling_delegate(etd_tracer *tracer, const char *name, int32_t id
     if (tracer == NULL) {
         return;
     }
-    etd_open_scope scope = {
-        {.name = etd_intern(tracer, name), .chain = tracer->chain, .handle = tracer->handle, .start = start},
-        id};
+    etd_open_scope scope;
+    scope.event = (etd_event){
+        .name = etd_intern(tracer, name), .chain = tracer->chain, .handle = tracer->handle, .start = start};
     if (tracer->selective) {
+        scope.id = id;
         scope.event.choice = etd_choose(tracer, &scope, name);
     }
     log_event(tracer, &scope.event, id, clock, end, metadata, length);

@@ -9,7 +9,7 @@ from harness.formatting import time_unit
 from harness.records.energy import CurrentCurve
 from harness.report.description import RunDescription
 from harness.report.energy import EnergyDescription
-from harness.report.html.curve import SIZE, Curve, Mark, Tick, axis, below, line
+from harness.report.html.curve import SIZE, Axis, Curve, Mark, Tick, axis, below, line
 from harness.report.text import number
 
 _MILLI: Final = 1e-3
@@ -40,7 +40,7 @@ def energy_view(run: RunDescription) -> EnergyView | None:
 def _curve(found: CurrentCurve) -> Curve:
     """Draw the mean current of each part, with a dot at the largest sample."""
     parts = len(found.average_amperes)
-    along = axis([0.0, found.seconds], from_zero=True)
+    along = Axis(0.0, found.seconds)  # without room: the execution ends where the picture does
     up = axis([*found.average_amperes, max(found.peak_amperes)], from_zero=True)
     centers = [(part + 0.5) * found.seconds / parts for part in range(parts)]
     points = [
