@@ -108,7 +108,7 @@ def main(extent: Extent) -> None:
         "",
     ]
     if extent is QUICK:
-        lines += ["With `--quick`, each process once: without what takes ExecuTorch minutes.", ""]
+        lines += ["With `--quick`: without what takes ExecuTorch minutes.", ""]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write = build_writer(folder)
