@@ -362,7 +362,8 @@ class Conversation(RuleBasedStateMachine):
         self.answers(Op.READ, messages.read_request(*place, info.size, 1), Status.BAD_REGION)
 
     @rule(
-        op=st.sampled_from([0, 0x0F, 0x13, 0x22, 0x3F, 0x40, 0x44, 0x7F]), body=st.binary(max_size=9)
+        op=st.sampled_from([0, 0x0F, 0x13, 0x22, 0x3F, 0x40, 0x44, 0x7F]),
+        body=st.binary(max_size=9),
     )
     def ask_for_nothing_known(self, op: int, body: bytes) -> None:
         self.answers(op, body, Status.UNKNOWN_OP)
