@@ -364,7 +364,7 @@ def test_the_page_says_what_a_failure_looks_like() -> None:
     plugin = {name for name in vars(harness.pytest_plugin) if name.startswith("etharness_")}
     options = set(re.findall(r'"(--etharness-\w+)"', Path(options_module.__file__).read_text()))
     assert len(plugin) == 6
-    assert len(options) == 11
+    assert len(options) == 13
     for name in (*plugin, *options, *OPTIONS):
         assert name in text, name
 
