@@ -9,6 +9,17 @@
 
 #define READ_CSR(name, value) __asm volatile("csrr %0, " name : "=r"(value))
 
+/* An instruction has the number of its CSR in itself, so each counter needs a case of its own. */
+#define FIRST_NUMBER 3u /* of mhpmcounter */
+#define READ_CASE(number)                                                                                    \
+    case FIRST_EVENT + (number) - FIRST_NUMBER:                                                              \
+        READ_CSR("mhpmcounter" #number, value);                                                              \
+        break;
+#define SELECT_CASE(number)                                                                                  \
+    case number:                                                                                             \
+        __asm volatile("csrw mhpmevent" #number ", %0" ::"r"(mask));                                         \
+        break;
+
 /* The CSR of a counter is its place in this list. */
 enum {
     CYCLES,
@@ -18,12 +29,12 @@ enum {
 
 #if defined(ETD_COUNTERS_CV32E40P)
 #define SELECTABLE 8 /* of the core's parameter NUM_MHPMCOUNTERS */
-#define EVENT_COUNTERS SELECTABLE
 #define EVENT(name) {name, 32, true}
+#define EACH_EVENT_COUNTER(X) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10)
 #elif defined(ETD_COUNTERS_IBEX)
 #define SELECTABLE 0
-#define EVENT_COUNTERS 10
 #define EVENT(name) {name, 32, false}
+#define EACH_EVENT_COUNTER(X) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 #endif
 
 static const etd_counter counters[] = {
@@ -68,39 +79,8 @@ static uint32_t read_csr(uint32_t csr) {
     case INSTRET:
         READ_CSR("minstret", value);
         break;
-#ifdef EVENT_COUNTERS
-    case FIRST_EVENT:
-        READ_CSR("mhpmcounter3", value);
-        break;
-    case FIRST_EVENT + 1:
-        READ_CSR("mhpmcounter4", value);
-        break;
-    case FIRST_EVENT + 2:
-        READ_CSR("mhpmcounter5", value);
-        break;
-    case FIRST_EVENT + 3:
-        READ_CSR("mhpmcounter6", value);
-        break;
-    case FIRST_EVENT + 4:
-        READ_CSR("mhpmcounter7", value);
-        break;
-    case FIRST_EVENT + 5:
-        READ_CSR("mhpmcounter8", value);
-        break;
-    case FIRST_EVENT + 6:
-        READ_CSR("mhpmcounter9", value);
-        break;
-    case FIRST_EVENT + 7:
-        READ_CSR("mhpmcounter10", value);
-        break;
-#endif
-#ifdef ETD_COUNTERS_IBEX
-    case FIRST_EVENT + 8:
-        READ_CSR("mhpmcounter11", value);
-        break;
-    case FIRST_EVENT + 9:
-        READ_CSR("mhpmcounter12", value);
-        break;
+#ifdef EACH_EVENT_COUNTER
+        EACH_EVENT_COUNTER(READ_CASE)
 #endif
     default:
         break;
@@ -119,31 +99,11 @@ static void read(void *context, uint32_t *values) {
 #ifdef ETD_COUNTERS_CV32E40P
 #define FIRST_EVENT_BIT 2u /* of the counter at FIRST_EVENT in the list */
 
-static void select_event(uint32_t place, uint32_t mask) {
-    switch (place) {
-    case 0:
-        __asm volatile("csrw mhpmevent3, %0" ::"r"(mask));
-        break;
-    case 1:
-        __asm volatile("csrw mhpmevent4, %0" ::"r"(mask));
-        break;
-    case 2:
-        __asm volatile("csrw mhpmevent5, %0" ::"r"(mask));
-        break;
-    case 3:
-        __asm volatile("csrw mhpmevent6, %0" ::"r"(mask));
-        break;
-    case 4:
-        __asm volatile("csrw mhpmevent7, %0" ::"r"(mask));
-        break;
-    case 5:
-        __asm volatile("csrw mhpmevent8, %0" ::"r"(mask));
-        break;
-    case 6:
-        __asm volatile("csrw mhpmevent9, %0" ::"r"(mask));
-        break;
+/* Lets mhpmcounter `number` count the events in `mask`. */
+static void select_event(uint32_t number, uint32_t mask) {
+    switch (number) {
+        EACH_EVENT_COUNTER(SELECT_CASE)
     default:
-        __asm volatile("csrw mhpmevent10, %0" ::"r"(mask));
         break;
     }
 }
@@ -158,7 +118,7 @@ static void select(void *context, const uint8_t *indexes, uint32_t count) {
         selected[i] = indexes[i];
 #ifdef ETD_COUNTERS_CV32E40P
         if (indexes[i] >= FIRST_EVENT) {
-            select_event(place, 1u << (indexes[i] - FIRST_EVENT + FIRST_EVENT_BIT));
+            select_event(FIRST_NUMBER + place, 1u << (indexes[i] - FIRST_EVENT + FIRST_EVENT_BIT));
             selected[i] = (uint8_t)(FIRST_EVENT + place);
             place++;
         }
@@ -179,7 +139,7 @@ static etd_counter_source source = {
     .counting = &counting,
 };
 
-#ifdef EVENT_COUNTERS
+#ifdef EACH_EVENT_COUNTER
 /* Returns whether the event counters count: the same image also runs on machines that have none of these
  * events, such as QEMU. All cores that count events count loads. */
 static bool counts_loads(void) {
@@ -200,7 +160,7 @@ static bool counts_loads(void) {
 
 const etd_counter_source *port_counters(void) {
     source.counter_count = FIRST_EVENT;
-#ifdef EVENT_COUNTERS
+#ifdef EACH_EVENT_COUNTER
     if (counts_loads()) {
         source.counter_count = sizeof counters / sizeof counters[0];
     } else {
