@@ -3,6 +3,7 @@
  * (Armv7-M and Armv8-M reference manuals, "DWT"). ETD_COUNTERS_PMU: the performance monitors of Armv8.1-M. A
  * counter that does not count, as in simulators, is not offered. */
 #include <stddef.h>
+#include <string.h>
 
 #include "bare_metal.h"
 
@@ -35,9 +36,8 @@ static uint32_t read_counter(uint32_t place) {
     return DWT_COUNTER(place);
 }
 
-static void count_events(const uint8_t *indexes, uint32_t count) {
-    (void)indexes;
-    (void)count;
+static void select_counters(const uint8_t *indexes, uint32_t count) {
+    memcpy(selected, indexes, count);
 }
 
 /* Returns how many counters count: none, the first one, or all. */
@@ -88,7 +88,7 @@ static uint32_t read_counter(uint32_t place) {
     return PMU_COUNTER(place);
 }
 
-static void count_events(const uint8_t *indexes, uint32_t count) {
+static void select_counters(const uint8_t *indexes, uint32_t count) {
     uint32_t place = 0;
     for (uint32_t i = 0; i < count; i++) {
         selected[i] = CYCLES_PLACE;
@@ -123,10 +123,7 @@ static void read(void *context, uint32_t *values) {
 
 static void select(void *context, const uint8_t *indexes, uint32_t count) {
     (void)context;
-    for (uint32_t i = 0; i < count; i++) {
-        selected[i] = indexes[i];
-    }
-    count_events(indexes, count);
+    select_counters(indexes, count);
     selected_count = count;
 }
 
