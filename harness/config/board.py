@@ -16,6 +16,11 @@ from harness.records.core import CoreRecord
 
 Positive = Annotated[int, msgspec.Meta(gt=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
+FileName = Annotated[str, msgspec.Meta(pattern=r"\A\w[\w.+-]*\Z")]
+"""A name that stays in its directory, and that no program takes for an option."""
+
+Word = Annotated[str, msgspec.Meta(pattern=r"\A(\w[\w.+/:@=,-]*)?\Z")]
+"""An argument that no program takes for an option or for several words; "" for none."""
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,8 +35,8 @@ class Build(Strict, frozen=True):
     with ``kernels``, its libraries that register kernels and backends.
     """
 
-    preset: str
-    image: str = "firmware"
+    preset: FileName
+    image: FileName = "firmware"
     executorch: bool = False
     kernels: tuple[str, ...] = ()
 

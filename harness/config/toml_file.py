@@ -30,6 +30,7 @@ _BYTE_ORDER_MARKS: Final = {
     b"\xfe\xff": "UTF-16",
 }
 
+_PATTERN: Final = re.compile(r"Expected `str` matching regex '.*'(?= - at |$)", re.DOTALL)
 _SPACE: Final = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _STRING: Final = re.compile(
     r'"""(?:\\.|[^\\])*?"""(?:"{0,2})'
@@ -114,6 +115,9 @@ class Document:
         if named := unknown or wrong:
             hint = did_you_mean(named[1], known)
             hint += f"known here: {', '.join(sorted(known))}" if known else ""
+        elif _PATTERN.search(text):
+            text = _PATTERN.sub("Not a plain word", text)
+            hint = "begin with a letter or a digit; no spaces, quotes, `;` or control characters"
         else:
             hint = _range_hint(text, data, keys)
             if infinite := re.match(r"(\w+) is not a finite number", text):

@@ -98,7 +98,7 @@ def _value(name: str, job: Job[CommandOptions], image: str) -> str:
                     "connected or given",
                     hint="use --probe VID:PID:Serial",
                 )
-            return job.probe.selector if name == "probe" else job.probe.serial
+            return job.probe.selector if name == "probe" else job.probe_serial
     known = ("image", "port", "probe", "serial", "address", "board")
     raise UsageError(
         f"the flash command of board {job.board} has an unknown placeholder {{{name}}}",

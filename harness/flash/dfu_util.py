@@ -44,7 +44,7 @@ class DfuUtil(Tool[DfuUtilOptions]):
         image = job.image_as(*self.formats)
         address, size = hex(job.image.address), len(job.image.as_bin())
         vid, pid = (probe.vid, probe.pid) if probe else (options.vid, options.pid)
-        serial = ("--serial", probe.serial) if probe and probe.serial else ()
+        serial = ("--serial", job.probe_serial) if job.probe_serial else ()
         device = ("--device", f"{vid:04x}:{pid:04x}", *serial, "--alt", str(options.alt))
         back = job.work / "read-back.bin"
 

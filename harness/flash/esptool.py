@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from harness.config.board import Strict
+from harness.config.board import Strict, Word
 from harness.flash.image import ImageFormat
 from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool, ToolProgram
 
@@ -14,11 +14,11 @@ class EsptoolOptions(Strict, frozen=True):
     application in the flash; ``before`` and ``after`` are esptool's reset modes.
     """
 
-    chip: str
+    chip: Word
     offset: int = 0x1_0000
     baud: int = 460_800
-    before: str = "default-reset"
-    after: str = "hard-reset"
+    before: Word = "default-reset"
+    after: Word = "hard-reset"
 
 
 class Esptool(Tool[EsptoolOptions]):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+import msgspec
 
 from harness.config.board import Strict
 from harness.errors import UsageError
 from harness.flash.image import ImageFormat
 from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
+
+Server = Annotated[str, msgspec.Meta(pattern=r"\A([\w/:[][\w./:@[\]-]*)?\Z")]
+"""Address of a gdbserver, which becomes a part of a line of a script; "" for none."""
 
 
 class GdbOptions(Strict, frozen=True):
@@ -17,7 +22,7 @@ class GdbOptions(Strict, frozen=True):
     ``after`` are gdb commands around ``load``; ``after`` has to reset the board.
     """
 
-    server: str = ""
+    server: Server = ""
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ("monitor reset",)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from harness.config.board import Strict
+from harness.config.board import Strict, Word
 from harness.errors import UsageError
 from harness.flash.image import ImageFormat
 from harness.flash.probes import J_LINK
@@ -16,8 +16,8 @@ class JLinkOptions(Strict, frozen=True):
     ``address`` is the load address of a flat image.
     """
 
-    device: str
-    interface: str = "SWD"
+    device: Word
+    interface: Word = "SWD"
     speed: int = 4000
     address: int | None = None
 
@@ -51,9 +51,9 @@ class JLink(Tool[JLinkOptions]):
         argv = [job.program, "-NoGui", "1", "-ExitOnError", "1", "-AutoConnect", "1"]
         argv += ["-Device", options.device, "-If", options.interface]
         argv += ["-Speed", str(options.speed)]
-        if job.probe is not None and job.probe.serial:
+        if serial := job.probe_serial:
             # J-Link serial numbers are decimal; on USB they are padded with zeros.
-            argv += ["-USB", job.probe.serial.lstrip("0") or "0"]
+            argv += ["-USB", serial.lstrip("0") or "0"]
         argv += ["-CommandFile", str(path)]
         proof = r"(?s)Downloading file.*O\.K\..*" + r"Verify successful\..*" * len(pieces)
         denial = (
@@ -65,9 +65,9 @@ class JLink(Tool[JLinkOptions]):
 
 
 def _plain(path: str) -> str:
-    if "," in path or '"' in path:
+    if "," in path or '"' in path or not path.isprintable():
         raise UsageError(
             f"J-Link Commander does not support the path {path!r}",
-            hint="use a path without commas and quotes",
+            hint="use a path without commas, quotes and control characters",
         )
     return f'"{path}"' if " " in path else path

@@ -55,8 +55,8 @@ class OpenOcd(Tool[OpenOcdOptions]):
             argv += ["-f", script]
         for command in job.options.before:
             argv += ["-c", command]
-        if job.probe is not None and job.probe.serial:
-            argv += ["-c", f"adapter serial {_quoted(job.probe.serial)}"]
+        if serial := job.probe_serial:
+            argv += ["-c", f"adapter serial {_quoted(serial)}"]
         verify = " verify" if job.verify else ""
         argv += ["-c", f"program {_quoted(str(image.path))}{verify} reset exit"]
         stage = "write, verify, reset" if job.verify else "write, reset"

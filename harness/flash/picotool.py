@@ -40,8 +40,8 @@ class Picotool(Tool[PicotoolOptions]):
             argv += ["-o", hex(job.image.address)]
         if job.options.force:
             argv.append("-f")
-        if job.probe is not None and job.probe.serial:
-            argv += ["--ser", job.probe.serial]
+        if serial := job.probe_serial:
+            argv += ["--ser", serial]
         stage = "write, verify, reset" if job.verify else "write, reset"
         proof = "OK" if job.verify else ""
         return (FlashStep(stage, tuple(argv), image.files, proof),)

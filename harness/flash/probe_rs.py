@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from harness.config.board import Strict
+from harness.config.board import Strict, Word
 from harness.flash.image import ImageFormat
 from harness.flash.probes import CMSIS_DAP, ESP_JTAG, FTDI, J_LINK, ST_LINK
 from harness.flash.tool import RESET, FlashStep, Job, Tool, ToolProgram
@@ -15,8 +15,8 @@ class ProbeRsOptions(Strict, frozen=True):
     ``under_reset``: connect under reset. ``address`` is the load address of a flat image.
     """
 
-    chip: str
-    protocol: str = ""
+    chip: Word
+    protocol: Word = ""
     speed: int | None = None
     under_reset: bool = False
     address: int | None = None

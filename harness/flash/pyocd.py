@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from harness.config.board import Strict
+from harness.config.board import Strict, Word
+from harness.errors import UsageError
 from harness.flash.image import ImageFormat
 from harness.flash.probes import CMSIS_DAP, J_LINK, ST_LINK
 from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool, ToolProgram
@@ -19,10 +20,10 @@ class PyOcdOptions(Strict, frozen=True):
     the load address of a flat image.
     """
 
-    target: str
+    target: Word
     frequency: int | None = None
     pack: str = ""
-    connect: str = ""
+    connect: Word = ""
     address: int | None = None
 
 
@@ -48,8 +49,8 @@ class PyOcd(Tool[PyOcdOptions]):
         """Return a load without a reset, a comparison of each piece, and a reset."""
         options = job.options
         common = ["--no-config", "--no-wait", "--target", options.target]
-        if job.probe is not None and job.probe.serial:
-            common += ["--uid", job.probe.serial]
+        if serial := job.probe_serial:
+            common += ["--uid", serial]
         if options.frequency:
             common += ["--frequency", str(options.frequency)]
         if options.pack:
@@ -71,6 +72,11 @@ class PyOcd(Tool[PyOcdOptions]):
             job.work / f"piece-{segment.address:08x}.bin": segment.data
             for segment in job.image.segments
         }
+        if unfit := set('"\\\n') & set(str(job.work)):
+            raise UsageError(
+                f"pyOCD's commander does not support the path {str(job.work)!r}",
+                hint=f"set TMPDIR to a path without {' '.join(map(repr, sorted(unfit)))}",
+            )
         argv = [job.program, "commander", *common]
         for segment, path in zip(job.image.segments, pieces, strict=True):
             argv += ["--command", f'compare {segment.address:#x} "{path}"']

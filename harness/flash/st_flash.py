@@ -38,8 +38,8 @@ class StFlash(Tool[StFlashOptions]):
             argv.append("--connect-under-reset")
         if job.options.frequency:
             argv.append(f"--freq={job.options.frequency}")
-        if job.probe is not None and job.probe.serial:
-            argv += ["--serial", job.probe.serial]
+        if serial := job.probe_serial:
+            argv += ["--serial", serial]
         if image.format is ImageFormat.HEX:
             argv += ["--format", "ihex", "write", str(image.path)]
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from harness.config.board import Strict
+from harness.config.board import Strict, Word
 from harness.flash.image import ImageFormat
 from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
@@ -17,7 +17,7 @@ class Stm32FlashOptions(Strict, frozen=True):
 
     baud: int = 115_200
     gpio: str = ""
-    mode: str = ""
+    mode: Word = ""
     address: int | None = None
 
 

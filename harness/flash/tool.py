@@ -110,6 +110,21 @@ class Job(Generic[Options]):
         names = " or ".join(formats)
         raise UsageError(f"{image.path} cannot be converted to {names}")
 
+    @property
+    def probe_serial(self) -> str:
+        """Serial number of the probe, as an argument; "" if there is none.
+
+        Raises:
+            UsageError: The tool would take it for something else.
+        """
+        serial = self.probe.serial if self.probe else ""
+        if serial.startswith("-") or not serial.isprintable():
+            raise UsageError(
+                f"the serial number {serial!r} of the probe cannot be an argument of a program",
+                hint="use another probe",
+            )
+        return serial
+
     def needed_port(self) -> str:
         """Return the serial port.
 
@@ -121,6 +136,8 @@ class Job(Generic[Options]):
                 f"board {self.board} is flashed over a serial port, and no port is given",
                 hint="use --port, such as /dev/ttyUSB0",
             )
+        if self.port.startswith("-"):
+            raise UsageError(f"{self.port!r} is not a port", hint="such as /dev/ttyUSB0")
         return self.port
 
 

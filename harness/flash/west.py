@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from harness.config.board import Strict
+from harness.config.board import Strict, Word
 from harness.flash.image import ImageFormat
 from harness.flash.probes import CMSIS_DAP, J_LINK, ST_LINK
 from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
@@ -19,7 +19,7 @@ class WestOptions(Strict, frozen=True):
     """
 
     build_dir: str
-    runner: str = ""
+    runner: Word = ""
     arguments: tuple[str, ...] = ()
 
 
@@ -46,6 +46,6 @@ class West(Tool[WestOptions]):
         if options.runner:
             argv += ["--runner", options.runner]
         argv += [f"--{image.format}-file", str(image.path)]
-        if job.probe is not None and job.probe.serial:
-            argv += ["--dev-id", job.probe.serial]
+        if serial := job.probe_serial:
+            argv += ["--dev-id", serial]
         return (FlashStep("write, reset", (*argv, *options.arguments), image.files),)

@@ -159,7 +159,7 @@ def test_a_clear_step_is_found_where_it_is(seed: int, old: int, new: int, sign: 
     series[old:] += sign * 20
     clearest, *others = sorted(find_steps(series), key=lambda step: step.p)
     assert clearest.at == old
-    # Points that happen to resemble their neighbors count as fewer: once in a thousand series, 1e-4.
+    # Where points happen to resemble their neighbors, they count as fewer.
     assert clearest.p < 0.01
     assert all(step.p > 1e-5 for step in others)
     assert clearest.size.value == pytest.approx(sign * 20, abs=3)

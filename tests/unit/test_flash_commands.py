@@ -69,7 +69,7 @@ def test_openocd() -> None:
 
 @pytest.mark.parametrize("serial", ["a}", "{b", "c\\", "d\n; exec reboot"])
 def test_openocd_is_told_no_serial_number_that_would_be_a_command(serial: str) -> None:
-    with pytest.raises(UsageError, match="does not support"):
+    with pytest.raises(UsageError, match="does not support|cannot be an argument"):
         commands("openocd", probe=Probe(1, 2, serial), config=["a.cfg"])
 
 
@@ -387,3 +387,58 @@ def test_connected_devices_are_read_from_sysfs(tmp_path: Path) -> None:
         Probe(0x1D6B, 2, "0000:00:14.0", "usb1"),
     ]
     assert connected(tmp_path / "nowhere") == []
+
+
+HOSTILE = st.one_of(
+    st.text(min_size=1).map("-{}".format),
+    st.builds("{}{}{}".format, st.text(), st.sampled_from("\n\r\0 ;'\"`$&|<>"), st.text()),
+)
+OPTIONS = [
+    ("jlink", "device", {}),
+    ("jlink", "interface", {"device": "STM32F446RE"}),
+    ("gdb", "server", {}),
+    ("esptool", "chip", {}),
+    ("esptool", "before", {"chip": "esp32"}),
+    ("esptool", "after", {"chip": "esp32"}),
+    ("probe-rs", "chip", {}),
+    ("probe-rs", "protocol", {"chip": "nRF52840_xxAA"}),
+    ("pyocd", "target", {}),
+    ("pyocd", "connect", {"target": "stm32f446re"}),
+    ("west", "runner", {"build_dir": "build"}),
+    ("stm32flash", "mode", {}),
+]
+
+
+@pytest.mark.parametrize(("tool", "option", "others"), OPTIONS)
+@given(value=HOSTILE)
+def test_an_option_cannot_become_another_or_a_line_of_a_script(
+    tool: str, option: str, others: dict[str, Any], value: str
+) -> None:
+    with pytest.raises(msgspec.ValidationError, match="regex"):
+        msgspec.convert({**others, option: value}, TOOLS[tool].options_type)
+
+
+@pytest.mark.parametrize("tool", ["pyocd", "st-flash", "west", "picotool", "dfu-util"])
+def test_a_serial_number_cannot_become_an_option(tool: str) -> None:
+    options = {"pyocd": {"target": "a"}, "west": {"build_dir": "b"}}.get(tool, {})
+    probe = Probe(0x0483, 0x374B, "--erase-all", "1-4.1")
+    with pytest.raises(UsageError, match="serial number '--erase-all'"):
+        commands(tool, BIN, probe=probe, **options)
+
+
+def test_a_port_cannot_become_an_option() -> None:
+    with pytest.raises(UsageError, match="'-w' is not a port"):
+        commands("stm32flash", BIN, port="-w")
+
+
+@pytest.mark.parametrize(
+    "preset", ["../../../etc", "/etc", "-DCMAKE_C_COMPILER=/bin/sh", "a b", ""]
+)
+def test_a_preset_stays_in_the_cache(tmp_path: Path, preset: str) -> None:
+    text = (data_directory("boards") / "native.toml").read_text()
+    assert 'preset = "native"' in text
+    board = tmp_path / "native.toml"
+    board.write_text(text.replace('preset = "native"', f'preset = "{preset}"'))
+    with pytest.raises(UsageError, match=r"native\.toml:\d+:\d+: Not a plain word") as caught:
+        load_board(str(board))
+    assert caught.value.hint.startswith("begin with a letter")
