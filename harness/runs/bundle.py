@@ -117,51 +117,60 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     return body[:-_LENGTH_SIZE] + len(comment).to_bytes(_LENGTH_SIZE, "little") + comment
 
 
-def unpack(data: bytes, where: str) -> dict[str, bytes]:
-    """Return the files of an archive after verifying its digest.
+class Archive:
+    """The files of an archive whose digest is right.
 
-    Args:
-        data: The archive.
-        where: Its name, for messages.
-
-    Raises:
-        FormatError: The data is not an archive of this package, or is damaged.
+    Nothing is unpacked before it is asked for, so that a reader can look at the manifest first.
     """
-    unsound = _unsound(data)
-    note = f". The archive {unsound}" if unsound else ""
-    try:
-        archive = zipfile.ZipFile(io.BytesIO(data))
-    except _BROKEN as error:
-        raise FormatError(
-            f"{where} is not a bundle, or its end is damaged: {error}", hint=_AGAIN
-        ) from error
-    with archive:
-        members = archive.infolist()
-        _refuse_bombs(members, where, note)
-        files: dict[str, bytes] = {}
+
+    def __init__(self, data: bytes, where: str) -> None:
+        """Look at the names and sizes of the files.
+
+        Args:
+            data: The archive.
+            where: Its name, for messages.
+
+        Raises:
+            FormatError: The data is not an archive of this package, is damaged, or too large.
+        """
+        self._where = where
+        unsound = _unsound(data)
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(data))
+        except _BROKEN as error:
+            raise FormatError(
+                f"{where} is not a bundle, or its end is damaged: {error}", hint=_AGAIN
+            ) from error
+        if unsound:
+            raise FormatError(f"{where} {unsound}", hint=_AGAIN)
+        members = self._zip.infolist()
+        total = sum(member.file_size for member in members)
+        if total > MOST_BYTES or len(members) > MOST_FILES:
+            raise FormatError(
+                f"{where} would unpack to {len(members):,} files of {total:,} bytes: "
+                f"the limits are {MOST_FILES:,} files and {MOST_BYTES:,} bytes"
+            )
+        self.sizes: dict[str, int] = {}
+        """Size of each file, bytes."""
         for member in members:
             name = member.filename
-            problem = "is duplicated" if name in files else _problem(name)
+            problem = "is duplicated" if name in self.sizes else _problem(name)
             if problem:
                 raise FormatError(
-                    f"{where} contains {name!r}, which {problem}: nothing was unpacked{note}"
+                    f"{where} contains {name!r}, which {problem}: nothing was unpacked"
                 )
-            try:
-                files[name] = archive.read(member)
-            except _BROKEN as error:
-                raise FormatError(f"{where}: {name} is damaged: {error}", hint=_AGAIN) from error
-    if unsound:
-        raise FormatError(f"{where} {unsound}", hint=_AGAIN)
-    return files
+            self.sizes[name] = member.file_size
 
+    def read(self, name: str) -> bytes:
+        """Unpack one of the files; its size is as announced.
 
-def _refuse_bombs(members: list[zipfile.ZipInfo], where: str, note: str) -> None:
-    total = sum(member.file_size for member in members)
-    if total > MOST_BYTES or len(members) > MOST_FILES:
-        raise FormatError(
-            f"{where} would unpack to {len(members):,} files of {total:,} bytes: "
-            f"the limits are {MOST_FILES:,} files and {MOST_BYTES:,} bytes{note}"
-        )
+        Raises:
+            FormatError: It is damaged.
+        """
+        try:
+            return self._zip.read(name)
+        except _BROKEN as error:
+            raise FormatError(f"{self._where}: {name} is damaged: {error}", hint=_AGAIN) from error
 
 
 def _unsound(data: bytes) -> str:

@@ -7,6 +7,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -15,10 +16,13 @@ from harness.check.evaluate import DEFAULT_BUDGET
 from harness.errors import FormatError, UsageError
 from harness.history.history_json import decode_history
 from harness.records.result import encode
-from harness.runs.bundle import MANIFEST, RUN, VERDICT_FILE, Manifest, bundle_verdict, unpack
+from harness.runs.bundle import MANIFEST, RUN, VERDICT_FILE, Archive, Manifest, bundle_verdict
 from harness.runs.directory import to_clock_domain
 from harness.runs.evaluation import BundleVerdict, EvaluatedRun, evaluate_path
 from harness.runs.source import ReadOptions
+
+_MOST_MANIFEST: Final = 16 << 20
+"""Largest size of a manifest, bytes; one of 10,000 files has 2 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +80,23 @@ def open_bundle(file: Path) -> Bundle:
         data = file.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read the bundle {file}: {error.strerror}") from error
-    files = unpack(data, str(file))
-    try:
-        manifest = msgspec.json.decode(files.get(MANIFEST, b""), type=Manifest)
-    except msgspec.DecodeError as error:
-        raise FormatError(
-            f"{file}: invalid {MANIFEST}, or one of another version: {error}"
-        ) from error
+    archive = Archive(data, str(file))
+    manifest = _manifest(archive, file)
     listed = {entry.name: entry for entry in manifest.files}
-    for name in sorted({*files, *listed} - {MANIFEST}):
+    for name in sorted({*archive.sizes, *listed} - {MANIFEST}):
         entry = listed.get(name)
         if entry is None:
             raise FormatError(f"{file} contains {name}, which its manifest does not list")
-        if name not in files:
+        if name not in archive.sizes:
             raise FormatError(f"{file}: {name} is missing, but its manifest lists it")
+        if entry.nbytes != archive.sizes[name]:
+            raise FormatError(
+                f"{file}: {name} has {archive.sizes[name]:,} bytes, but its manifest says "
+                f"{entry.nbytes:,}: nothing was unpacked"
+            )
+    files = {MANIFEST: archive.read(MANIFEST)}
+    for name, entry in listed.items():
+        files[name] = archive.read(name)
         found = hashlib.sha256(files[name]).hexdigest()
         if found != entry.sha256:
             raise FormatError(
@@ -102,6 +109,21 @@ def open_bundle(file: Path) -> Bundle:
         if name not in known:
             raise FormatError(f"{file}: {name!r} is missing, but its manifest names it")
     return Bundle(manifest, files)
+
+
+def _manifest(archive: Archive, file: Path) -> Manifest:
+    size = archive.sizes.get(MANIFEST, 0)
+    if size > _MOST_MANIFEST:
+        raise FormatError(
+            f"{file}: {MANIFEST} has {size:,} bytes, more than the limit of {_MOST_MANIFEST:,}: "
+            "nothing was unpacked"
+        )
+    try:
+        return msgspec.json.decode(archive.read(MANIFEST) if size else b"", type=Manifest)
+    except msgspec.DecodeError as error:
+        raise FormatError(
+            f"{file}: invalid {MANIFEST}, or one of another version: {error}"
+        ) from error
 
 
 def extract_bundle(bundle: Bundle, directory: Path) -> None:

@@ -24,7 +24,7 @@ from harness.errors import FormatError, UsageError
 from harness.records.result import VerdictRecord, encode
 from harness.report.formats import write_report
 from harness.runs import bundle
-from harness.runs.bundle import Manifest, Packed, pack, unpack, write_bundle
+from harness.runs.bundle import Archive, Manifest, Packed, pack, write_bundle
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import EvaluatedRun, evaluate_path
 from harness.runs.replay import Replayed, extract_bundle, open_bundle, replay
@@ -42,11 +42,16 @@ NAMES = st.text(st.sampled_from("abc/._- é"), min_size=1, max_size=8).filter(
 )
 
 
+def unpack(data: bytes) -> dict[str, bytes]:
+    archive = Archive(data, "x.zip")
+    return {name: archive.read(name) for name in archive.sizes}
+
+
 @given(st.dictionaries(NAMES, st.binary(max_size=50), max_size=5))
 def test_files_come_back_and_the_archive_is_the_same_every_time(files: dict[str, bytes]) -> None:
     packed = pack(files)
     assert pack(dict(reversed(files.items()))) == packed
-    assert unpack(packed, "x.zip") == files
+    assert unpack(packed) == files
     with zipfile.ZipFile(io.BytesIO(packed)) as other:
         assert {name: other.read(name) for name in other.namelist()} == files
 
@@ -62,26 +67,33 @@ def test_damage_of_any_byte_is_found(change: int) -> None:
         damaged = bytearray(PACKED)
         damaged[place] ^= change
         with pytest.raises(FormatError, match=r"x\.zip"):
-            unpack(bytes(damaged), "x.zip")
+            Archive(bytes(damaged), "x.zip")
 
 
 @given(st.integers(0, len(PACKED) - 1))
 def test_a_bundle_cut_off_is_none(size: int) -> None:
     with pytest.raises(FormatError, match=r"x\.zip"):
-        unpack(PACKED[:size], "x.zip")
+        Archive(PACKED[:size], "x.zip")
 
 
 @given(st.binary(min_size=1, max_size=100))
 def test_nothing_may_follow(more: bytes) -> None:
     with pytest.raises(FormatError, match=r"x\.zip"):
-        unpack(PACKED + more, "x.zip")
+        Archive(PACKED + more, "x.zip")
 
 
-def test_the_file_that_is_damaged_is_named() -> None:
+def test_a_file_that_only_its_digest_says_is_damaged_is_named() -> None:
+    """The archive's own digest fits, as of one that someone made of a damaged file."""
     place = PACKED.index(bytes(range(200, 220)))
-    damaged = PACKED[:place] + b"\0" + PACKED[place + 1 :]
+    body = PACKED[:place] + b"\0" + PACKED[place + 1 : -73] + bytes(2)
+    archive = Archive(with_digest(body), "x.zip")
     with pytest.raises(FormatError, match=r"x\.zip: run/trace\.etlog is damaged"):
-        unpack(damaged, "x.zip")
+        archive.read("run/trace.etlog")
+
+
+def with_digest(body: bytes) -> bytes:
+    comment = b"sha256:" + hashlib.sha256(body).hexdigest().encode()
+    return body[:-2] + len(comment).to_bytes(2, "little") + comment
 
 
 def foreign(name: str, size: int = 3, times: int = 1) -> bytes:
@@ -90,9 +102,7 @@ def foreign(name: str, size: int = 3, times: int = 1) -> bytes:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as other:
         for _ in range(times):
             other.writestr(name, bytes(size))
-    body = packed.getvalue()
-    comment = b"sha256:" + hashlib.sha256(body).hexdigest().encode()
-    return body[:-2] + len(comment).to_bytes(2, "little") + comment
+    return with_digest(packed.getvalue())
 
 
 @pytest.mark.parametrize(
@@ -100,7 +110,7 @@ def foreign(name: str, size: int = 3, times: int = 1) -> bytes:
 )
 def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="nothing was unpacked"):
-        unpack(foreign(name), "x.zip")
+        Archive(foreign(name), "x.zip")
     with pytest.raises(UsageError, match="cannot archive"):
         pack({name: b""})
 
@@ -108,16 +118,42 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> No
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_name_twice_is_refused() -> None:
     with pytest.raises(FormatError, match="which is duplicated"):
-        unpack(foreign("x", times=2), "x.zip")
+        Archive(foreign("x", times=2), "x.zip")
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = foreign("x", 10_000_000)
     monkeypatch.setattr(bundle, "MOST_BYTES", 9_999_999)
     with pytest.raises(FormatError, match="would unpack to 1 files of 10,000,000 bytes"):
-        unpack(bomb, "x.zip")
+        Archive(bomb, "x.zip")
     with pytest.raises(UsageError, match="exceed the limits"):
         pack({"x": bytes(10_000_000)})
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"zeros": bytes(5_000_000)}, "contains zeros, which its manifest does not list"),
+        ({"README.txt": bytes(5_000_000)}, "but its manifest says"),
+        ({"manifest.json": b" " * (17 << 20)}, "more than the limit"),
+    ],
+)
+def test_nothing_is_unpacked_that_the_manifest_does_not_announce(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, bytes], reason: str
+) -> None:
+    file = tmp_path / "b.zip"
+    file.write_bytes(pack({**unpack(small()), **more}))
+    read = Archive.read
+    unpacked: list[str] = []
+
+    def watched(self: Archive, name: str) -> bytes:
+        unpacked.append(name)
+        return read(self, name)
+
+    monkeypatch.setattr(Archive, "read", watched)
+    with pytest.raises(FormatError, match=reason):
+        open_bundle(file)
+    assert set(unpacked) <= {"manifest.json"} - set(more)
 
 
 def test_a_zip_of_another_origin_is_none() -> None:
@@ -125,7 +161,7 @@ def test_a_zip_of_another_origin_is_none() -> None:
     with zipfile.ZipFile(packed, "w") as other:
         other.writestr("x", b"")
     with pytest.raises(FormatError, match="was not made by etharness"):
-        unpack(packed.getvalue(), "x.zip")
+        Archive(packed.getvalue(), "x.zip")
 
 
 EVENTS = st.builds(
@@ -204,7 +240,7 @@ def small() -> bytes:
 
 def with_files(change: Callable[[dict[str, bytes]], None], tmp_path: Path) -> Path:
     """A bundle whose files have been changed by someone who knows how to pack one."""
-    files = unpack(small(), "x")
+    files = unpack(small())
     change(files)
     path = tmp_path / "changed.zip"
     path.write_bytes(pack(files))
@@ -214,7 +250,7 @@ def with_files(change: Callable[[dict[str, bytes]], None], tmp_path: Path) -> Pa
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("verdict.json", b"{}", "changed.zip: verdict.json is damaged: its digest is"),
+        ("verdict.json", b"{}", "changed.zip: verdict.json has 2 bytes, but its manifest says"),
         (
             "trace/trace.etdp",
             None,
@@ -239,6 +275,14 @@ def test_a_file_that_was_exchanged_is_named(
     assert said in raised.value.message
 
 
+def test_a_file_of_the_same_size_that_was_exchanged_is_named(tmp_path: Path) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        files["verdict.json"] = files["verdict.json"][::-1]
+
+    with pytest.raises(FormatError, match=r"verdict\.json is damaged: its digest is"):
+        open_bundle(with_files(change, tmp_path))
+
+
 def repacked(tmp_path: Path, files: dict[str, bytes], **facts: Any) -> Path:
     """A bundle of these files whose manifest lists them, and says something else."""
     manifest = msgspec.json.decode(files["manifest.json"], type=Manifest)
@@ -257,14 +301,14 @@ def repacked(tmp_path: Path, files: dict[str, bytes], **facts: Any) -> Path:
 @pytest.mark.parametrize("name", ["/etc/passwd", "../../etc/passwd", "run", "trace"])
 def test_nothing_is_read_that_is_not_in_the_bundle(field: str, name: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=f"'{name}' is missing, but its manifest names it"):
-        open_bundle(repacked(tmp_path, unpack(small(), "x"), **{field: name}))
+        open_bundle(repacked(tmp_path, unpack(small()), **{field: name}))
 
 
 def test_a_budget_that_extends_what_is_not_in_the_bundle_is_refused(tmp_path: Path) -> None:
     (tmp_path / "outside.toml").write_text("schema = 1\n")
     steps = "../" * 20
     text = f"schema = 1\nextends = '{steps}{tmp_path.as_posix()[1:]}/outside.toml'\n"
-    files = {**unpack(small(), "x"), "budget/b.toml": text.encode()}
+    files = {**unpack(small()), "budget/b.toml": text.encode()}
     bundle = repacked(tmp_path, files, budget="budget/b.toml")
     with pytest.raises(FormatError, match="which is not in it"):
         replayed(bundle)
@@ -273,7 +317,7 @@ def test_a_budget_that_extends_what_is_not_in_the_bundle_is_refused(tmp_path: Pa
 def test_another_verdict_is_shown_and_does_not_compare(
     etharness: Etharness, tmp_path: Path
 ) -> None:
-    files = unpack(small(), "x")
+    files = unpack(small())
     files["verdict.json"] = files["verdict.json"].replace(b'"exit_code": 0', b'"exit_code": 1')
     result = etharness("replay", repacked(tmp_path, files))
     assert result.code == 3

@@ -29,7 +29,7 @@ from harness.records.result import UNFINISHED, Failure, encode
 from harness.report.formats import write_report
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef
-from harness.runs.bundle import Manifest, Packed, pack, unpack
+from harness.runs.bundle import Archive, Manifest, Packed, pack
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import EvaluatedRun
 from harness.runs.request import RunRequest
@@ -167,8 +167,8 @@ def copy(runs: Runs, tmp_path: Path) -> Path:
 
 def repacked(bundle: Path, run: Path, to: Path) -> None:
     """Write a bundle whose run directory is this one, and whose manifest says so."""
-    files = unpack(bundle.read_bytes(), "b.zip")
-    kept = {name: data for name, data in files.items() if not name.startswith("run/")}
+    archive = Archive(bundle.read_bytes(), "b.zip")
+    kept = {name: archive.read(name) for name in archive.sizes if not name.startswith("run/")}
     for name in RunDirectory(run).files():
         kept[f"run/{name}"] = (run / name).read_bytes()
     manifest = msgspec.json.decode(kept.pop("manifest.json"), type=Manifest)

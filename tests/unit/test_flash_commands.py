@@ -69,7 +69,7 @@ def test_openocd() -> None:
 
 @pytest.mark.parametrize("serial", ["a}", "{b", "c\\", "d\n; exec reboot"])
 def test_openocd_is_told_no_serial_number_that_would_be_a_command(serial: str) -> None:
-    with pytest.raises(UsageError, match="does not support|cannot be an argument"):
+    with pytest.raises(UsageError, match=r"does not support|cannot be an argument"):
         commands("openocd", probe=Probe(1, 2, serial), config=["a.cfg"])
 
 
