@@ -14,7 +14,7 @@ from harness.errors import UsageError, did_you_mean
 from harness.files import resolve_word
 from harness.flash.image import ImageFormat
 from harness.flash.probes import CMSIS_DAP, ESP_JTAG, FTDI, J_LINK, ST_LINK
-from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool
+from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool, ToolProgram
 
 _PLACEHOLDER: Final = re.compile(r"\{(\w*)\}")
 
@@ -75,6 +75,15 @@ class CustomCommand(Tool[CommandOptions]):
         if options.reset:
             steps.append(FlashStep(RESET, filled(options.reset)))
         return tuple(steps)
+
+    def named_programs(self, options: CommandOptions) -> tuple[ToolProgram, ...]:
+        """Return the first words of the commands."""
+        lines = (options.write, options.verify, options.reset)
+        return tuple(
+            ToolProgram(argv[0], f"no program {argv[0]}, which [flash.options.command] names")
+            for argv in lines
+            if argv and not _PLACEHOLDER.search(argv[0])
+        )
 
     def reads_back(self, options: CommandOptions) -> bool:
         """Whether there is a ``verify`` command."""

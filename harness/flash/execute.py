@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 import weakref
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.capped import CappedBuffer, CappedFile
-from harness.errors import FlashError, InfrastructureError
+from harness.errors import FlashError, InfrastructureError, UsageError
 from harness.flash.output_patterns import Sign, find_sign
 from harness.flash.tool import FlashStep, Tool
 from harness.target.process_group import (
@@ -85,10 +86,18 @@ def run_steps(
         took: Seconds by stage; the durations of these commands are added.
 
     Raises:
+        UsageError: A program, or a file that it needs, does not exist.
         FlashError: A command failed, by its exit status or by its output, or timed out.
         InfrastructureError: An input file of a command cannot be written.
     """
     deadline = time.monotonic() + timeout_s
+    for program in dict.fromkeys(step.argv[0] for step in steps):
+        # A board that was written and cannot be verified is worse than one that was not touched.
+        if shutil.which(directory / program if "/" in program else program) is None:
+            raise UsageError(
+                f"{name} cannot flash: {program} not found; nothing was written",
+                hint="install it, or correct its path in the board file",
+            )
     for step in steps:
         for path, content in step.files.items():
             _write(path, content)
@@ -170,12 +179,14 @@ def _check_success(name: str, step: FlashStep, code: int, output: str, log: Log)
             "reported a failure" if denied else "its output has no sign of success"
         )
     cause = f"{sign.what} ({how})" if sign else how
-    raise FlashError(
+    message = (
         f'{name} failed in the stage "{step.stage}": {cause}; its output: '
-        f"{_last_lines(output, sign)}",
-        hint=f"{sign.hint}; the log is {log.path}" if sign else f"see {log.path}",
-        retryable=sign is None or sign.retryable,
+        f"{_last_lines(output, sign)}"
     )
+    hint = f"{sign.hint}; the log is {log.path}" if sign else f"see {log.path}"
+    if sign is not None and sign.usage:
+        raise UsageError(message, hint=hint)
+    raise FlashError(message, hint=hint, retryable=sign is None or sign.retryable)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -107,6 +107,10 @@ class Image:
         moved = tuple(Segment(item.address + address, item.data) for item in self.segments)
         return Image(self.path, self.format, moved, self.sha256)
 
+    def names(self, board: str) -> bool:
+        """Return whether it contains a board's name, which this project's firmware reports."""
+        return any(board.encode() + b"\0" in segment.data for segment in self.segments)
+
     def build_id(self) -> str | None:
         """Return the build id that this firmware will report, from its banner; None without one.
 

@@ -18,12 +18,14 @@ class Sign(NamedTuple):
         what: Cause of the failure, for the error message.
         hint: What to try.
         retryable: Whether a second attempt may succeed.
+        usage: Whether the board file or the command line is wrong, not the hardware.
     """
 
     pattern: str
     what: str
     hint: str
     retryable: bool = False
+    usage: bool = False
 
     def line(self, output: str) -> str:
         """Return the first line of an output that matches the pattern; "" without a match."""
@@ -137,6 +139,12 @@ SIGNS: Final = (
         "the board's drive disappeared or cannot be written",
         "unplug it, plug it in again, and check that it is mounted",
         retryable=True,
+    ),
+    Sign(
+        r"No such file or directory|Can't find \S+\.cfg|cannot find the file|file not found",
+        "a file that the tool needs does not exist",
+        "correct its path in `[flash.options.TOOL]` of the board file",
+        usage=True,
     ),
 )
 

@@ -203,10 +203,9 @@ class Tool(ABC, Generic[Options]):
         """Whether it can verify with these options."""
         return self.verifies
 
-    def missing(self) -> str | None:
-        """Return how to install missing programs; None if all are installed."""
-        remedies = [program.remedy for program in self.programs if program.find() is None]
-        return "; ".join(dict.fromkeys(remedies)) or None
+    def named_programs(self, _options: Options) -> tuple[ToolProgram, ...]:
+        """Return the programs that the options name, besides ``programs``."""
+        return ()
 
     def settle(self, job: Job[Options], timeout_s: float) -> None:
         """Wait until the board has accepted the image, if that takes longer than the tool runs.

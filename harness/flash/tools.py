@@ -66,13 +66,15 @@ def find_flash_tools(boards: Iterable[Board]) -> list[ProgramFinding]:
     findings: dict[str, ProgramFinding] = {}
     for board in boards:
         for name in board.flash.order if board.flash else ():
-            if name not in findings:
-                tool = find_tool(name, f"board {board.name}")
-                missing = tool.missing()
+            tool = find_tool(name, f"board {board.name}")
+            # What a board file calls a command is a tool of that board only.
+            title = name if tool.programs else f"{name} of {board.name}"
+            if title not in findings:
+                missing = _missing(tool, board.file)
                 path = tool.programs[0].find() if tool.programs else None
                 version = None if missing else (path and version_of(tool, path)) or "installed"
-                findings[name] = ProgramFinding(name, version, missing or "")
-            findings[name].needed_by.append(board.name)
+                findings[title] = ProgramFinding(title, version, missing or "")
+            findings[title].needed_by.append(board.name)
     return list(findings.values())
 
 
@@ -162,7 +164,7 @@ def choose_tool(
     check_flash(flash, file)
     if named is not None:
         tool = find_tool(named, "--tool")
-        refusal = "" if dry else _refusal(tool, image_format)
+        refusal = "" if dry else _refusal(tool, file, image_format)
         if refusal:
             raise UsageError(f"{tool.name} cannot flash board {board.name}: {refusal}")
         return _with_probe(Choice(tool, tool_options(tool, file), "requested"), selector, devices)
@@ -170,7 +172,7 @@ def choose_tool(
     here: list[Tool[Any]] = []
     for name in flash.order:
         tool = find_tool(name, str(file))
-        refusal = _refusal(tool, image_format)
+        refusal = _refusal(tool, file, image_format)
         if not refusal:
             here.append(tool)
             refusal = _missing_device(tool, selector, devices)
@@ -195,9 +197,16 @@ def choose_tool(
     )
 
 
-def _refusal(tool: Tool[Any], image_format: ImageFormat | None) -> str:
+def _missing(tool: Tool[Any], file: Path) -> str | None:
+    """Return how to install missing programs of a tool; None if all are installed."""
+    needed = tool.programs or tool.named_programs(tool_options(tool, file))
+    remedies = [program.remedy for program in needed if program.find() is None]
+    return "; ".join(dict.fromkeys(remedies)) or None
+
+
+def _refusal(tool: Tool[Any], file: Path, image_format: ImageFormat | None) -> str:
     """Return why a tool cannot be used on this host; "" if it can."""
-    if (remedy := tool.missing()) is not None:
+    if (remedy := _missing(tool, file)) is not None:
         return f"not installed ({remedy})"
     elf_needed = tool.formats == (ImageFormat.ELF,)
     if elf_needed and image_format not in (ImageFormat.ELF, None):

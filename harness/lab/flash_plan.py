@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.config.board import Board, NativeTarget, QemuTarget, SerialTarget, load_board
+from harness.config.board import (
+    Board,
+    NativeTarget,
+    QemuTarget,
+    SerialTarget,
+    board_names,
+    load_board,
+)
 from harness.config.unit import Unit, UsbPort
 from harness.errors import PortError, UsageError
 from harness.files import absolute
@@ -152,6 +159,14 @@ def plan(
         raise UsageError(
             f"{path} has no build id, so the flashed firmware cannot be verified",
             hint="use firmware with this project's server, or skip the check with --no-identity",
+        )
+    if request.identity and not image.names(board.name):
+        others = [name for name in board_names() if image.names(name)]
+        what = " or ".join(others) or "another one"
+        raise UsageError(
+            f"{path} is not firmware of board {board.name}, but of {what}; nothing was written",
+            hint="give the image of this board, or --no-identity for firmware that does not say "
+            "its board",
         )
     tool = choice.tool
     if isinstance(board.target, SerialTarget) and request.port is None and request.identity:

@@ -285,12 +285,16 @@ def run(command: Sequence[str], timeout_s: float) -> ProgramEnd:
     """Run a program until it ends; kill it after ``timeout_s`` seconds.
 
     Raises:
+        UsageError: There is no such program.
         InfrastructureError: It cannot be started.
         PowerError: It timed out.
     """
     name = f"`{' '.join(command)}`"
     if shutil.which(command[0]) is None:
-        raise InfrastructureError(f"cannot start {name}: {command[0]} not found")
+        raise UsageError(
+            f"cannot start {name}: {command[0]} not found",
+            hint="install it, or correct `power` in units.toml",
+        )
     try:
         done = run_program(with_death_signal(command), timeout_s)
     except OSError as error:

@@ -49,11 +49,13 @@ def run_build_step(command: list[str], cwd: Path, what: str) -> None:
     """Run one program of a build in ``cwd``; ``what`` is built.
 
     Raises:
-        UsageError: It failed; the message has the end of its output.
+        UsageError: It failed, and the message has the end of its output; or it does not exist.
         InfrastructureError: It timed out, or cannot be started.
     """
     try:
         done = run_program(with_death_signal(command), _BUILD_LIMIT_S, cwd=cwd)
+    except FileNotFoundError as error:
+        raise UsageError(f"cannot start {command[0]}: {error.strerror}") from error
     except OSError as error:
         raise InfrastructureError(f"cannot start {command[0]}: {error.strerror}") from error
     if done.code is None:

@@ -126,10 +126,14 @@ class ChildProcess:
             command: The program and its arguments.
 
         Raises:
+            UsageError: There is no such program.
             InfrastructureError: It cannot be started.
         """
         if shutil.which(command[0]) is None:
-            raise InfrastructureError(f"cannot start {name}: program {command[0]} not found")
+            raise UsageError(
+                f"cannot start {name}: program {command[0]} not found",
+                hint="`etharness doctor` says what to install",
+            )
         self.name = name
         self._stdout = CappedBuffer(0, _OUTPUT_BYTES)
         self._stderr = CappedBuffer(0, _TAIL_BYTES)

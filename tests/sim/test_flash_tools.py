@@ -296,7 +296,7 @@ def test_a_tool_that_only_says_so_is_found_out_by_the_build_id(
     """A real board on a port that goes on with what it ran before."""
     board = serial_native(tmp_path, IMAGE_OK)
     other = tmp_path / "other.bin"
-    other.write_bytes(b"....etdump stub newer on \0....")
+    other.write_bytes(b"....etdump stub newer on \0native\0....")
     with running_native() as port:
         wrong = etharness(
             *("flash", "--board", board, "--port", port, "--image", other),
@@ -514,5 +514,5 @@ def test_a_tool_that_is_killed_or_hangs(tmp_path: Path) -> None:
     with pytest.raises(FlashError, match=r"timed out after 0\.3 s"):
         run_job("picotool", hanging, timeout_s=0.3)
     gone = job_of("picotool", tmp_path, program=str(tmp_path / "gone"))
-    with pytest.raises(FlashError):
+    with pytest.raises(UsageError, match="gone not found; nothing was written"):
         run_job("picotool", gone)

@@ -26,7 +26,7 @@ from tests.support.flash import record_of, serial_native, stand_in
 
 Etharness = Callable[..., CommandResult]
 
-BANNER = b"....etdump stub 0123456789ab on \0...."
+BANNER = b"....etdump stub 0123456789ab on \0native\0...."
 OPTIONS = 'order = ["openocd"]\n[flash.options.openocd]\nconfig = ["interface/cmsis-dap.cfg"]'
 
 
@@ -171,3 +171,37 @@ def test_what_a_tool_prints_stays_apart_from_what_it_was_told(tmp_path: Path) ->
         )
     assert "all done" not in str(caught.value)
     assert str(caught.value).isprintable()
+
+
+def test_nothing_is_written_before_all_programs_of_a_board_are_found(
+    etharness: Etharness, lab: Path
+) -> None:
+    stand_in(lab, "writer", f'echo written > "{lab}/written"')
+    board = serial_native(
+        lab,
+        'order = ["command"]\noptions.command = { write = ["./writer"], '
+        'verify = ["./checker"], formats = ["bin"], address = 0 }',
+    )
+    arguments = ("flash", "--board", board, "--port", "/dev/x", "--image", lab / "i.bin")
+    result = etharness(*arguments, "--probe", "0d28:0204:AAAA", "-o", lab / "out")
+    assert result.code == 2
+    assert f"not installed (no program {lab}/checker" in result.err
+    assert not (lab / "written").exists()
+    doctor = etharness("doctor", "--board", board)
+    assert f"no program {lab}/checker" in " ".join(doctor.out.split())
+
+
+def test_a_file_that_a_tool_does_not_find_is_not_the_hardware_s_fault(
+    etharness: Etharness, lab: Path
+) -> None:
+    lost = 'echo "Error: Can\'t find interface/stlnk.cfg"; exit 1'
+    script = stand_in(lab, "lost", lost)
+    board = serial_native(
+        lab,
+        f'order = ["command"]\noptions.command = {{ write = ["{script}"], formats = ["bin"] }}',
+    )
+    arguments = ("flash", "--board", board, "--no-identity", "--image", lab / "i.bin")
+    result = etharness(*arguments, "--probe", "0d28:0204:AAAA", "-o", lab / "out")
+    assert result.code == 2, result.err
+    assert "a file that the tool needs does not exist" in result.err
+    assert "correct its path" in result.err

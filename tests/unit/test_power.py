@@ -21,7 +21,6 @@ from harness.config.unit import (
     load_units,
 )
 from harness.errors import (
-    InfrastructureError,
     NotBackError,
     Owner,
     PortError,
@@ -225,7 +224,7 @@ def state(pid: int) -> str:
 
 
 def test_a_program_that_is_not_there(board: str) -> None:
-    with pytest.raises(InfrastructureError, match="no-such-program not found"):
+    with pytest.raises(UsageError, match="no-such-program not found"):
         switch(unit(board, CommandPower(("no-such-program",), ("x",))), "on")
 
 

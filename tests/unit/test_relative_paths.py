@@ -23,7 +23,7 @@ from tests.conftest import CommandResult
 from tests.support.flash import serial_native, stand_in
 
 Etharness = Callable[..., CommandResult]
-BANNER = b"....etdump stub 0123456789ab on \0...."
+BANNER = b"....etdump stub 0123456789ab on \0native\0...."
 NAMES_OF_FILES = {"board": "x.toml", "port": "dev/tty", "url": "runs.sqlite"}
 """Parameters that may name a file, and how they do."""
 
