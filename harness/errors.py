@@ -100,6 +100,12 @@ class DamagedError(UsageError):
     owner = Owner.HOST
 
 
+class NotWritableError(UsageError):
+    """A history cannot be written: nobody may, or the user may not."""
+
+    owner = Owner.HOST
+
+
 class NotComparableError(HarnessError):
     """Two results cannot be compared."""
 

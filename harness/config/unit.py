@@ -7,6 +7,7 @@ port is specific to one lab, so the units have a separate file that stays there.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -142,6 +143,9 @@ def load_units(path: Path | None = None) -> tuple[Unit, ...]:
     Args:
         path: The units file; None for the lab's default (`units_file`).
 
+    Returns:
+        The units by id, numbers in it by their value.
+
     Raises:
         UsageError: There is no such file, it is invalid, or two units have the same id.
     """
@@ -159,7 +163,13 @@ def load_units(path: Path | None = None) -> tuple[Unit, ...]:
         ids.add(unit.id)
         if error := _labgrid_error(unit):
             raise UsageError(f"{file}: unit {unit.id!r}: {error}")
-    return tuple(_with_absolute_paths(unit, file) for unit in units)
+    ordered = sorted(units, key=lambda unit: _natural(unit.id))
+    return tuple(_with_absolute_paths(unit, file) for unit in ordered)
+
+
+def _natural(name: str) -> list[str | int]:
+    """Return a key that sorts ``board-2`` before ``board-10``."""
+    return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)]
 
 
 def find_unit(name: str, path: Path | None = None) -> Unit:

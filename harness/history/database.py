@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, NotWritableError, UsageError
 from harness.extras import require
 from harness.history import FOLDER
 from harness.history.db_errors import is_conflict, is_disconnect, translate
@@ -104,11 +104,11 @@ class Database:
         """Return the result of ``action`` in one write transaction, begun again after a conflict.
 
         Raises:
-            UsageError: The database is not writable.
+            NotWritableError: The database is not writable.
             InfrastructureError: It stayed locked until the deadline, or it failed.
         """
         if self.read_only:
-            raise UsageError(f"{self.location} is not writable")
+            raise NotWritableError(f"{self.location} is not writable")
         return self._with_retries(self.writing, action)
 
     def _with_retries(

@@ -7,7 +7,13 @@ from typing import Any, Final
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
-from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
+from harness.errors import (
+    FormatError,
+    HarnessError,
+    InfrastructureError,
+    NotWritableError,
+    UsageError,
+)
 
 _RETRY_SQLITE: Final = ("SQLITE_BUSY", "SQLITE_LOCKED")
 _RETRY_POSTGRESQL: Final = ("40001", "40P01")  # serialization failure; deadlock
@@ -28,7 +34,7 @@ _FULL: Final[_Translation] = (
     "free some space, or run `etharness history prune`; results added before are intact",
 )
 _FORBIDDEN: Final[_Translation] = (
-    UsageError,
+    NotWritableError,
     "{location} is not writable",
     "ask its owner for write permission, or name another history with --history",
 )

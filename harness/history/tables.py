@@ -301,6 +301,9 @@ VERSION_TABLE: Final = Table(
     Column("version_num", String(32), primary_key=True),
 )
 
+_MOST_NAMED: Final = 5
+"""Tables that a refusal names."""
+
 _LOCK: Final = 0x45544854
 """Key of the PostgreSQL advisory lock that one migrating client holds at a time."""
 
@@ -309,17 +312,18 @@ def version_of(connection: Connection) -> str | None:
     """Return the version of a store; None for an empty database.
 
     Raises:
-        UsageError: The database has tables of another application under the names of ours.
+        UsageError: The database is another application's.
     """
     tables = set(inspect(connection).get_table_names())
     if VERSION_TABLE.name in tables:
         version: str | None = connection.scalar(select(VERSION_TABLE.c.version_num))
         return version
-    if foreign := tables & set(METADATA.tables):
+    if tables:
+        some = sorted(tables)[:_MOST_NAMED]
         raise UsageError(
-            f"the database has tables with our names that are not ours: "
-            f"{', '.join(sorted(foreign))}",
-            hint="use another database or file for the history",
+            f"the database is not a history; it has {len(tables)} tables of another application: "
+            f"{', '.join(some)}{', ...' if len(tables) > len(some) else ''}",
+            hint="use another file, or a database or schema of its own, for the history",
         )
     return None
 

@@ -136,6 +136,9 @@ class Commands:
         file = model_file(self._document, model, variant)
         command = ["run", *self._unit(unit), f"--model={file}", f"--output={directory}", "--json"]
         command += options_of(self._plan, model).arguments(self._document.path.parent)
+        image = unit.images.get(step.variant)
+        if image is not None and not unit.flashed_apart:
+            command += ["--flash", f"--image={image}"]
         if variant.commit:
             command.append(f"--commit={variant.commit}")
         # A session holds each variant once, so that differences between sessions affect all alike.

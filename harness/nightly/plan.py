@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -13,6 +14,7 @@ from harness.check.subject import model_name
 from harness.config.board import Board, Positive, Seconds, SerialTarget, Strict, load_board
 from harness.config.toml_file import Document, read_document
 from harness.config.unit import Name, Unit, load_units
+from harness.config.unit import units_file as default_units_file
 from harness.errors import Owner, UsageError
 from harness.files import absolute
 
@@ -93,7 +95,8 @@ class PlannedBoards(Strict, frozen=True, kw_only=True):
         board: Board type: a name, or a board file relative to the plan.
         units: Ids of units of the lab; empty for every unit of this type.
         fixtures: Only units with all of these fixtures.
-        count: Number of simulated units, for boards without hardware when no units are selected.
+        count: Number of simulated units, for boards without hardware when no units are selected;
+            None for the lab's units of this type, and one if it has none.
         image: Firmware to flash, relative to the plan; None to leave the firmware on the board.
     """
 
@@ -324,6 +327,11 @@ class NightUnit:
         return not isinstance(self.board.target, SerialTarget)
 
     @property
+    def flashed_apart(self) -> bool:
+        """Whether its firmware is written before a run; simulated boards get it with each run."""
+        return not self.started_here and any(self.images.values())
+
+    @property
     def has_power(self) -> bool:
         """Whether its power can be switched."""
         return self.unit is not None and self.unit.power is not None
@@ -336,7 +344,13 @@ def units_of(plan: NightlyPlan, document: Document, units_file: Path | None) -> 
         UsageError: There is no such board or unit, or a unit appears twice.
     """
     found: list[NightUnit] = []
-    lab: tuple[Unit, ...] | None = None
+    # A plan of simulated boards needs no lab.
+    has_lab = units_file is not None or default_units_file() is not None
+
+    @cache
+    def lab() -> tuple[Unit, ...]:
+        return load_units(units_file)
+
     for index, planned in enumerate(plan.board):
         where = document.where(("board", index))
         named = planned.board
@@ -352,9 +366,10 @@ def units_of(plan: NightlyPlan, document: Document, units_file: Path | None) -> 
                     "lab",
                     hint="remove count, or remove units and fixtures",
                 )
-            lab = load_units(units_file) if lab is None else lab
-            chosen = _chosen(planned, board, lab, where)
+            chosen = _chosen(planned, board, lab(), where)
             found += [NightUnit(unit.id, board, file, unit, images) for unit in chosen]
+        elif planned.count is None and (others := has_lab and _units_of_type(board, lab())):
+            found += [NightUnit(unit.id, board, file, unit, images) for unit in others]
         else:
             names = [f"{board.name}-{number + 1}" for number in range(planned.count or 1)]
             found += [NightUnit(name, board, file, None, images) for name in names]
@@ -370,11 +385,7 @@ def _chosen(planned: PlannedBoards, board: Board, lab: tuple[Unit, ...], where: 
                 f"{where}: no such unit: {name!r}",
                 hint=f"known units: {', '.join(by_id) or 'none'}",
             )
-    of_type = [
-        unit
-        for unit in (map(by_id.__getitem__, planned.units) if planned.units else lab)
-        if load_board(unit.board)[0].name == board.name
-    ]
+    of_type = _units_of_type(board, map(by_id.__getitem__, planned.units) if planned.units else lab)
     if others := sorted(set(planned.units) - {unit.id for unit in of_type}):
         raise UsageError(f"{where}: {', '.join(others)} is not a {board.name}")
     chosen = [unit for unit in of_type if set(planned.fixtures) <= set(unit.fixtures)]
@@ -389,6 +400,10 @@ def _chosen(planned: PlannedBoards, board: Board, lab: tuple[Unit, ...], where: 
     return chosen
 
 
+def _units_of_type(board: Board, units: Iterable[Unit]) -> list[Unit]:
+    return [unit for unit in units if load_board(unit.board)[0].name == board.name]
+
+
 def _image(
     planned: PlannedBoards, variant: Variant, board: Board, document: Document, where: str
 ) -> Path | None:
@@ -396,7 +411,7 @@ def _image(
     if named is None:
         return None
     image = path_of(document, named)
-    if not isinstance(board.target, SerialTarget) or board.flash is None:
+    if board.flash is None:
         raise UsageError(
             f"{where}: {board.name} cannot be flashed, but an image is set",
             hint="remove the image, or add [flash] to the board file",

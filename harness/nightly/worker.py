@@ -229,7 +229,7 @@ class Worker:
 
     def _flash(self, step: NightlyStep) -> tuple[Cause | None, str]:
         image = self._unit.images.get(step.variant)
-        if image is None:
+        if image is None or not self._unit.flashed_apart:
             return None, ""
         ending, failure = self._effects.flash(self._unit, image, again=self._flash_again)
         what, deadline = f"flashing {image.name}", self._plan.deadlines.flash_s
@@ -278,7 +278,7 @@ class Worker:
         if examined.well:
             self._event("well", None, examined.message)
             return True
-        if examined.owner is Owner.FLASH and any(self._unit.images.values()):
+        if examined.owner is Owner.FLASH and self._unit.flashed_apart:
             self._event("not well", Owner.FLASH, f"{examined.message}; the unit will be flashed")
             return True
         after = f" after {cycles} power cycles" if cycles else ""

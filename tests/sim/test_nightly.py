@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,14 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
+from harness.config.board import load_board
 from harness.files import data_directory
 from harness.history import open_store
 from harness.nightly import folder as nightly_folder
 from harness.nightly.journal import JOURNAL, Stored, read_journal
+from harness.target.build import build_firmware
 from tests.conftest import CommandResult
+from tests.support.nights import PLAN as MINIMAL
 from tests.support.nights import written_plan
 from tests.support.postgresql import Server
 
@@ -255,3 +260,33 @@ def test_a_plan_without_quarantine_has_no_status(plan: Path, etharness: Etharnes
     plan.write_text(PLAN.replace('quarantine = "quarantine.toml"', ""))
     units = ("--units", plan.parent / "units.toml")
     assert etharness("nightly", plan, *units, "--quarantine-status").code == 2
+
+
+def test_a_simulated_board_runs_the_image_of_the_plan(tmp_path: Path, etharness: Etharness) -> None:
+    """As `run --flash --image` does: it is written into the empty machine of each run."""
+    board = "qemu-mps2-an385"
+    image = build_firmware(load_board(board)[0]).image
+    shutil.copy(image, tmp_path / "an385.elf")
+    text = MINIMAL.replace('"native"', f'"{board}"\nimage = "an385.elf"')
+    night = etharness("nightly", written_plan(tmp_path, text))
+    assert night.code == 0, night.out + night.err
+    [record] = tmp_path.glob("out/**/flash.json")
+    flashed = json.loads(record.read_text())
+    assert flashed["verified"]
+    assert flashed["image"] == str(tmp_path / "an385.elf")
+
+
+def test_a_history_that_cannot_be_written_is_this_host_s_trouble(
+    tmp_path: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``os.access`` says it of a read-only file system; root may write any other."""
+    with open_store(str(tmp_path / "runs.sqlite")):
+        pass
+    plan = written_plan(
+        tmp_path, MINIMAL.replace("schema = 1", 'schema = 1\nhistory = "runs.sqlite"')
+    )
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
+    night = etharness("nightly", plan)
+    assert night.code == 71, night.out + night.err
+    assert "runs.sqlite is not writable" in " ".join(night.out.split())

@@ -123,10 +123,11 @@ def test_a_newer_version_is_refused(empty_url: str) -> None:
 
 def test_a_database_of_something_else_is_refused(empty_url: str) -> None:
     base = database(empty_url)
-    base.write(lambda c: c.execute(text("CREATE TABLE result (mine INTEGER)")))
-    base.close()
-    with pytest.raises(UsageError, match=r"tables with our names that are not ours: result"):
+    base.write(lambda c: c.execute(text("CREATE TABLE invoices (mine INTEGER)")))
+    with pytest.raises(UsageError, match=r"not a history; it has 1 tables .*: invoices"):
         open_store(empty_url)
+    assert base.read(lambda c: inspect(c).get_table_names()) == ["invoices"]
+    base.close()
 
 
 def test_making_a_history_says_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

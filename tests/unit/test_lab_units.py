@@ -108,7 +108,7 @@ def test_the_page_names_every_key_and_every_variable(tmp_path: Path) -> None:
     page = (root / "docs/lab.md").read_text()
     [example] = re.findall(r"^```toml file=units.toml\n(.*?)^```$", page, re.M | re.S)
     (tmp_path / "example.toml").write_text(example)
-    assert [unit.id for unit in load_units(tmp_path / "example.toml")] == ["h743-a", "far"]
+    assert [unit.id for unit in load_units(tmp_path / "example.toml")] == ["far", "h743-a"]
     keys = {field.encode_name for field in msgspec.structs.fields(Unit)}
     table = page.partition("## Keys of a unit")[2].partition("\n## ")[0]
     assert keys <= set(re.findall(r"`(\w+)`", table))

@@ -35,7 +35,12 @@ def test_simulated_units_are_made_where_none_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("chosen", "units"),
-    [('units = ["b", "a"]', ["b", "a"]), ('fixtures = ["loopback"]', ["a"])],
+    [
+        ('units = ["b", "a"]', ["b", "a"]),
+        ('fixtures = ["loopback"]', ["a"]),
+        ("", ["a", "b"]),
+        ("count = 1", ["native-1"]),
+    ],
 )
 def test_units_of_the_lab_are_chosen(tmp_path: Path, chosen: str, units: list[str]) -> None:
     plan = written_plan(tmp_path, PLAN.replace('"native"', f'"native"\n{chosen}'))
@@ -56,7 +61,7 @@ def test_units_of_the_lab_are_chosen(tmp_path: Path, chosen: str, units: list[st
         ('"native"', '"native"\nfixtures = ["x"]', "no unit of type native with x"),
         ('"native"', '"native"\ncount = 2\nunits = ["a"]', "count is for simulated units"),
         ('"native"', '"native"\nimage = "plan.toml"', "native cannot be flashed"),
-        ('"native"', '"native"\n[[board]]\nboard = "native"', "native-1 selected by several"),
+        ('"native"', '"native"\n[[board]]\nboard = "native"', "a, b selected by several"),
         (
             "schema = 1",
             'schema = 1\nbaseline = "last:20"',

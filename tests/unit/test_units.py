@@ -57,7 +57,7 @@ def test_a_board_file_stands_beside_the_units(tmp_path):
 def test_an_unknown_unit_is_answered_with_the_one_that_was_meant(tmp_path):
     with pytest.raises(UsageError) as caught:
         find_unit("h743-b", write(tmp_path, SHELF))
-    assert caught.value.hint == "did you mean 'h743-a'? known units: h743-a, far"
+    assert caught.value.hint == "did you mean 'h743-a'? known units: far, h743-a"
 
 
 def test_two_units_of_one_name_are_refused(tmp_path):
@@ -127,3 +127,10 @@ def test_a_unit_may_have_a_line_that_is_slower_or_faster_than_its_board() -> Non
     assert Unit("a", "b").rates(listed) == listed
     assert Unit("a", "b", baud=460_800).rates(listed) == (460_800, 115_200)
     assert Unit("a", "b", baud=3_000_000).rates(listed) == (3_000_000, *listed)
+
+
+def test_units_are_listed_in_natural_order(tmp_path: Path) -> None:
+    ids = ["desk-10", "desk-2", "a9", "desk-1", "a10", "b"]
+    entries = "".join(f'[[unit]]\nid = "{name}"\nboard = "native"\n' for name in ids)
+    found = load_units(write(tmp_path, f"schema = 1\n{entries}"))
+    assert [unit.id for unit in found] == ["a9", "a10", "b", "desk-1", "desk-2", "desk-10"]
