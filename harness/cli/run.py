@@ -28,9 +28,9 @@ from harness.cli.options import (
     probe_options,
     report_option,
     target_options,
-    time_scale_option,
 )
 from harness.cli.output import HistoryKeeper, OutputOptions, show_outcome, write_reports
+from harness.cli.reading_options import time_scale_option
 from harness.link.values import PROFILES, VALUES, WHEN_FULL
 
 if TYPE_CHECKING:

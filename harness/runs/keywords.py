@@ -126,6 +126,7 @@ class LoadKeywords(TypedDict, total=False):
         salvage: Read the intact parts of a damaged file.
         debug_buffer: File with the bytes of logged tensors.
         time_scales: What ticks of delegates' events mean, by pattern.
+        metadata: What counters the metadata of delegates' events contains, by pattern.
         etrecord: ETRecord of the model; limits on modules need it.
         day: Day on which waivers with an end are evaluated.
         board: Board whose rules apply to a trace without a result.
@@ -138,6 +139,7 @@ class LoadKeywords(TypedDict, total=False):
     salvage: bool
     debug_buffer: PathLike | None
     time_scales: Mapping[str, str]
+    metadata: Mapping[str, str]
     etrecord: PathLike | None
     day: date | None
     board: str
