@@ -19,9 +19,9 @@
 #define ETD_LOG_MAX_NAME 0xFF
 /* unknown offset of an allocation */
 #define ETD_LOG_NO_OFFSET 0xFFFFFFFFu
-/* BLOCK, ALLOCATOR and COUNTER flag: copy of a record of an earlier chunk */
+/* BLOCK, ALLOCATOR, COUNTER and COUNTING flag: copy of a record of an earlier chunk */
 #define ETD_LOG_CARRIED 0x1
-/* bits of the kind that ALLOCATOR and COUNTER, and only these, have in common */
+/* bits of the kind that ALLOCATOR, COUNTER and COUNTING, and only these, have in common */
 #define ETD_LOG_DECLARATION_MASK 0x7
 /* most counters of a log */
 #define ETD_LOG_COUNTERS 0x8
@@ -64,6 +64,8 @@ enum {
     ETD_LOG_RECORD_COUNTS = 0x8,
     /* declaration of a hardware counter */
     ETD_LOG_RECORD_COUNTER = 0xB,
+    /* cost of an event with the declared hardware counters */
+    ETD_LOG_RECORD_COUNTING = 0x13,
 };
 
 /* value types, numbered as in ETDump */

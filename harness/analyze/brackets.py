@@ -319,22 +319,17 @@ def follow(brackets: Sequence[Bracket], domain: ClockDomain, rates: Rates | None
                 start, begins, ticks = number, step, []
             else:
                 first = ticks[-1][0] + step
-        ticks.append((first, first + passed(domain, bracket.first, bracket.last)))
+        ticks.append((first, first + domain.passed(bracket.first, bracket.last)))
     if brackets:
         stretches.append(Stretch(begins, start, tuple(brackets[start:]), tuple(ticks)))
     return stretches
-
-
-def passed(domain: ClockDomain, start: int, end: int) -> int:
-    """Return the ticks from one raw reading to another, less than a wrap."""
-    return (start - end if domain.down else end - start) % domain.modulus
 
 
 def _step(before: Bracket, after: Bracket, domain: ClockDomain, rates: Rates | None) -> int | Break:
     """Return the ticks between the first readings of two brackets, or why they are unknown."""
     if before.epoch != after.epoch:
         return Break.RESTARTED
-    ticks = passed(domain, before.first, after.first)
+    ticks = domain.passed(before.first, after.first)
     if rates is None:
         if does_wrap(domain):
             return Break.AMBIGUOUS

@@ -62,7 +62,7 @@ class Subject:
         trace_capacity: Size of the device's log buffer in bytes.
         arena_capacity: Size of the device's arena in bytes.
         arena_used: Bytes of the arena used by the model.
-        probe: Duration of an empty event on the device, in ticks of clock 0.
+        probe: Duration of an empty event on the device, in ticks of clock 0, without counters.
         qualities: Accuracy of each clock.
         planned: Bytes planned for each allocator, by name.
         image: Section sizes of the firmware in bytes: ``text``, ``data`` and ``bss``.

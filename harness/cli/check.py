@@ -14,16 +14,15 @@ from harness.cli.options import (
     VERDICT,
     FilePath,
     PanelCommand,
-    ReadingOptions,
     absolute_history,
     baseline_option,
     option,
     output_options,
     panel,
-    reading_options,
     report_option,
 )
 from harness.cli.output import OutputOptions, write_reports
+from harness.cli.reading_options import ReadingOptions, reading_options
 from harness.errors import UsageError
 
 if TYPE_CHECKING:

@@ -13,13 +13,12 @@ from harness.cli.options import (
     OUTPUT,
     FilePath,
     PanelCommand,
-    ReadingOptions,
     option,
     output_options,
     panel,
-    reading_options,
 )
 from harness.cli.output import OutputOptions
+from harness.cli.reading_options import ReadingOptions, reading_options
 from harness.errors import NotComparableError, UsageError
 from harness.files import display_path
 from harness.formatting import printable

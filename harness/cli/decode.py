@@ -14,14 +14,13 @@ from harness.cli.options import (
     MODEL,
     FilePath,
     PanelCommand,
-    ReadingOptions,
     option,
     output_options,
     panel,
-    reading_options,
     with_options,
 )
 from harness.cli.output import OutputOptions
+from harness.cli.reading_options import ReadingOptions, reading_options
 from harness.errors import UsageError
 from harness.records.clock_domain import ClockDomain
 

@@ -14,13 +14,12 @@ from harness.cli.options import (
     OUTPUT,
     FilePath,
     PanelCommand,
-    ReadingOptions,
     option,
     output_options,
     panel,
-    reading_options,
 )
 from harness.cli.output import OutputOptions
+from harness.cli.reading_options import ReadingOptions, reading_options
 from harness.decode.pte import read_program
 from harness.errors import UsageError
 from harness.export.formats import FORMATS, export, find_format, format_names

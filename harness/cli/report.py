@@ -12,14 +12,13 @@ from harness.cli.options import (
     VERDICT,
     FilePath,
     PanelCommand,
-    ReadingOptions,
     option,
     output_options,
     panel,
-    reading_options,
     report_option,
 )
 from harness.cli.output import OutputOptions, write_reports
+from harness.cli.reading_options import ReadingOptions, reading_options
 
 if TYPE_CHECKING:
     from harness.runs.evaluation import EvaluatedRun

@@ -28,9 +28,9 @@ from harness.cli.options import (
     probe_options,
     report_option,
     target_options,
-    time_scale_option,
 )
 from harness.cli.output import HistoryKeeper, OutputOptions, show_outcome, write_reports
+from harness.cli.reading_options import time_scale_option
 from harness.link.values import PROFILES, VALUES, WHEN_FULL
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ Examples:
   etharness run --board native --model kws_int8 --runs 20
   etharness run --unit h743-a --model model.pte --flash --report run.html
 """
+
+
+_NO_METER = "none"
+"""Turns off the meter of a unit."""
 
 
 @click.command(name="run", cls=PanelCommand, epilog=_EXAMPLES)
@@ -155,7 +159,7 @@ Examples:
         "--energy",
         metavar="METER",
         help="Measure the energy of each operator with a meter: ppk2[:PORT], joulescope[:SERIAL], "
-        "or csv:FILE of another program (docs/energy.md).",
+        "csv:FILE of another program, or none (docs/energy.md).  [default: the unit's]",
     ),
     option(
         "--volts",
@@ -166,11 +170,9 @@ Examples:
     option(
         "--marker-pin",
         "pin",
-        default=0,
-        show_default=True,
         metavar="N",
         type=click.IntRange(0, 7),
-        help="Digital input of the meter that is wired to the board's marker pin.",
+        help="Digital input of the meter that is wired to the board's marker pin.  [default: 0]",
     ),
     option("--supply", is_flag=True, help="Let a PPK2 supply the board with --volts."),
 )
@@ -247,7 +249,7 @@ def command(
     baseline: BaselineRef | None,
     energy: str | None,
     volts: float | None,
-    pin: int,
+    pin: int | None,
     supply: bool,
     reports: tuple[Path, ...],
     output: OutputOptions,
@@ -258,21 +260,28 @@ def command(
     Through a debug probe (gdb://HOST:PORT or pyocd://) the model is the one in the firmware, and
     the board runs until it has entered the named function N times (docs/probes.md).
     """
+    from harness.config.meter import MeterRequest
     from harness.config.project import find_project
     from harness.history import configured_history
     from harness.lab.flash_plan import HowToFlash
-    from harness.meter.source import MeterRequest
     from harness.runs.baseline import history_of
     from harness.runs.probe import probe_request
     from harness.runs.probe_run import execute_request
-    from harness.runs.request import RunRequest, request_fields
+    from harness.runs.request import RunRequest, meter_of, request_fields
 
     if (image or tool or probe) and not flash:
         raise click.UsageError("--image, --tool and --probe require --flash")
-    if energy is None and (volts is not None or supply):
-        raise click.UsageError("--volts and --supply require --energy")
+    if energy in (None, _NO_METER) and (volts is not None or pin is not None or supply):
+        raise click.UsageError("--volts, --marker-pin and --supply require --energy")
     project = find_project()
     history = history or configured_history()
+    wanted = probe_request(chosen.port, elf, symbol, until, reset, options["baud"])
+    if energy is None:
+        meter = meter_of(chosen.leased, through_probe=wanted is not None)
+    elif energy == _NO_METER:
+        meter = None
+    else:
+        meter = MeterRequest.parse(energy, volts, pin or 0, supply=supply)
     request = RunRequest(
         board=chosen.board,
         port=chosen.port,
@@ -282,11 +291,10 @@ def command(
         output=directory,
         budget=budget or project.budget,
         flash=HowToFlash(image, tool, probe or chosen.probe) if flash else None,
-        energy=MeterRequest.parse(energy, volts, pin, supply=supply) if energy else None,
+        energy=meter,
         against=history_of(history, baseline) if baseline is not None else None,
         **request_fields(options),
     )
-    wanted = probe_request(request.port, elf, symbol, until, reset, request.baud)
     _refuse_archive(request.model, reports)
     keeping = HistoryKeeper(history)
 

@@ -15,6 +15,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from harness.config.board import Positive, Seconds, Strict
+from harness.config.meter import PINS, MeterRequest
 from harness.config.toml_file import read_toml
 from harness.errors import UsageError, did_you_mean
 from harness.files import absolute, resolve_word
@@ -23,6 +24,9 @@ VARIABLE: Final = "ETHARNESS_UNITS"
 """Environment variable: path of the units file."""
 
 _FILE: Final = "units.toml"
+
+_CSV: Final = "csv:"
+"""Begins the address of a meter that is a file."""
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 HexBytes = Annotated[str, msgspec.Meta(pattern=r"^([0-9A-Fa-f]{2} ?)+$")]
@@ -73,6 +77,22 @@ class RelayPower(Strict, frozen=True, tag="relay", tag_field="kind"):
 Power = UsbHubPower | CommandPower | RelayPower
 
 
+class UnitMeter(Strict, frozen=True):
+    """The current meter in a unit's supply: the values of ``etharness run --energy``.
+
+    Attributes:
+        meter: Its address, such as ``ppk2`` or ``ppk2:/dev/serial/by-id/...``.
+        volts: Voltage of the supply, for a meter that does not measure it.
+        marker_pin: Digital input of the meter that is wired to the board's marker pin.
+        supply: Let a PPK2 supply the board with ``volts``.
+    """
+
+    meter: str
+    volts: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    marker_pin: Annotated[int, msgspec.Meta(ge=0, lt=PINS)] = 0
+    supply: bool = False
+
+
 class Unit(Strict, frozen=True):
     """One physical board, or a simulated one.
 
@@ -85,6 +105,7 @@ class Unit(Strict, frozen=True):
         baud: Best baud rate of its line, as measured by `etharness lab health --rates`; None for
             the best in its board file.
         power: How to switch its power; None if it can only be switched by hand.
+        energy: The meter that records every run on it; None for none.
         fixtures: Names of attached equipment; plans select units by them.
         health: Check before a run: ``hello`` requires an answer, ``none`` skips the check.
         off_s: Time without power in a power cycle, seconds.
@@ -102,6 +123,7 @@ class Unit(Strict, frozen=True):
     port: UsbPort | str | None = None
     baud: Positive | None = None
     power: Power | None = None
+    energy: UnitMeter | None = None
     fixtures: tuple[Name, ...] = ()
     health: Literal["hello", "none"] = "hello"
     off_s: Annotated[float, msgspec.Meta(ge=0)] = 2.0
@@ -111,6 +133,25 @@ class Unit(Strict, frozen=True):
     match: dict[str, str] = msgspec.field(default_factory=dict)
     coordinator: str = ""
     note: str = ""
+
+    @property
+    def meter(self) -> MeterRequest | None:
+        """The request for its meter; None without one.
+
+        Raises:
+            UsageError: The address or a value is invalid, or a driver is not installed.
+        """
+        if (given := self.energy) is None:
+            return None
+        try:
+            return MeterRequest.parse(
+                given.meter, given.volts, given.marker_pin, supply=given.supply
+            )
+        except UsageError as error:
+            raise UsageError(
+                f"unit {self.id!r}: {error.message}",
+                hint=f"{error.hint}; `energy` of a unit is described in docs/lab.md",
+            ) from None
 
     def rates(self, listed: Sequence[int]) -> tuple[int, ...]:
         """Return the baud rates to try, best first: ``baud``, then slower ones of ``listed``."""
@@ -204,9 +245,13 @@ def _labgrid_error(unit: Unit) -> str:
 
 
 def _with_absolute_paths(unit: Unit, file: Path) -> Unit:
-    """Return the unit with absolute paths of its board file and of its power commands."""
+    """Return the unit with absolute paths of its board file, its power commands and its samples."""
     if unit.board.endswith(".toml"):
         unit = msgspec.structs.replace(unit, board=str(absolute(file.parent / unit.board)))
+    if unit.energy is not None and unit.energy.meter.startswith(_CSV):
+        samples = absolute(file.parent / unit.energy.meter.removeprefix(_CSV))
+        energy = msgspec.structs.replace(unit.energy, meter=f"{_CSV}{samples}")
+        unit = msgspec.structs.replace(unit, energy=energy)
     if isinstance(unit.power, CommandPower):
         on, off = (
             tuple(resolve_word(word, file.parent) for word in argv)

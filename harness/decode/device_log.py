@@ -34,6 +34,7 @@ from harness.records.trace import (
     NO_NAME,
     Block,
     Damage,
+    EmptyEvents,
     HardwareCounter,
     Kind,
     Trace,
@@ -105,6 +106,7 @@ def _trace(
         blocks=_read_blocks(records, log.names),
         clocks=domains,
         counters=counters,
+        empty_events=_read_empty_events(records, domains[0]),
         metadata_bytes=data if len(records.numbers(Record.DELEGATE)) else b"",
         debug_values=log.values,
         losses=log.losses,
@@ -151,6 +153,11 @@ def _read_counters(logs: Sequence[TracerLog]) -> list[HardwareCounter]:
 def _own_counters(log: TracerLog) -> list[HardwareCounter]:
     declared = log.records.all_of(Record.COUNTER)[["name", "bits", "inside", "around"]]
     return [HardwareCounter(log.names[name], *rest) for name, *rest in declared.tolist()]
+
+
+def _read_empty_events(records: Records, clock: ClockDomain) -> list[EmptyEvents]:
+    measured = records.all_of(Record.COUNTING)[["events", "start", "end"]].tolist()
+    return [EmptyEvents(count, clock.passed(start, end)) for count, start, end in measured]
 
 
 def _fill_counts(trace: Trace, log: TracerLog) -> None:

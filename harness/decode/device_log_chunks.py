@@ -10,7 +10,15 @@ import numpy as np
 
 from harness.decode import device_log_format as fmt
 from harness.decode.device_log_format import Record
-from harness.decode.device_log_records import BLOCK, Bools, Ints, Records, read_records, read_values
+from harness.decode.device_log_records import (
+    BLOCK,
+    DECLARATIONS,
+    Bools,
+    Ints,
+    Records,
+    read_records,
+    read_values,
+)
 from harness.decode.padding import is_padding
 from harness.errors import FormatError
 from harness.records.trace import Damage, Losses, Stack
@@ -300,11 +308,11 @@ def _read_names(data: bytes, position: int, end: int, count: int) -> tuple[str, 
 
 def _count_carried(records: Records, header: LogHeader) -> int:
     """Count the copied records; they must be at the start, and not in the first chunk."""
-    counters, allocators, blocks = (
+    *declared, blocks = (
         records.numbers(kind)[(records.all_of(kind)["flags"] & fmt.CARRIED) != 0]
-        for kind in (Record.COUNTER, Record.ALLOCATOR, Record.BLOCK)
+        for kind in (*DECLARATIONS, Record.BLOCK)
     )
-    declarations = np.sort(np.concatenate([counters, allocators]))
+    declarations = np.sort(np.concatenate(declared))
     carried = np.concatenate([declarations, blocks])
     bad = carried != np.arange(len(carried))
     bad |= header.chunk == 0
@@ -383,7 +391,7 @@ class _Joined:
         self.lost_chunks = self.lost_records = self.cut_before = 0
         self._parts: list[Records] = []
         self._next_chunk = self._next_record = 0
-        self._declared = {Record.ALLOCATOR: 0, Record.COUNTER: 0}  # so far
+        self._declared = dict.fromkeys(DECLARATIONS, 0)  # so far
         self._length = 0
         self._block: int | None = None  # index of the current block's record
         self._amended: dict[int, int] = {}  # bundled input index from a later copy, by block

@@ -20,9 +20,9 @@ MAX_NAME: Final = 0xFF
 NO_OFFSET: Final = 0xFFFFFFFF
 """Unknown offset of an allocation."""
 CARRIED: Final = 0x1
-"""BLOCK, ALLOCATOR and COUNTER flag: copy of a record of an earlier chunk."""
+"""BLOCK, ALLOCATOR, COUNTER and COUNTING flag: copy of a record of an earlier chunk."""
 DECLARATION_MASK: Final = 0x7
-"""Bits of the kind that ALLOCATOR and COUNTER, and only these, have in common."""
+"""Bits of the kind that ALLOCATOR, COUNTER and COUNTING, and only these, have in common."""
 COUNTERS: Final = 0x8
 """Most counters of a log."""
 COUNTS_PER_RECORD: Final = 0x3
@@ -66,6 +66,8 @@ class Record(IntEnum):
     """Counts of hardware counters in the event before."""
     COUNTER = 0xB
     """Declaration of a hardware counter."""
+    COUNTING = 0x13
+    """Cost of an event with the declared hardware counters."""
 
 
 class Value(IntEnum):

@@ -105,6 +105,16 @@ COUNTER = np.dtype(
         ("around", "<u4"),
     ]
 )
+COUNTING = np.dtype(
+    [
+        ("kind", "u1"),
+        ("flags", "u1"),
+        ("events", "<u2"),
+        ("start", "<u4"),
+        ("end", "<u4"),
+        ("zero", "<u4"),
+    ]
+)
 COUNTS = np.dtype(
     [
         ("kind", "u1"),
@@ -124,6 +134,7 @@ _LAYOUTS = {
     Record.VALUE: VALUE,
     Record.COUNTS: COUNTS,
     Record.COUNTER: COUNTER,
+    Record.COUNTING: COUNTING,
 }
 _EVENTS = (Record.PROFILE, Record.ALLOCATION, Record.VALUE)
 _FOLLOWERS = {
@@ -136,9 +147,13 @@ _FLAGS = {
     Record.BLOCK: fmt.CARRIED,
     Record.ALLOCATOR: fmt.CARRIED,
     Record.COUNTER: fmt.CARRIED,
+    Record.COUNTING: fmt.CARRIED,
     Record.ALLOCATION: fmt.ALLOCATION_FAILED,
     Record.DELEGATE: fmt.DELEGATE_METADATA,
 }
+DECLARATIONS = (Record.ALLOCATOR, Record.COUNTER, Record.COUNTING)
+"""Kinds of records that every chunk repeats."""
+
 _COUNTER_BITS = 32
 _MOST_COUNTERS = 255
 _PER_RECORD = fmt.COUNTS_PER_RECORD
@@ -348,7 +363,8 @@ def _check_allocators(records: Records) -> None:
 
 
 def _check_counters(records: Records) -> None:
-    """Check that counters have a name of their own and a width, and are not too many.
+    """Check that counters have a name of their own and a width, are not too many, and were measured
+    once.
 
     A log whose counters were joined from several runs has more than one run can read.
     """
@@ -362,6 +378,10 @@ def _check_counters(records: Records) -> None:
     records.refuse(bad, numbers, 2, "COUNTER name", "no name of its own")
     bad = (counters["bits"] < 1) | (counters["bits"] > _COUNTER_BITS)
     records.refuse(bad, numbers, 4, "COUNTER bits", "no width of a counter")
+
+    measured, costs = records.numbers(Record.COUNTING), records.all_of(Record.COUNTING)
+    records.refuse(np.arange(len(costs)) > 0, measured, 0, "COUNTING", "measured twice")
+    records.refuse(costs["events"] == 0, measured, 2, "COUNTING events", "measured no event")
 
 
 def _check_counts(records: Records) -> None:

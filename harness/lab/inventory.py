@@ -61,6 +61,7 @@ def units(lab: Sequence[Unit]) -> list[UnitDocument]:
                 lease=unit.lease,
                 note=unit.note,
                 holders=_all_holders(registry, unit),
+                meter=_meter(unit),
             )
         )
     return found
@@ -106,7 +107,12 @@ def _labgrid_unit(unit: Unit) -> UnitDocument:
         lease=unit.lease,
         note=unit.note,
         holders=holders,
+        meter=_meter(unit),
     )
+
+
+def _meter(unit: Unit) -> str:
+    return unit.energy.meter if unit.energy else ""
 
 
 def _units_by_key(units: Sequence[Unit]) -> dict[LockKey, str]:

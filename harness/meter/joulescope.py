@@ -18,10 +18,10 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from harness.config.meter import JOULESCOPE_DRIVER
 from harness.errors import MeterError
 from harness.extras import require
 from harness.meter.recording import RecordingHeader, SampleBlock
-from harness.meter.source import JOULESCOPE_DRIVER
 
 _INPUTS: Final = 4
 _MOST_WAITING: Final = 1 << 22

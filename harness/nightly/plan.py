@@ -389,6 +389,8 @@ def _chosen(planned: PlannedBoards, board: Board, lab: tuple[Unit, ...], where: 
     if others := sorted(set(planned.units) - {unit.id for unit in of_type}):
         raise UsageError(f"{where}: {', '.join(others)} is not a {board.name}")
     chosen = [unit for unit in of_type if set(planned.fixtures) <= set(unit.fixtures)]
+    for unit in chosen:
+        _ = unit.meter  # a wrong one is an error now, not in the night
     if not chosen:
         kind = (
             f"{board.name} with {', '.join(planned.fixtures)}" if planned.fixtures else board.name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from harness.meter.source import MeterRequest
+    from harness.config.meter import MeterRequest
 
 MARKER: Final = (
     "etharness(board=None, model=None, exclude=(), budget=None, **options): the boards and models "
@@ -212,8 +212,8 @@ def _meter(config: pytest.Config) -> MeterRequest | None:
     address, volts, pin = given
     if not address:
         return None
+    from harness.config.meter import MeterRequest
     from harness.errors import HarnessError
-    from harness.meter.source import MeterRequest
 
     try:
         return MeterRequest.parse(address, float(volts) if volts else None, int(pin or 0))

@@ -34,7 +34,7 @@ from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import EvaluatedRun, evaluate_path
 from harness.runs.probe import PROBE_OPTIONS, probe_request
 from harness.runs.probe_run import execute_request
-from harness.runs.request import SESSION_VARIABLE, RunRequest, request_fields
+from harness.runs.request import SESSION_VARIABLE, RunRequest, meter_of, request_fields
 from harness.target.build import build_firmware
 from harness.target.lease.holding import hold_keys
 from harness.target.lease.records import port_key
@@ -104,6 +104,8 @@ class Runs:
         of_probe = {name: options.get(name) for name in PROBE_OPTIONS}
         probe = probe_request(unit.port, **of_probe, baud=options.get("baud"))
         of_run = {name: options[name] for name in options if name not in PROBE_OPTIONS}
+        if "energy" not in of_run:
+            of_run["energy"] = meter_of(unit.leased, through_probe=probe is not None)
         request = RunRequest(
             **{"runs": 1, "session": _session(), **request_fields(of_run)},
             board=str(unit.file),

@@ -37,6 +37,10 @@ class ClockDomain:
         """Ticks after which the counter wraps."""
         return 1 << self.bits
 
+    def passed(self, start: int, end: int) -> int:
+        """Return the ticks from one raw reading to another, less than a wrap."""
+        return (start - end if self.down else end - start) % self.modulus
+
 
 HOST_NANOSECONDS = ClockDomain("ns", Fraction(1_000_000_000), 64)
 """The domain of 64-bit timestamps in nanoseconds, ExecuTorch's default."""

@@ -56,7 +56,7 @@ class UnitDocument(msgspec.Struct, frozen=True):
     """A unit of the lab, as printed by ``etharness lab units --json``.
 
     ``port`` is the port in ``units.toml``, ``device`` its current device name; ``problem`` is the
-    reason if it was not found.
+    reason if it was not found. ``meter`` is the address of its current meter, "" without one.
     """
 
     id: str
@@ -69,6 +69,7 @@ class UnitDocument(msgspec.Struct, frozen=True):
     lease: str
     note: str
     holders: list[HolderDocument]
+    meter: str = ""
 
 
 class LeasedDocument(msgspec.Struct, frozen=True):

@@ -227,6 +227,8 @@ class TraceSummary(_ResultRecord, frozen=True):
 
     ``executions`` is the number of executions in the log; null in results of older versions.
     ``streaming_ticks`` and ``waiting_ticks`` are the ticks of sending it and waiting for the host.
+    ``probe_pairs`` empty events took ``probe_ticks`` while the hardware counters were read; 0
+    without counters, or if the firmware did not measure it.
     """
 
     events: int
@@ -252,6 +254,8 @@ class TraceSummary(_ResultRecord, frozen=True):
     counters: tuple[CounterRecord, ...] = ()
     passes: CounterPassesRecord | None = None
     etdp_left_out_counts: int = 0
+    probe_ticks: int = 0
+    probe_pairs: int = 0
 
 
 class VerdictRecord(_ResultRecord, frozen=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from enum import IntEnum
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -93,6 +94,24 @@ class HardwareCounter:
     bits: int = 32
     overhead: int = field(default=0, compare=False)
     parent_overhead: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyEvents:
+    """Empty events that a tracer timed before a run, while its hardware counters were read.
+
+    Attributes:
+        count: Number of events, one after the other.
+        ticks: Ticks of clock 0 from the first to the last, so with all that a tracer does for them.
+    """
+
+    count: int
+    ticks: int
+
+    @property
+    def cost(self) -> Fraction:
+        """Ticks of one event."""
+        return Fraction(self.ticks, self.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +229,8 @@ class Trace:
             (n, number of counters); NO_COUNT where the target recorded none.
         counters: Hardware counters, one for each column of ``counts``. Empty unless the run asked
             for them.
+        empty_events: What an event costs while the counters are read, for each tracer that
+            measured it.
         metadata_bytes: What ``metadata`` points into.
         debug_values: Values of debug events.
         version: ETDump schema version.
@@ -249,6 +270,7 @@ class Trace:
     debug: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64]
     counters: tuple[HardwareCounter, ...] = ()
+    empty_events: tuple[EmptyEvents, ...] = ()
     metadata_bytes: bytes = b""
     debug_values: tuple[DebugValue, ...] = field(default=())
     version: int = 0
@@ -275,6 +297,7 @@ class Trace:
         blocks: Sequence[Block] = (),
         clocks: Sequence[ClockDomain] = (),
         counters: Sequence[HardwareCounter] = (),
+        empty_events: Sequence[EmptyEvents] = (),
         metadata_bytes: bytes = b"",
         debug_values: Sequence[DebugValue] = (),
         version: int = 0,
@@ -310,6 +333,7 @@ class Trace:
             debug=np.full(count, -1, np.int64),
             counts=np.full((count, len(counters)), NO_COUNT, np.int64),
             counters=tuple(counters),
+            empty_events=tuple(empty_events),
             metadata_bytes=metadata_bytes,
             debug_values=tuple(debug_values),
             version=version,
@@ -410,6 +434,7 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
             for trace, row in zip(traces, rows, strict=False)
             for block in trace.blocks
         ),
+        empty_events=tuple(events for trace in traces for events in trace.empty_events),
         metadata_bytes=b"".join(metadata),
         debug_values=tuple(value for trace in traces for value in trace.debug_values),
         losses=sum((trace.losses for trace in traces), NOTHING_LOST),

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from harness.analyze.counters import slowest_empty_events
 from harness.analyze.roofline import CYCLES
 from harness.analyze.statistics import Operator
 from harness.check.subject import Subject
@@ -107,7 +108,7 @@ def describe_counters(
         headers=tuple(column.header for column in columns),
         operators=operators,
         scopes=scopes,
-        notes=(*_overhead(recorded), *_missing(subject.trace)),
+        notes=(*_overhead(recorded), *_event_cost(subject.trace), *_missing(subject.trace)),
     )
 
 
@@ -186,6 +187,16 @@ def _overhead(recorded: Sequence[CounterRecord]) -> list[str]:
     if around:
         found.append(f"each event adds to the event around it: {', '.join(around)}")
     return found
+
+
+def _event_cost(trace: Trace) -> list[str]:
+    """Return a sentence on the time that an event takes while these counters are read."""
+    found = slowest_empty_events(trace)
+    return (
+        [f"with these counters, an empty event costs {float(found.cost):,.1f} ticks"]
+        if found
+        else []
+    )
 
 
 def _missing(trace: Trace) -> list[str]:

@@ -366,8 +366,10 @@ def _hardware(result: Result) -> Iterator[Fact]:
         clocks = [_clock_text(clock) for clock in target.clocks[:1]]
         clocks += ["emulated time"] if result.emulated_time else []
         if target.probe_pairs:
-            cost = target.probe_ticks / target.probe_pairs
-            clocks.append(f"an empty event costs {cost:,.1f} ticks")
+            cost = f"{target.probe_ticks / target.probe_pairs:,.1f} ticks"
+            if (trace := result.trace) and trace.probe_pairs:
+                cost += f", {trace.probe_ticks / trace.probe_pairs:,.1f} with the counters"
+            clocks.append(f"an empty event costs {cost}")
         yield Fact("clock", "; ".join(clocks), essential=True)
     yield Fact("unit", printable(result.unit))
     yield Fact("port", printable(result.port or "none"))

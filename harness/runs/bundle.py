@@ -224,6 +224,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         dump: The dump that was chosen, from 1; null for all of the file.
         salvage: Whether damaged parts of the trace were left out.
         time_scales: Time scales of delegate events that were given.
+        metadata: Layouts of their metadata that were given.
         day: Date for waivers that expire.
         board: Board for the rules, for a trace without a result.
         of_model: Model for the rules, for a trace without a result.
@@ -246,6 +247,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     dump: int | None = None
     salvage: bool = False
     time_scales: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     day: str = ""
     board: str = ""
     of_model: str = ""
@@ -325,6 +327,7 @@ class _Contents:
         self._facts |= {"clock_bits": given.clock_bits, "salvage": given.salvage}
         self._facts["dump"] = given.dump
         self._facts["time_scales"] = dict(given.time_scales)
+        self._facts["metadata"] = dict(given.metadata)
         self._facts |= {"board": given.board, "of_model": given.model}
         self._model()
         self._facts["versions"] = _versions() | self._board()

@@ -14,10 +14,11 @@ from harness.analyze.energy import MeasuredEnergy, energy_record, measure_energy
 from harness.analyze.marker_edges import EdgeError
 from harness.analyze.statistics import operator_statistics
 from harness.config.board import Board
+from harness.config.meter import MeterRequest
 from harness.errors import FormatError, HarnessError, MeterError, UsageError
 from harness.meter.recorder import MeterRecorder
 from harness.meter.recording import read_recording
-from harness.meter.source import Meter, MeterRequest, open_meter
+from harness.meter.source import Meter, open_meter
 from harness.records.energy import EnergyRecord
 from harness.records.result import Result
 from harness.records.trace import Trace

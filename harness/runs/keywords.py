@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 from harness.config.board import Board
+from harness.config.meter import MeterRequest
 from harness.config.project import find_project
 from harness.errors import UsageError, did_you_mean
 from harness.files import absolute
 from harness.history import configured_history
 from harness.lab.flash_plan import HowToFlash, Stages
 from harness.lab.units import choose
-from harness.meter.source import MeterRequest
 from harness.records.clock_domain import ClockDomain
 from harness.runs.baseline import history_of
 from harness.runs.probe import PROBE_OPTIONS, ProbeRequest, probe_request
-from harness.runs.request import RunRequest, request_fields
+from harness.runs.request import RunRequest, meter_of, request_fields
 from harness.runs.source import ReadOptions
 
 PathLike = str | os.PathLike[str]
@@ -56,7 +56,8 @@ class RunKeywords(TypedDict, total=False):
         counters: Hardware counters to read at each event, such as ``("cycles", "instret")``.
         counter_passes: Measure counters that do not count at once in several runs.
         time_scales: What ticks of delegates' events mean, by pattern.
-        energy: Meter that records the current beside the run (docs/energy.md).
+        energy: Meter that records the current beside the run (docs/energy.md); None for none. By
+            default the unit's.
         commit: The commit that is tested.
         session: Label for results recorded together.
         elf: Firmware on the board, as linked; for a debug probe as port (docs/probes.md).
@@ -125,6 +126,7 @@ class LoadKeywords(TypedDict, total=False):
         salvage: Read the intact parts of a damaged file.
         debug_buffer: File with the bytes of logged tensors.
         time_scales: What ticks of delegates' events mean, by pattern.
+        metadata: What counters the metadata of delegates' events contains, by pattern.
         etrecord: ETRecord of the model; limits on modules need it.
         day: Day on which waivers with an end are evaluated.
         board: Board whose rules apply to a trace without a result.
@@ -137,6 +139,7 @@ class LoadKeywords(TypedDict, total=False):
     salvage: bool
     debug_buffer: PathLike | None
     time_scales: Mapping[str, str]
+    metadata: Mapping[str, str]
     etrecord: PathLike | None
     day: date | None
     board: str
@@ -174,6 +177,8 @@ def request_of(
     probe = probe_request(chosen.port, **of_probe, baud=values.get("baud"))
     for name in ("inputs", "references"):
         values[name] = tuple(absolute(item) for item in values.get(name, ()))
+    if "energy" not in values:
+        values["energy"] = meter_of(chosen.leased, through_probe=probe is not None)
     fields = request_fields({"runs": 1, **values})
     request = RunRequest(
         board=chosen.board,

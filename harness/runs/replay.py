@@ -174,6 +174,7 @@ def replay(bundle: Bundle, directory: Path) -> Replayed:
         salvage=manifest.salvage,
         debug_buffer=path_of(manifest.debug_buffer),
         time_scales=manifest.time_scales,
+        metadata=manifest.metadata,
         etrecord=path_of(manifest.etrecord),
         day=date.fromisoformat(manifest.day) if manifest.day else None,
         board=manifest.board,

@@ -11,12 +11,12 @@ from typing import Any, Final
 from harness.analyze.converters import parse_time_scales
 from harness.analyze.metadata_counts import check_names, parse_layouts
 from harness.config.board import Board
+from harness.config.meter import MeterRequest
 from harness.config.unit import Unit, UsbPort
 from harness.errors import UsageError, did_you_mean
 from harness.lab.flash_plan import HowToFlash
 from harness.link.values import PROFILES, VALUES, WHEN_FULL, RunOptions
 from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
-from harness.meter.source import MeterRequest
 from harness.records.measurement import MeasurementSettings
 from harness.runs.baseline import HistoryRef
 from harness.target.ports import describe
@@ -166,6 +166,17 @@ def _git(folder: Path, *arguments: str) -> str:
     except OSError:
         return ""
     return done.stdout.decode(errors="replace").strip() if done.code == 0 else ""
+
+
+def meter_of(unit: Unit | None, *, through_probe: bool) -> MeterRequest | None:
+    """Return the meter that records a run on a unit without being asked for; None for none.
+
+    Runs through a debug probe are not recorded: nothing says when they execute the model.
+
+    Raises:
+        UsageError: The unit's meter is described wrongly, or its driver is not installed.
+    """
+    return None if unit is None or through_probe else unit.meter
 
 
 def request_fields(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class ReadOptions:
         salvage: Read the intact part of a damaged file.
         debug_buffer: File with the bytes of logged tensors.
         time_scales: Time scales of delegate events, by pattern.
+        metadata: Layouts of the metadata of delegate events, by pattern.
         etrecord: The ETRecord of the model.
         day: Date for waivers that expire; None for the date of the run, or today.
         board: Board type for the rules, for a trace without a result.
@@ -76,9 +77,12 @@ class ReadOptions:
     model: str = ""
     clock_bits: int | None = None
     dump: int | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 DEFAULT_OPTIONS: Final = ReadOptions()
+
+_NONE: Final[Mapping[str, str]] = {}
 
 
 _ZIP: Final = b"PK\x03\x04"
@@ -243,7 +247,7 @@ def load_with_options(path: Path, given: ReadOptions) -> Source:
             replace(dump, trace=with_width(dump.trace, given.clock_bits)) for dump in source.dumps
         )
         source = replace(source, dumps=tuple(dumps))
-    return on_scales(source, given.time_scales)
+    return on_scales(source, given.time_scales, given.metadata)
 
 
 def _chosen(source: Source, path: Path, dump: int | None) -> Source:
@@ -259,22 +263,24 @@ def _chosen(source: Source, path: Path, dump: int | None) -> Source:
     return source
 
 
-def on_scales(source: Source, scales: Mapping[str, str]) -> Source:
+def on_scales(
+    source: Source, scales: Mapping[str, str], metadata: Mapping[str, str] = _NONE
+) -> Source:
     """Put a source on these time scales, and on those its run recorded for other patterns.
 
-    It also gets the counters that its run recorded to be in the metadata of delegates' events.
+    Likewise it gets the counters that these layouts, or those of its run, name in the metadata of
+    delegates' events.
 
     Raises:
-        UsageError: A time scale is invalid, or does not fit the trace.
+        UsageError: A time scale or a layout is invalid, or does not fit the trace.
     """
     result = source.result
-    recorded = result.time_scales if result is not None else {}
-    metadata = result.metadata if result is not None else {}
-    others = {pattern: scale for pattern, scale in recorded.items() if pattern not in scales}
-    if not (scales or others or metadata):
+    scales = _with_others(scales, result.time_scales if result is not None else {})
+    metadata = _with_others(metadata, result.metadata if result is not None else {})
+    if not (scales or metadata):
         return source
     model = result.model if result is not None else None
-    whole = interpret_delegates(source.trace, {**scales, **others}, metadata, model)
+    whole = interpret_delegates(source.trace, scales, metadata, model)
     dumps, end = [], 0
     for dump in source.dumps:
         rows = slice(end, end := end + len(dump.trace))
@@ -283,6 +289,11 @@ def on_scales(source: Source, scales: Mapping[str, str]) -> Source:
         trace = replace(dump.trace, clocks=whole.clocks, counters=whole.counters, **columns)
         dumps.append(replace(dump, trace=trace))
     return replace(source, dumps=tuple(dumps))
+
+
+def _with_others(given: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str]:
+    """Return what was given, first, and what was recorded for other patterns."""
+    return {**given, **{key: text for key, text in recorded.items() if key not in given}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,11 @@ class DeviceLog:
         )
         return self
 
+    def counting(self, events: int, start: int, end: int) -> DeviceLog:
+        """Log what empty events took with the declared counters, as readings of clock 0."""
+        self.records.append(struct.pack("<BBHIII", Record.COUNTING, 0, events, start, end, 0))
+        return self
+
     def delegate(
         self, name: str | bytes | None, number: int = -1, metadata: bytes | None = None
     ) -> DeviceLog:
@@ -205,6 +210,8 @@ def device_logs(
     for name in draw(st.lists(st.binary(max_size=12), max_size=most, unique=True)):
         log.counter(name, draw(st.integers(1, 32)), inside=draw(UINT32), around=draw(UINT32))
     short = st.one_of(st.none(), st.binary(max_size=12))
+    if draw(st.booleans()) and log.counter_bits:
+        log.counting(draw(st.integers(1, 2**16 - 1)), draw(UINT32), draw(UINT32))
     for _ in range(draw(st.integers(0, max_records))):
         kind = draw(st.sampled_from(["profile", "wide", "block", "allocator", "allocation"]))
         if kind in ("profile", "wide") and draw(st.booleans()):

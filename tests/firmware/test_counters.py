@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.decode.device_log import read_log
-from harness.records.trace import NO_COUNT, HardwareCounter, Trace
+from harness.records.trace import NO_COUNT, EmptyEvents, HardwareCounter, Trace
 from tests.support.counters import Counters, MadeUp
 from tests.support.tracer import CTracer
 
@@ -128,6 +128,19 @@ def test_the_costs_of_an_empty_event_are_in_the_log(etstub: ct.CDLL) -> None:
     )
 
 
+@pytest.mark.parametrize("count", [1, 8])
+def test_the_ticks_of_an_empty_event_are_in_the_log(etstub: ct.CDLL, count: int) -> None:
+    offered = [MadeUp(f"counter {i}".encode()) for i in range(count)]
+    tracer, source = counted(etstub, offered, list(range(count)))
+    [measured] = read_log(tracer.image()).empty_events
+    # Nine events: each reads the clock twice, which then advances by 7, as does the last reading.
+    assert measured == EmptyEvents(9, (2 * 9 + 1) * 7)
+    assert source.readings == 2 * (8 + measured.count)
+    plain = CTracer(etstub, 4000)
+    log_events(plain)
+    assert read_log(plain.image()).empty_events == ()
+
+
 def test_a_chunk_can_be_decoded_alone(etstub: ct.CDLL) -> None:
     tracer, _ = counted(etstub, [CYCLES, LOADS], [0, 1])
     log_events(tracer, 1)
@@ -138,6 +151,7 @@ def test_a_chunk_can_be_decoded_alone(etstub: ct.CDLL) -> None:
     whole, alone = read_log(second + first), read_log(second)
     assert [counter.name for counter in alone.counters] == ["cycles", "loads"]
     assert alone.counters == whole.counters
+    assert alone.empty_events == whole.empty_events != ()
     assert (alone.counts == whole.counts[-len(alone) :]).all()
     assert whole.losses.records == 0
     assert alone.losses.chunks == 1
@@ -151,6 +165,7 @@ def test_dropping_runs_keeps_the_counters(etstub: ct.CDLL) -> None:
     trace = read_log(tracer.image())
     assert trace.losses.runs > 5
     assert len(trace.counters) == 4
+    assert len(trace.empty_events) == 1
     has = trace.counts[:, 0] >= 0
     assert has.sum() > 5
     assert (

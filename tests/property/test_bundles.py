@@ -400,7 +400,7 @@ def test_what_was_given_beside_a_trace_is_in_the_bundle(
     }
     etrecord = write_record(home / "etrecord.bin", record)
     calls = [EventSpec(f"native_call_{n}", 10 * n, 10 * n + 5, instruction=n) for n in range(2)]
-    delegated = EventSpec("npu", 1, 3, instruction=1, delegate="npu_1")
+    delegated = EventSpec("npu", 1, 3, instruction=1, delegate="npu_1", metadata=b"\x07")
     trace = home / "trace.etdp"
     trace.write_bytes(write_ed00(trace_of(RunSpec([*calls, delegated]))))
     (home / "debug.bin").write_bytes(bytes(8))
@@ -408,14 +408,15 @@ def test_what_was_given_beside_a_trace_is_in_the_bundle(
     budget.write_text(
         "schema = 1\n[[module]]\nmodule = 'layers.1'\nlimit_us = 1\n"
         "[[time]]\nevent = 'npu'\nlimit_us = 1\n"
+        "[[counter]]\ncounter = 'macs'\nevent = 'npu'\nlimit_count = 6\n"
     )
     arguments = ["check", trace, "--budget", budget, "--etrecord", etrecord, "--salvage"]
     arguments += ["--clock-hz", "1000000", "--clock-bits", "32", "--time-scale", "npu*=1 MHz"]
-    arguments += ["--debug-buffer", home / "debug.bin"]
+    arguments += ["--debug-buffer", home / "debug.bin", "--metadata", "npu*=macs:u8"]
     checked = etharness(*arguments, "--report", tmp_path / "b.zip", "--json")
     assert checked.code == 1
     measured = {check["code"]: check["measured"] for check in json.loads(checked.out)["checks"]}
-    assert (measured["B07"], measured["B01"]) == (5.0, 2.0)
+    assert (measured["B07"], measured["B01"], measured["B13"]) == (5.0, 2.0, 7.0)
     shutil.rmtree(home)
     replayed = etharness("replay", tmp_path / "b.zip", "--json")
     assert replayed.code == 1

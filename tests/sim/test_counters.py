@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -83,10 +84,21 @@ def test_on_qemu_counts_are_instructions_less_the_reading_of_the_counters(
         for each in (trace, plain)
     ]
     assert net[0].tolist() == net[1].tolist()
+    # An event that reads the counters costs more ticks than one without, and the result says so.
+    assert run.result is not None
+    assert run.result.trace is not None
+    assert run.result.target is not None
+    target, summary = run.result.target, run.result.trace
+    [measured] = trace.empty_events
+    assert (summary.probe_ticks, summary.probe_pairs) == (measured.ticks, measured.count)
+    assert measured.cost > 2 * Fraction(target.probe_ticks, target.probe_pairs)
+    # The counters were read around eight of these nine events, with a part of their own reading.
+    assert trace.counters[0].overhead < measured.cost <= trace.counters[0].parent_overhead
     # A run directory has the counters, too.
     assert run.directory is not None
     loaded = load_source(run.directory).trace
     assert loaded == trace
+    assert loaded.empty_events == trace.empty_events
     assert [each.overhead for each in loaded.counters] == [each.overhead for each in trace.counters]
 
 

@@ -24,10 +24,11 @@ import pyarrow.parquet
 import pytest
 
 from harness.analyze.energy import align_recording, event_energy
+from harness.config.meter import MeterRequest
 from harness.files import data_directory
 from harness.meter.recorder import MeterRecorder
 from harness.meter.recording import read_recording
-from harness.meter.source import MeterRequest, open_meter
+from harness.meter.source import open_meter
 from harness.records.trace import Kind, Trace
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
@@ -44,6 +45,7 @@ from tests.support.currents import (
     words_of,
 )
 from tests.support.fake_ppk2 import FakePpk2, Unplugged, board_with_pin, following
+from tests.support.nights import PLAN, written_plan
 
 pytestmark = pytest.mark.sim
 
@@ -404,3 +406,33 @@ def test_an_interrupted_run_keeps_the_joules_of_its_executions(
     assert whole["measured"] == whole["events"] == document["runs_completed"]
     assert document["energy"]["samples"] == len(read_recording(tmp_path / "run/power.samples"))
     assert document["energy"]["missing"] == ""
+
+
+def test_the_meter_of_a_unit_records_its_runs_and_nights(
+    ppk2: Callable[..., FakePpk2], tmp_path: Path, etharness: Callable[..., CommandResult]
+) -> None:
+    device: FakePpk2 = ppk2(lambda: device.idle())
+    units = tmp_path / "units.toml"
+    units.write_text(
+        'schema = 1\n[[unit]]\nid = "a"\nboard = "native"\n'
+        f'energy = {{ meter = "ppk2:{device.port}", volts = {VOLTS}, marker_pin = 5 }}\n'
+        '[[unit]]\nid = "b"\nboard = "native"\n'
+        f'energy = {{ meter = "ppk2:/dev/no-such-port", volts = {VOLTS} }}\n'
+    )
+    plan = written_plan(tmp_path, PLAN + '[[board]]\nboard = "native"\nunits = ["a"]\n')
+    done = etharness("nightly", plan, "--units", units)
+    assert done.code == 0, done.out + done.err
+    recorded = {
+        document["unit"]: document["energy"]
+        for file in (tmp_path / "out").glob("*/runs/**/result.json")
+        for document in [json.loads(file.read_text())]
+    }
+    assert recorded["a"]["meter"] == "PPK2"
+    assert "no edge of the marker pin" in recorded["a"]["unknown"]
+    assert recorded["native-1"] is None
+    command = ("run", "--unit", "b", "--units", units, "--model", "small_int8", "-o")
+    absent = etharness(*command, tmp_path / "absent")
+    assert absent.code == 75
+    assert "/dev/no-such-port" in absent.err
+    assert etharness(*command, tmp_path / "none", "--energy", "none").code == 0
+    assert json.loads((tmp_path / "none/result.json").read_text())["energy"] is None

@@ -482,7 +482,7 @@ def test_a_meter_records_the_runs_of_tests(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         import pytest
-        from harness.meter.source import MeterRequest
+        from harness.config.meter import MeterRequest
 
         @pytest.mark.etharness(board="native", model="small.pte")
         def test_of_the_project(etharness_run):

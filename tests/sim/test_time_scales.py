@@ -165,6 +165,17 @@ def test_counts_in_metadata_are_counters_of_the_run(
     assert (trace.counts[others, -2:] == NO_COUNT).all()
     for operator in decoded(etharness, tmp_path / "run")["operators"]:
         assert ("npu_macs" in operator.get("counters", {})) == (operator["delegate_int"] != -1)
+    # A log alone knows no backends, but its events have ids.
+    alone = tmp_path / "alone.etlog"
+    alone.write_bytes((tmp_path / "run" / "trace.etlog").read_bytes())
+    layout = ("--metadata", "re:[0-9]+=npu_macs:u32, npu_bytes:u32")
+    [found, recorded] = [
+        [operator.get("counters") for operator in decoded(etharness, *given)["operators"]]
+        for given in ((alone, *layout), (tmp_path / "run",))
+    ]
+    assert found == recorded
+    code, _, err = etharness("decode", alone, "--metadata", "npu_macs:u32")
+    assert (code, "no PATTERN=LAYOUT" in err) == (2, True)
 
 
 def test_a_counter_of_a_delegate_has_a_name_of_its_own(

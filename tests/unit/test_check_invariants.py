@@ -8,7 +8,7 @@ from fractions import Fraction
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
 from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.records.trace import Losses
+from harness.records.trace import EmptyEvents, Losses
 from harness.records.verdict import Check
 from harness.runs.source import load_source
 from harness.strategies.by_hand import EventSpec, RunSpec, trace_of
@@ -50,6 +50,13 @@ def test_operators_that_take_less_than_an_empty_event_are_one_warning() -> None:
     assert enough is not None
     assert enough.passed
     assert the("I05", Subject(trace)) is None
+    # With hardware counters an event costs more than the probe at start-up.
+    counting = replace(trace, empty_events=(EmptyEvents(4, 42),))
+    assert the("I05", Subject(counting)) == the("I05", Subject(counting, probe=Fraction(1)))
+    found = the("I05", Subject(counting))
+    assert found is not None
+    assert not found.passed
+    assert "the duration of an empty event with these counters: " in found.reason
 
 
 def test_few_events_are_no_evidence_of_a_clock() -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 
 from harness.analyze.call_tree import call_tree
 from harness.analyze.counters import own_counts
 from harness.analyze.merged_tree import NodeCounts, merged_tree
 from harness.analyze.statistics import Operator, OperatorTimes, operator_statistics
-from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Trace
-from harness.strategies import EventSpec, Execution, RunSpec, executions, trace_of
+from harness.decode.device_log import read_log
+from harness.errors import FormatError
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import EXECUTION, NO_COUNT, EmptyEvents, HardwareCounter, Trace
+from harness.strategies import DeviceLog, EventSpec, Execution, RunSpec, executions, trace_of
 
 COUNTERS = (HardwareCounter("cycles"), HardwareCounter("instret"))
 
@@ -91,3 +97,24 @@ def test_the_parts_of_all_events_of_a_tree_add_up_to_its_root(execution: Executi
         mine = own[block.first : last + 1]
         assert (own[last] >= 0).all()
         assert mine[(mine >= 0).all(axis=1)].sum(axis=0).tolist() == trace.counts[last].tolist()
+
+
+def test_the_cost_of_an_event_with_counters_is_read_modulo_the_clocks_width() -> None:
+    """A 24-bit clock that wraps while the empty events are measured."""
+    log = DeviceLog().counter("cycles").counting(9, 2**24 - 100, 35).profile("conv", 0, 9)
+    clock = ClockDomain("systick", None, 24)
+    assert read_log(log.image(), [clock]).empty_events == (EmptyEvents(9, 135),)
+    down = DeviceLog().counter("cycles").counting(9, 235, 100)
+    assert read_log(down.image(), [replace(clock, down=True)]).empty_events[0].cost == 15
+
+
+@pytest.mark.parametrize(
+    ("events", "times", "field"), [(0, 1, "COUNTING events"), (9, 2, "COUNTING")]
+)
+def test_a_wrong_cost_of_an_event_is_an_error(events: int, times: int, field: str) -> None:
+    log = DeviceLog().counter("cycles")
+    for _ in range(times):
+        log.counting(events, 0, 100)
+    with pytest.raises(FormatError) as caught:
+        read_log(log.image())
+    assert caught.value.field == field

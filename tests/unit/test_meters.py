@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.config.meter import MeterRequest
 from harness.errors import FormatError, HarnessError, MeterError, UsageError
 from harness.meter.ppk2 import Ppk2Calibration, Ppk2Samples
 from harness.meter.recorder import MeterRecorder
 from harness.meter.recording import Recording, RecordingHeader, SampleBlock, read_recording
-from harness.meter.source import Meter, MeterRequest, open_meter
+from harness.meter.source import Meter, open_meter
 from tests.support.currents import METADATA, VOLTS, decoded
 from tests.support.fake_ppk2 import FakePpk2
 

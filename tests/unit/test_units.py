@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.config.meter import MeterRequest
 from harness.config.unit import (
     CommandPower,
     Unit,
@@ -14,6 +15,8 @@ from harness.config.unit import (
     units_file,
 )
 from harness.errors import UsageError
+from harness.nightly.orchestrator import prepare
+from tests.support.nights import PLAN, written_plan
 
 SHELF = """\
 schema = 1
@@ -75,6 +78,8 @@ def test_two_units_of_one_name_are_refused(tmp_path):
         ('power = { kind = "magic" }', "kind"),
         ('lease = "somewhere"', "lease"),
         ("colour = 1", "colour"),
+        ('energy = { meter = "ppk2", volts = -1 }', "volts"),
+        ('energy = { meter = "ppk2", marker_pin = 8 }', "marker_pin"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path, line, what):
@@ -134,3 +139,34 @@ def test_units_are_listed_in_natural_order(tmp_path: Path) -> None:
     entries = "".join(f'[[unit]]\nid = "{name}"\nboard = "native"\n' for name in ids)
     found = load_units(write(tmp_path, f"schema = 1\n{entries}"))
     assert [unit.id for unit in found] == ["a9", "a10", "b", "desk-1", "desk-2", "desk-10"]
+
+
+def test_the_meter_of_a_unit_is_what_its_runs_record_with(tmp_path):
+    text = 'schema = 1\n[[unit]]\nid = "a"\nboard = "native"\n'
+    energy = '{ meter = "ppk2:/dev/ppk2", volts = 1.8, marker_pin = 3, supply = true }'
+    unit = find_unit("a", write(tmp_path, f"{text}energy = {energy}\n"))
+    assert unit.meter == MeterRequest("ppk2", "/dev/ppk2", 1.8, 3, supply=True)
+    assert find_unit("a", write(tmp_path, text)).meter is None
+    file = find_unit("a", write(tmp_path, f'{text}energy = {{ meter = "csv:now.csv" }}\n')).meter
+    assert file == MeterRequest("csv", str(tmp_path / "now.csv"))
+
+
+@pytest.mark.parametrize(
+    ("energy", "what"),
+    [
+        ('{ meter = "ppk3", volts = 3.3 }', "unit 'a': invalid meter 'ppk3'"),
+        ('{ meter = "ppk2" }', "unit 'a': a PPK2 does not measure the voltage"),
+        ('{ meter = "joulescope", supply = true }', "unit 'a': only a PPK2 supplies a board"),
+    ],
+)
+def test_a_wrong_meter_of_a_unit_is_an_error_when_it_is_used(tmp_path, energy, what):
+    text = f'schema = 1\n[[unit]]\nid = "a"\nboard = "native"\nenergy = {energy}\n'
+    units = write(tmp_path, text)
+    unit = find_unit("a", units)
+    with pytest.raises(UsageError, match=what) as caught:
+        _ = unit.meter
+    assert caught.value.hint.endswith("; `energy` of a unit is described in docs/lab.md")
+    # A plan with this unit is wrong before its night begins, and other commands are not.
+    plan = written_plan(tmp_path, PLAN + '[[board]]\nboard = "native"\nunits = ["a"]\n')
+    with pytest.raises(UsageError, match=what):
+        prepare(plan, units)

@@ -64,7 +64,8 @@ static void run_empty_event(etd_tracer *tracer, uint32_t records) {
     tracer->record_count = records; /* forgets it */
 }
 
-/* Measures the costs of empty events, and stores them in the COUNTER records at `declared`. */
+/* Measures the costs of empty events, and stores them in the COUNTER records at `declared`, and in the
+ * COUNTING record behind them. */
 static void measure_costs(etd_tracer *tracer, const etd_counting *counting, uint8_t *declared) {
     uint32_t records = tracer->record_count;
     uint32_t inside[ETD_LOG_COUNTERS];
@@ -76,12 +77,17 @@ static void measure_costs(etd_tracer *tracer, const etd_counting *counting, uint
             inside[i] = counted < inside[i] ? counted : inside[i];
         }
     }
+    /* The clock is read outside of the event around the others, so that it is no part of their counts. */
+    uint32_t start = counting->ticks(counting->ticks_context);
     etd_event around =
         etd_start_profiling_interned(tracer, ETD_LOG_NO_NAME, ETD_UNSET_CHAIN, ETD_UNSET_HANDLE);
     for (uint32_t event = 0; event < EMPTY_EVENTS; event++) {
         run_empty_event(tracer, records);
     }
     etd_end_profiling(tracer, around);
+    uint32_t end = counting->ticks(counting->ticks_context);
+    etd_put_record(declared + counting->count * ETD_LOG_RECORD_SIZE,
+                   etd_head(ETD_LOG_RECORD_COUNTING, 0, EMPTY_EVENTS + 1u), start, end, 0);
     for (uint32_t i = 0; i < counting->count; i++) {
         uint8_t *at = declared + i * ETD_LOG_RECORD_SIZE;
         etd_put_u32(at + INSIDE_AT, inside[i]);
@@ -101,9 +107,9 @@ bool etd_start_counting(etd_tracer *tracer, etd_counting *counting, const etd_co
     for (uint32_t i = 0; i < count; i++) {
         names[i] = etd_intern(tracer, source->counters[indexes[i]].name);
     }
-    uint8_t *declared = etd_append(tracer, count);
+    uint8_t *declared = etd_append(tracer, count + 1u); /* and COUNTING */
     if (declared == NULL) {
-        tracer->dropped_blocks += count;
+        tracer->dropped_blocks += count + 1u;
         return false;
     }
     *counting = (etd_counting){.source = source,

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.call_tree import WRAPPERS
+from harness.analyze.counters import slowest_empty_events
 from harness.analyze.ticks import SuspectedWidth, durations, suspected_widths
 from harness.check.invariants.scopes import describe, own_scopes
 from harness.check.subject import Subject
@@ -145,11 +146,15 @@ def untimed_check(why: str) -> Check:
 
 
 def precision_checks(subject: Subject) -> Iterator[Check]:
-    """Compare the median of each operator with the duration of an empty event on the device."""
-    if not subject.probe or not subject.trace.clocks:
+    """Compare the median of each operator with the duration of an empty event on the device, one
+    that reads the same counters.
+    """
+    counting = slowest_empty_events(subject.trace)
+    probe = counting.cost if counting else subject.probe
+    if not probe or not subject.trace.clocks:
         return
     clock = subject.trace.clocks[0]
-    least = float(subject.probe) * MIN_EVENT_COSTS
+    least = float(probe) * MIN_EVENT_COSTS
     operators = [
         item
         for item in subject.operators
@@ -172,7 +177,8 @@ def precision_checks(subject: Subject) -> Iterator[Check]:
         more = f" and {len(short) - _NAMED:,} more" if len(short) > _NAMED else ""
         reason = (
             f"{len(short):,} of {len(operators):,} operators take less than {least:,.1f} ticks, "
-            f"the duration of an empty event: {'; '.join(names)}{more}"
+            f"the duration of an empty event{' with these counters' if counting else ''}: "
+            f"{'; '.join(names)}{more}"
         )
     yield check(
         "I05",
