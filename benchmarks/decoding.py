@@ -110,7 +110,7 @@ def main(extent: Extent) -> None:
         "",
     ]
     if extent is QUICK:
-        lines += ["With `--quick`: fewer files, and each once.", ""]
+        lines += ["With `--quick`: fewer files.", ""]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write = build_writer(folder)
@@ -167,9 +167,9 @@ def tables(write: Callable[[Dump], Path], extent: Extent) -> Iterator[str]:
     yield "two cells of each; in the other files every event is another operator."
     yield ""
     bare = [costs(_self("cells", write(dump)), repeats=dump.repeats)[0] for dump in (MANY, MEDIUM)]
-    yield "Of ours, making the lists of numbers from ready arrays, and a DataFrame of as many columns,"
-    yield f"takes {1000 * bare[0].seconds:.1f} ms for {MANY.label} and"
-    yield f"{1000 * bare[1].seconds:.1f} ms for {MEDIUM.label}. No table with these cells takes less."
+    yield "Making the lists of numbers from ready arrays, and a DataFrame of as many columns, takes"
+    yield f"{1000 * bare[0].seconds:.1f} ms for {MANY.label} and {1000 * bare[1].seconds:.1f} ms for"
+    yield f"{MEDIUM.label}. No table with these cells can take less."
     yield ""
     yield "Constructor and table together:"
     yield ""
