@@ -16,7 +16,12 @@ from harness.analyze.symbols import SymbolTable
 from harness.inspector.event import Event, MetadataParser, ProgramOutput
 from harness.inspector.event_times import PerfData, Times, TimeScale, statistics
 from harness.inspector.grouping import EventGroups, RunGroup
-from harness.inspector.table import EventColumns, encodable, with_metadata
+from harness.inspector.table import (
+    EventColumns,
+    collection_paused,
+    encodable,
+    with_metadata,
+)
 from harness.inspector.values import LoggedValues
 from harness.records.trace import EXECUTION, LOADING, NO_COUNT, Trace
 
@@ -223,10 +228,9 @@ class EventViews:
 
 def _split(values: npt.NDArray[Any], bounds: _Ints) -> list[list[Any]]:
     """Divide consecutive values into lists at ``bounds``."""
-    flat = values.tolist()
-    if len(flat) == len(bounds) - 1 and (np.diff(bounds) == 1).all():
-        return [[value] for value in flat]
-    return [flat[first:behind] for first, behind in pairwise(bounds.tolist())]
+    if len(values) == len(bounds) - 1 and (np.diff(bounds) == 1).all():
+        return [[value] for value in values.tolist()]
+    return [values[first:behind].tolist() for first, behind in pairwise(bounds.tolist())]
 
 
 def add_symbols(event: Event, table: SymbolTable) -> None:
@@ -421,6 +425,10 @@ class EventBlock:
         self, include_units: bool = False, include_delegate_debug_data: bool = False
     ) -> Any:
         """Return a pandas DataFrame with a row per event."""
+        with collection_paused():
+            return self._table(include_units, include_delegate_debug_data)
+
+    def _table(self, include_units: bool, include_delegate_debug_data: bool) -> Any:
         units = f" ({self.target_time_scale.value})" if include_units else ""
         events = self.events
         lazy = events if isinstance(events, BlockEvents) else None

@@ -116,14 +116,33 @@ def statistics(durations: Floats, starts: npt.NDArray[np.int64]) -> Floats:
     found = np.full((len(counts), len(STATISTICS)), np.nan)
     for count in np.unique(counts[counts > 0]).tolist():
         rows = np.flatnonzero(counts == count)
-        values = durations[starts[rows][:, None] + np.arange(count)]
+        if len(rows) == len(counts):
+            values = durations[starts[0] : starts[-1]].reshape(-1, count)
+        else:
+            values = durations[starts[rows][:, None] + np.arange(count)]
         if count == 1:
             found[rows] = values
             continue
-        found[rows, :3] = np.percentile(values, (10, 50, 90), axis=1).T
-        found[rows, 3] = values.mean(axis=1)
-        found[rows, 4] = values.min(axis=1)
-        found[rows, 5] = values.max(axis=1)
+        ascending = np.sort(values, axis=1)
+        found[rows, :3] = _percentiles(ascending, (10, 50, 90))
+        found[rows, 3] = values.mean(axis=1)  # in log order, as a sum depends on the order
+        found[rows, 4] = ascending[:, 0]
+        found[rows, 5] = ascending[:, -1]
+    return found
+
+
+def _percentiles(ascending: Floats, shares: tuple[int, ...]) -> Floats:
+    """Return percentiles of sorted rows, shape (rows, shares), bit by bit as ``np.percentile``.
+
+    Sorting takes half as long as the partitions of ``np.percentile``, and gives the extremes, too.
+    """
+    positions = np.array(shares) / 100 * (ascending.shape[1] - 1)
+    below = np.floor(positions).astype(np.int64)
+    share = positions - below
+    low, high = ascending[:, below], ascending[:, np.minimum(below + 1, ascending.shape[1] - 1)]
+    step = high - low
+    # NumPy interpolates from the nearer end.
+    found: Floats = np.where(share < 0.5, low + step * share, high - step * (1 - share))
     return found
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from harness.decode.ed00 import read_ed00, write_ed00
 from harness.inspector import Inspector, TimeScale
+from harness.inspector.event_times import STATISTICS, PerfData, statistics
 from harness.records.trace import Kind
 from harness.records.values import DebugValue
 from tests.support.traces import EventSpec, RunSpec, trace_of
@@ -108,3 +109,16 @@ def test_a_table_is_the_same_whichever_events_were_read_before(
     for inspector in (untouched, some):
         frame = inspector.to_dataframe(include_delegate_debug_data=True)
         pandas.testing.assert_frame_equal(frame, expected, check_exact=True)
+
+
+DURATIONS = st.lists(st.floats(-1e3, 1e9), max_size=30)
+
+
+@given(st.lists(DURATIONS, max_size=5) | st.builds(lambda same: [same] * 3, DURATIONS))
+def test_statistics_of_a_table_are_those_of_its_events(events: list[list[float]]) -> None:
+    bounds = np.cumsum([0, *map(len, events)])
+    found = statistics(np.array([time for raw in events for time in raw]), bounds)
+    for raw, row in zip(events, found.tolist(), strict=True):
+        perf = PerfData(raw)
+        expected = [getattr(perf, name) if raw else np.nan for name in STATISTICS]
+        np.testing.assert_array_equal(row, expected)
