@@ -32,7 +32,7 @@ from harness.records.trace import Block, Kind, Losses, Trace
 from harness.records.verdict import Verdict
 from harness.report.formats import check_report_file, write_report
 from harness.report.html import environment, html_report
-from harness.report.html.curve import axis, thinned
+from harness.report.html.scales import axis, thinned
 from harness.report.text import Limits
 from harness.runs.evaluation import EvaluatedRun, evaluate_path
 from tests.conftest import FIXTURES

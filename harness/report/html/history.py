@@ -16,7 +16,8 @@ from harness.formatting import DisplayUnit, printable
 from harness.records.trace import OPERATOR_CALL
 from harness.report.changes import ChangeRow, ChangeTable, metric_name, unit_for
 from harness.report.description import RunDescription
-from harness.report.html.curve import SIZE, Curve, Mark, Tick, axis, band, line
+from harness.report.html.scales import SIZE, axis
+from harness.report.html.svg import Curve, Mark, Tick, band, line
 from harness.report.text import Limits, brief, left_out, number
 from harness.runs.evaluation import EvaluatedRun
 
