@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from harness.records.operator_names import short_operator_name
 from harness.records.signature import Signature
 from harness.records.trace import Stack
 from harness.records.verdict import Check
@@ -24,6 +25,21 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(ord(char)) for char in text)
+
+
+def operator_title(name: str, instruction: int | None = None) -> str:
+    """Return the short name of an operator and its instruction, safe to print.
+
+    Args:
+        name: Name of an event or of an operator.
+        instruction: Its instruction; None or -1 if it belongs to no instruction.
+
+    Example:
+        >>> operator_title("native_call_cortex_m::quantized_conv2d.out", 5)
+        'quantized_conv2d #5'
+    """
+    short = printable(short_operator_name(name))
+    return short if instruction is None or instruction < 0 else f"{short} #{instruction}"
 
 
 def with_printable_names(item: _Named) -> _Named:

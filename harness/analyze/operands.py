@@ -14,12 +14,10 @@ import numpy as np
 
 from harness.decode.program import Call, Instruction, Method, Program, Tensor, Value, ValueList
 from harness.errors import NotComparableError, UsageError
+from harness.records.operator_names import KERNEL_EVENT
 from harness.records.scalar_types import type_name
 from harness.records.trace import Kind, Trace
 from harness.records.values import TensorValue
-
-KERNEL_EVENT = "native_call_"
-"""Prefix of ExecuTorch's kernel event names, before the operator's name."""
 
 
 @dataclass(frozen=True, slots=True)

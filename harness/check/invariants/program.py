@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 
 from harness.analyze.blocks import runs
-from harness.analyze.operands import KERNEL_EVENT
 from harness.check.invariants.scopes import order_known
 from harness.check.subject import Subject
 from harness.records.instruction import InstructionRecord
+from harness.records.operator_names import KERNEL_EVENT
 from harness.records.trace import (
     DELEGATE_CALL,
     EXECUTION,
