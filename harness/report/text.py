@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -36,6 +37,30 @@ def number(value: float | None) -> str:
         return "-"
     text = f"{value:,.3f}"
     return text.rstrip("0").rstrip(".")
+
+
+def three_digits(value: float) -> str:
+    """A number with three significant digits, without an exponent; whole from 100."""
+    size = abs(value)
+    if not math.isfinite(value) or size >= 99.95 or size < 1e-9:
+        return f"{value:,.0f}"
+    return f"{value:.{2 - math.floor(math.log10(float(f'{size:.2e}')))}f}"
+
+
+def short_time_unit(nanoseconds: float) -> DisplayUnit:
+    """The unit in which a time is a number below 1,000, for three digits of it."""
+    for name, divisor in (("ns", 1.0), ("us", 1e3), ("ms", 1e6)):
+        if nanoseconds < 999.5 * divisor:
+            return DisplayUnit(name, divisor, 3)
+    return DisplayUnit("s", 1e9, 3)
+
+
+def short_time(nanoseconds: float | None, ticks: float | None = None) -> str:
+    """A single time with three digits and its unit: nanoseconds if known, else ticks."""
+    if nanoseconds is None:
+        return one_time(None, ticks)
+    unit = short_time_unit(nanoseconds)
+    return f"{three_digits(nanoseconds / unit.divisor)} {unit.name}"
 
 
 def percent(share: float | None, decimals: int = 1) -> str:
@@ -82,6 +107,7 @@ class Limits:
         rows: Rows of a table of operators, allocators or allocations, the worst first.
         checks: Checks, failed ones first.
         frames: Frames of a flame view, the longest first.
+        blocks: Blocks of a timeline, the longest first.
         nodes: Nodes of the list beside it.
         points: Points of a curve.
         trends: Curves through history.
@@ -91,6 +117,7 @@ class Limits:
     rows: int
     checks: int
     frames: int
+    blocks: int
     nodes: int
     points: int
     trends: int
@@ -107,6 +134,7 @@ class Limits:
             rows=share(4_000, 10, 200),
             checks=share(8_000, 20, 500),
             frames=share(12_000, 20, 1_000),
+            blocks=share(4_000, 10, 300),
             nodes=share(6_000, 10, 400),
             points=share(20_000, 60, 400),
             trends=share(240, 2, 24),

@@ -9,7 +9,8 @@ from harness.formatting import time_unit
 from harness.records.energy import CurrentCurve
 from harness.report.description import RunDescription
 from harness.report.energy import EnergyDescription
-from harness.report.html.curve import SIZE, Axis, Curve, Mark, Tick, axis, below, line
+from harness.report.html.scales import SIZE, Axis, axis
+from harness.report.html.svg import Curve, Mark, Tick, below, line
 from harness.report.text import number
 
 _MILLI: Final = 1e-3

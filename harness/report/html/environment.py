@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.extras import require
 from harness.formatting import printable
-from harness.report.html.icicle import COLOURS
+from harness.report.html import svg
 from harness.report.operators import several_blocks
 from harness.report.roofline import ROOFLINE_HEADERS
-from harness.report.text import LONGEST_SENTENCE, brief, left_out, number
+from harness.report.text import LONGEST_SENTENCE, brief, counted, left_out, number
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -48,9 +48,10 @@ def environment() -> Environment:
     found.filters["lines"] = _lines
     found.filters["number"] = number
     found.filters["sentence"] = lambda text: brief(text, LONGEST_SENTENCE)
-    found.globals["COLOURS"] = COLOURS
+    found.globals["counted"] = counted
     found.globals["left_out"] = left_out
     found.globals["ROOFLINE_HEADERS"] = ROOFLINE_HEADERS
+    found.globals["svg"] = svg
     found.globals["several_blocks"] = several_blocks
     return found
 

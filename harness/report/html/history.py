@@ -16,7 +16,8 @@ from harness.formatting import DisplayUnit, printable
 from harness.records.trace import OPERATOR_CALL
 from harness.report.changes import ChangeRow, ChangeTable, metric_name, unit_for
 from harness.report.description import RunDescription
-from harness.report.html.curve import SIZE, Curve, Mark, Tick, axis, band, line
+from harness.report.html.scales import SIZE, axis
+from harness.report.html.svg import Curve, Mark, Tick, band, line
 from harness.report.text import Limits, brief, left_out, number
 from harness.runs.evaluation import EvaluatedRun
 
@@ -131,7 +132,7 @@ def history_view(description: RunDescription, limits: Limits) -> HistoryView | N
     if not history.results and changes is None:
         return None
     numbers = () if run.comparison is None else run.comparison.numbers
-    own = _of_unit(history, run)
+    own = results_of_unit(history, run)
     held = _held(history, run.subject, own, numbers)
     changed, others = (changes.changed, changes.others) if changes is not None else ((), ())
     return HistoryView(
@@ -186,7 +187,7 @@ def _measured(history: History, subject: Subject) -> dict[Metric, Sample]:
     return found
 
 
-def _of_unit(history: History, run: EvaluatedRun) -> set[int]:
+def results_of_unit(history: History, run: EvaluatedRun) -> set[int]:
     """Results of the unit that the run was on; of all where there are none of it."""
     unit = run.result.unit if run.result is not None else ""
     own = {place for place, result in enumerate(history.results) if result.unit == unit}

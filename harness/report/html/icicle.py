@@ -13,36 +13,14 @@ from typing import Final
 
 from harness.analyze.merged_tree import MergedNode
 from harness.records.signature import by_block
+from harness.report.html.pictures import FrameBox
 from harness.report.text import Limits, brief, one_time, percent, with_delegate
 
 DEEPEST: Final = 24
 """Levels that are shown; far within others nothing could be read."""
 
-COLOURS: Final = 6
+_COLOURS: Final = 6
 """Colours that frames have, by their names."""
-
-
-@dataclass(frozen=True, slots=True)
-class IcicleFrame:
-    """A node of the merged tree as it is drawn, and as a line of the list.
-
-    Attributes:
-        name: Its name, instruction and delegate.
-        times: What it took, for the panel, the list and those who cannot see it.
-        parent: Place of the frame around it among the frames, -1 for none.
-        level: Its row, 0 at the top.
-        left: Where it begins, percent of the width.
-        width: How wide it is, likewise.
-        colour: Number of its colour.
-    """
-
-    name: str
-    times: str
-    parent: int
-    level: int
-    left: float
-    width: float
-    colour: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +28,8 @@ class IcicleLine:
     """A line of the list.
 
     Attributes:
-        name: As for a frame.
-        times: As for a frame.
+        name: Name of the node, its instruction and delegate.
+        times: What it took.
         opens: Lines within it follow.
         closes: How many lists end behind it.
     """
@@ -69,7 +47,7 @@ class Icicle:
     Attributes:
         block: Their name.
         frames: What is drawn; each behind the one around it.
-        levels: How many rows there are.
+        parents: Number of the frame around each, -1 for none.
         small: Nodes that are not drawn as others are longer.
         apart: Nodes that are not drawn as their clock compares with nothing around them.
         deep: Nodes that are neither drawn nor listed as they are too far within others.
@@ -78,8 +56,8 @@ class Icicle:
     """
 
     block: str
-    frames: tuple[IcicleFrame, ...]
-    levels: int
+    frames: tuple[FrameBox, ...]
+    parents: tuple[int, ...]
     small: int
     apart: int
     deep: int
@@ -122,30 +100,29 @@ def _icicle(block: str, nodes: list[tuple[MergedNode, int]], limits: Limits) -> 
     drawn.sort(key=lambda n: (-(width[n] or 0.0), n))
     kept = sorted(n for n in drawn[: limits.frames] if width[n])
     place = {n: index for index, n in enumerate(kept)}
-    frames = []
-    for n in kept:
-        node, parent = nodes[n]
-        frames.append(
-            IcicleFrame(
-                name=_name(node),
-                times=_times(node),
-                parent=place.get(parent, -1),
-                level=node.depth,
-                left=round(left[n], 4),
-                width=round(width[n] or 0.0, 4),
-                colour=zlib.crc32(node.name.encode("utf-8", "surrogatepass")) % COLOURS,
-            )
-        )
+    frames = [_frame(nodes[n][0], left[n], width[n] or 0.0) for n in kept]
     shallow = [n for n, (node, _) in enumerate(nodes) if node.depth < DEEPEST]
     return Icicle(
         block=brief(block),
         frames=tuple(frames),
-        levels=max((frame.level for frame in frames), default=-1) + 1,
+        parents=tuple(place.get(nodes[n][1], -1) for n in kept),
         small=len(drawn) - len(kept),
         apart=sum(width[n] is None for n in shallow),
         deep=len(nodes) - len(shallow),
         lines=_lines([nodes[n][0] for n in shallow[: limits.nodes]]),
         unlisted=max(len(shallow) - limits.nodes, 0),
+    )
+
+
+def _frame(node: MergedNode, left: float, width: float) -> FrameBox:
+    name = _name(node)
+    return FrameBox(
+        left=round(left, 4),
+        width=round(width, 4),
+        level=node.depth,
+        name=name,
+        text=f"{name}: {_times(node)}",
+        kind=f"c{zlib.crc32(node.name.encode('utf-8', 'surrogatepass')) % _COLOURS}",
     )
 
 

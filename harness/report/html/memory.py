@@ -12,7 +12,8 @@ from harness.analyze.ticks import nanoseconds_per_tick
 from harness.check.subject import Subject
 from harness.formatting import TICKS, time_unit
 from harness.report.description import AllocatorRow
-from harness.report.html.curve import SIZE, Axis, Curve, Mark, Tick, axis, below, steps, thinned
+from harness.report.html.scales import SIZE, Axis, axis, thinned
+from harness.report.html.svg import Curve, Mark, Tick, below, steps
 from harness.report.memory import during
 from harness.report.text import Limits, brief, bytes_unit, left_out, number
 

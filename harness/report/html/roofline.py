@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.report.html.curve import SIZE, Axis, Curve, Mark, Tick, line
+from harness.report.html.scales import SIZE, Axis
+from harness.report.html.svg import Curve, Mark, Tick, line
 from harness.report.roofline import RooflineRow, RooflineTable
 from harness.report.text import Limits, brief, left_out, number
 
