@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from harness import __version__
-from harness.check.history.baseline import parse_baseline
+from harness.check.history.baseline import DEFAULT_BASELINE, parse_baseline
 from harness.errors import DamagedError, HarnessError, Owner, UsageError
 from harness.files import write_atomic
 from harness.nightly.arms import compare_arms
@@ -45,7 +45,7 @@ from harness.records.nightly import (
 from harness.records.result import encode, moment, now_utc
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import EvaluatedRun, evaluate_path
+from harness.runs.evaluation import EvaluatedRun, evaluate_path, with_trends
 
 Quarantined = Callable[[StepOutcome], str]
 """Returns a description of the entry that applies to a failure; "" without one."""
@@ -354,20 +354,27 @@ def result_directories(directory: Path, night: Night) -> list[Path]:
 
 
 def _baseline(night: Night) -> HistoryRef | None:
+    return None if night.prepared.plan.baseline is None else _history(night)
+
+
+def _history(night: Night) -> HistoryRef | None:
+    """Return the history of the plan, with its baseline or the default one."""
     plan = night.prepared.plan
-    if plan.baseline is None or plan.history is None:
+    if plan.history is None:
         return None
     url = history_url(night.prepared.document, plan.history)
-    return HistoryRef(url, parse_baseline(plan.baseline))
+    return HistoryRef(url, parse_baseline(plan.baseline) if plan.baseline else DEFAULT_BASELINE)
 
 
 def _report(night: Night, document: NightDocument, writer: ReportWriter) -> list[Trouble]:
     """Write all reports; return the troubles."""
     troubles: list[Trouble] = []
     runs = []
+    history = _history(night)
     for path in shown_runs(document.outcomes):
         try:
-            runs.append(evaluate_path(night.directory / path))
+            run = evaluate_path(night.directory / path)
+            runs.append(run if history is None else with_trends(run, history))
         except (HarnessError, OSError) as error:
             message = error.message if isinstance(error, HarnessError) else str(error)
             troubles.append(

@@ -14,7 +14,7 @@ from harness.check.history.samples import Metric
 from harness.formatting import DisplayUnit, metric_unit, printable
 from harness.report.text import NO_NAME, bytes_unit, percent
 
-_UNCHANGED: Final = ("same", "too little")
+UNCHANGED: Final = ("same", "too little")
 """Judgements that nobody needs to look at."""
 
 
@@ -83,8 +83,8 @@ def describe_changes(comparison: HistoryComparison) -> ChangeTable:
     rows = [_row(number) for number in comparison.numbers]
     return ChangeTable(
         description=printable(comparison.description),
-        changed=tuple(row for row in rows if row.judgement not in _UNCHANGED),
-        others=tuple(row for row in rows if row.judgement in _UNCHANGED),
+        changed=tuple(row for row in rows if row.judgement not in UNCHANGED),
+        others=tuple(row for row in rows if row.judgement in UNCHANGED),
         several_units=len({row.number.board_unit for row in rows}) > 1,
         counts=tuple(Counter(row.judgement for row in rows).items()),
         detectable=_detectable(comparison),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,15 @@ from harness.records.nightly import (
     StepOutcome,
     UnitEvent,
     worst_first,
+)
+from harness.report.matrix import Matrix, MatrixCell, MatrixLink, latest_with_numbers, matrix_of
+from harness.report.summaries import (
+    STATES,
+    URGENCY,
+    RunState,
+    RunSummary,
+    counts_of_states,
+    state_of_owner,
 )
 from harness.report.terminal import show_line, show_table
 
@@ -39,6 +48,128 @@ class NightTable:
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numbers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NightFailure:
+    """Steps that failed alike, or were not run for one reason.
+
+    Attributes:
+        state: How they ended.
+        owner: Owner of the failure; empty when unknown.
+        why: The reason, in a sentence.
+        steps: A link to each, or its run directory where the page does not show it.
+        attempts: How often they were tried.
+    """
+
+    state: RunState
+    owner: str
+    why: str
+    steps: tuple[MatrixLink, ...]
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class NightSummary:
+    """A nightly run at a glance.
+
+    Attributes:
+        counts: How many steps ended in each state, the most urgent first; they sum to all.
+        flaky: How many of those that passed did so only after a failed attempt.
+        failures: Steps that did not pass, by state, one entry for each reason.
+        matrix: Models by boards.
+    """
+
+    counts: Mapping[RunState, int]
+    flaky: int
+    failures: Mapping[RunState, tuple[NightFailure, ...]]
+    matrix: Matrix
+
+
+def describe_night(
+    night: NightDocument, runs: Mapping[str, RunSummary], anchors: Mapping[str, str]
+) -> NightSummary:
+    """Describe a nightly run.
+
+    Args:
+        night: The nightly run.
+        runs: Runs of it with their numbers, by the ids of their results.
+        anchors: Where these are shown, likewise.
+    """
+    states = [state_of_step(outcome) for outcome in night.outcomes]
+    return NightSummary(
+        counts=counts_of_states(states),
+        flaky=sum(outcome.flaky for outcome in night.outcomes),
+        failures=_failures(night.outcomes, states, anchors),
+        matrix=_matrix(night, states, runs, anchors),
+    )
+
+
+def state_of_step(outcome: StepOutcome) -> RunState:
+    """Return how a step ended."""
+    if outcome.outcome == "pass":
+        return "pass"
+    if outcome.outcome == "not run":
+        return "not run"
+    return "quarantined" if outcome.quarantine else state_of_owner(outcome.owner)
+
+
+def _failures(
+    outcomes: Sequence[StepOutcome], states: Sequence[RunState], anchors: Mapping[str, str]
+) -> dict[RunState, tuple[NightFailure, ...]]:
+    alike: dict[tuple[RunState, str, str], list[StepOutcome]] = {}
+    for outcome, state in zip(outcomes, states, strict=True):
+        if state != "pass":
+            why = f"{outcome.why}; known as: {outcome.quarantine}" if outcome.quarantine else ""
+            key = state, str(outcome.owner or ""), why or outcome.why
+            alike.setdefault(key, []).append(outcome)
+    found: dict[RunState, list[NightFailure]] = {state: [] for state in STATES}
+    for (state, owner, why), same in alike.items():
+        steps = tuple(_link(outcome, state, anchors) for outcome in same)
+        attempts = sum(len(outcome.failures) for outcome in same)
+        found[state].append(NightFailure(state, owner, why, steps, attempts))
+    rank = {str(owner): place for place, owner in enumerate(EXIT_CODES)}
+    return {
+        state: tuple(sorted(items, key=lambda item: rank.get(item.owner, len(rank))))
+        for state, items in found.items()
+        if items
+    }
+
+
+def _link(outcome: StepOutcome, state: RunState, anchors: Mapping[str, str]) -> MatrixLink:
+    """Return a link to the last attempt at a step."""
+    href = anchors.get(outcome.attempts[-1].result, "") if outcome.attempts else ""
+    about = f"{outcome.step}: {outcome.told}"
+    where = _place(outcome)
+    return MatrixLink(state, str(outcome.step), href, f"{about} ({where})" if where else about)
+
+
+def _matrix(
+    night: NightDocument,
+    states: Sequence[RunState],
+    runs: Mapping[str, RunSummary],
+    anchors: Mapping[str, str],
+) -> Matrix:
+    places: dict[tuple[str, str], list[int]] = {}
+    for place, outcome in enumerate(night.outcomes):
+        places.setdefault((outcome.step.model, outcome.step.board), []).append(place)
+    regressed: dict[tuple[str, str], list[str]] = {}
+    for arm in night.arms:
+        if not arm.passed:
+            text = f"{arm.after} beside {arm.before}: {arm.summary}"
+            regressed.setdefault((arm.model, arm.board), []).append(text)
+    cells = {}
+    for key, chosen in places.items():
+        urgent = sorted(chosen, key=lambda n: URGENCY.index(states[n]))
+        outcomes = [night.outcomes[n] for n in chosen]
+        shown = [runs[a.result] for o in outcomes for a in o.attempts[-1:] if a.result in runs]
+        cells[key] = MatrixCell(
+            counts=counts_of_states(states[n] for n in chosen),
+            latest=latest_with_numbers(shown),
+            links=tuple(_link(night.outcomes[n], states[n], anchors) for n in urgent),
+            regressions=tuple(regressed.get(key, ())),
+        )
+    return matrix_of(cells)
 
 
 def headline(night: NightDocument) -> str:

@@ -86,6 +86,34 @@ def one_time(nanoseconds: float | None, ticks: float | None = None) -> str:
     return f"{unit.text(nanoseconds)} {unit.name}"
 
 
+def three_digits(value: float) -> str:
+    """A number to three significant digits, with thousands separators."""
+    if not value or not math.isfinite(value):
+        return f"{value:g}"
+    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(decimals, 6)}f}"
+
+
+def short_time(nanoseconds: float | None, ticks: float | None = None) -> str:
+    """A single time to three digits with its unit: nanoseconds if known, else ticks."""
+    if nanoseconds is None:
+        return "-" if ticks is None else f"{TICKS.text(ticks)} ticks"
+    for name, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if abs(nanoseconds) >= size:
+            return f"{three_digits(nanoseconds / size)} {name}"
+    return f"{three_digits(nanoseconds)} ns"
+
+
+def short_size(size: float) -> str:
+    """A single size to three digits with its unit."""
+    unit = bytes_unit([abs(size)])
+    return (
+        f"{size:,.0f} bytes"
+        if unit.divisor == 1
+        else f"{three_digits(size / unit.divisor)} {unit.name}"
+    )
+
+
 def counted(count: int, noun: str) -> str:
     """A count and its noun, in the plural unless the count is 1."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -224,6 +224,22 @@ def with_verdict(
     return _with_own_verdict(run, run.subject, budget, history, record=record)
 
 
+def with_trends(run: EvaluatedRun, history: HistoryRef) -> EvaluatedRun:
+    """Add earlier results for reports to draw, which leave the verdict as it is.
+
+    A history that does not answer, or has no such baseline, leaves the run without them.
+    """
+    if run.test_sets:
+        return replace(run, test_sets=tuple(with_trends(one, history) for one in run.test_sets))
+    if run.subject is None or run.result is None or run.history is not None:
+        return run
+    try:
+        found = history.fetch(provenance_of(run.result), DEFAULT_BUDGET.history)
+    except (UsageError, NotComparableError, InfrastructureError):
+        return run
+    return replace(run, history=found)
+
+
 def _with_own_verdict(
     run: EvaluatedRun,
     subject: Subject,

@@ -14,9 +14,9 @@ from harness.check.history.comparison import Compared
 from harness.check.history.measure import operator_metric
 from harness.check.history.samples import History, Metric
 from harness.formatting import printable
-from harness.report.html.history import results_of_unit
 from harness.report.html.scales import axis
 from harness.report.html.svg import sparkline
+from harness.report.tracked import own_results
 from harness.runs.evaluation import EvaluatedRun
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class BaselineNumbers:
     @cached_property
     def _series(self) -> dict[Metric, tuple[float, ...]]:
         """The last values of each series on the unit of the run."""
-        own = results_of_unit(self._history, self.run)
+        own = own_results(self._history, self.run)
         found = {}
         for series in self._history.series:
             pairs = zip(series.results, series.samples, strict=True)

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.extras import require
 from harness.formatting import printable
 from harness.report.html import svg
+from harness.report.html.series import trend_line
 from harness.report.operators import several_blocks
 from harness.report.roofline import ROOFLINE_HEADERS
+from harness.report.summaries import STATES, URGENCY, word_of
 from harness.report.text import LONGEST_SENTENCE, brief, counted, left_out, number
+from harness.report.tracked import LATEST
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -53,6 +56,11 @@ def environment() -> Environment:
     found.globals["ROOFLINE_HEADERS"] = ROOFLINE_HEADERS
     found.globals["svg"] = svg
     found.globals["several_blocks"] = several_blocks
+    found.globals["STATES"] = STATES
+    found.globals["URGENCY"] = URGENCY
+    found.globals["word_of"] = word_of
+    found.globals["LATEST"] = LATEST
+    found.globals["trend_line"] = trend_line
     return found
 
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from harness import __version__
 from harness.check.pages import explain
@@ -16,10 +16,11 @@ from harness.records.check_codes import CODES
 from harness.records.nightly import NightDocument
 from harness.report.description import describe
 from harness.report.html.environment import environment, require_libraries, source
+from harness.report.html.night import night_view
 from harness.report.html.run import RunView, run_view
-from harness.report.nightly import NightTable, headline, tables
+from harness.report.nightly import headline
 from harness.report.overview import describe_overview
-from harness.report.text import Limits, brief, left_out
+from harness.report.text import Limits
 from harness.runs.evaluation import EvaluatedRun
 
 if TYPE_CHECKING:
@@ -77,50 +78,6 @@ def _leads_out(token: Any) -> bool:
     return token.type in ("link_open", "link_close", "image")
 
 
-_MOST_ROWS: Final = 1_000
-_LONGEST: Final = 1_000
-"""Characters of a cell."""
-
-
-@dataclass(frozen=True, slots=True)
-class NightView:
-    """A nightly run.
-
-    Attributes:
-        name: Its name.
-        passed: Whether it passed.
-        headline: Its outcome in a sentence.
-        tables: Its tables, the most urgent first.
-        left_out: How many rows are left out of each.
-        notes: Further remarks.
-    """
-
-    name: str
-    passed: bool
-    headline: str
-    tables: tuple[NightTable, ...]
-    left_out: tuple[int, ...]
-    notes: tuple[str, ...]
-
-
-def night_view(night: NightDocument) -> NightView:
-    """Prepare a nightly run, with texts and tables cut to a readable length."""
-    found = [*tables(night)]
-    return NightView(
-        name=brief(night.night),
-        passed=night.passed,
-        headline=headline(night),
-        tables=tuple(map(_cut, found)),
-        left_out=tuple(left_out(len(table.rows), _MOST_ROWS) for table in found),
-        notes=tuple(brief(note, _LONGEST) for note in night.notes),
-    )
-
-
-def _cut(table: NightTable) -> NightTable:
-    rows = tuple(tuple(brief(cell, _LONGEST) for cell in row) for row in table.rows[:_MOST_ROWS])
-    return NightTable(table.title, table.headers, rows, table.numbers)
-
-
 def html_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = None) -> bytes:
     """Return a page about ``runs``; the same bytes for the same runs.
 
@@ -134,10 +91,11 @@ def html_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = None
     templates = environment()
     limits = Limits.of(len(runs))
     views = [run_view(describe(run), index, limits) for index, run in enumerate(runs)]
-    overview = describe_overview([view.run for view in views])
+    anchors = [view.anchor for view in views]
+    overview = describe_overview([view.run for view in views], anchors)
     title = _title(views, overview.headline) if night is None else headline(night)
     page = templates.get_template("page.html.j2").render(
-        night=night and night_view(night),
+        night=night and night_view(night, views, overview.summaries),
         runs=views,
         overview=overview if len(views) > 1 or night else None,
         codes=explanations(code for view in views for code in view.codes),

@@ -92,6 +92,10 @@ class Curve:
         scale: Lines across with their labels.
         base: Labels below.
         steps: Upright lines where a number went to another level, as ``columns``.
+        percent: Heights and labels of a second scale, in percent, at the right.
+        flags: Upright lines where a person accepted another level, as ``columns``.
+        notes: Texts at places of the picture, such as beside an outlier.
+        wide: More labels below, where the picture is wide enough.
     """
 
     title: str
@@ -104,6 +108,10 @@ class Curve:
     scale: tuple[Tick, ...]
     base: tuple[Tick, ...]
     steps: tuple[Tick, ...] = ()
+    percent: tuple[Tick, ...] = ()
+    flags: tuple[Tick, ...] = ()
+    notes: tuple[Mark, ...] = ()
+    wide: tuple[Tick, ...] = ()
 
 
 def line(points: Sequence[Point]) -> str:
@@ -172,16 +180,24 @@ def _scale(ticks: Iterable[Tick]) -> Iterator[str]:
         yield _label(tick.text, "y", -8, _percent(tick.place), 4)
 
 
-def _base(ticks: Iterable[Tick]) -> Iterator[str]:
+def _base(ticks: Iterable[Tick], class_: str = "x") -> Iterator[str]:
     """Labels below a picture; the outermost ones do not reach beyond it."""
     for tick in ticks:
         side = " first" if tick.place < 8 else " last" if tick.place > 92 else ""
-        yield _label(tick.text, f"x{side}", _percent(tick.place), "100%", 18)
+        yield _label(tick.text, f"{class_}{side}", _percent(tick.place), "100%", 18)
+
+
+def _side(place: float) -> str:
+    """The class of a label that would reach beyond a picture if its middle were here."""
+    return " first" if place < 25 else " last" if place > 75 else ""
 
 
 def curve(found: Curve) -> Markup:
     """Draw a curve with its scales, marks and title."""
     parts = [*_scale(found.scale)]
+    parts += [
+        _label(tick.text, "percent", "100%", _percent(tick.place), 4) for tick in found.percent
+    ]
     parts += [_upright(tick.place, "column") for tick in found.columns]
     parts.append(_across(100, "axis"))
     parts.append(
@@ -193,12 +209,20 @@ def curve(found: Curve) -> Markup:
     )
     parts += _rules(found.rules)
     for tick in found.steps:
-        side = " first" if tick.place < 25 else " last" if tick.place > 75 else ""
         parts += [
             _upright(tick.place, "step"),
-            _label(tick.text, f"step{side}", _percent(tick.place), 0, -3),
+            _label(tick.text, f"step{_side(tick.place)}", _percent(tick.place), 0, -3),
         ]
-    parts += _base(found.base)
+    for tick in found.flags:
+        parts += [
+            _upright(tick.place, "flag"),
+            _label(tick.text, f"flag{_side(tick.place)}", _percent(tick.place), 0, -17),
+        ]
+    for note in found.notes:
+        class_ = f"note {note.kind}{_side(note.x / 10)}"
+        down = 14 if note.kind == "above" else -8
+        parts.append(_label(note.text, class_, _percent(note.x / 10), _percent(note.y / 10), down))
+    parts += [*_base(found.base), *_base(found.wide, "x wide")]
     picture = tag("svg", *parts, class_="plot", role="img", aria_label=found.summary, height=150)
     return _figure(found.title, picture, "curve")
 

@@ -80,8 +80,12 @@
   if (runs.length) {
     const text = document.getElementById("run-filter");
     const failed = document.getElementById("only-failed");
-    const update = () => filter(runs, (run) => holds(run.firstElementChild, text.value) &&
-      !(failed.checked && run.classList.contains("pass")), document.getElementById("run-count"));
+    const rows = new Map(all("#all-runs tr[data-run]").map((row) => [row.dataset.run, row]));
+    const update = () => {
+      filter(runs, (run) => holds(rows.get(run.id), text.value) &&
+        !(failed.checked && run.classList.contains("pass")), document.getElementById("run-count"));
+      for (const run of runs) rows.get(run.id).hidden = run.hidden;
+    };
     text.addEventListener("input", update);
     failed.addEventListener("change", update);
     update();
@@ -109,7 +113,7 @@
       const outer = table.closest("details.run");
       if (outer && !outer.open) continue;
       table.dataset.ready = "";
-      for (const header of all("th:not([data-plain])", table)) {
+      for (const header of all("thead th:not([data-plain])", table)) {
         const button = document.createElement("button");
         button.type = "button";
         button.append(...header.childNodes);

@@ -1,0 +1,206 @@
+"""Pages of many runs: failures first, runs told apart, counts that sum, numbers of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import Owner
+from harness.records.nightly import NightlyStep, StepOutcome
+from harness.report.description import describe
+from harness.report.html import html_report
+from harness.report.nightly import describe_night
+from harness.report.summaries import STATES, summarize, told_apart
+from harness.report.tracked import LATEST, execution_time
+from harness.runs.evaluation import EvaluatedRun
+from tests.support.compared import with_history
+from tests.support.pages import Page
+from tests.support.reported import FINISHED, SMALL, failed_run, held, reported, unmet
+from tests.unit.test_night_reports import NIGHT, attempt
+
+
+def page_of(*runs: EvaluatedRun) -> Page:
+    found = Page(html_report(runs))
+    found.assert_sound()
+    return found
+
+
+def test_failures_come_first_and_infrastructure_apart() -> None:
+    other = msgspec.structs.replace(FINISHED, board="qemu")
+    runs = [
+        reported(held(), title="one"),
+        reported(unmet("B01", reason="it took 2 us"), title="two", result=other),
+        reported(unmet("B01", reason="it took 3 us"), title="three", result=other),
+        failed_run("port gone"),
+    ]
+    found = page_of(*runs)
+    assert "1 of 4 runs passed" in found.text(found.all("h1")[0])
+    failed = found.section("failures-failed")
+    assert "2 runs, B01" in failed
+    assert "it took 2 us" in failed
+    assert "a check failed" in failed
+    assert "port gone" not in failed
+    apart = found.section("failures-infrastructure")
+    assert "port gone" in apart
+    assert "say nothing about the model" in apart
+    text = found.text(found.all("main")[0])
+    assert text.index("it took 2 us") < text.index("port gone") < text.index("Models and boards")
+    assert sum(d.get("class", "").startswith("run ") for d in found.all("details")) == 4
+
+
+def test_the_matrix_leads_to_the_most_urgent_run_of_each_cell() -> None:
+    other = msgspec.structs.replace(FINISHED, board="qemu")
+    found = page_of(
+        reported(held(), title="one"),
+        reported(held(), title="two", result=other),
+        reported(unmet("B01"), title="three", result=other),
+    )
+    matrix = next(t for t in found.all("table") if "matrix" in (t.get("class") or ""))
+    links = [a.get("href") for a in matrix.iter() if a.get("href")]
+    assert links == ["#run-1", "#run-3"]
+    assert "1 of 2 passed, 1 failed" in " ".join(found.text(matrix).split())
+
+
+def test_every_run_has_a_row_with_its_numbers() -> None:
+    found = page_of(with_history(), reported(held(), title="other"))
+    table = next(t for t in found.all("table") if t.get("id") == "all-runs")
+    text = " ".join(found.text(table).split())
+    assert "30.0 ns" in text
+    assert "relu #1" in text
+
+
+def test_runs_of_one_name_are_told_apart_by_what_differs() -> None:
+    later = msgspec.structs.replace(
+        FINISHED, commit="f" * 40, started_utc="2026-11-22T08:30:00.5+00:00"
+    )
+    runs = [describe(reported(title="a")), describe(reported(title="b", result=later))]
+    assert told_apart(runs) == ["commit abc", "commit ffffffff"]
+    same = [describe(reported(title="a")), describe(reported(title="b"))]
+    assert told_apart(same) == ["a", "b"]
+    assert told_apart(same[:1]) == [""]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["", "desk-1", "desk-2"]),
+            st.sampled_from(["", "abc", "def"]),
+            st.sampled_from(["2026-11-21T00:00:00+00:00", "2026-11-22T00:00:00+00:00"]),
+        ),
+        max_size=12,
+    )
+)
+def test_no_two_runs_have_one_label(facts: list[tuple[str, str, str]]) -> None:
+    runs = [
+        describe(
+            reported(
+                title=f"out/{place}",
+                result=msgspec.structs.replace(
+                    FINISHED, unit=unit, commit=commit, started_utc=started
+                ),
+            )
+        )
+        for place, (unit, commit, started) in enumerate(facts)
+    ]
+    labels = [summary.label for summary in summarize(runs)]
+    assert len(set(labels)) == len(labels)
+
+
+def test_a_change_is_a_regression_only_if_a_comparison_says_so() -> None:
+    run = with_history()
+    assert run.comparison is not None
+    executed = execution_time(run)
+    assert executed is not None
+    assert executed.change == pytest.approx(0.5)
+    assert (executed.judgement, executed.change_text) == ("same", "+50.0 %, no detectable change")
+    assert len(executed.earlier) == LATEST
+    alone = execution_time(replace(run, comparison=None))
+    assert alone is not None
+    assert (alone.judgement, alone.change_text) == ("same", "+50.0 %, slower")
+    worse = msgspec.structs.replace(run.comparison.numbers[-1], judgement="regression")
+    assert worse.metric.name == "Method::execute"
+    judged = msgspec.structs.replace(run.comparison, numbers=(worse,))
+    found = execution_time(replace(run, comparison=judged))
+    assert found is not None
+    assert (found.judgement, found.change_text) == ("regression", "+50.0 %, slower")
+
+
+def test_a_run_without_history_has_a_number_and_no_change() -> None:
+    found = execution_time(reported(trace=SMALL))
+    assert found is not None
+    assert (found.text, found.exact, found.change_text) == ("30.0 ns", "30 ns", "")
+    assert found.earlier == ()
+    assert execution_time(failed_run()) is None
+
+
+def outcomes() -> st.SearchStrategy[list[StepOutcome]]:
+    def outcome(place: int, kind: str, owner: Owner | None, known: bool) -> StepOutcome:
+        step = NightlyStep("desk-1", f"board-{place % 2}", f"net-{place % 3}", "only", place)
+        if kind == "pass":
+            return StepOutcome(step=step, outcome="pass", attempts=(attempt(1, None),))
+        if kind == "not run":
+            return StepOutcome(step=step, outcome="not run", why="benched")
+        return StepOutcome(
+            step=step,
+            outcome="fail",
+            owner=owner,
+            why="it is so",
+            quarantine="known" if known else "",
+            attempts=(attempt(1, owner or Owner.HOST, "it is so"),),
+        )
+
+    one = st.tuples(
+        st.sampled_from(["pass", "fail", "not run"]),
+        st.sampled_from([None, *Owner]),
+        st.booleans(),
+    )
+    return st.lists(one, max_size=30).map(
+        lambda found: [outcome(place, *parts) for place, parts in enumerate(found)]
+    )
+
+
+@given(outcomes())
+def test_the_counts_of_a_night_sum_and_every_failure_is_told_once(
+    found: list[StepOutcome],
+) -> None:
+    night = msgspec.structs.replace(NIGHT, outcomes=tuple(found), arms=())
+    summary = describe_night(night, {}, {})
+    assert [*summary.counts] == [*STATES]
+    assert sum(summary.counts.values()) == len(found)
+    told = Counter(
+        link.text for items in summary.failures.values() for item in items for link in item.steps
+    )
+    assert told == {str(o.step): 1 for o in found if o.outcome != "pass"}
+    cells = [cell for _, row in summary.matrix.rows for cell in row if cell is not None]
+    assert sum(sum(cell.counts.values()) for cell in cells) == len(found)
+    product = [o for o in found if o.counts and o.owner is Owner.PRODUCT]
+    assert summary.counts["failed"] == len(product)
+
+
+def test_a_night_shows_the_numbers_of_its_runs_and_leads_to_them() -> None:
+    run = with_history()
+    assert run.result is not None
+    passed = replace(run, result=msgspec.structs.replace(run.result, id="tonight"))
+    tried = msgspec.structs.replace(attempt(1, None), result="tonight")
+    step = NightlyStep("desk-1", "native", "net", "only", 1)
+    night = msgspec.structs.replace(
+        NIGHT,
+        steps=1,
+        outcomes=(StepOutcome(step=step, outcome="pass", attempts=(tried,)),),
+        arms=(msgspec.structs.replace(NIGHT.arms[1], board="native", model="net"),),
+    )
+    found = Page(html_report([passed], night))
+    found.assert_sound()
+    matrix = next(t for t in found.all("table") if "matrix" in (t.get("class") or ""))
+    text = " ".join(found.text(matrix).split())
+    assert "30.0 ns" in text
+    assert "new beside old: 2 slower" in text
+    assert [a.get("href") for a in matrix.iter() if a.get("href")] == ["#run-1"]
+    assert [s.get("aria-label") for s in matrix.iter() if s.get("role") == "img"] == [
+        "median execution: 20 earlier results; now 30.0 ns, +50.0 %, no detectable change"
+    ]
