@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from harness.formatting import TICKS, DisplayUnit, printable, time_unit
+from harness.formatting import TICKS, DisplayUnit, operator_title, printable, time_unit
 
 if TYPE_CHECKING:
     from harness.check.history.samples import Metric
@@ -72,6 +72,15 @@ def with_delegate(event: Signature | Metric) -> str:
     if delegate == -1:
         return event.name or NO_NAME
     return f"{event.name} [{delegate}]" if event.name else f"[{delegate}]"
+
+
+def event_title(event: Signature) -> str:
+    """The event's short name and its instruction, such as ``conv2d #5``, safe to print."""
+    instruction = None if event.chain == -1 else event.instruction
+    name = with_delegate(event)
+    if name == event.name:
+        return operator_title(name, instruction)
+    return printable(name) if instruction is None else f"{printable(name)} #{instruction}"
 
 
 @dataclass(frozen=True, slots=True)
