@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -87,6 +88,12 @@ class DisplayUnit:
     def text(self, value: float) -> str:
         """Return ``value``, given in base units, as a number in this unit."""
         return format(value / self.divisor, _DECIMALS[self.decimals])
+
+    def brief(self, value: float) -> str:
+        """Return the same with three significant digits, or all digits before the point."""
+        number = abs(value / self.divisor)
+        needed = 2 - math.floor(math.log10(number)) if number > 0 else 0
+        return format(value / self.divisor, _DECIMALS[min(max(needed, 0), self.decimals)])
 
 
 TICKS = DisplayUnit("ticks", 1, 0)

@@ -391,11 +391,11 @@ def failure_text(run: EvaluatedRun, against: HistoryRef | None = None) -> str:
     """Return the failed checks of a run, what ran, and the command that checks it again."""
     from rich.console import Console
 
-    from harness.report.run import print_verdict
+    from harness.report.run import print_failure
 
     out = io.StringIO()
     console = Console(file=out, color_system=None, force_terminal=False)
-    print_verdict(console, describe_verdict(run.verdict, run.failure), verbosity=-1)
+    print_failure(console, describe_verdict(run.verdict, run.failure))
     place = str(run.directory or run.title)
     again = ["etharness", "check", place]
     again += ["--budget", run.budget] if run.budget else []

@@ -23,13 +23,12 @@ from harness.formatting import DisplayUnit, metric_unit, printable, time_unit
 from harness.records.measurement import describe_each, describe_settings, settings_key
 from harness.records.result import encode
 from harness.records.trace import OPERATOR_CALL
-from harness.report.terminal import show_line, show_table
+from harness.report.terminal import show_line, show_table, sparkline
 from harness.report.text import with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_BARS: Final = "▁▂▃▄▅▆▇█"
 _COMMIT: Final = 10
 """Characters of a commit that are shown."""
 
@@ -203,13 +202,6 @@ def outcome(entry: StoredResult) -> str:
     return f"FAIL: {' '.join(entry.failed) or 'a check'}"
 
 
-def sparkline(values: Sequence[float]) -> str:
-    """Return values as bars between minimum and maximum; equal values give low bars."""
-    least, most = min(values), max(values)
-    steps = (most - least) / (len(_BARS) - 1)
-    return "".join(_BARS[round((value - least) / steps) if steps else 0] for value in values)
-
-
 def _print_series(console: Console, history: History, series: Series) -> None:
     unit = _unit([series])
     values = [sample.value for sample in series.samples]
@@ -238,7 +230,7 @@ def _print_series(console: Console, history: History, series: Series) -> None:
         console, [*headers, *numbers, ""], rows, title=_name(series.metric), numbers=range(3, 7)
     )
     if console.is_terminal:
-        show_line(console, sparkline(values))
+        show_line(console, sparkline(console, values))
     missing = len(history.results) - len(values)
     if missing:
         show_line(console, f"{missing} of {len(history.results)} results do not have it")
@@ -257,7 +249,7 @@ def _print_overview(console: Console, shown: Sequence[Series]) -> None:
             cells = [*map(unit.text, ends), _change(*ends), unit.text(min(values))]
             row = [_name(series.metric), _statistic(series.metric), str(len(values)), *cells]
             row.append(unit.text(max(values)))
-            rows.append([*row, sparkline(values)] if console.is_terminal else row)
+            rows.append([*row, sparkline(console, values)] if console.is_terminal else row)
         if console.is_terminal:
             headers.append("trend")
         show_table(console, headers, rows, title=_title(what), numbers=range(2, 8))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.lab.power import Switched
 from harness.records.lab import Health, HolderDocument, PortDocument, UnitDocument
-from harness.report.terminal import show_line, show_table, show_wrapped
+from harness.report.terminal import show_line, show_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,9 +123,9 @@ def show_health(console: Console, health: Health, *, verbosity: int = 0) -> None
         return
     owner = f" ({failure.owner})" if failure.owner else ""
     text = f"{health.unit} is NOT well{owner}: {failure.message}"
-    show_wrapped(console, text, indent=4, style="bold red")
+    show_line(console, text, indent=4, style="bold red")
     if failure.hint:
-        show_wrapped(console, f"  try: {failure.hint}", indent=4)
+        show_line(console, f"  try: {failure.hint}", indent=4)
 
 
 def _show_rates(console: Console, health: Health) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.statistics import Operator, Summary
+from harness.analyze.ticks import durations, ends_before_start
 from harness.check.subject import Subject
 from harness.errors import FormatError
 from harness.formatting import TICKS, DisplayUnit, printable, time_unit
 from harness.records.trace import DELEGATE_CALL, EXECUTION, LOADING, OPERATOR_CALL, STREAMING, Kind
-from harness.report.text import with_delegate
+from harness.report.text import event_title, with_delegate
 
 UNKNOWN: Final = "?"
 """Text of a time that is unknown."""
@@ -75,6 +76,11 @@ class OperatorRow(msgspec.Struct, frozen=True):
         """Repeats, also those of unknown duration."""
         return len(self.operator.rows)
 
+    @property
+    def title(self) -> str:
+        """Its short name and its instruction, such as ``conv2d #5``."""
+        return event_title(self.operator)
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorListing:
@@ -90,6 +96,7 @@ class OperatorListing:
         cold: Some operator ran in a cold execution and in a warm one.
         unknown: Some durations are unknown.
         others: Number of operators that are not listed (``Subject.most_operators``).
+        ticks: Duration of each row of the trace, NaN where it is unknown.
     """
 
     operators: tuple[OperatorRow, ...]
@@ -100,6 +107,18 @@ class OperatorListing:
     cold: bool
     unknown: bool
     others: int
+    ticks: npt.NDArray[np.float64] = field(compare=False, repr=False)
+
+    def longest(self, row: OperatorRow, parts: int) -> list[float]:
+        """Return the longest repeat in each of up to ``parts`` equal parts of the trace, in ticks.
+
+        The longest, because a mean would hide a single slow execution. Repeats of unknown duration
+        are left out.
+        """
+        known = self.ticks[row.operator.rows]
+        known = known[~np.isnan(known)]
+        starts = np.arange(min(parts, len(known))) * len(known) // max(min(parts, len(known)), 1)
+        return np.maximum.reduceat(known, starts).tolist() if len(known) else []
 
 
 def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> OperatorListing:
@@ -138,6 +157,7 @@ def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> Ope
         cold=any(op.cold and op.warm for op in found),
         unknown=any(op.unknown for op in found),
         others=subject.other_operators,
+        ticks=np.where(ends_before_start(subject.trace), np.nan, durations(subject.trace)),
     )
 
 

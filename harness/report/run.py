@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ from harness.report.energy import EnergyDescription
 from harness.report.facts import Loss
 from harness.report.operators import OperatorListing, OperatorRow, several_blocks
 from harness.report.roofline import ROOFLINE_HEADERS, ROOFLINE_NUMBERS, RooflineTable
-from harness.report.terminal import print_header, show_line, show_table, show_wrapped
+from harness.report.terminal import print_header, show_line, show_table, sparkline
 from harness.runs.evaluation import EvaluatedRun, subject_of
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 Column = tuple[str, "Callable[[Operator], str]"]
 """A further column of operators: its header, and what makes a cell."""
+
+_MOST_BARS = 10
+"""Bars of a sparkline; each is the longest of several executions if there are more."""
 
 _MOST_CHECKS = 20
 """Failed checks listed by default (-v lists all)."""
@@ -123,7 +127,8 @@ def print_operators(
     detailed: bool = False,
     columns: Sequence[Column] = (),
 ) -> None:
-    """Print operators and scopes, or everything in the order of the log if ``detailed``.
+    """Print operators and scopes, or everything in the order of the log if ``detailed``, with whole
+    names and all digits.
 
     The share is of the wall time of executions, or of loading (``WallTimes``); scopes nest, so
     their shares do not add up to 100 %. If there are cold runs and warm ones, a column has the
@@ -138,7 +143,9 @@ def print_operators(
         parts = [("operator", "Operators", table.operators), ("scope", "Scopes", table.scopes)]
     parts.append(("event", "Loading and setup", table.loading))
     for what, title, rows in parts:
-        if rows:
+        if rows and detailed:
+            _print_exact_rows(console, table, title, rows, columns)
+        elif rows:
             _print_rows(console, table, what, title, rows, columns)
     if table.others:
         show_line(console, f"and {table.others:,} operators of smaller total times; -v lists all")
@@ -153,10 +160,74 @@ def _print_rows(
     rows: Sequence[OperatorRow],
     columns: Sequence[Column],
 ) -> None:
+    """Print rows by their titles, with three digits, what matters most on the left.
+
+    Where nothing was repeated, the median is the only time, so it stands alone.
+    """
+    unit, repeated = table.unit.name, any(row.count > 1 for row in rows)
+    blocks = [("block", [row.block for row in rows])] if several_blocks(rows) else []
+    numbers = [
+        (f"{name} [{unit}]", _brief(table, rows, name)) for name in ("p50", *("p90",) * repeated)
+    ]
+    numbers.append(("share [%]", [row.share_text for row in rows]))
+    if table.unknown:
+        numbers.append(("unknown", [f"{row.operator.unknown:,}" for row in rows]))
+    texts = [(header, [cell(row.operator) for row in rows]) for header, cell in columns]
+    further: list[tuple[str, list[str]]] = []
+    if repeated:
+        texts.append(("executions", [_bars(console, table, row) for row in rows]))
+        further.append(("count", [f"{row.count:,}" for row in rows]))
+    names = ("min", "max", "avg", *("cold",) * table.cold) if repeated else ()
+    further += [(f"{name} [{unit}]", _brief(table, rows, name)) for name in names]
+    first = [(what, _titles(rows)), *blocks]
+    found = [*first, *numbers, *texts, *further]
+    of_numbers = [n for n, column in enumerate(found) if column in numbers or column in further]
+    headers = [header for header, _ in found]
+    cells = [*zip(*(column for _, column in found), strict=True)]
+    show_table(console, headers, cells, title=title, numbers=of_numbers)
+
+
+def _titles(rows: Sequence[OperatorRow]) -> list[str]:
+    """Return short names; the whole name where a short one would stand for several rows."""
+    counts = Counter((row.block, row.title) for row in rows)
+    return [
+        row.title
+        if counts[row.block, row.title] == 1
+        else " ".join([row.name, *(f"#{row.instruction}",) * bool(row.instruction)])
+        for row in rows
+    ]
+
+
+def _brief(table: OperatorListing, rows: Sequence[OperatorRow], name: str) -> list[str]:
+    """Return one statistic of each row with three significant digits."""
+    texts = []
+    for row in rows:
+        text = getattr(row.texts, name)
+        times = row.operator.cold if name == "cold" else row.operator.times
+        # Ticks of a clock without a rate are whole numbers already, with their own unit.
+        if times is not None and row.operator.ns is not None:
+            text = table.unit.brief(times.avg if name == "cold" else getattr(times, name))
+        texts.append(text)
+    return texts
+
+
+def _bars(console: Console, table: OperatorListing, row: OperatorRow) -> str:
+    longest = table.longest(row, _MOST_BARS) if row.count > 1 else []
+    return sparkline(console, longest) if longest else ""
+
+
+def _print_exact_rows(
+    console: Console,
+    table: OperatorListing,
+    title: str,
+    rows: Sequence[OperatorRow],
+    columns: Sequence[Column],
+) -> None:
+    """Print rows by their whole names, with all digits."""
     names = ("p50", "avg", "min", "max", *("cold",) * table.cold)
     several = several_blocks(rows)
     texts = ["block"] * several
-    headers = [what, *texts, "instruction", "count", *["unknown"] * table.unknown]
+    headers = ["event", *texts, "instruction", "count", *["unknown"] * table.unknown]
     headers += [*(f"{name} [{table.unit.name}]" for name in names), "share [%]"]
     numbers = range(1 + len(texts), len(headers))
     cells = [
@@ -292,7 +363,7 @@ def _print_numbers(console: Console, changes: ChangeTable, shown: Sequence[Chang
 
 
 def print_verdict(console: Console, verdict: VerdictDescription, *, verbosity: int = 0) -> None:
-    """Print warnings and notes, then PASS or FAIL, then the reasons, the worst first.
+    """Print warnings and notes, then failed checks, the worst first, and PASS or FAIL last.
 
     Args:
         console: Where to print.
@@ -307,9 +378,15 @@ def print_verdict(console: Console, verdict: VerdictDescription, *, verbosity: i
     if verbosity >= 0:
         warned = [(f"{row.outcome}: ", row) for row in verdict.warned]
         _print_reasons(console, warned, most)
+    _print_reasons(console, [("failed: ", row) for row in verdict.failed], most)
     style = "bold green" if verdict.outcome == "pass" else "bold red"
-    show_wrapped(console, verdict.line, indent=6, style=style)
-    _print_reasons(console, [("  ", row) for row in verdict.failed], most)
+    show_line(console, verdict.line, indent=6, style=style)
+
+
+def print_failure(console: Console, verdict: VerdictDescription) -> None:
+    """Print PASS or FAIL first, for a message that starts with it, and then the failed checks."""
+    show_line(console, verdict.line)
+    _print_reasons(console, [("  ", row) for row in verdict.failed], _MOST_CHECKS)
 
 
 def _print_reasons(
@@ -318,11 +395,10 @@ def _print_reasons(
     """Print the reasons of failed checks, each after a prefix; at most ``most`` of them."""
     for prefix, row in reasons[:most]:
         because = f"{row.code} {row.subject}: {row.rule}: {row.reason}"
-        style = None if row.outcome == "fail" else "yellow"
-        show_wrapped(console, f"{prefix}{because}", indent=len(prefix) + 4, style=style)
+        style = {"fail": "red"}.get(row.outcome, "yellow")
+        show_line(console, f"{prefix}{because}", indent=len(prefix) + 2, style=style)
     if most is not None and len(reasons) > most:
-        prefix = " " * (len(reasons[0][0]) - len(reasons[0][0].lstrip()))
-        show_line(console, f"{prefix}and {len(reasons) - most:,} more; -v lists all")
+        show_line(console, f"  and {len(reasons) - most:,} more; -v lists all")
 
 
 def _print_checks(console: Console, verdict: VerdictDescription) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from harness.formatting import TICKS, DisplayUnit, printable, time_unit
+from harness.formatting import TICKS, DisplayUnit, operator_title, printable, time_unit
 
 if TYPE_CHECKING:
     from harness.check.history.samples import Metric
@@ -86,24 +86,6 @@ def one_time(nanoseconds: float | None, ticks: float | None = None) -> str:
     return f"{unit.text(nanoseconds)} {unit.name}"
 
 
-def three_digits(value: float) -> str:
-    """A number to three significant digits, with thousands separators."""
-    if not value or not math.isfinite(value):
-        return f"{value:g}"
-    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{min(decimals, 6)}f}"
-
-
-def short_time(nanoseconds: float | None, ticks: float | None = None) -> str:
-    """A single time to three digits with its unit: nanoseconds if known, else ticks."""
-    if nanoseconds is None:
-        return "-" if ticks is None else f"{TICKS.text(ticks)} ticks"
-    for name, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if abs(nanoseconds) >= size:
-            return f"{three_digits(nanoseconds / size)} {name}"
-    return f"{three_digits(nanoseconds)} ns"
-
-
 def short_size(size: float) -> str:
     """A single size to three digits with its unit."""
     unit = bytes_unit([abs(size)])
@@ -125,6 +107,15 @@ def with_delegate(event: Signature | Metric) -> str:
     if delegate == -1:
         return event.name or NO_NAME
     return f"{event.name} [{delegate}]" if event.name else f"[{delegate}]"
+
+
+def event_title(event: Signature) -> str:
+    """The event's short name and its instruction, such as ``conv2d #5``, safe to print."""
+    instruction = None if event.chain == -1 else event.instruction
+    name = with_delegate(event)
+    if name == event.name:
+        return operator_title(name, instruction)
+    return printable(name) if instruction is None else f"{printable(name)} #{instruction}"
 
 
 @dataclass(frozen=True, slots=True)

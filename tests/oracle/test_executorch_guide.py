@@ -169,7 +169,7 @@ def test_a_cortex_m_project_in_cpp_gets_a_verdict(
     code, shown, _ = etharness("check", str(tmp_path / "log.etlog"))
     assert code == 0, shown
     assert "PASS" in shown
-    assert "native_call_add.out" in etharness("decode", str(tmp_path / "log.etlog")).out
+    assert "native_call_add.out" in etharness("decode", str(tmp_path / "log.etlog"), "-v").out
 
 
 def test_a_firmware_gets_the_link_from_the_files_the_page_lists(tmp_path: Path) -> None:

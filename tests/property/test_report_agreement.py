@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -52,12 +52,13 @@ class Shown:
 
     Attributes:
         verdict: PASS or FAIL, and why.
-        operators: Name, instruction, count, median, average and share of each, in order.
+        operators: Name, instruction, count, median, average and share of each, in order. Of a
+            terminal, which prints short names and three digits, each line.
         failed: Code, subject, rule and reason of each failed check, in order.
     """
 
     verdict: str
-    operators: list[tuple[str, ...]]
+    operators: Sequence[tuple[str, ...]]
     failed: list[str]
 
 
@@ -130,26 +131,17 @@ def on_terminal(run: EvaluatedRun) -> Shown:
     out = io.StringIO()
     print_run(Console(file=out, width=10_000), describe(run))
     lines = out.getvalue().splitlines()
-    verdict = next(n for n, line in enumerate(lines) if line.startswith(("PASS: ", "FAIL: ")))
     return Shown(
-        verdict=lines[verdict],
-        operators=[*_plain_rows(lines)],
-        failed=[line.removeprefix("  ") for line in lines[verdict + 1 :]],
+        verdict=lines[-1],
+        operators=[(line,) for line in _below(lines, "Operators")],
+        failed=[line.removeprefix("failed: ") for line in lines if line.startswith("failed: ")],
     )
 
 
-def _plain_rows(lines: list[str]) -> Iterator[tuple[str, ...]]:
-    """Operators of a plain table: a column of names, then numbers that end where headers end."""
-    if "Operators" not in lines:
-        return
-    first = lines.index("Operators") + 1
-    header = lines[first]
-    ends = {m[1]: m.end() for m in re.finditer(r"(\w+)( \[\S+\])?", header)}
-    begins = dict(zip([*ends][1:], ends.values(), strict=False))
-    begins["instruction"] = header.index("instruction")
-    for line in lines[first + 1 : lines.index("", first)]:
-        name = line[: begins["instruction"]].rstrip()
-        yield name, *(line[begins[cell] : ends[cell]].strip() for cell in CELLS[1:])
+def _below(lines: list[str], title: str) -> list[str]:
+    """The rows of the table with this title, without its header."""
+    first = lines.index(title) + 2 if title in lines else 0
+    return lines[first : lines.index("", first)] if first else []
 
 
 def in_html(run: EvaluatedRun) -> Shown:
@@ -263,6 +255,15 @@ def test_all_reports_show_the_same_operators_failed_checks_and_verdict(run: Eval
     assert run.subject is not None
     shown = {name: render(run) for name, render in RENDERERS.items()}
     names = {printable(op.name) for op in run.subject.operators}
+    terminal = shown.pop("terminal")
+    assert (terminal.verdict, terminal.failed) == (shown["JSON"].verdict, shown["JSON"].failed)
+    table = describe(run).operators
+    assert table is not None
+    for (line,), row in zip(terminal.operators, table.operators, strict=True):
+        assert line.startswith((row.title, row.name))
+        median = row.texts.p50 if row.operator.ns is None else table.unit.brief(row.operator.ns.p50)
+        assert f" {median} " in line
+        assert f" {row.share_text}" in line
     for name, found in shown.items():
         assert found == shown["JSON"], name
         assert found.operators, name

@@ -25,7 +25,7 @@ from harness.history.tables import ensure_schema
 from harness.history.writing import add
 from harness.records.result import Failure, TraceSummary, microseconds
 from harness.records.trace import Losses, Stack
-from harness.report.history import print_entries, print_history, sparkline
+from harness.report.history import print_entries, print_history
 from harness.runs.add_results import add_directory, add_reported
 from tests.support.reported import reported
 from tests.support.results import Made, made, run_directory, trace_with
@@ -184,11 +184,6 @@ def test_losses_are_those_of_the_result_where_there_is_no_trace() -> None:
         records=numbers["missing_records"],
     )
     assert not entry.sound
-
-
-def test_bars_go_from_the_least_to_the_largest() -> None:
-    assert sparkline([1, 8, 4.5]) == "▁█▅"
-    assert sparkline([3, 3]) == "▁▁"
 
 
 @pytest.mark.parametrize("pattern", ["a", "*"])

@@ -132,7 +132,7 @@ def test_check_of_a_failed_run_with_a_log_says_how_it_failed(
     code, out, _ = etharness("check", run_directory(tmp_path / "run", result))
     assert code == 1
     assert "I12 executions: all requested executions completed: 0 of 2 executions completed" in out
-    assert out.splitlines()[-2] == "FAIL: the run failed: TargetError: it crashed"
+    assert out.splitlines()[-1] == "FAIL: the run failed: TargetError: it crashed"
 
 
 def test_a_damaged_log_of_a_failed_run_does_not_stop_a_report(
