@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.call_tree import CallTree
-from harness.records.trace import NO_COUNT, EmptyEvents, Kind, Trace
+from harness.records.trace import NO_COUNT, Kind
 
 _Ints = npt.NDArray[np.int64]
 
@@ -33,8 +33,3 @@ def own_counts(tree: CallTree) -> _Ints:
     np.logical_or.at(unknown, parents, missing)
     own = trace.counts - of_children
     return np.where(unknown | (own < 0), NO_COUNT, own)
-
-
-def slowest_empty_events(trace: Trace) -> EmptyEvents | None:
-    """Return the empty events of the tracer whose events cost most; None if none measured them."""
-    return max(trace.empty_events, key=lambda events: events.cost, default=None)

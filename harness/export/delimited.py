@@ -6,16 +6,18 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from harness.analyze.energy import MeasuredEnergy
 from harness.export.energy import energy_columns
 from harness.export.table import columns
 from harness.export.values import ValueDocument
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
+
+if TYPE_CHECKING:
+    from harness.analyze.energy import MeasuredEnergy
 
 
 def write_delimited(

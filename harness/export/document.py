@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.analyze.energy import MeasuredEnergy
 from harness.errors import FormatError
 from harness.export.energy import energy_columns
 from harness.export.table import (
@@ -21,6 +20,9 @@ from harness.export.table import (
 )
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
+
+if TYPE_CHECKING:
+    from harness.analyze.energy import MeasuredEnergy
 
 
 class EventsDocument(msgspec.Struct, frozen=True):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from harness.analyze.energy import AlignedRecording, EventEnergy
 from harness.export.event_times import Ints, Placed
+
+if TYPE_CHECKING:
+    from harness.analyze.energy import AlignedRecording, EventEnergy
 
 _MOST_POINTS: Final = 50_000
 """Points of a track; of a longer recording each is the mean of several samples."""

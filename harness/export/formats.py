@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from harness.analyze.energy import MeasuredEnergy
 from harness.analyze.symbols import EventSymbols
 from harness.decode.program import Method
 from harness.errors import UsageError, did_you_mean
 from harness.plugins import EXPORTERS, load_plugin, plugin_names, unfit_plugin
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
+
+if TYPE_CHECKING:
+    from harness.analyze.energy import MeasuredEnergy
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from harness.analyze.energy import MeasuredEnergy
 from harness.analyze.symbols import EventSymbols
 from harness.decode.program import Method
 from harness.export.tensors import TensorNumbers, profiler_inputs
 from harness.export.timeline import Drawing, Track, draw, process_labels, process_name
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Kind, Trace
+
+if TYPE_CHECKING:
+    from harness.analyze.energy import MeasuredEnergy
 
 PID: Final = 1
 """The one process: the target."""

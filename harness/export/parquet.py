@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from harness.analyze.energy import MeasuredEnergy
 from harness.errors import FormatError
 from harness.export.energy import energy_columns
 from harness.export.extra import require
@@ -25,6 +24,8 @@ from harness.records.trace import Trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from harness.analyze.energy import MeasuredEnergy
 
 _HEADER: Final = b"etdump_harness.header"
 """Key of the header's JSON in the file's metadata."""

@@ -12,11 +12,10 @@ target are in snapshots only, which no packet refers to, as Perfetto converts by
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from harness.analyze.energy import MeasuredEnergy
 from harness.analyze.symbols import EventSymbols
 from harness.decode.program import Method
 from harness.export.protobuf import messages
@@ -24,6 +23,9 @@ from harness.export.timeline import Drawing, draw, process_labels, process_name
 from harness.export.values import escaped
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
+
+if TYPE_CHECKING:
+    from harness.analyze.energy import MeasuredEnergy
 
 MESSAGES: Final = {
     "Trace": {"packet": (1, "*TracePacket")},

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.call_tree import WRAPPERS, call_tree
-from harness.analyze.energy import MeasuredEnergy
 from harness.analyze.memory import allocator_rows
 from harness.analyze.operands import Arguments
 from harness.analyze.operands import event_arguments as operands_of
@@ -29,6 +28,9 @@ from harness.export.titles import SliceTitle, label, slice_titles
 from harness.export.values import escaped
 from harness.records.result import RunIdentity
 from harness.records.trace import NO_COUNT, NO_NAME, Kind, Trace
+
+if TYPE_CHECKING:
+    from harness.analyze.energy import MeasuredEnergy
 
 _Ints = npt.NDArray[np.int64]
 

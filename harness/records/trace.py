@@ -288,6 +288,11 @@ class Trace:
         """True for events with a delegate's debug id, shape (n,)."""
         return np.asarray((self.delegate_int != -1) | (self.delegate_str != NO_NAME))
 
+    @property
+    def slowest_empty_events(self) -> EmptyEvents | None:
+        """Those of the tracer whose events cost most; None if none measured them."""
+        return max(self.empty_events, key=lambda events: events.cost, default=None)
+
     @classmethod
     def unset(
         cls,

@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 
-from harness.analyze.counters import slowest_empty_events
 from harness.analyze.roofline import CYCLES
 from harness.analyze.statistics import Operator
 from harness.check.subject import Subject
@@ -191,7 +190,7 @@ def _overhead(recorded: Sequence[CounterRecord]) -> list[str]:
 
 def _event_cost(trace: Trace) -> list[str]:
     """Return a sentence on the time that an event takes while these counters are read."""
-    found = slowest_empty_events(trace)
+    found = trace.slowest_empty_events
     return (
         [f"with these counters, an empty event costs {float(found.cost):,.1f} ticks"]
         if found

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from harness.analyze.alignment import Steadiness
-from harness.analyze.counters import slowest_empty_events
 from harness.analyze.ticks import durations, without_wraps
 from harness.config.board import Board, SerialTarget
 from harness.decode.bundled_program import TestSet
@@ -358,7 +357,7 @@ def save_trace(
         directory.write(DEBUG_BUFFER, buffer)
     trace = read_trace(image, clocks)
     skipped = LeftOut()
-    empty = slowest_empty_events(trace)
+    empty = trace.slowest_empty_events
     deepest = max(trace.stacks, key=lambda stack: stack.used, default=Stack(0, 0, 0))
     if is_device_log(image):
         directory.write(ETDUMP, write_ed00(without_wraps(trace), allocation_events=False))

@@ -23,18 +23,15 @@ from harness.records.energy import EnergyRecord
 from harness.records.result import Result
 from harness.records.trace import Trace
 from harness.runs.directory import POWER, RunDirectory
+from harness.runs.meter import RunMeter
 
 _log = logging.getLogger(__name__)
 
 
-class RunMeter:
-    """The meter of a run and of its test sets; it does nothing if none was requested.
+class RecordingMeter(RunMeter):
+    """A meter that records beside a run, and the energy by its samples."""
 
-    A meter that fails beside a run must not cost its trace. So ``stop`` and ``energy`` keep the
-    failure, which ``check`` raises when the run is complete.
-    """
-
-    def __init__(self, request: MeterRequest | None) -> None:
+    def __init__(self, request: MeterRequest) -> None:
         self._request = request
         self._meter: Meter | None = None
         self._recorder: MeterRecorder | None = None
@@ -44,14 +41,7 @@ class RunMeter:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Open the meter, and close it at the end, whatever it was doing.
-
-        Raises:
-            MeterError: It was not found, is in use, or does not answer.
-        """
-        if self._request is None:
-            yield
-            return
+        """Open the meter, and close it at the end."""
         self._meter = open_meter(self._request)
         try:
             yield
@@ -61,30 +51,21 @@ class RunMeter:
             self._meter.close()
 
     def start(self, directory: RunDirectory) -> None:
-        """Record into a run directory from now on; nothing after a failure.
-
-        Raises:
-            MeterError: The meter sends no samples, and has not recorded any test set before.
-        """
+        """Record into a run directory from now on."""
         if self._meter is not None and self._failure is None:
             self._recorder = MeterRecorder(self._meter, directory.path / POWER)
 
     def interrupt(self) -> None:
-        """Do not wait any more for what somebody has to do after the run."""
+        """Do not wait for a CSV file any more."""
         self._interrupted = True
 
     def stop(self) -> None:
-        """End the recording of a live meter, because the model is not executed any more.
-
-        A CSV file is waited for only by ``energy``, when the trace is safe.
-        """
+        """End the recording of a live meter."""
         if self._meter is not None and self._meter.live:
             self._finish()
 
-    def energy(self, trace: Trace, directory: RunDirectory, board: Board) -> EnergyRecord | None:
-        """Return the energy of a run, of what was recorded before a failure; None without meter."""
-        if self._request is None:
-            return None
+    def energy(self, trace: Trace, directory: RunDirectory, board: Board) -> EnergyRecord:
+        """Return the energy of a run, of what was recorded before a failure."""
         self._finish()
         path, missing = directory.path / POWER, self._missing
         try:
@@ -99,11 +80,7 @@ class RunMeter:
         return replace(record, missing=missing)
 
     def check(self) -> None:
-        """Raise the failure of the meter, if it failed.
-
-        Raises:
-            HarnessError: The meter failed during the run, or its file is missing or invalid.
-        """
+        """Raise the failure of the meter, if it failed."""
         if self._failure is not None:
             raise self._failure
 

@@ -72,7 +72,6 @@ from harness.runs.device_data import (
     with_target,
 )
 from harness.runs.directory import PARTIAL, RunDirectory
-from harness.runs.energy import RunMeter
 from harness.runs.evaluation import (
     EvaluatedRun,
     evaluate_run,
@@ -82,6 +81,7 @@ from harness.runs.evaluation import (
 )
 from harness.runs.interruption import end_interrupted_run, heeded_interrupts
 from harness.runs.loading import check_placeable, load_model, place_model
+from harness.runs.meter import meter_of_run
 from harness.runs.recorder import RunRecorder, unfinished_result
 from harness.runs.request import RunRequest, find_time_scales
 from harness.runs.test_sets import bundled_model, read_test_sets, test_set_folder, test_set_name
@@ -194,7 +194,7 @@ class _Run(RunRecorder):
         self.bundled, self.test_set = bundled, test_set
         self.test_sets: list[_Run] = []
         self._passes = CounterPasses()
-        self.meter = RunMeter(request.energy)
+        self.meter = meter_of_run(request.energy)
         self.request, self.board, self.model, self.stages = request, board, model, stages
         # None if the file cannot be read, which the device reports. Read before the board waits.
         self._method = read_method(model, request.method_name)

@@ -11,7 +11,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.support.browser import FOCUSABLE, Browser
+from tests.support.browser import FOCUSABLE, Browser, energy
 
 AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
 THEMES = ("light", "dark")
@@ -141,6 +141,25 @@ def test_the_roofline_and_the_heat_of_counters_are_drawn(browser: Browser, theme
     heat = "getComputedStyle(e).backgroundColor"
     shades = browser.those("#run-1-counters ~ .scroll td.n", "e.cellIndex === 2", heat)
     assert len(set(shades)) == 3  # 60, 65 and 100 % of the largest
+
+
+def test_the_current_and_the_joules_of_operators_are_shown(browser: Browser) -> None:
+    browser.open("energy")
+    browser.size(1200, browser.run("return document.documentElement.scrollHeight"))
+    assert browser.those("#run-1-energy", "e.checkVisibility()", "e.textContent") == ["Energy"]
+    [current] = browser.run(_PLACES, "#run-1-energy ~ .curves path.line")
+    [peak] = browser.run(_PLACES, "#run-1-energy ~ .curves .dot")
+    assert current[2] > 200  # it reaches across the picture
+    assert peak[1] + peak[3] / 2 < current[1]  # the largest sample is above every mean
+    [pixel] = browser.pixels([(peak[0] + peak[2] / 2, peak[1] + peak[3] / 2)])
+    assert near(pixel, colour(peak[5]))
+    rows = browser.those("#run-1-energy ~ .scroll tbody tr", "e.checkVisibility()", "e.innerText")
+    shown = [item for item in energy().operators if item.name != "OPERATOR_CALL"]
+    assert len(rows) == len(shown) == 6
+    for item in shown:
+        [row] = [row for row in rows if row.startswith(item.name)]
+        assert f"{1e6 * (item.joules or 0):.3f}" in row.split("\t")
+    assert browser.complaints() == []
 
 
 def test_nothing_is_asked_of_a_network(browser: Browser) -> None:

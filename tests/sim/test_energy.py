@@ -11,6 +11,8 @@ import csv
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -436,3 +438,19 @@ def test_the_meter_of_a_unit_records_its_runs_and_nights(
     assert "/dev/no-such-port" in absent.err
     assert etharness(*command, tmp_path / "none", "--energy", "none").code == 0
     assert json.loads((tmp_path / "none/result.json").read_text())["energy"] is None
+
+
+def test_a_run_without_a_meter_loads_nothing_of_it(tmp_path: Path) -> None:
+    """Not even with a history, whose tables have columns of energy."""
+    command = ["run", "--board", "native", "--model", "small_int8", "-o", "run"]
+    script = (
+        "import sys; from harness.cli import main\n"
+        f"try: main({[*command, '--history', 'runs.sqlite']})\n"
+        "except SystemExit as end: print(end.code)\n"
+        "rooms = ('harness.meter', 'harness.analyze.energy', 'harness.runs.energy')\n"
+        "print([name for name in sys.modules if name.startswith(rooms)])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.splitlines()[-2:] == ["0", "[]"]

@@ -12,8 +12,10 @@ import msgspec
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 
+from harness.analyze.statistics import operator_statistics
 from harness.check.subject import Subject
 from harness.records.core import CoreRecord
+from harness.records.energy import CurrentCurve, EnergyRecord, OperatorEnergy
 from harness.records.instruction import InstructionRecord
 from harness.records.trace import HardwareCounter, Trace
 from harness.records.verdict import Verdict
@@ -85,9 +87,20 @@ def counted() -> Subject:
     return Subject(trace, model="net.pte", chains=(tuple(kernels),), core=CoreRecord(1, 0.5, 4))
 
 
+def energy() -> EnergyRecord:
+    """What the operators of the network drew in one of two executions, and the current in it."""
+    operators = tuple(
+        OperatorEnergy(*item.signature, 2, 1, 1e-6 * (place + 1), 5e-8, 0.006, 0.009)
+        for place, item in enumerate(operator_statistics(network()))
+    )
+    curve = CurrentCurve(3e-4, (0.004, 0.010, 0.005), (0.005, 0.0155, 0.006))
+    known = ("PPK2", 1e5, 12_345, 70, 1, 64, 4, 4, 7_400)
+    return EnergyRecord(*known, operators=operators, curve=curve)
+
+
 def pages(directory: Path) -> dict[str, Path]:
-    """Write reports: of a run of which everything is known, of one with hardware counters, and of
-    several runs.
+    """Write reports: of a run of which everything is known, of one with hardware counters, of one
+    with a meter, and of several runs.
     """
     checks = (held("B05"), unmet("B01", "native_call_op4.out"), unmet("H03"), unmet("H08"))
     wide = "a line of the console " * 20 + "\nend"
@@ -97,9 +110,12 @@ def pages(directory: Path) -> dict[str, Path]:
         "out/good", Subject(network(), model="net.pte"), Verdict((held(),)), other
     )
     counters = EvaluatedRun("out/counters", counted(), Verdict((held(),)), FINISHED)
+    metered = msgspec.structs.replace(FINISHED, energy=energy())
+    power = EvaluatedRun("out/energy", Subject(network()), Verdict((held(),)), metered)
     found = {
         "run": [full],
         "counters": [counters],
+        "energy": [power],
         "night": [full, passed, failed_run("port gone")],
     }
     for name, runs in found.items():

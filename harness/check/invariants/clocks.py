@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.call_tree import WRAPPERS
-from harness.analyze.counters import slowest_empty_events
 from harness.analyze.ticks import SuspectedWidth, durations, suspected_widths
 from harness.check.invariants.scopes import describe, own_scopes
 from harness.check.subject import Subject
@@ -149,7 +148,7 @@ def precision_checks(subject: Subject) -> Iterator[Check]:
     """Compare the median of each operator with the duration of an empty event on the device, one
     that reads the same counters.
     """
-    counting = slowest_empty_events(subject.trace)
+    counting = subject.trace.slowest_empty_events
     probe = counting.cost if counting else subject.probe
     if not probe or not subject.trace.clocks:
         return
