@@ -378,6 +378,7 @@ class Run:
         *,
         flavour: str | None = None,
         model: PathLike | None = None,
+        etrecord: PathLike | None = None,
         method: str | None = None,
     ) -> tuple[str, ...]:
         """Write the trace in another tool's format; an existing file is replaced.
@@ -387,6 +388,7 @@ class Run:
             format: Name of the format, such as ``perfetto`` (docs/exports.md), or of a plugin.
             flavour: A variant of the format.
             model: The ``.pte`` file that was executed: adds operands and names of delegates.
+            etrecord: The ETRecord of the model: adds module paths.
             method: Its method; None for the one that fits the trace.
 
         Returns:
@@ -397,9 +399,11 @@ class Run:
             NotComparableError: The trace is not of this model.
         """
         from harness.analyze.operands import find_method
+        from harness.decode.dumps import Dump
         from harness.decode.pte import read_program
         from harness.export.formats import export
         from harness.runs.energy import energy_of_run
+        from harness.runs.source import Source, load_metadata
 
         file = absolute(path)
         executed = None
@@ -407,9 +411,13 @@ class Run:
             if model is not None:
                 program = read_program(find_project().find_model(Path(model)).read_bytes())
                 executed = find_method(program, self.trace, method)
+                method = executed.name
+            source = Source((Dump(self.trace),), self.result)
+            record = None if etrecord is None else absolute(etrecord)
+            symbols = load_metadata(source, etrecord=record, method=method).symbols
             identity, found = RunIdentity.of(self.result), self._found
             energy = energy_of_run(self.trace, self.result, found.directory)
-            exported = export(self.trace, format, flavour, executed, identity, energy)
+            exported = export(self.trace, format, flavour, executed, identity, energy, symbols)
             write_atomic(file, exported.data)
         except OSError as error:
             raise UsageError(f"cannot export to {file}: {error.strerror}") from error

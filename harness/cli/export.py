@@ -27,7 +27,7 @@ from harness.export.formats import FORMATS, export, find_format, format_names
 from harness.files import write_atomic
 from harness.records.result import RunIdentity
 from harness.runs.energy import energy_of_run
-from harness.runs.source import Source
+from harness.runs.source import Source, load_metadata
 
 
 class _ExportCommand(PanelCommand):
@@ -65,6 +65,12 @@ class _ExportCommand(PanelCommand):
         help="Executed .pte file; adds operands, data dependencies and names of delegates.",
     ),
     option(
+        "--etrecord",
+        metavar="FILE",
+        type=FilePath(exists=True, dir_okay=False),
+        help="ETRecord of the model; adds module paths and names of delegates.",
+    ),
+    option(
         "--method",
         metavar="NAME",
         help="Executed method of the model.  [default: the one that matches the trace]",
@@ -91,6 +97,7 @@ def command(
     file: Path,
     flavour: str | None,
     model: Path | None,
+    etrecord: Path | None,
     method: str | None,
     force: bool,
     reading: ReadingOptions,
@@ -104,8 +111,11 @@ def command(
     source = reading.load(path)
     trace = source.trace
     executed = find_method(read_program(model.read_bytes()), trace, method) if model else None
+    named = executed.name if executed else method
+    symbols = load_metadata(source, etrecord=etrecord, method=named).symbols
     energy = energy_of_run(trace, source.result, path)
-    exported = export(trace, name, flavour, executed, RunIdentity.of(source.result), energy)
+    identity = RunIdentity.of(source.result)
+    exported = export(trace, name, flavour, executed, identity, energy, symbols)
     write_atomic(file, exported.data)
     exported = replace(exported, notes=_defects(source) + exported.notes)
     if output.json:

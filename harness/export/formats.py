@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from harness.analyze.energy import MeasuredEnergy
+from harness.analyze.symbols import EventSymbols
 from harness.decode.program import Method
 from harness.errors import UsageError, did_you_mean
 from harness.plugins import EXPORTERS, load_plugin, plugin_names, unfit_plugin
@@ -36,12 +37,14 @@ class Request:
         method: The executed method of the model, if known.
         identity: The run of the trace; each format names it.
         energy: The energy of its events; None without a meter.
+        symbols: The ETRecord data of every event; None without an ETRecord.
     """
 
     flavour: str = ""
     method: Method | None = None
     identity: RunIdentity = NO_RUN
     energy: MeasuredEnergy | None = None
+    symbols: Sequence[EventSymbols | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ def export(
     method: Method | None = None,
     identity: RunIdentity = NO_RUN,
     energy: MeasuredEnergy | None = None,
+    symbols: Sequence[EventSymbols | None] | None = None,
 ) -> Exported:
     """Write ``trace`` in the format ``name``.
 
@@ -76,6 +80,7 @@ def export(
         method: The executed method of the model; some formats include its data.
         identity: The run of the trace.
         energy: The energy of its events; None without a meter.
+        symbols: The ETRecord data of every event, for module paths; None without an ETRecord.
 
     Raises:
         UsageError: The format or its flavour is unknown, cannot hold this trace, or needs a package
@@ -90,7 +95,7 @@ def export(
             hint=f"flavours are {known}" if known else "the format has no flavours",
         )
     flavour = flavour or next(iter(chosen.flavours), "")
-    return chosen.write(trace, Request(flavour, method, identity, energy))
+    return chosen.write(trace, Request(flavour, method, identity, energy, symbols))
 
 
 def find_format(name: str) -> ExportFormat:
@@ -165,14 +170,15 @@ def _comment(identity: RunIdentity) -> str:
 def _kineto(trace: Trace, request: Request) -> Exported:
     from harness.export.kineto import write_kineto
 
-    facts = (request.flavour, request.method, request.identity, request.energy)
-    return Exported(*write_kineto(trace, *facts))
+    facts = (request.method, request.identity, request.energy, request.symbols)
+    return Exported(*write_kineto(trace, request.flavour, *facts))
 
 
 def _perfetto(trace: Trace, request: Request) -> Exported:
     from harness.export.perfetto import write_perfetto
 
-    return Exported(*write_perfetto(trace, request.method, request.identity, request.energy))
+    facts = (request.method, request.identity, request.energy, request.symbols)
+    return Exported(*write_perfetto(trace, *facts))
 
 
 def _chakra(trace: Trace, request: Request) -> Exported:

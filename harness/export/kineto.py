@@ -1,7 +1,8 @@
 """Chrome's JSON trace format as the PyTorch profiler (Kineto) writes it, and its flavour for HTA.
 
 Times are microseconds with three decimals, so ``ts * 1000 + baseTimeNanoseconds`` is the exact
-nanosecond, and small, so that a float64 holds them.
+nanosecond, and small, so that a float64 holds them. Slices are called by operator and instruction;
+the flavour for HTA, which sums by name, has the exact names.
 
 HolisticTraceAnalysis analyzes accelerators: kernels on streams, each launched by a call on the
 host, and steps of the profiler. In that flavour an execution is a step, a delegate event is a
@@ -13,13 +14,14 @@ the launch.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, Final
 
 import numpy as np
 
 from harness.analyze.energy import MeasuredEnergy
+from harness.analyze.symbols import EventSymbols
 from harness.decode.program import Method
 from harness.export.tensors import TensorNumbers, profiler_inputs
 from harness.export.timeline import Drawing, Track, draw, process_labels, process_name
@@ -28,6 +30,9 @@ from harness.records.trace import Kind, Trace
 
 PID: Final = 1
 """The one process: the target."""
+
+_PHASE_THREADS: Final = 1_000_000
+"""First thread id of executions, above the ids of tracks and losses."""
 
 Event = dict[str, Any]
 
@@ -43,8 +48,9 @@ def threads(tracks: tuple[Track, ...], identity: RunIdentity = NO_RUN) -> Iterat
 
 
 def slice_event(drawing: Drawing, number: int, category: str) -> Event:
-    """Return a slice as a complete event."""
+    """Return a slice as a complete event with its exact name."""
     arguments: dict[str, Any] = {**drawing.arguments(number)}
+    arguments["kind"] = drawing.titles[number].kind.value
     # Ids by which readers match events of this file and of PyTorch's execution trace.
     arguments["External id"] = arguments["Record function id"] = int(drawing.row[number]) + 1
     arguments["Ev Idx"] = arguments.pop("event")
@@ -80,6 +86,19 @@ def counter_events(drawing: Drawing) -> Iterator[Event]:
                 "ts": time,
                 "args": {counter.unit: value},
             }
+
+
+def phase_events(drawing: Drawing) -> Iterator[Event]:
+    """Yield loading and executions, on a thread per tracer above the others."""
+    threads_used: dict[int, int] = {}
+    for phase in drawing.phases:
+        if phase.tracer not in threads_used:
+            tid = threads_used[phase.tracer] = _PHASE_THREADS + phase.tracer
+            yield _named("thread_name", tid, name=phase.track)
+            yield _named("thread_sort_index", tid, sort_index=-1)
+        event = {"ph": "X", "cat": "user_annotation", "name": phase.name, "pid": PID}
+        event |= {"tid": threads_used[phase.tracer], "ts": phase.start}
+        yield event | {"dur": phase.end - phase.start, "args": {}}
 
 
 def gap_events(drawing: Drawing) -> Iterator[Event]:
@@ -158,6 +177,7 @@ def write_kineto(
     method: Method | None = None,
     identity: RunIdentity = NO_RUN,
     energy: MeasuredEnergy | None = None,
+    symbols: Sequence[EventSymbols | None] | None = None,
 ) -> tuple[bytes, tuple[str, ...]]:
     """Return the file, and notes on data of the trace that it lacks.
 
@@ -167,11 +187,12 @@ def write_kineto(
         method: The executed method, for names of delegates.
         identity: The run of the trace; it names the process.
         energy: The energy of its events; None without a meter.
+        symbols: The ETRecord data of every event, which says in which module it is.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
-    drawing = draw(trace, method, energy)
+    drawing = draw(trace, method, energy, symbols)
     if flavour == "hta":
         events, notes = events_for_hta(drawing, identity)
     else:
@@ -191,8 +212,10 @@ def write_kineto(
 
 def _events(drawing: Drawing, identity: RunIdentity) -> Iterator[Event]:
     yield from threads(drawing.tracks, identity)
+    yield from phase_events(drawing)
     for number in range(len(drawing)):
-        yield slice_event(drawing, number, _category(drawing, number))
+        event = slice_event(drawing, number, _category(drawing, number))
+        yield event | {"name": drawing.titles[number].text}
     yield from flow_events(drawing)
     yield from counter_events(drawing)
     yield from gap_events(drawing)

@@ -1,20 +1,27 @@
 """Perfetto's own trace format: named tracks, exact nanoseconds, counters with units, flows.
 
+The process is the run. It has a track of the run, one of its executions, a thread per tracer, a
+track for each delegate call, and counters. An arrow leads from a delegate call to each event of the
+delegate. Perfetto draws it from the end of a slice, so it begins in an instant at the start of the
+call: from the call itself it would go back in time.
+
 Every packet is of one sequence. Its clock is that on which the slices are drawn; those of the
 target are in snapshots only, which no packet refers to, as Perfetto converts by steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from harness.analyze.energy import MeasuredEnergy
+from harness.analyze.symbols import EventSymbols
 from harness.decode.program import Method
 from harness.export.protobuf import messages
 from harness.export.timeline import Drawing, draw, process_labels, process_name
+from harness.export.values import escaped
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
@@ -38,6 +45,8 @@ MESSAGES: Final = {
         "thread": (4, "ThreadDescriptor"),
         "parent_uuid": (5, "uint64"),
         "counter": (8, "CounterDescriptor"),
+        "child_ordering": (11, "int32"),
+        "sibling_order_rank": (12, "int32"),
     },
     "ProcessDescriptor": {
         "pid": (1, "int32"),
@@ -47,6 +56,7 @@ MESSAGES: Final = {
     "ThreadDescriptor": {"pid": (1, "int32"), "tid": (2, "int64"), "thread_name": (5, "string")},
     "CounterDescriptor": {"unit": (3, "int32")},
     "TrackEvent": {
+        "category_iids": (3, "*uint64"),
         "debug_annotations": (4, "*DebugAnnotation"),
         "type": (9, "int32"),
         "name_iid": (10, "uint64"),
@@ -60,20 +70,32 @@ MESSAGES: Final = {
         "uint_value": (3, "uint64"),
         "int_value": (4, "int64"),
         "string_value": (6, "string"),
+        "string_value_iid": (17, "uint64"),
     },
-    "InternedData": {"event_names": (2, "*Interned"), "debug_annotation_names": (3, "*Interned")},
+    "InternedData": {
+        "event_categories": (1, "*Interned"),
+        "event_names": (2, "*Interned"),
+        "debug_annotation_names": (3, "*Interned"),
+        "debug_annotation_string_values": (29, "*InternedString"),
+    },
     "Interned": {"iid": (1, "uint64"), "name": (2, "string")},
+    "InternedString": {"iid": (1, "uint64"), "str": (2, "bytes")},
 }
 """The subset of Perfetto's messages that is written; enums are integers."""
 
 _SEQUENCE: Final = 1
 _STATE_CLEARED, _NEEDS_STATE = 1, 2  # flags of a packet
-_BEGIN, _END, _COUNTER = 1, 2, 4  # types of an event
+_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4  # types of an event
 _UNITS: Final = {"uA": 0, "count": 2, "bytes": 3}  # of a counter; 0 says it in the name only
 _BOOT_TIME: Final = 6  # the clock of a packet that names none
 _FIRST_CLOCK: Final = 128  # clocks from here on mean the same in all of a trace
 _PID: Final = 1
 _PROCESS: Final = 1  # uuid of the process's track; those of the others follow
+_EXPLICIT: Final = 3  # order of a track's children: by rank
+_VALUES: Final = "debug_annotation_string_values"
+_UNIQUE: Final = frozenset({"metadata"})  # texts that seldom repeat
+_SUBMIT: Final = "submit"
+"""Name of the instant in a delegate call from which arrows lead to the delegate's events."""
 
 
 def write_perfetto(
@@ -81,6 +103,7 @@ def write_perfetto(
     method: Method | None = None,
     identity: RunIdentity = NO_RUN,
     energy: MeasuredEnergy | None = None,
+    symbols: Sequence[EventSymbols | None] | None = None,
 ) -> tuple[bytes, tuple[str, ...]]:
     """Return the file, and notes on data of the trace that it lacks.
 
@@ -89,13 +112,15 @@ def write_perfetto(
         method: The method that was executed, which says what its delegates are called.
         identity: The run of the trace; it names the process.
         energy: The energy of its events; None without a meter.
+        symbols: The ETRecord data of every event, which says in which module it is.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
     """
-    drawing = draw(trace, method, energy)
+    drawing = draw(trace, method, energy, symbols)
     writer = _PacketWriter(drawing)
     writer.descriptors(identity)
+    writer.phases(identity)
     writer.slices()
     writer.counters()
     return b"".join(writer.chunks), drawing.notes
@@ -108,12 +133,15 @@ class _PacketWriter:
         self.drawing = drawing
         self.types = messages("etdump_harness.perfetto", MESSAGES)
         self.chunks: list[bytes] = []
-        self.event_names: dict[str, int] = {}
-        self.annotation_names: dict[str, int] = {}
-        self.new: Any = None  # names first used by the current packet
-        tracks = len(drawing.tracks)
-        self.first_counter = _PROCESS + 1 + tracks
+        self.tables: dict[str, dict[str, int]] = {}
+        self.new: Any = None  # texts first used by the current packet
+        self.first_counter = _PROCESS + 1 + len(drawing.tracks)
         self.first_gap = self.first_counter + len(drawing.counters)
+        self.run_track = self.first_gap + len(drawing.gaps)
+        names = dict.fromkeys(phase.track for phase in drawing.phases)
+        self.phase_tracks = {
+            name: uuid for uuid, name in enumerate(names, start=self.run_track + 1)
+        }
 
     def packet(self, time: int | None = None, **content: Any) -> None:
         packet = self.types["TracePacket"](trusted_packet_sequence_id=_SEQUENCE, **content)
@@ -130,23 +158,43 @@ class _PacketWriter:
     def event(self, kind: int, track: int, **content: Any) -> Any:
         return self.types["TrackEvent"](type=kind, track_uuid=track, **content)
 
-    def interned(self, table: dict[str, int], where: str, name: str) -> int:
-        """Return the id of a name; the packet that uses it first defines it."""
-        if name not in table:
-            table[name] = len(table) + 1
+    def interned(self, field: str, text: str) -> int:
+        """Return the id of a text in a field of InternedData; its first user's packet has it."""
+        table = self.tables.setdefault(field, {})
+        if text not in table:
+            table[text] = len(table) + 1
             if self.new is None:
                 self.new = self.types["InternedData"]()
-            getattr(self.new, where).add(iid=table[name], name=name)
-        return table[name]
+            content = {"str": text.encode()} if field == _VALUES else {"name": text}
+            getattr(self.new, field).add(iid=table[text], **content)
+        return table[text]
 
-    def event_name(self, name: str) -> int:
-        return self.interned(self.event_names, "event_names", name)
+    def named(self, kind: int, track: int, name: str, category: str) -> Any:
+        """Return an event that has a name and a category."""
+        event = self.event(kind, track, name_iid=self.interned("event_names", name))
+        event.category_iids.append(self.interned("event_categories", category))
+        return event
+
+    def annotate(self, event: Any, arguments: Mapping[str, int | str]) -> None:
+        for key, value in arguments.items():
+            iid = self.interned("debug_annotation_names", key)
+            annotation = event.debug_annotations.add(name_iid=iid)
+            if isinstance(value, int):
+                setattr(annotation, "int_value" if value < 0 else "uint_value", value)
+            elif key in _UNIQUE:
+                annotation.string_value = value
+            else:
+                annotation.string_value_iid = self.interned(_VALUES, value)
 
     def descriptors(self, identity: RunIdentity) -> None:
         """Write the tracks' names and the snapshots of the target's clocks."""
         process: dict[str, Any] = {"pid": _PID, "process_name": process_name(identity)}
         process["process_labels"] = process_labels(identity)
         self.packet(track_descriptor={"uuid": _PROCESS, "process": process})
+        if len(self.drawing):
+            self.child(self.run_track, name="run")
+        for name, uuid in self.phase_tracks.items():
+            self.child(uuid, name=name)
         threads = {}
         for uuid, track in enumerate(self.drawing.tracks, start=_PROCESS + 1):
             content: dict[str, Any] = {"uuid": uuid, "name": track.name}
@@ -159,17 +207,31 @@ class _PacketWriter:
             )
             self.packet(track_descriptor=content)
         for uuid, counter in enumerate(self.drawing.counters, start=self.first_counter):
-            described = {
-                "uuid": uuid,
-                "name": counter.title,
-                "counter": {"unit": _UNITS[counter.unit]},
-            }
-            self.packet(track_descriptor=described | {"parent_uuid": _PROCESS})
+            self.child(uuid, name=counter.title, counter={"unit": _UNITS[counter.unit]})
         for uuid, _ in enumerate(self.drawing.gaps, start=self.first_gap):
-            described = {"uuid": uuid, "name": "losses", "parent_uuid": _PROCESS}
-            self.packet(track_descriptor=described)
+            self.child(uuid, name="losses")
         for clocks in _snapshots(self.drawing):
             self.packet(clocks[0]["timestamp"], clock_snapshot={"clocks": clocks})
+
+    def child(self, uuid: int, **content: Any) -> None:
+        """Describe a track directly below the process."""
+        self.packet(track_descriptor={"uuid": uuid, "parent_uuid": _PROCESS, **content})
+
+    def phases(self, identity: RunIdentity) -> None:
+        """Write the run, as long as everything in it, and below it loading and executions."""
+        if not len(self.drawing):
+            return
+        run = self.named(_BEGIN, self.run_track, process_name(identity), "run")
+        known = {name: escaped(text) for name, text in identity.texts().items() if text}
+        self.annotate(run, known)
+        self.packet(int(self.drawing.start.min()), track_event=run)
+        self.packet(int(self.drawing.end.max()), track_event=self.event(_END, self.run_track))
+        for phase in self.drawing.phases:
+            track = self.phase_tracks[phase.track]
+            category = "loading" if phase.name == "loading" else "execution"
+            begin = self.named(_BEGIN, track, phase.name, category)
+            self.packet(phase.start, track_event=begin)
+            self.packet(phase.end, track_event=self.event(_END, track))
 
     def slices(self) -> None:
         """Write begin and end of every slice, track by track, nested as drawn."""
@@ -185,26 +247,21 @@ class _PacketWriter:
             while open_:
                 self.end(uuid, open_.pop())
         for uuid, gap in enumerate(self.drawing.gaps, start=self.first_gap):
-            name = self.event_name(gap.name)
-            self.packet(gap.start, track_event=self.event(_BEGIN, uuid, name_iid=name))
+            self.packet(gap.start, track_event=self.named(_BEGIN, uuid, gap.name, "loss"))
             self.packet(gap.end, track_event=self.event(_END, uuid))
 
     def begin(
         self, uuid: int, number: int, outgoing: tuple[int, ...], incoming: tuple[int, ...]
     ) -> None:
-        event = self.event(_BEGIN, uuid, name_iid=self.event_name(self.drawing.name(number)))
-        event.flow_ids.extend(outgoing)
+        title, start = self.drawing.titles[number], int(self.drawing.start[number])
+        event = self.named(_BEGIN, uuid, title.text, title.kind)
         event.terminating_flow_ids.extend(incoming)
-        for key, value in self.drawing.arguments(number).items():
-            iid = self.interned(self.annotation_names, "debug_annotation_names", key)
-            annotation = event.debug_annotations.add(name_iid=iid)
-            if isinstance(value, str):
-                annotation.string_value = value
-            elif value < 0:
-                annotation.int_value = value
-            else:
-                annotation.uint_value = value
-        self.packet(int(self.drawing.start[number]), track_event=event)
+        self.annotate(event, self.drawing.arguments(number))
+        self.packet(start, track_event=event)
+        if outgoing:
+            submit = self.named(_INSTANT, uuid, _SUBMIT, title.kind)
+            submit.flow_ids.extend(outgoing)
+            self.packet(start, track_event=submit)
 
     def end(self, uuid: int, number: int) -> None:
         self.packet(int(self.drawing.end[number]), track_event=self.event(_END, uuid))

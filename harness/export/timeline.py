@@ -7,7 +7,7 @@ would nest otherwise than in the call tree, or overlap, move to a lane of their 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final, Literal
 
@@ -19,10 +19,13 @@ from harness.analyze.energy import MeasuredEnergy
 from harness.analyze.memory import allocator_rows
 from harness.analyze.operands import Arguments
 from harness.analyze.operands import event_arguments as operands_of
+from harness.analyze.symbols import EventSymbols
 from harness.decode.program import Method
 from harness.export.energy import current_points, energy_arguments
 from harness.export.event_times import Ints, Placed, floor_nanoseconds
+from harness.export.executions import RunPhase, find_phases
 from harness.export.table import count_column
+from harness.export.titles import SliceTitle, label, slice_titles
 from harness.export.values import escaped
 from harness.records.result import RunIdentity
 from harness.records.trace import NO_COUNT, NO_NAME, Kind, Trace
@@ -181,6 +184,8 @@ class Drawing:
         parent: Enclosing slice, possibly on another line, -1 without one.
         depth: Number of enclosing slices on its line.
         own: Self time on the same clock, in nanoseconds.
+        titles: Display name and kind of each slice.
+        phases: Loading and executions.
         given: Inputs and outputs, if the model is known and the slice executes an instruction
             itself, not as a wrapper.
         slack: Largest error of its position in nanoseconds, for delegate events with their own
@@ -190,6 +195,7 @@ class Drawing:
         gaps: Losses.
         notes: A line for each kind of missing or uncertain event.
         energy: The energy of the events; None without a meter.
+        symbols: The ETRecord data of every event of the trace; None without an ETRecord.
     """
 
     trace: Trace
@@ -201,6 +207,8 @@ class Drawing:
     parent: Ints
     depth: Ints
     own: Ints
+    titles: Sequence[SliceTitle]
+    phases: tuple[RunPhase, ...]
     given: tuple[Arguments | None, ...]
     slack: Ints
     flows: tuple[tuple[int, int], ...]
@@ -208,6 +216,7 @@ class Drawing:
     gaps: tuple[Gap, ...]
     notes: tuple[str, ...]
     energy: MeasuredEnergy | None = None
+    symbols: Sequence[EventSymbols | None] | None = None
 
     def __len__(self) -> int:
         """Number of slices."""
@@ -215,11 +224,10 @@ class Drawing:
 
     def blocks(self) -> Ints:
         """Return the block number of each slice."""
-        ends = np.cumsum([block.count for block in self.trace.blocks])
-        return np.searchsorted(ends, self.row, side="right")
+        return _blocks(self.trace, self.row)
 
     def name(self, number: int) -> str:
-        """Return the display name of a slice."""
+        """Return the exact name of a slice's event, as analyses and other exports know it."""
         return label(self.trace, int(self.row[number]))
 
     def arguments(self, number: int) -> dict[str, int | str]:
@@ -229,15 +237,28 @@ class Drawing:
             found["operator"] = escaped(given.instruction.name)
             found["inputs"] = ", ".join(item.text for item in given.inputs)
             found["outputs"] = ", ".join(item.text for item in given.outputs)
+        found |= self._module(int(self.row[number]))
         if self.energy is not None:
             found |= energy_arguments(self.energy.events, int(self.row[number]))
         if self.slack[number]:
             found["placed_within_ns"] = int(self.slack[number])
         return found
 
+    def _module(self, row: int) -> dict[str, str]:
+        """Return path and class of the innermost module around an event, if known."""
+        known = self.symbols[row] if self.symbols is not None else None
+        if known is None or not known.module:
+            return {}
+        module = known.module[-1]
+        path = {"module": escaped(module.path)} if module.path else {}  # "" is the model itself
+        return path | {"module_type": escaped(module.type)}
+
 
 def draw(
-    trace: Trace, method: Method | None = None, energy: MeasuredEnergy | None = None
+    trace: Trace,
+    method: Method | None = None,
+    energy: MeasuredEnergy | None = None,
+    symbols: Sequence[EventSymbols | None] | None = None,
 ) -> Drawing:
     """Return the drawing of all events that have a time.
 
@@ -245,6 +266,7 @@ def draw(
         trace: The trace.
         method: The executed method, for operands and names of delegates.
         energy: The energy of the events; None without a meter.
+        symbols: The ETRecord data of every event; None without an ETRecord.
 
     Raises:
         NotComparableError: The trace is not of this method.
@@ -265,16 +287,21 @@ def draw(
     inside = number_of[parent[rows]]
     call = number_of[placed.call[rows]]
     flows = np.flatnonzero((call >= 0) & (call == inside))
+    start, end = placed.start[rows], placed.end[rows]
+    of_delegate = placed.delegate[rows]
+    own = np.flatnonzero(~of_delegate)
     return Drawing(
         trace=trace,
         tracks=_tracks(method, placed.keys(drawn), lines, arranged.tracks),
         row=rows,
-        start=placed.start[rows],
-        end=placed.end[rows],
+        start=start,
+        end=end,
         track=arranged.track,
         parent=inside,
         depth=arranged.depth,
         own=_own_nanoseconds(trace, tree.own, rows),
+        titles=slice_titles(trace, rows, of_delegate, method, symbols),
+        phases=find_phases(trace, rows[own], _blocks(trace, rows[own]), start[own], end[own]),
         given=_given(trace, placed, rows, method),
         slack=placed.slack[rows],
         flows=tuple(zip(call[flows].tolist(), flows.tolist(), strict=True)),
@@ -286,7 +313,14 @@ def draw(
         gaps=tuple(_gaps(trace, placed)),
         notes=placed.notes(),
         energy=energy,
+        symbols=symbols,
     )
+
+
+def _blocks(trace: Trace, rows: Ints) -> Ints:
+    """Return the block number of each row."""
+    ends = np.cumsum([block.count for block in trace.blocks])
+    return np.searchsorted(ends, rows, side="right")
 
 
 def process_name(identity: RunIdentity) -> str:
@@ -301,19 +335,11 @@ def process_labels(identity: RunIdentity) -> list[str]:
     return [escaped(f"{name}: {text}") for name, text in identity.texts().items() if text]
 
 
-def label(trace: Trace, row: int) -> str:
-    """Return the display name of an event: its name, else its delegate id, else its kind."""
-    text = trace.text(int(trace.name[row])) or trace.text(int(trace.delegate_str[row]))
-    if text:
-        return escaped(text)
-    if trace.delegate_int[row] != -1:
-        return f"[{trace.delegate_int[row]}]"
-    return "value" if trace.kind[row] == Kind.DEBUG else "unnamed"
-
-
 def event_arguments(trace: Trace, row: int) -> dict[str, int | str]:
-    """Return the data of an event except name and time, as integers and text, without unset."""
+    """Return the data of an event except its time, as integers and text, without unset."""
     found: dict[str, int | str] = {"event": row}
+    if (name := trace.text(int(trace.name[row]))) is not None:
+        found["name"] = escaped(name)
     for key, unset in (("chain", -1), ("instruction", -1), ("delegate_int", -1)):
         if (value := int(getattr(trace, key)[row])) != unset:
             found[key] = value

@@ -197,7 +197,7 @@ def drawn_by_executorch(file: Path, monkeypatch: pytest.MonkeyPatch) -> list[dic
 
 def drawn_by_us(trace: Trace) -> list[dict[str, Any]]:
     events = json.loads(export(trace, "kineto").data)["traceEvents"]
-    return [event for event in events if event["ph"] == "X"]
+    return [event for event in events if "Ev Idx" in event.get("args", {})]
 
 
 def ed00_of(*events: tuple[str, int, int]) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -45,6 +46,9 @@ def test_every_event_with_a_time_is_drawn_once_or_counted(trace: Trace) -> None:
     if drawing is None:
         return
     check_nesting(drawing)
+    for one, following in pairwise(drawing.phases):
+        assert one.start <= one.end
+        assert one.tracer < following.tracer or one.end <= following.start
     assert len(set(drawing.row.tolist())) == len(drawing)
     timed = np.flatnonzero((trace.clock != NO_CLOCK) & (trace.kind != Kind.ALLOCATION))
     missing = set(timed.tolist()) - set(drawing.row.tolist())
@@ -95,6 +99,8 @@ def test_every_trace_that_can_be_drawn_is_written_as_protobuf(trace: Trace, name
         packets = messages("property", MESSAGES)["Trace"].FromString(data).packet
         begun = [packet.timestamp for packet in packets if packet.track_event.type == 1]
         starts = [*drawing.start.tolist(), *(gap.start for gap in drawing.gaps)]
+        starts += [phase.start for phase in drawing.phases]
+        starts += [0] if len(drawing) else []  # the run
         assert sorted(begun) == sorted(starts)
 
 

@@ -41,7 +41,7 @@ def test_jobs_are_drawn_within_their_calls(run: Path, etharness: Etharness, tmp_
     arguments = ("-f", "kineto", "-o", file, "--model", MODELS / "npu_int.pte")
     assert etharness("export", run, *arguments).code == 0
     slices = [event for event in json.loads(file.read_text())["traceEvents"] if event["ph"] == "X"]
-    calls = [event for event in slices if event["name"] == "DELEGATE_CALL"]
+    calls = [event for event in slices if event["args"].get("name") == "DELEGATE_CALL"]
     jobs = [event for event in slices if "delegate_int" in event["args"]]
     assert len(calls) == 2 * 3
     assert len(jobs) == 5 * 3

@@ -78,22 +78,24 @@ def test_nothing_is_wrong_with_the_file(opened: Opened) -> None:
 
 
 def expected(drawing: Drawing) -> list[tuple[object, ...]]:
-    """Start, duration, name and depth of every slice and gap."""
+    """Start, duration, title and depth of every slice, phase and gap."""
     slices: list[tuple[object, ...]] = [
         (
             int(drawing.start[number]),
             int(drawing.end[number] - drawing.start[number]),
-            drawing.name(number),
+            drawing.titles[number].text,
             int(drawing.depth[number]),
         )
         for number in range(len(drawing))
     ]
-    return sorted(slices + [(gap.start, gap.end - gap.start, gap.name, 0) for gap in drawing.gaps])
+    others = [*drawing.gaps, *drawing.phases]
+    return sorted(slices + [(item.start, item.end - item.start, item.name, 0) for item in others])
 
 
 def test_slices_are_ours_in_both_formats(opened: Opened) -> None:
     query = "select ts, dur, name, depth from slice"
-    assert sorted(rows(opened.perfetto, query)) == expected(opened.drawing)
+    own = f"{query} where category != 'run' and name != 'submit'"
+    assert sorted(rows(opened.perfetto, own)) == expected(opened.drawing)
     if not any(opened.drawing.end == opened.drawing.start):
         # Of events of no length at one instant Chrome's format does not say which is outer.
         assert sorted(rows(opened.chrome, query)) == expected(opened.drawing)
@@ -130,9 +132,10 @@ def test_tracks_flows_and_arguments_are_ours(opened: Opened) -> None:
     assert "tracer 0" in tracers
     flows = rows(
         opened.perfetto,
-        """select extract_arg(o.arg_set_id, 'debug.event') as a,
+        """select extract_arg(p.arg_set_id, 'debug.event') as a,
         extract_arg(i.arg_set_id, 'debug.event') as b from flow
-        join slice o on flow.slice_out = o.id join slice i on flow.slice_in = i.id""",
+        join slice o on flow.slice_out = o.id join slice i on flow.slice_in = i.id
+        join slice p on o.parent_id = p.id""",
     )
     ours = [(int(drawing.row[call]), int(drawing.row[event])) for call, event in drawing.flows]
     assert sorted(flows) == sorted(ours)
@@ -145,6 +148,31 @@ def test_tracks_flows_and_arguments_are_ours(opened: Opened) -> None:
     for event, digits in metadata:
         assert bytes.fromhex(digits) == drawing.trace.metadata_of(event)
     assert len(metadata) == (drawing.trace.metadata[drawing.row, 1] >= 0).sum()
+
+
+def test_arrows_lead_forward_in_time(opened: Opened) -> None:
+    delays = rows(
+        opened.perfetto,
+        """select i.ts - o.ts - o.dur as delay from flow
+        join slice o on flow.slice_out = o.id join slice i on flow.slice_in = i.id""",
+    )
+    assert len(delays) == len(opened.drawing.flows)
+    assert all(delay >= 0 for (delay,) in delays)
+
+
+def test_categories_are_kinds_and_exact_names_are_arguments(opened: Opened) -> None:
+    drawing = opened.drawing
+    found = rows(
+        opened.perfetto,
+        """select extract_arg(arg_set_id, 'debug.event') as event, category,
+        extract_arg(arg_set_id, 'debug.name') as exact from slice where event is not null""",
+    )
+    of_row = {int(row): number for number, row in enumerate(drawing.row.tolist())}
+    assert len(found) == len(drawing)
+    for event, category, exact in found:
+        number = of_row[event]
+        assert category == drawing.titles[number].kind
+        assert exact == drawing.arguments(number).get("name")
 
 
 def test_counters_are_ours(opened: Opened) -> None:

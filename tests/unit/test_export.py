@@ -197,7 +197,7 @@ def test_delegates_of_an_etdump_are_drawn_on_their_own_scale(
     code, _, err = etharness("export", dump, *arguments, *scales)
     assert code == 0, err
     slices = [event for event in json.loads(out.read_text())["traceEvents"] if event["ph"] == "X"]
-    jobs = [event for event in slices if event["name"] in ("[0]", "matmul")]
+    jobs = [event for event in slices if event["name"] in ("delegate: [0]", "matmul")]
     assert [event["dur"] for event in jobs] == [pytest.approx(2.4, abs=0.001)] * 6
     for job in jobs:
         assert job["args"]["placed_within_ns"] > 0

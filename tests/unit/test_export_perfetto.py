@@ -32,10 +32,12 @@ def test_every_slice_begins_and_ends_on_its_track(packets: list[Any]) -> None:
     drawing = draw(delegated_trace())
     begins = [packet for packet in packets if packet.track_event.type == 1]
     ends = [packet for packet in packets if packet.track_event.type == 2]
-    assert len(begins) == len(ends) == len(drawing) + len(drawing.gaps)
-    times = sorted([*drawing.start.tolist(), *(gap.start for gap in drawing.gaps)])
+    others = [*drawing.gaps, *drawing.phases]
+    assert len(begins) == len(ends) == len(drawing) + len(others) + 1
+    times = sorted([0, *drawing.start.tolist(), *(item.start for item in others)])
     assert sorted(packet.timestamp for packet in begins) == times
-    flows = [flow for packet in begins for flow in packet.track_event.flow_ids]
+    instants = [packet for packet in packets if packet.track_event.type == 3]
+    flows = [flow for packet in instants for flow in packet.track_event.flow_ids]
     ended = [flow for packet in begins for flow in packet.track_event.terminating_flow_ids]
     assert sorted(flows) == sorted(ended) == list(range(1, len(drawing.flows) + 1))
 
@@ -46,7 +48,7 @@ def test_names_are_interned_before_they_are_used(packets: list[Any]) -> None:
         known |= {entry.iid: entry.name for entry in packet.interned_data.event_names}
         if packet.track_event.type == 1:
             assert packet.track_event.name_iid in known
-    assert {"DELEGATE_CALL", "[0]", "matmul", "2 runs lost"} <= set(known.values())
+    assert {"DELEGATE_CALL #0", "delegate: [0]", "matmul", "2 runs lost"} <= set(known.values())
 
 
 def test_clocks_of_the_target_are_provenance_only(packets: list[Any]) -> None:
