@@ -9,7 +9,7 @@ stacks already have.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from harness.analyze.blocks import executions
+from harness.analyze.symbols import EventSymbols
 from harness.decode.program import Method
 from harness.export.timeline import Drawing, arrange, draw, process_labels, process_name
 from harness.export.values import escaped
@@ -87,13 +88,14 @@ def write_speedscope(
     trace: Trace,
     method: Method | None = None,
     identity: RunIdentity = NO_RUN,
+    symbols: Sequence[EventSymbols | None] | None = None,
 ) -> tuple[bytes, tuple[str, ...]]:
     """Return the file for speedscope, and notes on data of the trace that it lacks.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
-    drawing = draw(trace, method)
+    drawing = draw(trace, method, symbols=symbols)
     frames: dict[str, int] = {}
     drawn = flames(drawing)
     profiles = [_profile(drawing, flame, frames) for flame in drawn]
@@ -127,7 +129,7 @@ def _profile(drawing: Drawing, flame: Flame, frames: dict[str, int]) -> dict[str
     rows = zip(flame.slices, flame.depths, starts.tolist(), ends.tolist(), strict=True)
     for number, depth, start, end in rows:
         close(depth)
-        frame = frames.setdefault(drawing.name(number), len(frames))
+        frame = frames.setdefault(drawing.titles[number].text, len(frames))
         events.append({"type": "O", "frame": frame, "at": start})
         open_.append((frame, end))
     close(0)
@@ -145,6 +147,7 @@ def write_folded(
     trace: Trace,
     method: Method | None = None,
     identity: RunIdentity = NO_RUN,
+    symbols: Sequence[EventSymbols | None] | None = None,
 ) -> tuple[bytes, tuple[str, ...]]:
     """Return a line per stack with its self time in nanoseconds, and notes on what is missing.
 
@@ -153,7 +156,7 @@ def write_folded(
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
-    drawing = draw(trace, method)
+    drawing = draw(trace, method, symbols=symbols)
     root = ", ".join([process_name(identity), *process_labels(identity)])
     times: Counter[tuple[str, ...]] = Counter()
     beside = 0
@@ -161,7 +164,7 @@ def write_folded(
         if flame.lane:
             beside += len(flame.slices)
         else:
-            for stack, own in _self_times(drawing, flame):
+            for stack, own in self_times_of(drawing, flame):
                 times[stack] += own
     lines = [
         f"{';'.join(map(_frame, (root, *stack)))} {own}\n" for stack, own in times.items() if own
@@ -175,7 +178,7 @@ def write_folded(
     return "".join(lines).encode(), (*drawing.notes, *own_notes, *_left_out(drawing))
 
 
-def _self_times(drawing: Drawing, flame: Flame) -> Iterator[tuple[tuple[str, ...], int]]:
+def self_times_of(drawing: Drawing, flame: Flame) -> Iterator[tuple[tuple[str, ...], int]]:
     """Yield the names of each slice and those around it, and its time without inner slices."""
     lengths = (drawing.end - drawing.start)[flame.slices].tolist()
     own, around = [*lengths], [0] * len(lengths)
@@ -185,7 +188,7 @@ def _self_times(drawing: Drawing, flame: Flame) -> Iterator[tuple[tuple[str, ...
         outer = around[depth - 1] if depth else -1
         if outer >= 0:
             own[outer] -= lengths[place]
-        stacks.append((*(stacks[outer] if outer >= 0 else ()), drawing.name(number)))
+        stacks.append((*(stacks[outer] if outer >= 0 else ()), drawing.titles[number].text))
     yield from zip(stacks, own, strict=True)
 
 

@@ -196,13 +196,13 @@ def _execution_trace(trace: Trace, request: Request) -> Exported:
 def _speedscope(trace: Trace, request: Request) -> Exported:
     from harness.export.flame_graph import write_speedscope
 
-    return Exported(*write_speedscope(trace, request.method, request.identity))
+    return Exported(*write_speedscope(trace, request.method, request.identity, request.symbols))
 
 
 def _folded(trace: Trace, request: Request) -> Exported:
     from harness.export.flame_graph import write_folded
 
-    return Exported(*write_folded(trace, request.method, request.identity))
+    return Exported(*write_folded(trace, request.method, request.identity, request.symbols))
 
 
 def _google_benchmark(trace: Trace, request: Request) -> Exported:
