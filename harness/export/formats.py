@@ -195,6 +195,30 @@ def _execution_trace(trace: Trace, request: Request) -> Exported:
     return Exported(*write_execution_trace(trace, request.method, request.identity))
 
 
+def _speedscope(trace: Trace, request: Request) -> Exported:
+    from harness.export.flame_graph import write_speedscope
+
+    return Exported(*write_speedscope(trace, request.method, request.identity, request.symbols))
+
+
+def _folded(trace: Trace, request: Request) -> Exported:
+    from harness.export.flame_graph import write_folded
+
+    return Exported(*write_folded(trace, request.method, request.identity, request.symbols))
+
+
+def _google_benchmark(trace: Trace, request: Request) -> Exported:
+    from harness.export.google_benchmark import write_google_benchmark
+
+    return Exported(*write_google_benchmark(trace, request.flavour, request.identity))
+
+
+def _openmetrics(trace: Trace, request: Request) -> Exported:
+    from harness.export.openmetrics import write_openmetrics
+
+    return Exported(*write_openmetrics(trace, request.identity))
+
+
 FORMATS: Final = {
     "chakra": ExportFormat("MLCommons Chakra's execution trace, protocol buffers (.et).", _chakra),
     "csv": ExportFormat("A table, one row per event: spreadsheets, scripts.", _csv),
@@ -202,6 +226,12 @@ FORMATS: Final = {
         "An ETDump file; flavour inspector: as ExecuTorch's Inspector reads it.",
         _ed00,
         ("exact", "inspector"),
+    ),
+    "folded": ExportFormat("Stacks with their self times, for flame graphs.", _folded),
+    "google-benchmark": ExportFormat(
+        "Times of operators as benchmarks, JSON; flavour aggregates: mean, median and stddev.",
+        _google_benchmark,
+        ("median", "aggregates"),
     ),
     "json": ExportFormat(
         "The whole trace, an object per event (schema/events.schema.json).", _json
@@ -211,11 +241,15 @@ FORMATS: Final = {
         _kineto,
         ("torch", "hta"),
     ),
+    "openmetrics": ExportFormat(
+        "Durations, memory and losses as metrics: Prometheus.", _openmetrics
+    ),
     "parquet": ExportFormat("The whole trace as typed columns: pandas, DuckDB.", _parquet),
     "perfetto": ExportFormat("Perfetto's own format, for ui.perfetto.dev (.pftrace).", _perfetto),
     "pytorch-et": ExportFormat(
         "PyTorch's execution trace with times, JSON for Chakra's converter.", _execution_trace
     ),
+    "speedscope": ExportFormat("Flame graphs of each run, for speedscope.app.", _speedscope),
     "tsv": ExportFormat("As csv, with tabs.", _tsv),
 }
 """All formats; what each needs is imported when it is written."""
