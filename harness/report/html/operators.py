@@ -206,7 +206,7 @@ class _Writer:
             outlier=outlier,
             median=UNKNOWN if times is None else _three(times.p50, own) + suffix,
             p90=UNKNOWN if times is None else _three(times.p90, own) + suffix,
-            delta=self._numbers.of_operator(operator)[0],
+            delta=self._numbers.of_operator(operator),
         )
 
     def _module(self, row: OperatorRow) -> str:
