@@ -32,8 +32,8 @@ _LEAST_SPAN: Final = 0.05
 _NOISES: Final = 4
 """And as many times the band of the noise."""
 
-_SMALLEST: Final = 5e-6
-"""A smaller change is written as none."""
+_SMALLEST: Final = 5e-4
+"""Per cent; a smaller change is written as none."""
 
 _STATISTICS: Final = ("p50", "avg", "total", "min", "p10", "p90", "max")
 """Statistics of a time, the most wanted first."""
@@ -44,7 +44,7 @@ class Delta:
     """How a number stands beside its baseline.
 
     Attributes:
-        text: Its change in per cent, with the sign.
+        text: Its change in per cent, with the sign; empty if it is unknown.
         judgement: What became of it, as the class of its colour.
         note: Judgement, noise and detectable change in words.
     """
@@ -101,10 +101,9 @@ class BaselineNumbers:
             notes.append(f"noise {percentage(found.noise)}")
         if found.detectable is not None and found.detectable < 1:
             notes.append(f"detectable {percentage(found.detectable)}")
-        relative = found.relative or 0.0
-        text = "±0 %" if abs(relative) < _SMALLEST else f"{_signed(100 * relative)} %"
+        text = "" if found.relative is None else f"{_signed(100 * found.relative)} %"
         of = "" if metric.statistic in ("p50", "peak_bytes") else f" ({metric.statistic})"
-        return Delta(text + of, found.judgement.replace(" ", "-"), ", ".join(notes))
+        return Delta(text and text + of, found.judgement.replace(" ", "-"), ", ".join(notes))
 
     def trend(self, operator: Operator) -> Markup | None:
         """Draw the last medians of an operator; None without a history of it."""
@@ -152,6 +151,8 @@ class BaselineNumbers:
 
 
 def _signed(value: float) -> str:
+    if abs(value) < _SMALLEST:
+        return "±0"
     return ("+" if value > 0 else "-") + three_digits(abs(value))
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.check.subject import Subject
-from harness.formatting import operator_title
 from harness.records.result import Result
 from harness.records.trace import EXECUTION, Kind
 from harness.report.description import CheckRow, RunDescription
 from harness.report.executions import executions
 from harness.report.facts import largest_difference
 from harness.report.html.baseline import BaselineNumbers, Delta
+from harness.report.html.operators import row_title
 from harness.report.text import (
     brief,
     bytes_unit,
@@ -165,10 +165,9 @@ def _slowest(run: RunDescription, numbers: BaselineNumbers) -> Tile:
     row, times = rows[0], rows[0].operator.times
     timed = row.operator.ns is not None
     share = "" if row.share is None else f", {percent(row.share)} of the time"
-    instruction = row.operator.instruction if row.instruction else None
     return Tile(
         label="slowest operator",
-        value=brief(operator_title(row.operator.name, instruction) or row.name, 40),
+        value=brief(row_title(row), 60),
         exact=f"{row.name}, median {one_time(times.p50 if timed else None, times.p50)}",
         more=short_time(times.p50 if timed else None, times.p50) + share,
         delta=numbers.of_operator(row.operator),
