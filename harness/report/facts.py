@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.analyze.ticks import Timeline, default_jitter, suspected_widths, unwrap
 from harness.check.limits import FULL_LOG_HINT, full_log
-from harness.check.subject import Subject
+from harness.check.subject import ModelOutput, Subject
 from harness.errors import FormatError
 from harness.formatting import printable, stack_use, time_unit
 from harness.records.result import (
@@ -323,7 +323,7 @@ def _clock(clock: ClockQualityDocument) -> Iterator[Fact]:
     yield Fact("epochs", "; ".join(map(printable, quality.epochs)) or "none")
 
 
-def _link(counts: Mapping[str, int]) -> tuple[str, str]:
+def link_line(counts: Mapping[str, int]) -> tuple[str, str]:
     """Return name and text of what was transferred: over a link, or by a debug probe."""
     if "halts" in counts:
         halted, longest = counts["halted_us"] / 1000, counts["longest_halt_us"] / 1000
@@ -347,7 +347,7 @@ def provenance(run: EvaluatedRun, delegates: Sequence[DelegateFacts]) -> Iterato
         done = f"{result.runs_completed:,} of {result.runs_requested:,}"
         yield Fact("executions", done, essential=True)
         yield from _log(result.trace)
-        yield Fact(*_link(result.link), essential=True)
+        yield Fact(*link_line(result.link), essential=True)
     yield Fact("kept in", printable(run.title), essential=True)
     yield Fact("budget", printable(run.budget) or "none")
     if result is not None:
@@ -462,6 +462,15 @@ def delegate_facts(result: Result | None) -> list[DelegateFacts]:
     return [DelegateFacts(backend, count) for backend, count in found.items()]
 
 
+def largest_difference(output: ModelOutput) -> float | None:
+    """Return by how much an output is off its reference at most; None if they do not compare."""
+    value, reference = output.value, output.reference
+    if value.shape != reference.shape or value.dtype != reference.dtype or not value.size:
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity
+        return float(np.abs(value.astype(float) - reference.astype(float)).max())
+
+
 def output_facts(subject: Subject | None, result: Result | None) -> list[OutputFacts]:
     """The outputs of the last execution, in order."""
     off: dict[str, str] = {}
@@ -474,9 +483,7 @@ def output_facts(subject: Subject | None, result: Result | None) -> list[OutputF
         elif not output.value.size:
             off[output.name] = "both are empty"
         else:
-            with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity
-                difference = np.abs(output.value.astype(float) - output.reference.astype(float))
-            off[output.name] = f"{number(float(difference.max()))} at most"
+            off[output.name] = f"{number(largest_difference(output))} at most"
     if result is None or result.model is None:
         return [OutputFacts(printable(name), "", "", 0, text) for name, text in off.items()]
     return [

@@ -39,6 +39,30 @@ def number(value: float | None) -> str:
     return text.rstrip("0").rstrip(".")
 
 
+def three_digits(value: float) -> str:
+    """A number with three significant digits, without an exponent; whole from 100."""
+    size = abs(value)
+    if not math.isfinite(value) or size >= 99.95 or size < 1e-9:
+        return f"{value:,.0f}"
+    return f"{value:.{2 - math.floor(math.log10(float(f'{size:.2e}')))}f}"
+
+
+def short_time_unit(nanoseconds: float) -> DisplayUnit:
+    """The unit in which a time is a number below 1,000, for three digits of it."""
+    for name, divisor in (("ns", 1.0), ("us", 1e3), ("ms", 1e6)):
+        if nanoseconds < 999.5 * divisor:
+            return DisplayUnit(name, divisor, 3)
+    return DisplayUnit("s", 1e9, 3)
+
+
+def short_time(nanoseconds: float | None, ticks: float | None = None) -> str:
+    """A single time with three digits and its unit: nanoseconds if known, else ticks."""
+    if nanoseconds is None:
+        return one_time(None, ticks)
+    unit = short_time_unit(nanoseconds)
+    return f"{three_digits(nanoseconds / unit.divisor)} {unit.name}"
+
+
 def percent(share: float | None, decimals: int = 1) -> str:
     """A share as a percentage; a dash for None."""
     return "-" if share is None else f"{100 * share:.{decimals}f} %"
@@ -60,24 +84,6 @@ def one_time(nanoseconds: float | None, ticks: float | None = None) -> str:
         return "-" if ticks is None else f"{TICKS.text(ticks)} ticks"
     unit = time_unit([nanoseconds])
     return f"{unit.text(nanoseconds)} {unit.name}"
-
-
-def three_digits(value: float) -> str:
-    """A number to three significant digits, with thousands separators."""
-    if not value or not math.isfinite(value):
-        return f"{value:g}"
-    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{min(decimals, 6)}f}"
-
-
-def short_time(nanoseconds: float | None, ticks: float | None = None) -> str:
-    """A single time to three digits with its unit: nanoseconds if known, else ticks."""
-    if nanoseconds is None:
-        return "-" if ticks is None else f"{TICKS.text(ticks)} ticks"
-    for name, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if abs(nanoseconds) >= size:
-            return f"{three_digits(nanoseconds / size)} {name}"
-    return f"{three_digits(nanoseconds)} ns"
 
 
 def short_size(size: float) -> str:
@@ -111,6 +117,7 @@ class Limits:
         rows: Rows of a table of operators, allocators or allocations, the worst first.
         checks: Checks, failed ones first.
         frames: Frames of a flame view, the longest first.
+        blocks: Blocks of a timeline, the longest first.
         nodes: Nodes of the list beside it.
         points: Points of a curve.
         trends: Curves through history.
@@ -120,6 +127,7 @@ class Limits:
     rows: int
     checks: int
     frames: int
+    blocks: int
     nodes: int
     points: int
     trends: int
@@ -136,6 +144,7 @@ class Limits:
             rows=share(4_000, 10, 200),
             checks=share(8_000, 20, 500),
             frames=share(12_000, 20, 1_000),
+            blocks=share(4_000, 10, 300),
             nodes=share(6_000, 10, 400),
             points=share(20_000, 60, 400),
             trends=share(240, 2, 24),

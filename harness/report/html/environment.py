@@ -12,7 +12,7 @@ from harness.report.html.series import trend_line
 from harness.report.operators import several_blocks
 from harness.report.roofline import ROOFLINE_HEADERS
 from harness.report.summaries import STATES, URGENCY, word_of
-from harness.report.text import LONGEST_SENTENCE, brief, left_out, number
+from harness.report.text import LONGEST_SENTENCE, brief, counted, left_out, number
 from harness.report.tracked import LATEST
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def environment() -> Environment:
     found.filters["lines"] = _lines
     found.filters["number"] = number
     found.filters["sentence"] = lambda text: brief(text, LONGEST_SENTENCE)
+    found.globals["counted"] = counted
     found.globals["left_out"] = left_out
     found.globals["ROOFLINE_HEADERS"] = ROOFLINE_HEADERS
     found.globals["svg"] = svg

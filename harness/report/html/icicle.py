@@ -13,7 +13,7 @@ from typing import Final
 
 from harness.analyze.merged_tree import MergedNode
 from harness.records.signature import by_block
-from harness.report.html.svg import Frame
+from harness.report.html.pictures import FrameBox
 from harness.report.text import Limits, brief, one_time, percent, with_delegate
 
 DEEPEST: Final = 24
@@ -56,7 +56,7 @@ class Icicle:
     """
 
     block: str
-    frames: tuple[Frame, ...]
+    frames: tuple[FrameBox, ...]
     parents: tuple[int, ...]
     small: int
     apart: int
@@ -114,9 +114,9 @@ def _icicle(block: str, nodes: list[tuple[MergedNode, int]], limits: Limits) -> 
     )
 
 
-def _frame(node: MergedNode, left: float, width: float) -> Frame:
+def _frame(node: MergedNode, left: float, width: float) -> FrameBox:
     name = _name(node)
-    return Frame(
+    return FrameBox(
         left=round(left, 4),
         width=round(width, 4),
         level=node.depth,

@@ -14,6 +14,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from harness.formatting import printable
+from harness.report.html.pictures import FrameBox, GanttBar, StripPicture
 from harness.report.html.scales import SIZE
 
 if TYPE_CHECKING:
@@ -206,11 +207,7 @@ def curve(found: Curve) -> Markup:
             *map(_dot, found.marks),
         )
     )
-    for tick in found.rules:
-        parts += [
-            _across(tick.place, "rule"),
-            _label(tick.text, "rule", "100%", _percent(tick.place), -4),
-        ]
+    parts += _rules(found.rules)
     for tick in found.steps:
         parts += [
             _upright(tick.place, "step"),
@@ -227,26 +224,7 @@ def curve(found: Curve) -> Markup:
         parts.append(_label(note.text, class_, _percent(note.x / 10), _percent(note.y / 10), down))
     parts += [*_base(found.base), *_base(found.wide, "x wide")]
     picture = tag("svg", *parts, class_="plot", role="img", aria_label=found.summary, height=150)
-    return _markup(tag("figure", tag("figcaption", said(found.title)), picture, class_="curve"))
-
-
-def bar(p50: float, avg: float, p90: float) -> Markup:
-    """Draw a median as a bar, with its average and 90th percentile; all in percent.
-
-    The table beside it has the numbers.
-    """
-    return _markup(
-        tag(
-            "svg",
-            tag("rect", width=_percent(p50), height=10, y=3),
-            tag("line", class_="p90", x1=_percent(p50), x2=_percent(p90), y1=8, y2=8),
-            tag("line", class_="avg", x1=_percent(avg), x2=_percent(avg), y1=1, y2=15),
-            class_="bar",
-            width="100%",
-            height=16,
-            aria_hidden="true",
-        )
-    )
+    return _figure(found.title, picture, "curve")
 
 
 def interval(low: float, value: float, high: float, kind: str) -> Markup:
@@ -265,44 +243,24 @@ def interval(low: float, value: float, high: float, kind: str) -> Markup:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StripDot:
-    """A value of a strip: its place in percent, what it says, and whether it is an outlier."""
-
-    place: float
-    text: str
-    outlier: bool = False
-
-
-def strip(dots: Sequence[StripDot], median: float) -> Markup:
-    """Draw every value of a distribution as a dot on one line, with a tick at the median.
-
-    Values of one place are one dot. The table beside it has the numbers.
-    """
-    seen = {(round(dot.place, 1), dot.outlier): dot for dot in reversed(dots)}
-    drawn = sorted(seen.values(), key=lambda dot: (dot.outlier, dot.place))
-    return _markup(
+def strip(found: StripPicture) -> Markup:
+    """Draw a strip. The table beside it has the numbers."""
+    dots = "".join(f"M{10 * place:g} 500h0.01" for place in sorted(set(found.places)))
+    parts = [
+        tag("line", class_="none", x1="0", x2="100%", y1=9, y2=9),
+        _stretched(tag("path", class_="dots", d=dots)),
         tag(
-            "svg",
-            tag("line", class_="none", x1="0", x2="100%", y1=9, y2=9),
-            *(
-                tag(
-                    "circle",
-                    _title(dot.text),
-                    class_="outlier" if dot.outlier else None,
-                    cx=_percent(dot.place),
-                    cy=9,
-                    r=4 if dot.outlier else 3,
-                )
-                for dot in drawn
-            ),
-            _upright(median, "median"),
-            class_="strip",
-            width="100%",
-            height=18,
-            aria_hidden="true",
-        )
-    )
+            "line",
+            class_="median",
+            x1=_percent(found.median),
+            x2=_percent(found.median),
+            y1=2,
+            y2=16,
+        ),
+    ]
+    if found.outlier is not None:
+        parts.append(tag("circle", class_="outlier", cx=_percent(found.outlier), cy=9, r=4))
+    return _markup(tag("svg", *parts, class_="strip", width="100%", height=18, aria_hidden="true"))
 
 
 def sparkline(places: Sequence[float], summary: str, noise: tuple[float, float] | None) -> Markup:
@@ -335,27 +293,6 @@ def sparkline(places: Sequence[float], summary: str, noise: tuple[float, float] 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A rectangle with a name in it.
-
-    Attributes:
-        left: Where it begins, percent of the width.
-        width: How wide it is, likewise.
-        level: Its row, 0 at the top.
-        name: What is written in it where there is room.
-        text: What it says of itself.
-        kind: Class of its colour.
-    """
-
-    left: float
-    width: float
-    level: int
-    name: str
-    text: str
-    kind: str
-
-
 _ROW = 24
 """Height of a row of frames, in pixels."""
 
@@ -363,7 +300,7 @@ _NARROW = 3.0
 """A frame of the flame view is as wide as this, percent, if its name is to be shown."""
 
 
-def _frame(frame: Frame, height: float, class_: str, **attributes: str | float | None) -> str:
+def _frame(frame: FrameBox, height: float, class_: str, **attributes: str | float | None) -> str:
     """A rectangle that cuts off a name that does not fit."""
     return tag(
         "svg",
@@ -379,7 +316,7 @@ def _frame(frame: Frame, height: float, class_: str, **attributes: str | float |
     )
 
 
-def flame(frames: Sequence[Frame], parents: Sequence[int], label: str) -> Markup:
+def flame(frames: Sequence[FrameBox], parents: Sequence[int], label: str) -> Markup:
     """Draw frames below the ones around them, as a tree that the page's script moves in.
 
     Args:
@@ -412,3 +349,130 @@ def flame(frames: Sequence[Frame], parents: Sequence[int], label: str) -> Markup
             aria_label=label,
         )
     )
+
+
+def timeline(frames: Sequence[FrameBox], base: Sequence[Tick], summary: str, height: int) -> Markup:
+    """Draw blocks one after the other on a time axis; what is empty between them is a gap.
+
+    Args:
+        frames: The blocks.
+        base: Ticks of the axis.
+        summary: What the picture shows, for those who do not see it.
+        height: Height of the blocks in pixels.
+    """
+    parts = [tag("rect", class_="idle", width="100%", height=height)]
+    parts += [_frame(frame, height, f"b {frame.kind}") for frame in frames]
+    for tick in base:
+        side = " first" if tick.place < 8 else " last" if tick.place > 92 else ""
+        x = _percent(tick.place)
+        parts.append(tag("line", class_="grid", x1=x, x2=x, y1=height, y2=height + 5))
+        parts.append(_label(tick.text, f"x{side}", x, height + 18))
+    return _markup(
+        tag(
+            "svg",
+            *parts,
+            class_="timeline",
+            role="img",
+            aria_label=summary,
+            width="100%",
+            height=height + 24,
+        )
+    )
+
+
+def swatch(kind: str) -> Markup:
+    """Draw the colour of a kind, for a legend."""
+    rect = tag("rect", width=12, height=12, rx=2)
+    return _markup(
+        tag("svg", rect, class_=f"swatch {kind}", width=12, height=12, aria_hidden="true")
+    )
+
+
+def share_bar(share: float) -> Markup:
+    """Draw a share of the whole as a bar. The number stands beside it."""
+    return _markup(
+        tag(
+            "svg",
+            tag("rect", width=_percent(100 * min(max(share, 0.0), 1.0)), height=6),
+            class_="bar",
+            width="100%",
+            height=6,
+            aria_hidden="true",
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Gantt:
+    """Lifetimes: what lies where, and how long.
+
+    Attributes:
+        id: Prefix of its ids.
+        title: What it is of.
+        summary: What it shows, in a sentence, for those who do not see it.
+        bars: The lifetimes.
+        gaps: What is free between them.
+        peak: The column of the peak.
+        rules: Limits as dashed lines.
+        scale: Lines across with their labels.
+        base: Labels below.
+    """
+
+    id: str
+    title: str
+    summary: str
+    bars: tuple[GanttBar, ...]
+    gaps: tuple[GanttBar, ...]
+    peak: GanttBar
+    rules: tuple[Tick, ...]
+    scale: tuple[Tick, ...]
+    base: tuple[Tick, ...]
+
+
+def gantt(found: Gantt) -> Markup:
+    """Draw a Gantt chart with its scales and title."""
+    hatch = f"{found.id}-hatch"
+    pattern = tag(
+        "pattern",
+        tag("path", d="M0 8L8 0", class_="hatch"),
+        id=hatch,
+        width=8,
+        height=8,
+        patternUnits="userSpaceOnUse",
+    )
+    parts = [tag("defs", pattern), *_scale(found.scale), _across(100, "axis")]
+    hatched = tag("rect", width="100%", height="100%", fill=f"url(#{hatch})")
+    parts += [_bar(bar, hatched) for bar in found.gaps]
+    for bar in found.bars:
+        name = _label(bar.name, "name", "50%", "50%", 4) if bar.name else ""
+        parts.append(_bar(bar, tag("rect", width="100%", height="100%"), name))
+    parts.append(_bar(found.peak, tag("rect", width="100%", height="100%")))
+    parts += _rules(found.rules)
+    parts += _base(found.base)
+    picture = tag("svg", *parts, class_="plot", role="img", aria_label=found.summary, height=220)
+    return _figure(found.title, picture, "curve gantt")
+
+
+def _bar(bar: GanttBar, *content: str) -> str:
+    """A rectangle that cuts off a name that does not fit."""
+    return tag(
+        "svg",
+        _title(bar.text) if bar.text else "",
+        *content,
+        class_=bar.kind,
+        x=_percent(bar.left),
+        y=_percent(bar.top),
+        width=_percent(bar.width),
+        height=_percent(bar.height),
+    )
+
+
+def _rules(rules: Iterable[Tick]) -> Iterator[str]:
+    """Dashed lines across a picture, with their labels above them."""
+    for tick in rules:
+        yield _across(tick.place, "rule")
+        yield _label(tick.text, "rule", "100%", _percent(tick.place), -4)
+
+
+def _figure(title: str, picture: str, class_: str) -> Markup:
+    return _markup(tag("figure", tag("figcaption", said(title)), picture, class_=class_))

@@ -57,10 +57,23 @@
     }
     output.textContent = `${shown.toLocaleString("en")} of ${rows.length.toLocaleString("en")} shown`;
   };
-  const holds = (element, text) => element.textContent.toLowerCase().includes(text.toLowerCase());
+  const holds = (element, text) => `${element.textContent} ${element.title}`.toLowerCase().includes(text.toLowerCase());
+
+  // Of a long table the first rows, until the reader asks for all or looks for one.
+  const whole = (rows) => {
+    rows.classList.remove("short");
+    for (const button of all(`[data-all="${rows.id}"]`)) button.hidden = true;
+  };
+  for (const button of all("[data-all]")) {
+    const rows = document.getElementById(button.dataset.all);
+    rows.classList.add("short");
+    button.addEventListener("click", () => whole(rows));
+  }
   addEventListener("input", ({ target }) => {
     if (!target.dataset.filter) return;
-    const rows = all("tbody tr", document.getElementById(target.dataset.filter));
+    const table = document.getElementById(target.dataset.filter);
+    whole(table);
+    const rows = all("tbody tr", table);
     filter(rows, (row) => holds(row.cells[0], target.value), target.closest(".tools").querySelector("output"));
   });
   const runs = all("details.run");

@@ -1,0 +1,161 @@
+"""Numbers of a run beside their baseline: change in per cent, noise, and the last values."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from harness.analyze.statistics import Operator
+from harness.check.history.checks import percentage
+from harness.check.history.comparison import Compared
+from harness.check.history.measure import operator_metric
+from harness.check.history.samples import History, Metric
+from harness.formatting import printable
+from harness.report.html.scales import axis
+from harness.report.html.svg import sparkline
+from harness.report.tracked import own_results
+from harness.runs.evaluation import EvaluatedRun
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_LAST: Final = 20
+"""Values of a sparkline, that of this run included."""
+
+_LEAST_SPAN: Final = 0.05
+"""Share of its level that a sparkline spans at least."""
+
+_NOISES: Final = 4
+"""And as many times the band of the noise."""
+
+_SMALLEST: Final = 5e-6
+"""A smaller change is written as none."""
+
+_STATISTICS: Final = ("p50", "avg", "total", "min")
+"""Statistics of a time, the most wanted first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """How a number stands beside its baseline.
+
+    Attributes:
+        text: Its change in per cent, with the sign.
+        judgement: What became of it, as the class of its colour.
+        note: Judgement, noise and detectable change in words.
+    """
+
+    text: str
+    judgement: str
+    note: str
+
+
+@dataclass(frozen=True)
+class BaselineNumbers:
+    """The comparison and the history of a run, by metric."""
+
+    run: EvaluatedRun
+
+    @cached_property
+    def _compared(self) -> dict[Metric, Compared]:
+        comparison = self.run.comparison
+        numbers = () if comparison is None else comparison.numbers
+        return {number.metric: number for number in reversed(numbers)}
+
+    @cached_property
+    def _history(self) -> History:
+        return self.run.history or History()
+
+    @cached_property
+    def _series(self) -> dict[Metric, tuple[float, ...]]:
+        """The last values of each series on the unit of the run."""
+        own = own_results(self._history, self.run)
+        found = {}
+        for series in self._history.series:
+            pairs = zip(series.results, series.samples, strict=True)
+            values = [sample.value for result, sample in pairs if result in own]
+            found[series.metric] = tuple(values[1 - _LAST :])
+        return found
+
+    def of_operator(self, operator: Operator) -> tuple[Delta | None, Metric | None]:
+        """The change of an operator's time, and the metric of it that the history has."""
+        for statistic in _STATISTICS:
+            metric = operator_metric(operator, statistic)
+            if metric in self._compared or metric in self._series:
+                return self.delta(metric), metric
+        return None, None
+
+    def delta(self, metric: Metric) -> Delta | None:
+        """The change of a number; None without one in the baseline."""
+        found = self._compared.get(metric)
+        if found is None or found.judgement == "appeared":
+            return None
+        notes: list[str] = [found.judgement]
+        if found.noise is not None:
+            notes.append(f"noise {percentage(found.noise)}")
+        if found.detectable is not None:
+            notes.append(f"detectable {percentage(found.detectable)}")
+        relative = found.relative
+        same = relative is None or abs(relative) < _SMALLEST
+        return Delta(
+            text="±0 %" if same else f"{100 * (relative or 0.0):+.2g} %",
+            judgement=found.judgement.replace(" ", "-"),
+            note=", ".join(notes),
+        )
+
+    def trend(self, metric: Metric, now: float) -> Markup | None:
+        """Draw the last values of a series; None if it has none."""
+        earlier = self._series.get(metric, ())
+        if not earlier:
+            return None
+        found = self._compared.get(metric)
+        level = found.baseline.value if found is not None and found.baseline else None
+        level = statistics.median(earlier) if level is None else level
+        return _sparkline([*earlier, now], level, found.noise if found is not None else None)
+
+    @property
+    def allocators(self) -> Delta | None:
+        """The largest change of the peak of an allocator; None without a baseline."""
+        peaks = [
+            (metric, number)
+            for metric, number in self._compared.items()
+            if metric.kind == "allocator" and metric.statistic == "peak_bytes"
+        ]
+        known = [(metric, number) for metric, number in peaks if number.judgement != "appeared"]
+        if not known:
+            return None
+        metric, _ = max(known, key=lambda item: abs(item[1].relative or 0.0))
+        found = self.delta(metric)
+        if found is None or found.text == "±0 %":
+            return found
+        return Delta(found.text, found.judgement, f"{printable(metric.name)}: {found.note}")
+
+    def allocator_trend(self, now: float) -> Markup | None:
+        """Draw the last sums of all allocators' peaks; None without any."""
+        series = [
+            values
+            for metric, values in self._series.items()
+            if metric.kind == "allocator" and metric.statistic == "peak_bytes" and values
+        ]
+        if not series:
+            return None
+        shortest = min(map(len, series))
+        sums = [sum(values[n - shortest] for values in series) for n in range(shortest)]
+        return _sparkline([*sums, now], statistics.median(sums), None)
+
+
+def _sparkline(values: Sequence[float], level: float, noise: float | None) -> Markup:
+    """Draw values around their level; a change of the size of the noise does not fill the line."""
+    width = (noise or 0.0) * abs(level)
+    least = max(_LEAST_SPAN * abs(level), _NOISES * 2 * width)
+    up = axis([*values, level - width, level + width], from_zero=False, least=least)
+    change = percentage(abs(values[-1] - level) / abs(level)) if level else "0 %"
+    way = "above" if values[-1] > level else "below"
+    return sparkline(
+        [up.down(value) for value in values],
+        f"last {len(values)} values, oldest first; now {change} {way} the baseline",
+        None if noise is None else (up.down(level + width), up.down(level - width)),
+    )
