@@ -23,6 +23,7 @@ from harness.formatting import DisplayUnit, metric_unit, printable, time_unit
 from harness.records.measurement import describe_each, describe_settings, settings_key
 from harness.records.result import encode
 from harness.records.trace import OPERATOR_CALL
+from harness.report.metric_titles import metric_subject, metric_title, statistic_text
 from harness.report.terminal import show_line, show_table, sparkline
 from harness.report.text import with_delegate
 
@@ -167,7 +168,7 @@ def print_history(
     """Print one series result by result, or a summary of each of several series.
 
     Scopes repeat the times of their operators, so among several series they are shown only if
-    detailed.
+    detailed. Names are then those of the log, which also select series.
     """
     shown = history.series
     if len(shown) > 1 and not detailed:
@@ -179,9 +180,9 @@ def print_history(
     measured = f", {first.settings}" if first.settings is not None else ""
     show_line(console, printable(f"{first.model} {first.method} on {first.board}{measured}"))
     if len(shown) == 1:
-        _print_series(console, history, shown[0])
+        _print_series(console, history, shown[0], detailed=detailed)
     else:
-        _print_overview(console, shown)
+        _print_overview(console, shown, detailed=detailed)
     metrics = {series_of(item.metric) for item in shown}
     print_decisions(console, [item for item in history.decisions if item.metric in metrics])
     if history.baseline:
@@ -202,7 +203,7 @@ def outcome(entry: StoredResult) -> str:
     return f"FAIL: {' '.join(entry.failed) or 'a check'}"
 
 
-def _print_series(console: Console, history: History, series: Series) -> None:
+def _print_series(console: Console, history: History, series: Series, *, detailed: bool) -> None:
     unit = _unit([series])
     values = [sample.value for sample in series.samples]
     baseline, failed = set(history.baseline), set(history.failed)
@@ -221,14 +222,15 @@ def _print_series(console: Console, history: History, series: Series) -> None:
         before = sample.value
     headers = ["started", "unit", "commit"]
     numbers = [
-        f"{_statistic(series.metric)} [{unit.name}]",
+        f"{statistic_text(series.metric)} [{unit.name}]",
         "change",
         "count",
         f"std [{unit.name}]",
     ]
-    show_table(
-        console, [*headers, *numbers, ""], rows, title=_name(series.metric), numbers=range(3, 7)
-    )
+    first = history.results[0]
+    title = f"{metric_title(series.metric)} of {first.model.removesuffix('.pte')} on {first.board}"
+    title = _name(series.metric) if detailed else printable(title)
+    show_table(console, [*headers, *numbers, ""], rows, title=title, numbers=range(3, 7))
     if console.is_terminal:
         show_line(console, sparkline(console, values))
     missing = len(history.results) - len(values)
@@ -236,23 +238,28 @@ def _print_series(console: Console, history: History, series: Series) -> None:
         show_line(console, f"{missing} of {len(history.results)} results do not have it")
 
 
-def _print_overview(console: Console, shown: Sequence[Series]) -> None:
+def _print_overview(console: Console, shown: Sequence[Series], *, detailed: bool) -> None:
     for what in dict.fromkeys(_group(series.metric) for series in shown):
         chosen = [series for series in shown if _group(series.metric) == what]
         unit = _unit(chosen)
-        headers = ["name", "what", "results", *(f"{n} [{unit.name}]" for n in ("first", "last"))]
-        headers += ["change", f"least [{unit.name}]", f"largest [{unit.name}]"]
+        statistics = [statistic_text(series.metric) for series in chosen]
+        alone = len(set(statistics)) == 1
+        headers = ["name", *[""] * (not alone), "results", "first", "last", "change"]
+        headers += ["least", "largest"]
         rows = []
-        for series in chosen:
+        names = _names([series.metric for series in chosen], detailed=detailed)
+        for series, name, statistic in zip(chosen, names, statistics, strict=True):
             values = [sample.value for sample in series.samples]
             ends = [values[0], values[-1]]
-            cells = [*map(unit.text, ends), _change(*ends), unit.text(min(values))]
-            row = [_name(series.metric), _statistic(series.metric), str(len(values)), *cells]
-            row.append(unit.text(max(values)))
+            row = [name, *[statistic] * (not alone), str(len(values)), *map(unit.text, ends)]
+            row += [_change(*ends), unit.text(min(values)), unit.text(max(values))]
             rows.append([*row, sparkline(console, values)] if console.is_terminal else row)
+        numbers = range(len(headers) - 6, len(headers))
         if console.is_terminal:
             headers.append("trend")
-        show_table(console, headers, rows, title=_title(what), numbers=range(2, 8))
+        of = f", {statistics[0]}" if alone and what[0] != "result" else ""
+        title = f"{_title(what)}{of} [{unit.name}]"
+        show_table(console, headers, rows, title=title, numbers=numbers)
 
 
 def _group(metric: Metric) -> tuple[str, str]:
@@ -308,8 +315,13 @@ def _name(metric: Metric) -> str:
     return f"{metric.block}: {name}, instruction {metric.instruction}"
 
 
-def _statistic(metric: Metric) -> str:
-    return metric.statistic.removesuffix("_bytes") or "size"
+def _names(metrics: Sequence[Metric], *, detailed: bool) -> list[str]:
+    """Return a short name of each metric; the full one where several would have the same."""
+    short = [(metric_subject(metric), metric.statistic) for metric in metrics]
+    return [
+        _name(metric) if detailed or short.count(name) > 1 else name[0]
+        for metric, name in zip(metrics, short, strict=True)
+    ]
 
 
 def _change(before: float | None, after: float) -> str:

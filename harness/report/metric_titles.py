@@ -19,7 +19,7 @@ _STATISTICS: Final = {
     "total": "total",
     "peak_bytes": "peak",
     "total_bytes": "total",
-    "failed_bytes": "refused bytes",
+    "failed_bytes": "refused",
 }
 
 _SIZES: Final = {
@@ -40,14 +40,19 @@ def metric_title(metric: Metric) -> str:
     """
     if metric.kind == "result":
         return _SIZES.get(metric.name, printable(metric.name).replace("_", " "))
-    executions, _, statistic = metric.statistic.rpartition(" ")
-    words = [printable(executions)] if executions else []
-    words.append(_STATISTICS.get(statistic, printable(statistic).replace("_", " ")))
+    statistic = statistic_text(metric)
     if metric.kind == "allocator":
-        return " ".join([*words, "of allocator", printable(metric.name) or NO_NAME])
+        return f"{statistic} of allocator {printable(metric.name) or NO_NAME}"
     if metric.name == EXECUTION and metric.kind == "operator":
-        return " ".join([*words, "execution"])
-    return " ".join([*words, "of", metric_subject(metric)])
+        return f"{statistic} execution"
+    return f"{statistic} of {metric_subject(metric)}"
+
+
+def statistic_text(metric: Metric) -> str:
+    """Return the statistic of a metric in words, with the executions that it is of."""
+    executions, _, statistic = metric.statistic.rpartition(" ")
+    text = _STATISTICS.get(statistic, printable(statistic).replace("_", " ")) or "size"
+    return f"{printable(executions)} {text}" if executions else text
 
 
 def metric_subject(metric: Metric) -> str:

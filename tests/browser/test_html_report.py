@@ -99,7 +99,7 @@ def test_pictures_are_drawn(browser: Browser, theme: str) -> None:
     dots = browser.run(PLACES, ".dot.now, .dot.peak")
     assert (len(frames), len(bars)) == (11, 5)
     assert len({frame[4] for frame in frames}) > 2
-    assert len(areas) >= 8
+    assert len(areas) >= 2  # memory, and the noise of a number through history
     assert len(dots) >= 8
     # A frame below its text, a bar in its middle, a dot in its middle.
     points = [(x + 3, y + h - 3) for x, y, _, h, *_ in frames]
@@ -147,8 +147,8 @@ def test_the_current_and_the_joules_of_operators_are_shown(browser: Browser) -> 
     browser.open("energy")
     browser.size(1200, browser.run("return document.documentElement.scrollHeight"))
     assert browser.those("#run-1-energy", "e.checkVisibility()", "e.textContent") == ["Energy"]
-    [current] = browser.run(_PLACES, "#run-1-energy ~ .curves path.line")
-    [peak] = browser.run(_PLACES, "#run-1-energy ~ .curves .dot")
+    [current] = browser.run(PLACES, "#run-1-energy ~ .curves path.line")
+    [peak] = browser.run(PLACES, "#run-1-energy ~ .curves .dot")
     assert current[2] > 200  # it reaches across the picture
     assert peak[1] + peak[3] / 2 < current[1]  # the largest sample is above every mean
     [pixel] = browser.pixels([(peak[0] + peak[2] / 2, peak[1] + peak[3] / 2)])
@@ -171,7 +171,7 @@ def test_nothing_is_asked_of_a_network(browser: Browser) -> None:
         assert set(asked[1:]) <= {"data:,"}
 
 
-@pytest.mark.parametrize("name", ["run", "counters", "exported", "night"])
+@pytest.mark.parametrize("name", ["run", "counters", "exported", "night", "nightly"])
 def test_the_tab_key_reaches_every_control_and_shows_where_it_is(
     browser: Browser, name: str
 ) -> None:
@@ -282,7 +282,7 @@ def test_the_flame_view_is_moved_in_and_zoomed_by_keys(browser: Browser) -> None
 
 
 @pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("name", ["run", "counters", "exported", "night"])
+@pytest.mark.parametrize("name", ["run", "counters", "exported", "night", "nightly"])
 def test_no_text_is_hard_to_read(browser: Browser, name: str, theme: str) -> None:
     browser.open(name, theme=theme)
     browser.unfold()
@@ -291,7 +291,7 @@ def test_no_text_is_hard_to_read(browser: Browser, name: str, theme: str) -> Non
     assert [item for item in found if item[0] < 4.5] == []
 
 
-@pytest.mark.parametrize("name", ["run", "counters", "exported", "night"])
+@pytest.mark.parametrize("name", ["run", "counters", "exported", "night", "nightly"])
 def test_an_audit_of_accessibility_finds_nothing(browser: Browser, name: str) -> None:
     browser.open(name)
     browser.unfold()
@@ -305,7 +305,7 @@ def test_an_audit_of_accessibility_finds_nothing(browser: Browser, name: str) ->
     ] == []
 
 
-@pytest.mark.parametrize("name", ["run", "counters", "exported", "night"])
+@pytest.mark.parametrize("name", ["run", "counters", "exported", "night", "nightly"])
 def test_a_phone_needs_no_scrolling_sideways(browser: Browser, name: str) -> None:
     browser.size(360, 740)
     browser.open(name)

@@ -17,9 +17,18 @@ from selenium.webdriver.common.action_chains import ActionChains
 from harness.analyze.statistics import operator_statistics
 from harness.check.subject import Subject
 from harness.decode.pte import read_program
+from harness.errors import Owner
+from harness.nightly.finish import counts_of
 from harness.records.core import CoreRecord
 from harness.records.energy import CurrentCurve, EnergyRecord, OperatorEnergy
 from harness.records.instruction import InstructionRecord
+from harness.records.nightly import (
+    ArmComparison,
+    Attempt,
+    NightDocument,
+    NightlyStep,
+    StepOutcome,
+)
 from harness.records.result import Model
 from harness.records.trace import HardwareCounter, Trace
 from harness.records.verdict import Verdict
@@ -140,7 +149,8 @@ def pages(directory: Path) -> dict[str, Path]:
     checks = (held("B05"), unmet("B01", "native_call_op4.out"), unmet("H03"), unmet("H08"))
     wide = "a line of the console " * 20 + "\nend"
     full = replace(with_history(network()), verdict=Verdict(checks), console=wide)
-    other = msgspec.structs.replace(FINISHED, board="another-board-with-a-rather-long-name")
+    name = "another-board-with-a-rather-long-name"
+    other = msgspec.structs.replace(FINISHED, id="other", board=name)
     passed = EvaluatedRun(
         "out/good", Subject(network(), model="net.pte"), Verdict((held(),)), other
     )
@@ -157,7 +167,69 @@ def pages(directory: Path) -> dict[str, Path]:
     }
     for name, runs in found.items():
         (directory / f"{name}.html").write_bytes(html_report(runs))
-    return {name: directory / f"{name}.html" for name in found}
+    (directory / "nightly.html").write_bytes(html_report([full, passed], nightly()))
+    return {name: directory / f"{name}.html" for name in (*found, "nightly")}
+
+
+def nightly() -> NightDocument:
+    """A nightly run of three models on three boards, in which steps ended in all ways."""
+    owners = {("net", "b-1"): Owner.PRODUCT, ("net", "b-2"): Owner.LINK, ("big", "b-2"): Owner.TEST}
+    outcomes = []
+    for model in ("net", "big", "small"):
+        for board in ("native", "b-1", "b-2"):
+            step, owner = (
+                NightlyStep(f"{board}-1", board, model, "main", 1),
+                owners.get((model, board)),
+            )
+            outcomes.append(_outcome(step, owner))
+    return NightDocument(
+        name="lab",
+        night="lab-20261122T000000",
+        tool_version="1",
+        directory="out",
+        started_utc="2026-11-22T00:00:00+00:00",
+        ended_utc="2026-11-22T01:00:00+00:00",
+        exit_code=1,
+        passed=False,
+        steps=len(outcomes),
+        attempts=len(outcomes),
+        interrupted=0,
+        counts=counts_of(outcomes),
+        outcomes=tuple(outcomes),
+        units=(),
+        arms=(
+            ArmComparison(
+                board="native",
+                model="net",
+                before="last:20",
+                after="main",
+                passed=False,
+                summary="2 operators are slower",
+            ),
+        ),
+    )
+
+
+def _outcome(step: NightlyStep, owner: Owner | None) -> StepOutcome:
+    """A step of the night; the first one is the run that the page shows."""
+    if step.model == "small" and step.board == "b-2":
+        return StepOutcome(step=step, outcome="not run", owner=Owner.HOST, why="held by jane")
+    failed = owner is not None
+    attempt = Attempt(
+        number=1,
+        directory=f"runs/{step}-1",
+        started_utc="2026-11-22T00:00:00+00:00",
+        outcome="fail" if failed else "pass",
+        owner=owner,
+        result=FINISHED.id if (step.model, step.board) == ("net", "native") else "",
+    )
+    return StepOutcome(
+        step=step,
+        outcome="fail" if failed else "pass",
+        owner=owner,
+        why=f"a failure of the {owner}" if failed else "",
+        attempts=(attempt,),
+    )
 
 
 @dataclass(frozen=True)

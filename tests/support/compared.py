@@ -63,6 +63,8 @@ def with_history(trace: Trace = SMALL, shift: float = 1.5) -> EvaluatedRun:
         change=Interval(3.3, 3.2, float("inf")),
         relative=0.5,
         q=0.001,
+        noise=0.05,
+        detectable=0.12,
         steps=(step,),
         relative_limit=0.03,
         reason="far beyond the noise",

@@ -100,8 +100,8 @@ def test_one_operator_is_shown_through_time(tmp_path: Path, history: Any) -> Non
     code, out, _ = history("show", "a", "--last", "3", "--baseline", "last:1")
     assert code == 0
     lines = out.splitlines()
-    assert lines[:2] == ["kws.pte forward on native", "Execute: a, instruction 0"]
-    assert lines[2].split()[3:5] == ["p50", "[ns]"]
+    assert lines[:2] == ["kws.pte forward on native", "median of a #0 of kws on native"]
+    assert lines[2].split()[3:5] == ["median", "[ns]"]
     assert [line.split()[3] for line in lines[3:6]] == ["101.0", "102.0", "103.0"]
     assert "+0.98 %" in lines[5]
     assert "baseline" in lines[5]
@@ -115,7 +115,9 @@ def test_of_several_numbers_the_change_is_shown(tmp_path: Path, history: Any) ->
     runs(tmp_path, 2)
     history("add", tmp_path)
     out = history("show").out
-    assert "Execute: a, instruction 0" in out
+    assert "Operators, median [ns]" in out
+    assert "a #0 " in out
+    assert "Execute: a, instruction 0" in history("show", "-v").out
     assert "+1.00 %" in out
     assert "OPERATOR_CALL" not in out
     assert "OPERATOR_CALL" in history("show", "-v").out
