@@ -10,7 +10,7 @@ import click
 
 from harness.cli.completers import complete_boards, complete_models
 from harness.cli.options import (
-    OUTPUT,
+    RESULTS,
     VERDICT,
     FilePath,
     PanelCommand,
@@ -108,7 +108,7 @@ def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
     ),
 )
 @reading_options
-@panel(OUTPUT, report_option())
+@panel(RESULTS, report_option())
 @output_options
 def command(
     paths: tuple[Path, ...],

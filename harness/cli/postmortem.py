@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import (
-    OUTPUT,
+    RESULTS,
     FilePath,
     PanelCommand,
     baud_option,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     ),
 )
 @panel(
-    OUTPUT,
+    RESULTS,
     option(
         "-o",
         "--output",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import (
-    OUTPUT,
+    RESULTS,
     FilePath,
     PanelCommand,
     option,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.command(name="replay", cls=PanelCommand)
 @click.argument("bundle", type=FilePath())
 @panel(
-    OUTPUT,
+    RESULTS,
     option(
         "--out",
         type=FilePath(file_okay=False),

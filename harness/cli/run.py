@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.completers import complete_models
+from harness.cli.firmware_options import flash_options, probe_options
 from harness.cli.options import (
     ENERGY,
-    FLASHING,
-    MODEL,
-    OUTPUT,
+    FIRMWARE,
+    RESULTS,
     TRACING,
     VERDICT,
+    WORKLOAD,
     FilePath,
     PanelCommand,
     absolute_history,
     baseline_option,
     baud_option,
-    flash_options,
     option,
     output_directory,
     output_options,
     panel,
-    probe_options,
     report_option,
     target_options,
     time_scale_option,
@@ -43,12 +42,14 @@ _EXAMPLES = """\b
 Examples:
   etharness run --board native --model kws_int8 --runs 20
   etharness run --unit h743-a --model model.pte --flash --report run.html
+  etharness run --board nucleo-f446re --port /dev/ttyACM0 --model model.pte \\
+    --budget budget.toml --history results.db --baseline last:20
 """
 
 
 @click.command(name="run", cls=PanelCommand, epilog=_EXAMPLES)
 @panel(
-    MODEL,
+    WORKLOAD,
     option(
         "--model",
         required=True,
@@ -91,12 +92,12 @@ Examples:
 )
 @target_options
 @baud_option
-@probe_options
 @panel(
-    FLASHING,
+    FIRMWARE,
     option("--flash", is_flag=True, help="Flash the board before the run."),
     *flash_options,
 )
+@probe_options
 @panel(
     TRACING,
     option(
@@ -206,7 +207,7 @@ Examples:
     baseline_option,
 )
 @panel(
-    OUTPUT,
+    RESULTS,
     output_directory("out/run", "Run directory to create."),
     report_option(),
     option(

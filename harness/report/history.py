@@ -29,6 +29,9 @@ from harness.report.text import with_delegate
 if TYPE_CHECKING:
     from rich.console import Console
 
+_MOST_BARS: Final = 20
+"""Results of a trend, the newest."""
+
 _COMMIT: Final = 10
 """Characters of a commit that are shown."""
 
@@ -108,15 +111,14 @@ def print_entries(
     are series of their own.
     """
     settings = _settings(entries, detailed=detailed)
-    headers = ["started", "board", "unit", "model", "method", "commit", "session", "verdict", "id"]
+    headers = ["started", "model", "board", "verdict", "commit", "unit", "method", "session", "id"]
     if any(settings):
         headers.append("settings")
     more = ["firmware", "runs", "corrupt", "retries", "lost events", "clock"] if detailed else []
     rows = [
         [
-            *_origin(entry.provenance),
+            *_origin(entry.provenance, outcome(entry)),
             entry.provenance.session,
-            outcome(entry),
             entry.provenance.id,
             *([text] if any(settings) else ()),
             *(_details(entry) if detailed else ()),
@@ -240,19 +242,20 @@ def _print_overview(console: Console, shown: Sequence[Series]) -> None:
     for what in dict.fromkeys(_group(series.metric) for series in shown):
         chosen = [series for series in shown if _group(series.metric) == what]
         unit = _unit(chosen)
-        headers = ["name", "what", "results", *(f"{n} [{unit.name}]" for n in ("first", "last"))]
-        headers += ["change", f"least [{unit.name}]", f"largest [{unit.name}]"]
+        headers = ["name", "what", *(f"{n} [{unit.name}]" for n in ("first", "last"))]
+        headers += ["change", *["trend"] * console.is_terminal]
+        headers += ["results", f"least [{unit.name}]", f"largest [{unit.name}]"]
         rows = []
         for series in chosen:
             values = [sample.value for sample in series.samples]
             ends = [values[0], values[-1]]
-            cells = [*map(unit.text, ends), _change(*ends), unit.text(min(values))]
-            row = [_name(series.metric), _statistic(series.metric), str(len(values)), *cells]
-            row.append(unit.text(max(values)))
-            rows.append([*row, sparkline(console, values)] if console.is_terminal else row)
-        if console.is_terminal:
-            headers.append("trend")
-        show_table(console, headers, rows, title=_title(what), numbers=range(2, 8))
+            row = [_name(series.metric), _statistic(series.metric)]
+            row += [*map(unit.brief, ends), _change(*ends)]
+            row += [sparkline(console, values[-_MOST_BARS:])] * console.is_terminal
+            row += [str(len(values)), *(unit.brief(end(values)) for end in (min, max))]
+            rows.append(row)
+        numbers = {*range(2, len(headers))} - {n for n, h in enumerate(headers) if h == "trend"}
+        show_table(console, headers, rows, title=_title(what), numbers=numbers)
 
 
 def _group(metric: Metric) -> tuple[str, str]:
@@ -277,9 +280,10 @@ def _unit(several: Sequence[Series]) -> DisplayUnit:
     return metric_unit(several[0].metric.unit, values)
 
 
-def _origin(provenance: Provenance) -> list[str]:
+def _origin(provenance: Provenance, verdict: str) -> list[str]:
     started, unit, commit = _when(provenance)
-    return [started, provenance.board, unit, provenance.model, provenance.method, commit]
+    tested = [started, provenance.model, provenance.board, verdict]
+    return [*tested, commit, unit, provenance.method]
 
 
 def _when(provenance: Provenance) -> list[str]:
