@@ -177,5 +177,5 @@ def _suggest(
         output.print_json(checks)
     elif output.verbosity >= 0:
         passed = f"{unmet} failed" if unmet else "all passed"
-        click.echo(f"{file}: {len(checks)} checks of the measured values, {passed}")
+        output.print_line(f"{file}: {len(checks)} checks of the measured values, {passed}")
     return 1 if unmet else 0

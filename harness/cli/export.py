@@ -116,7 +116,7 @@ def command(
         click.echo(export_document(str(file), name, exported), nl=False)
         return
     if output.verbosity >= 0:
-        click.echo(f"{file}: {len(exported.data):,} bytes of {name}")
+        output.print_line(f"{file}: {len(exported.data):,} bytes of {name}")
         for note in exported.notes:
             click.echo(f"  note: {note}", err=True)
 

@@ -104,7 +104,12 @@ class PanelCommand(click.Command):
     """A command whose help shows its options in panels, all aligned to the same column.
 
     Its epilog are examples. They stand above the options, and the exit codes below.
+
+    Attributes:
+        exit_codes: Exit codes in a sentence.
     """
+
+    exit_codes = EXIT_CODES
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what it does, and the examples."""
@@ -115,7 +120,7 @@ class PanelCommand(click.Command):
         """Write the exit codes."""
         del ctx
         formatter.write_paragraph()
-        formatter.write_text(EXIT_CODES)
+        formatter.write_text(self.exit_codes)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the panels."""

@@ -79,7 +79,7 @@ def command(
         output.print_json(finding.document)
         return
     if output.verbosity < 0:
-        click.echo(finding.document.message)
+        output.print_line(finding.document.message)
         return
     from harness.report.postmortem import print_postmortem
 

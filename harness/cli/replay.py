@@ -75,8 +75,6 @@ def _show(replayed: Replayed, output: OutputOptions) -> None:
     console, run = output.console(), replayed.run
     if replayed.verdict.postmortem is not None:
         show_line(console, f"postmortem: {replayed.verdict.postmortem.message}")
-    verdict = describe_verdict(run.verdict, run.failure)
-    print_verdict(console, verdict, verbosity=output.verbosity)
     for name in replayed.manifest.missing:
         show_line(console, f"missing from the archive: {name}")
     if replayed.same and output.verbosity >= 0:
@@ -84,3 +82,5 @@ def _show(replayed: Replayed, output: OutputOptions) -> None:
             console,
             f"identical to the verdict of etdump-harness {replayed.manifest.tool_version}",
         )
+    verdict = describe_verdict(run.verdict, run.failure)
+    print_verdict(console, verdict, verbosity=output.verbosity)

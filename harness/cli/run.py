@@ -309,7 +309,7 @@ def _show_passes(output: OutputOptions, result: Result) -> None:
         return
     where = f" ({passes.event_name})" if passes.event_name else ""
     missing = passes.unmatched_events
-    click.echo(
+    output.print_line(
         f"counters in {len(passes.counters)} passes: {passes.common} differ by at most "
         f"{passes.execution_difference:.2%} in an execution, "
         f"{passes.event_difference:.2%} in an event{where}"

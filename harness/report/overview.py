@@ -110,7 +110,9 @@ def describe_overview(runs: Sequence[RunDescription]) -> Overview:
 def print_overview(console: Console, runs: Sequence[EvaluatedRun]) -> None:
     """Print how every run ended, those that did not pass last, and how many passed."""
     found = describe_overview([describe(run) for run in runs])
-    ordered = sorted(range(len(runs)), key=lambda n: found.rows[n][4] != "pass")
-    show_table(console, HEADERS, [found.rows[n] for n in ordered], title="Runs")
+    ordered = sorted(found.rows, key=lambda row: row[4] != "pass")
+    # The reason before the kernels, which are the first to go on a narrow terminal.
+    table = [[row[n] for n in (0, 1, 2, 4, 5, 3)] for row in (HEADERS, *ordered)]
+    show_table(console, table[0], table[1:], title="Runs")
     style = "bold green" if found.passed == len(runs) else "bold red"
     show_line(console, found.headline, style=style)

@@ -53,4 +53,4 @@ def command(
 
         click.echo(exported_document(str(file), rows), nl=False)
     elif output.verbosity >= 0:
-        click.echo(f"{file}: {rows:,} rows")
+        output.print_line(f"{file}: {rows:,} rows")
