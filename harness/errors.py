@@ -13,10 +13,16 @@ import errno
 import os
 from collections.abc import Collection
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from harness.records.verdict import Verdict
+
+EXIT_CODES: Final = (
+    "Exit codes: 0 pass; 1 a check failed; 2 usage or configuration; 3 results not comparable; "
+    "4 the target misbehaved; 75 infrastructure, safe to retry; 130 interrupted."
+)
+"""Exit codes of the command line in a sentence."""
 
 
 class Owner(StrEnum):

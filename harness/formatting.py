@@ -125,10 +125,12 @@ def metric_unit(
     return {"ticks": TICKS, "bytes": BYTES, "count": COUNTS, "nJ": MICROJOULES}[unit]
 
 
-def time_text(nanoseconds: float | None, ticks: float, unit: DisplayUnit) -> str:
+def time_text(
+    nanoseconds: float | None, ticks: float, unit: DisplayUnit, *, brief: bool = False
+) -> str:
     """Return a time in the unit of its column, or in ticks (labeled) if the rate is unknown."""
     if nanoseconds is not None:
-        return unit.text(nanoseconds)
+        return unit.brief(nanoseconds) if brief else unit.text(nanoseconds)
     return TICKS.text(ticks) if unit is TICKS else f"{TICKS.text(ticks)} ticks"
 
 

@@ -14,7 +14,7 @@ import click
 
 from harness import __version__
 from harness.cli.output import report_failure, report_usage_error
-from harness.errors import HarnessError, HostError, UsageError, did_you_mean
+from harness.errors import EXIT_CODES, HarnessError, HostError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -119,14 +119,12 @@ def lazy_group(package: str, sections: Mapping[str, Mapping[str, str]]) -> type[
 @click.group(
     cls=lazy_group("harness.cli", SECTIONS),
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
 )
 @click.version_option(__version__, prog_name="etharness")
 def cli() -> None:
     """Run ExecuTorch models on microcontrollers and simulators, time every operator, and check the
     results against budgets and earlier runs.
-
-    Exit codes: 0 pass; 1 a check failed; 2 usage or configuration; 3 results not comparable;
-    4 the target misbehaved; 75 infrastructure, safe to retry; 130 interrupted.
     """
 
 

@@ -36,19 +36,20 @@ def command(output: OutputOptions) -> None:
         output.print_json(boards)
         return
     from harness.report.terminal import show_table
+    from harness.report.text import number
 
     show_table(
         output.console(),
-        ("board", "core", "RAM", "flash", "timer", "runs", "description", "tested"),
+        ("board", "core", "RAM", "flash", "runs", "timer", "tested", "description"),
         [
             (
                 board.name,
                 board.cpu,
                 *_memory(board.memory),
-                f"{board.timer.hz} Hz, {board.timer.bits} bits",
-                _RUNS[type(board.target)],
-                board.description,
+                _RUNS[type(board.target)] + (", untested" if board.untested else ""),
+                f"{number(board.timer.hz / 1e6)} MHz, {board.timer.bits} bits",
                 "UNTESTED on real hardware" if board.untested else board.tested,
+                board.description,
             )
             for board in boards
         ],

@@ -87,9 +87,9 @@ def command(
     if output.json:
         output.print_json(BuildDocument(str(image), firmware.build_id, sizes, described))
         return
-    click.echo(f"{image} (build {firmware.build_id})")
+    output.print_line(f"{image} (build {firmware.build_id})")
     if described is not None:
-        click.echo(
+        output.print_line(
             f"{described.name}: {described.bytes:,} bytes in the image; RAM: arena "
             f"{described.arena:,}, inputs {described.inputs:,}, uploads {described.uploads:,} bytes"
         )

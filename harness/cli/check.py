@@ -10,7 +10,7 @@ import click
 
 from harness.cli.completers import complete_boards, complete_models
 from harness.cli.options import (
-    OUTPUT,
+    RESULTS,
     VERDICT,
     FilePath,
     PanelCommand,
@@ -107,7 +107,7 @@ def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
     ),
 )
 @reading_options
-@panel(OUTPUT, report_option())
+@panel(RESULTS, report_option())
 @output_options
 def command(
     paths: tuple[Path, ...],
@@ -176,5 +176,5 @@ def _suggest(
         output.print_json(checks)
     elif output.verbosity >= 0:
         passed = f"{unmet} failed" if unmet else "all passed"
-        click.echo(f"{file}: {len(checks)} checks of the measured values, {passed}")
+        output.print_line(f"{file}: {len(checks)} checks of the measured values, {passed}")
     return 1 if unmet else 0

@@ -10,7 +10,7 @@ import click
 
 from harness.analyze.compare import EXECUTIONS, STATISTICS, Executions, Statistic, compare
 from harness.cli.options import (
-    OUTPUT,
+    RESULTS,
     FilePath,
     PanelCommand,
     option,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     ),
 )
 @panel(
-    OUTPUT,
+    RESULTS,
     option(
         "--report",
         "reports",

@@ -255,7 +255,7 @@ def command(
     print_comparisons(console, comparisons)
     print_damage(console, source.damage, detailed=detailed)
     if source.padding:
-        click.echo(f"{source.padding:,} padding bytes behind the trace")
+        output.print_line(f"{source.padding:,} padding bytes behind the trace")
 
 
 def _print_operators(

@@ -11,6 +11,9 @@ from harness.config.board import SerialTarget, board_names, load_board
 from harness.flash.tools import find_flash_tools
 from harness.target.doctor import ProgramFinding, find_programs
 
+_MOST_BOARDS = 3
+"""Boards of a tool that are named by default (-v names all)."""
+
 
 @click.command(name="doctor", cls=PanelCommand)
 @option(
@@ -42,16 +45,30 @@ def command(board: str | None, output: OutputOptions) -> int:
 
 
 def _show(findings: list[ProgramFinding], output: OutputOptions, title: str = "") -> None:
-    from harness.report.terminal import show_table
+    """Print a table of tools, and below it how to install those that are missing."""
+    from harness.report.terminal import show_line, show_table
 
+    missing = "missing" if title else "MISSING"
     rows = [
         (
-            "ok" if finding.version else "missing" if title else "MISSING",
+            "ok" if finding.version else missing,
             finding.tool,
-            finding.version or finding.remedy,
-            ", ".join(finding.needed_by),
+            finding.version or "",
+            _boards(finding.needed_by, every=output.verbosity > 0),
         )
         for finding in findings
     ]
-    headers = ("", "tool", "version or remedy", "for" if title else "needed by")
-    show_table(output.console(), headers, rows, title=title)
+    headers = ("", "tool", "version", "for" if title else "needed by")
+    console = output.console()
+    show_table(console, headers, rows, title=title)
+    for finding in findings:
+        if not finding.version:
+            show_line(console, f"{missing}: {finding.tool}: {finding.remedy}")
+    show_line(console)
+
+
+def _boards(names: list[str], *, every: bool) -> str:
+    """Return the names of a few boards, or how many there are."""
+    if every or len(names) <= _MOST_BOARDS:
+        return ", ".join(names)
+    return f"{len(names)} boards"

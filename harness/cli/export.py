@@ -11,7 +11,7 @@ from harness.analyze.operands import find_method
 from harness.analyze.ticks import suspected_widths
 from harness.cli.options import (
     MODEL,
-    OUTPUT,
+    RESULTS,
     FilePath,
     PanelCommand,
     option,
@@ -30,14 +30,14 @@ from harness.runs.source import Source, load_metadata
 
 
 class _ExportCommand(PanelCommand):
-    """The command, whose help ends with a list of the formats."""
+    """The command, whose help has a list of the formats."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
         rows = [(name, known.description) for name, known in FORMATS.items()]
         rows += [(name, "From a plugin.") for name in format_names() if name not in FORMATS]
         with formatter.section("Formats (docs/exports.md)"):
             formatter.write_dl(rows)
+        super().format_epilog(ctx, formatter)
 
 
 @click.command(name="export", cls=_ExportCommand)
@@ -77,7 +77,7 @@ class _ExportCommand(PanelCommand):
 )
 @reading_options
 @panel(
-    OUTPUT,
+    RESULTS,
     option(
         "-o",
         "--output",
@@ -125,7 +125,7 @@ def command(
         click.echo(export_document(str(file), name, exported), nl=False)
         return
     if output.verbosity >= 0:
-        click.echo(f"{file}: {len(exported.data):,} bytes of {name}")
+        output.print_line(f"{file}: {len(exported.data):,} bytes of {name}")
         for note in exported.notes:
             click.echo(f"  note: {note}", err=True)
 

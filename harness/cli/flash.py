@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.firmware_options import flash_options
 from harness.cli.options import (
-    FLASHING,
-    OUTPUT,
+    FIRMWARE,
+    RESULTS,
     PanelCommand,
-    flash_options,
     option,
     output_directory,
     output_options,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.command(name="flash", cls=PanelCommand)
 @target_options
 @panel(
-    FLASHING,
+    FIRMWARE,
     *flash_options,
     option(
         "--attempts",
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     option("--dry-run", is_flag=True, help="Print the commands without running them."),
 )
 @panel(
-    OUTPUT,
+    RESULTS,
     output_directory("out/flash", "Directory for the tool's log and flash.json."),
 )
 @output_options

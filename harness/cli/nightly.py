@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from harness.nightly.orchestrator import Prepared
 
 
-@click.command(name="nightly", cls=PanelCommand)
+class _NightlyCommand(PanelCommand):
+    """The command, whose exit codes are others than those of a run."""
+
+    exit_codes = (
+        "The exit code names the owner of the worst failure: 0 none; 1 product; 2 test; 4 board; "
+        "74 flashing; 76 link; 71 this host; 130 interrupted."
+    )
+
+
+@click.command(name="nightly", cls=_NightlyCommand)
 @click.argument("plan", type=FilePath())
 @units_option
 @panel(
@@ -51,8 +60,7 @@ def command(
 ) -> int:
     """Run models on all boards of a rack, according to a plan.
 
-    An unfinished nightly run is resumed. The exit code names the owner of the worst failure:
-    0 none; 1 product; 2 test; 4 board; 74 flashing; 76 link; 71 this host; 130 interrupted.
+    An unfinished nightly run is resumed.
     """
     from harness.nightly.orchestrator import prepare
     from harness.report.nightly import ProgressPrinter, show_night, show_schedule

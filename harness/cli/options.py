@@ -16,6 +16,7 @@ import click
 
 from harness.cli.completers import complete_boards, complete_units
 from harness.cli.output import OutputOptions
+from harness.errors import EXIT_CODES
 from harness.files import absolute
 
 if TYPE_CHECKING:
@@ -26,15 +27,17 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+WORKLOAD: Final = "What to run"
 MODEL: Final = "Model"
-TARGET: Final = "Target"
-FLASHING: Final = "Flashing"
+TARGET: Final = "Where"
+FIRMWARE: Final = "Firmware"
 PROBE: Final = "Debug probe"
-TRACING: Final = "Tracing"
+TRACING: Final = "What is logged"
 ENERGY: Final = "Energy"
 READING: Final = "Trace files"
 SELECTION: Final = "Selection"
-VERDICT: Final = "Verdict"
+VERDICT: Final = "What must hold"
+RESULTS: Final = "Where results go"
 OUTPUT: Final = "Output"
 OTHER: Final = "Options"
 
@@ -92,7 +95,26 @@ def panels(command: click.Command, context: click.Context) -> dict[str, list[cli
 
 
 class PanelCommand(click.Command):
-    """A command whose help shows its options in panels, all aligned to the same column."""
+    """A command whose help shows its options in panels, all aligned to the same column.
+
+    Its epilog are examples. They stand above the options, and the exit codes below.
+
+    Attributes:
+        exit_codes: Exit codes in a sentence.
+    """
+
+    exit_codes = EXIT_CODES
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what it does, and the examples."""
+        super().format_help_text(ctx, formatter)
+        super().format_epilog(ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the exit codes."""
+        del ctx
+        formatter.write_paragraph()
+        formatter.write_text(self.exit_codes)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the panels."""
@@ -279,59 +301,6 @@ def _with_chosen(function: _F, *, needed: bool) -> _F:
             ),
         ),
     )
-
-
-flash_options = (
-    option(
-        "--image",
-        metavar="FILE",
-        type=FilePath(),
-        help="Image to flash: ELF, Intel HEX, UF2 or .bin.  [default: the board's firmware, built "
-        "here]",
-    ),
-    option(
-        "--tool",
-        metavar="NAME",
-        help="Flashing tool.  [default: the first installed one that the board file lists]",
-    ),
-    option(
-        "--probe",
-        default="",
-        metavar="PROBE",
-        help="Debug probe as VID:PID:Serial, hexadecimal, or VID:PID if only one matches.  "
-        "[default: the unit's, or the only one]",
-    ),
-)
-"""Options about flashing, passed as ``image``, ``tool`` and ``probe``."""
-
-
-probe_options = panel(
-    PROBE,
-    option(
-        "--elf",
-        metavar="FILE",
-        type=FilePath(dir_okay=False),
-        help="Firmware on the board, as linked, with its symbols; needed for gdb:// and pyocd://.",
-    ),
-    option(
-        "--symbol",
-        metavar="NAME",
-        help="Variable that is, contains or points to the tracer.  [default: search all]",
-    ),
-    option(
-        "--until",
-        metavar="FUNCTION",
-        help="Let the board run until it enters this function, and read the trace there.  "
-        "[default: read when no event is open]",
-    ),
-    option(
-        "--reset",
-        metavar="COMMAND",
-        help="Reset the board first by this command of the gdbserver: 'reset halt' (OpenOCD, "
-        "pyOCD), 'reset' (J-Link) or 'system_reset' (QEMU).  [default: no reset]",
-    ),
-)
-"""Options about debug probes, passed as ``elf``, ``symbol``, ``until`` and ``reset``."""
 
 
 def output_directory(default: str, description: str) -> Callable[[_F], _F]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,12 @@ class OutputOptions:
         from rich.console import Console
 
         return Console()
+
+    def print_line(self, text: str) -> None:
+        """Print a line on standard output, folded into the width of a terminal."""
+        from harness.report.terminal import show_line
+
+        show_line(self.console(), text)
 
     def print_json(self, record: object) -> None:
         """Print a record or a list of records as one JSON document."""
@@ -149,6 +156,11 @@ def report_usage_error(error: click.ClickException) -> None:
 
 
 def _print_failure(message: str, hint: str) -> None:
-    click.echo(f"error: {message}", err=True)
-    if hint:
-        click.echo(f"  try: {hint}", err=True)
+    lines = [f"error: {message}", *[f"  try: {hint}"] * bool(hint)]
+    if sys.stderr.isatty():
+        from harness.report.terminal import wrapped
+
+        width = shutil.get_terminal_size().columns
+        lines = [part for line in lines for part in wrapped(line, width)]
+    for line in lines:
+        click.echo(line, err=True)

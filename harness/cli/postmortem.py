@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import (
-    OUTPUT,
+    RESULTS,
     FilePath,
     PanelCommand,
     baud_option,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     ),
 )
 @panel(
-    OUTPUT,
+    RESULTS,
     option(
         "-o",
         "--output",
@@ -79,7 +79,7 @@ def command(
         output.print_json(finding.document)
         return
     if output.verbosity < 0:
-        click.echo(finding.document.message)
+        output.print_line(finding.document.message)
         return
     from harness.report.postmortem import print_postmortem
 

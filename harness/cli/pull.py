@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from harness.cli.firmware_options import probe_options
 from harness.cli.options import (
-    OUTPUT,
+    RESULTS,
     PanelCommand,
     baud_option,
     option,
     output_directory,
     output_options,
     panel,
-    probe_options,
     target_options,
 )
 from harness.cli.output import OutputOptions, show_outcome
@@ -51,7 +51,7 @@ _RUN_IN_PROGRESS: Final = "Run in progress"
     ),
 )
 @panel(
-    OUTPUT,
+    RESULTS,
     output_directory("out/pull", "Run directory to create."),
 )
 @output_options

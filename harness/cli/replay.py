@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import (
-    OUTPUT,
+    RESULTS,
     FilePath,
     PanelCommand,
     option,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.command(name="replay", cls=PanelCommand)
 @click.argument("bundle", type=FilePath())
 @panel(
-    OUTPUT,
+    RESULTS,
     option(
         "--out",
         type=FilePath(file_okay=False),
@@ -75,8 +75,6 @@ def _show(replayed: Replayed, output: OutputOptions) -> None:
     console, run = output.console(), replayed.run
     if replayed.verdict.postmortem is not None:
         show_line(console, f"postmortem: {replayed.verdict.postmortem.message}")
-    verdict = describe_verdict(run.verdict, run.failure)
-    print_verdict(console, verdict, verbosity=output.verbosity)
     for name in replayed.manifest.missing:
         show_line(console, f"missing from the archive: {name}")
     if replayed.same and output.verbosity >= 0:
@@ -84,3 +82,5 @@ def _show(replayed: Replayed, output: OutputOptions) -> None:
             console,
             f"identical to the verdict of etdump-harness {replayed.manifest.tool_version}",
         )
+    verdict = describe_verdict(run.verdict, run.failure)
+    print_verdict(console, verdict, verbosity=output.verbosity)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import (
-    OUTPUT,
+    RESULTS,
     VERDICT,
     FilePath,
     PanelCommand,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     ),
 )
 @reading_options
-@panel(OUTPUT, report_option("-o", "--output"))
+@panel(RESULTS, report_option("-o", "--output"))
 @output_options
 def command(
     paths: tuple[Path, ...],

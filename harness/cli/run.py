@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.completers import complete_models
+from harness.cli.firmware_options import flash_options, probe_options
 from harness.cli.options import (
     ENERGY,
-    FLASHING,
-    MODEL,
-    OUTPUT,
+    FIRMWARE,
+    RESULTS,
     TRACING,
     VERDICT,
+    WORKLOAD,
     FilePath,
     PanelCommand,
     absolute_history,
     baseline_option,
     baud_option,
-    flash_options,
     option,
     output_directory,
     output_options,
     panel,
-    probe_options,
     report_option,
     target_options,
 )
@@ -43,6 +42,8 @@ _EXAMPLES = """\b
 Examples:
   etharness run --board native --model kws_int8 --runs 20
   etharness run --unit h743-a --model model.pte --flash --report run.html
+  etharness run --board nucleo-f446re --port /dev/ttyACM0 --model model.pte \\
+    --budget budget.toml --history results.db --baseline last:20
 """
 
 
@@ -52,7 +53,7 @@ _NO_METER = "none"
 
 @click.command(name="run", cls=PanelCommand, epilog=_EXAMPLES)
 @panel(
-    MODEL,
+    WORKLOAD,
     option(
         "--model",
         required=True,
@@ -95,12 +96,12 @@ _NO_METER = "none"
 )
 @target_options
 @baud_option
-@probe_options
 @panel(
-    FLASHING,
+    FIRMWARE,
     option("--flash", is_flag=True, help="Flash the board before the run."),
     *flash_options,
 )
+@probe_options
 @panel(
     TRACING,
     option(
@@ -208,7 +209,7 @@ _NO_METER = "none"
     baseline_option,
 )
 @panel(
-    OUTPUT,
+    RESULTS,
     output_directory("out/run", "Run directory to create."),
     report_option(),
     option(
@@ -316,7 +317,7 @@ def _show_passes(output: OutputOptions, result: Result) -> None:
         return
     where = f" ({passes.event_name})" if passes.event_name else ""
     missing = passes.unmatched_events
-    click.echo(
+    output.print_line(
         f"counters in {len(passes.counters)} passes: {passes.common} differ by at most "
         f"{passes.execution_difference:.2%} in an execution, "
         f"{passes.event_difference:.2%} in an event{where}"

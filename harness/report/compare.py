@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from harness.formatting import (
     TICKS,
     DisplayUnit,
     printable,
+    time_text,
     time_unit,
     with_printable_keys,
     with_printable_names,
@@ -23,7 +25,7 @@ from harness.records.result import encode
 from harness.records.trace import Damage, Losses, Trace
 from harness.report.energy_changes import EnergyChange
 from harness.report.terminal import show_line, show_table
-from harness.report.text import counted, with_delegate
+from harness.report.text import counted, event_title, with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -124,7 +126,8 @@ def print_comparison(
     same = len(comparison.operators) - len(changed)
     if changed:
         of = "" if comparison.executions == "all" else f" of {comparison.executions} runs"
-        _print_times(console, f"Operators by {comparison.statistic}{of}", changed)
+        title = f"Operators by {comparison.statistic}{of}"
+        _print_times(console, title, changed, detailed=detailed)
     if same:
         show_line(console, f"the same: {same} of {len(comparison.operators)} operators")
         show_line(console)
@@ -145,24 +148,39 @@ def _differs(*changes: Change) -> bool:
     return any(change.before != change.after for change in changes)
 
 
-def _print_times(console: Console, title: str, changes: Sequence[OperatorChange]) -> None:
-    unit = _unit(changes)
-    several = len({change.block for change in changes}) > 1
-    headers = ["event", "instruction", f"before [{unit.name}]", f"after [{unit.name}]"]
-    headers += [f"difference [{unit.name}]", "ratio", "per run"]
+def _print_times(
+    console: Console, title: str, changes: Sequence[OperatorChange], *, detailed: bool
+) -> None:
+    """Print times by short names and with three digits; whole names and all digits if detailed."""
+    unit, brief = _unit(changes), not detailed
+    headers = [f"before [{unit.name}]", f"after [{unit.name}]", "ratio"]
+    headers += [f"difference [{unit.name}]", "per run"]
     rows = [
         [
-            _name(change, several),
-            str(change.instruction),
-            _time(change.time.before, change, unit),
-            _time(change.time.after, change, unit),
-            _signed(_time(change.time.difference, change, unit)),
+            *name,
+            _time(change.time.before, change, unit, brief=brief),
+            _time(change.time.after, change, unit, brief=brief),
             "" if change.time.ratio is None else f"{change.time.ratio:.3f}",
+            _signed(_time(change.time.difference, change, unit, brief=brief)),
             _counts(change.per_run),
         ]
-        for change in changes
+        for name, change in zip(_names(changes, detailed=detailed), changes, strict=True)
     ]
-    show_table(console, headers, rows, title=title, numbers=range(1, 7))
+    headers = ["event", *["instruction"] * detailed, *headers]
+    show_table(console, headers, rows, title=title, numbers=range(1, len(headers)))
+
+
+def _names(changes: Sequence[OperatorChange], *, detailed: bool) -> list[list[str]]:
+    """Return the cells that name each operator, with its block where others have one like it."""
+    if detailed:
+        several = len({change.block for change in changes}) > 1
+        return [[_name(change, several), str(change.instruction)] for change in changes]
+    counts = Counter(map(event_title, changes))
+    return [
+        [title if counts[title] == 1 else f"{change.block}: {title}"]
+        for change in changes
+        for title in [event_title(change)]
+    ]
 
 
 def _print_counters(console: Console, changes: Sequence[OperatorChange], *, detailed: bool) -> None:
@@ -199,16 +217,14 @@ def _print_one_sided(console: Console, title: str, changes: Sequence[OperatorCha
     if not changes:
         return
     unit = _unit(changes)
-    several = len({change.block for change in changes}) > 1
     rows = []
-    for change in changes:
+    for name, change in zip(_names(changes, detailed=False), changes, strict=True):
         new = change.time.before is None
         time = change.time.after if new else change.time.before
         count = change.per_run.after if new else change.per_run.before
-        cells = [_time(time, change, unit), _number(count)]
-        rows.append([_name(change, several), str(change.instruction), *cells])
-    headers = ["event", "instruction", f"time [{unit.name}]", "per run"]
-    show_table(console, headers, rows, title=title, numbers=range(1, 4))
+        rows.append([*name, _time(time, change, unit, brief=True), _number(count)])
+    headers = ["event", f"time [{unit.name}]", "per run"]
+    show_table(console, headers, rows, title=title, numbers=(1, 2))
 
 
 def _print_allocators(
@@ -243,12 +259,12 @@ def _name(change: OperatorChange, several_blocks: bool) -> str:
     return f"{change.block}: {name}" if several_blocks else name
 
 
-def _time(value: float | None, change: OperatorChange, unit: DisplayUnit) -> str:
+def _time(
+    value: float | None, change: OperatorChange, unit: DisplayUnit, *, brief: bool = False
+) -> str:
     if value is None:
         return ""
-    if change.unit == "ticks" and unit is not TICKS:
-        return f"{TICKS.text(value)} ticks"
-    return unit.text(value)
+    return time_text(None if change.unit == "ticks" else value, value, unit, brief=brief)
 
 
 def _signed(text: str) -> str:

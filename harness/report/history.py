@@ -30,6 +30,9 @@ from harness.report.text import with_delegate
 if TYPE_CHECKING:
     from rich.console import Console
 
+_MOST_BARS: Final = 20
+"""Results of a trend, the newest."""
+
 _COMMIT: Final = 10
 """Characters of a commit that are shown."""
 
@@ -109,15 +112,14 @@ def print_entries(
     are series of their own.
     """
     settings = _settings(entries, detailed=detailed)
-    headers = ["started", "board", "unit", "model", "method", "commit", "session", "verdict", "id"]
+    headers = ["started", "model", "board", "verdict", "commit", "unit", "method", "session", "id"]
     if any(settings):
         headers.append("settings")
     more = ["firmware", "runs", "corrupt", "retries", "lost events", "clock"] if detailed else []
     rows = [
         [
-            *_origin(entry.provenance),
+            *_origin(entry.provenance, outcome(entry)),
             entry.provenance.session,
-            outcome(entry),
             entry.provenance.id,
             *([text] if any(settings) else ()),
             *(_details(entry) if detailed else ()),
@@ -244,19 +246,20 @@ def _print_overview(console: Console, shown: Sequence[Series], *, detailed: bool
         unit = _unit(chosen)
         statistics = [statistic_text(series.metric) for series in chosen]
         alone = len(set(statistics)) == 1
-        headers = ["name", *[""] * (not alone), "results", "first", "last", "change"]
-        headers += ["least", "largest"]
+        headers = ["name", *[""] * (not alone), "first", "last", "change"]
+        headers += [*["trend"] * console.is_terminal, "results", "least", "largest"]
         rows = []
         names = _names([series.metric for series in chosen], detailed=detailed)
         for series, name, statistic in zip(chosen, names, statistics, strict=True):
             values = [sample.value for sample in series.samples]
             ends = [values[0], values[-1]]
-            row = [name, *[statistic] * (not alone), str(len(values)), *map(unit.text, ends)]
-            row += [_change(*ends), unit.text(min(values)), unit.text(max(values))]
-            rows.append([*row, sparkline(console, values)] if console.is_terminal else row)
-        numbers = range(len(headers) - 6, len(headers))
-        if console.is_terminal:
-            headers.append("trend")
+            row = [name, *[statistic] * (not alone)]
+            row += [*map(unit.brief, ends), _change(*ends)]
+            row += [sparkline(console, values[-_MOST_BARS:])] * console.is_terminal
+            row += [str(len(values)), *(unit.brief(end(values)) for end in (min, max))]
+            rows.append(row)
+        texts = {"name", "", "trend"}
+        numbers = {n for n, header in enumerate(headers) if header not in texts}
         of = f", {statistics[0]}" if alone and what[0] != "result" else ""
         title = f"{_title(what)}{of} [{unit.name}]"
         show_table(console, headers, rows, title=title, numbers=numbers)
@@ -284,9 +287,10 @@ def _unit(several: Sequence[Series]) -> DisplayUnit:
     return metric_unit(several[0].metric.unit, values)
 
 
-def _origin(provenance: Provenance) -> list[str]:
+def _origin(provenance: Provenance, verdict: str) -> list[str]:
     started, unit, commit = _when(provenance)
-    return [started, provenance.board, unit, provenance.model, provenance.method, commit]
+    tested = [started, provenance.model, provenance.board, verdict]
+    return [*tested, commit, unit, provenance.method]
 
 
 def _when(provenance: Provenance) -> list[str]:

@@ -284,15 +284,16 @@ def _print_boards(console: Console, boards: Sequence[FitDocument]) -> None:
     words = {True: "yes", False: "NO", None: "not known"}
     rows = [
         (
-            *(board.board, board.kernels, words[board.fits]),
+            *(board.board, words[board.fits]),
             *(_room(need) for need in board.needs),
             "-" if board.placed is None else words[board.placed.fits],
+            board.kernels,
         )
         for board in boards
     ]
     needs = [f"{need.resource} [B]" for need in boards[0].needs] if boards else []
-    headers = ("board", "kernels", "fits", *needs, "fits placed in flash")
-    show_table(console, headers, rows, numbers=range(3, 3 + len(needs)))
+    headers = ("board", "fits", *needs, "fits placed in flash", "kernels")
+    show_table(console, headers, rows, numbers=range(2, 2 + len(needs)))
 
 
 def _room(need: NeedDocument) -> str:

@@ -167,6 +167,9 @@ def print_overview(console: Console, runs: Sequence[EvaluatedRun]) -> None:
     found = describe_overview([describe(run) for run in runs])
     states = [run.state for run in found.summaries]
     order = sorted(range(len(runs)), key=lambda n: -URGENCY.index(states[n]))
-    show_table(console, HEADERS, [found.rows[n] for n in order], title="Runs")
+    # The reason before the kernels, which are the first to go on a narrow terminal.
+    rows = (HEADERS, *(found.rows[n] for n in order))
+    headers, *table = [[row[n] for n in (0, 1, 2, 4, 5, 3)] for row in rows]
+    show_table(console, headers, table, title="Runs")
     style = "bold green" if found.passed == len(runs) else "bold red"
     show_line(console, found.headline, style=style)

@@ -98,7 +98,8 @@ def show_table(
     # In one piece: rich takes its time for each text, and there may be 100,000 operators.
     head = Segment(next(lines).rstrip(), Style(bold=bool(console.color_system)))
     console.print(Segments([head, Segment("".join(["\n", *lines]))]), soft_wrap=True)
-    if left_out := [header for header in headers[len(widths) :] if header]:
+    dropped = columns[len(widths) :]
+    if left_out := [column[0] for column in dropped if column[0] and any(column[1:])]:
         show_line(console, f"not shown at this width: {', '.join(left_out)}", style="dim")
     show_line(console)
 

@@ -13,7 +13,7 @@ from harness.report.facts import trace_losses
 from harness.report.operators import UNKNOWN, share_text
 from harness.report.run import print_losses
 from harness.report.terminal import show_line, show_table
-from harness.report.text import with_delegate
+from harness.report.text import event_title, with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,13 +32,13 @@ def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> Non
     Args:
         console: Where to.
         trace: What was logged.
-        detailed: List the events that may belong elsewhere, row by row.
+        detailed: Print whole names and all digits, and list the events that may belong elsewhere.
     """
     tree = call_tree(trace)
     nodes = by_block(merged_tree(tree))
     for block in dict.fromkeys(item.name for item in trace.blocks):
         if block in nodes:
-            _print_nodes(console, block, nodes[block])
+            _print_nodes(console, block, nodes[block], detailed=detailed)
     _print_ambiguous(console, tree, detailed=detailed)
     if backward := int(tree.backward.sum()):
         text = "events end before they start: what they took is unknown, and counts as 0"
@@ -46,23 +46,19 @@ def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> Non
     print_losses(console, trace_losses(trace))
 
 
-def _print_nodes(console: Console, block: str, nodes: list[MergedNode]) -> None:
+def _print_nodes(console: Console, block: str, nodes: list[MergedNode], *, detailed: bool) -> None:
     times = [node.total_ns for node in nodes if node.total_ns is not None]
     unit = time_unit(times) if times else TICKS
     counters = [*dict.fromkeys(name for node in nodes for name in node.counters)]
-    rows = [
-        [
-            _indent(node.depth) + with_delegate(node),
-            str(node.instruction),
-            str(node.count),
-            *_times(node, unit),
-            share_text(node.share),
-            *(text for name in counters for text in _counts(node.counters.get(name))),
-        ]
-        for node in nodes
-    ]
-    headers = ["event", "instruction", "count", f"total [{unit.name}]", f"self [{unit.name}]"]
-    headers.append("share [%]")
+    rows = []
+    for node in nodes:
+        counts = [text for name in counters for text in _counts(node.counters.get(name))]
+        name, count = with_delegate(node) if detailed else event_title(node), f"{node.count:,}"
+        place = [str(node.instruction)] if detailed else []
+        cells = [*_times(node, unit, brief=not detailed), share_text(node.share), count]
+        rows.append([_indent(node.depth) + name, *place, *cells, *counts])
+    headers = ["event", *["instruction"] * detailed, f"total [{unit.name}]", f"self [{unit.name}]"]
+    headers += ["share [%]", "count"]
     headers += [text for name in counters for text in (printable(name), f"self {printable(name)}")]
     numbers = range(1, len(headers))
     show_table(console, headers, rows, title=f"Call tree of {block}", numbers=numbers)
@@ -75,12 +71,12 @@ def _counts(found: NodeCounts | None) -> list[str]:
     return [f"{found.total:,}", UNKNOWN if found.own is None else f"{found.own:,}"]
 
 
-def _times(node: MergedNode, unit: DisplayUnit) -> list[str]:
+def _times(node: MergedNode, unit: DisplayUnit, *, brief: bool) -> list[str]:
     """Return total and self time of a node, as far as known."""
     if node.backward == node.count:
         return [UNKNOWN, UNKNOWN]
     both = ((node.total_ns, node.total_ticks), (node.own_ns, node.own_ticks))
-    return [time_text(nanoseconds, ticks, unit) for nanoseconds, ticks in both]
+    return [time_text(nanoseconds, ticks, unit, brief=brief) for nanoseconds, ticks in both]
 
 
 def _indent(depth: int) -> str:

@@ -15,18 +15,18 @@ from tests.conftest import CommandResult
 Etharness = Callable[..., CommandResult]
 
 RUN = {
-    "Model": ["--model", "--method", "--placed", "--runs", "--input", "--seed"],
-    "Target": ["--board", "--unit", "--units", "--port", "--baud"],
+    "What to run": ["--model", "--method", "--placed", "--runs", "--input", "--seed"],
+    "Where": ["--board", "--unit", "--units", "--port", "--baud"],
+    "Firmware": ["--flash", "--image", "--tool", "--probe"],
     "Debug probe": ["--elf", "--symbol", "--until", "--reset"],
-    "Flashing": ["--flash", "--image", "--tool", "--probe"],
-    "Tracing": [
+    "What is logged": [
         *("--profile", "--values", "--stream", "--when-full", "--counters", "--counter-passes"),
         *("--trace-limit", "--time-scale"),
     ],
     "Energy": ["--energy", "--volts", "--marker-pin", "--supply"],
-    "Verdict": ["--budget", "--reference", "--rtol", "--atol", "--baseline"],
+    "What must hold": ["--budget", "--reference", "--rtol", "--atol", "--baseline"],
+    "Where results go": ["--output", "--report", "--history", "--session", "--commit"],
     "Output": [
-        *("--output", "--report", "--history", "--session", "--commit"),
         *("--json", "--verbose", "--quiet", "--no-progress", "--help"),
     ],
 }
@@ -58,8 +58,11 @@ def panels(text: str) -> dict[str, list[str]]:
 
 
 def test_every_option_of_run_is_in_its_panel(etharness: Etharness) -> None:
-    shown = panels(etharness("run", "--help").out)
+    out = etharness("run", "--help").out
+    shown = panels(out)
     assert shown == RUN
+    assert [*shown] == [*RUN]
+    assert out.index("Examples:") < out.index("What to run:") < out.index("Exit codes: 0 pass")
     options = [param for param in LEAVES["run",].params if isinstance(param, click.Option)]
     names = {name for option in options for name in option.opts if name.startswith("--")}
     assert {name for titles in shown.values() for name in titles} == names | {"--help"}
@@ -76,6 +79,7 @@ def test_help_pages_are_plain_and_fit_80_columns(
     assert out.isascii()
     assert "\x1b" not in out
     assert max(map(len, out.splitlines())) <= 80
+    assert re.findall(r" (TEXT|INTEGER|FLOAT|RANGE)\b", out) == []
     shown = panels(out)
     if sum(map(len, shown.values())) > 8:
         assert "Options" not in shown, "an option is in no panel"

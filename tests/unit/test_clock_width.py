@@ -139,7 +139,7 @@ def test_an_operator_of_which_nothing_is_known_has_no_times(
     assert (a["ticks"], a["ns"], a["unknown"]) == (None, None, 1)
     assert (b["ticks"]["total"], b["unknown"]) == (2, 0)
     tree = etharness("decode", file, "--tree").out
-    assert [line.split()[3:5] for line in tree.splitlines() if line.split()[:1] == ["a"]] == [
+    assert [line.split()[2:4] for line in tree.splitlines() if line.split()[:1] == ["a"]] == [
         ["?", "?"]
     ]
     assert "1 events end before they start: what they took is unknown" in tree

@@ -72,9 +72,9 @@ def test_the_tree_is_printed_in_the_order_in_which_things_happened() -> None:
     begin = lines.index("Call tree of Execute")
     assert "self [us]" in lines[begin + 1]
     rows = [line.split() for line in lines[begin + 2 : begin + 8]]
-    assert rows[0] == ["Method::execute", "0", "2", "180.000", "100.000", "100.0"]
-    assert rows[3] == ["DELEGATE_CALL", "1", "2", "60.000", "60.000", "33.3"]
-    assert rows[4] == ["[job]", "1", "2", "50", "ticks", "10", "ticks", "?"]
+    assert rows[0] == ["Method::execute", "180", "100", "100.0", "2"]
+    assert rows[3] == ["DELEGATE_CALL", "#1", "60.0", "60.0", "33.3", "2"]
+    assert rows[4] == ["[job]", "#1", "50", "ticks", "10", "ticks", "?", "2"]
     assert lines[begin + 7].startswith("      [layer]")
     assert lines[-1] == "losses: none; the log is complete"
 

@@ -150,10 +150,10 @@ def test_the_command_prints_the_worst_first_and_a_document(
     lines = result.out.splitlines()
     assert result.code == 0
     assert lines[0] == "Operators by p50"
-    assert lines[2].split() == ["a", "0", "10", "30", "+20", "3.000", "1"]
-    assert lines[3].split() == ["b", "1", "100", "90", "-10", "0.900", "1"]
+    assert lines[2].split() == ["a", "#0", "10", "30", "3.000", "+20", "1"]
+    assert lines[3].split() == ["b", "#1", "100", "90", "0.900", "-10", "1"]
     assert "the same: 2 of 4 operators" in lines
-    assert lines[lines.index("Vanished") + 2].split() == ["gone", "2", "3", "1"]
+    assert lines[lines.index("Vanished") + 2].split() == ["gone", "#2", "3", "1"]
     heap = next(line for line in lines if line.startswith("heap"))
     assert heap.split() == ["heap", "100", "->", "64", "-36", "100", "->", "64", "1", "0"]
     assert lines[-1].startswith("LOSSES: the second trace")

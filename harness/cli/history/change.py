@@ -105,7 +105,7 @@ def change_options(*, reason_required: bool) -> Callable[[_F], _F]:
             "Decision",
             option(
                 "--reason",
-                metavar="TEXT",
+                metavar="REASON",
                 help="Why.",
                 **({"required": True} if reason_required else {"default": ""}),
             ),

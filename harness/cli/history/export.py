@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.history.options import history_option, opened, selection_options
-from harness.cli.options import OUTPUT, FilePath, PanelCommand, option, output_options, panel
+from harness.cli.options import RESULTS, FilePath, PanelCommand, option, output_options, panel
 from harness.cli.output import OutputOptions
 from harness.errors import UsageError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @selection_options
 @history_option
 @panel(
-    OUTPUT,
+    RESULTS,
     option(
         "-o",
         "--output",
@@ -53,4 +53,4 @@ def command(
 
         click.echo(exported_document(str(file), rows), nl=False)
     elif output.verbosity >= 0:
-        click.echo(f"{file}: {rows:,} rows")
+        output.print_line(f"{file}: {rows:,} rows")

@@ -38,7 +38,7 @@ def _duration(_: click.Context, __: click.Parameter, text: str) -> Any:
         help="Duration of the lease: 2h, 90m, 1d or 1h30m.",
     ),
     option(
-        "--reason", default="", metavar="TEXT", help="Reason, shown to others who want the unit."
+        "--reason", default="", metavar="REASON", help="Reason, shown to others who want the unit."
     ),
 )
 @units_option

@@ -30,4 +30,4 @@ def command(name: str, url: str | None, output: OutputOptions) -> None:
         return
     from harness.formatting import printable
 
-    click.echo(f"removed the name {printable(name)}; its results stay in the history")
+    output.print_line(f"removed the name {printable(name)}; its results stay in the history")
