@@ -57,9 +57,9 @@ struct etd_counting {
 };
 
 /* Lets the tracer count the source's counters with these indexes, and logs their names, widths and costs, and
- * the cost of an event in ticks. Call it directly after etd_tracer_init. Returns false, and nothing counts, if
- * there is no such counter, if these cannot count at once, if the tracer counts already, or if the log is full.
- * `counting` must outlive its use.
+ * the cost of an event in ticks. Call it directly after etd_tracer_init. Returns false, and nothing counts,
+ * if there is no such counter, if these cannot count at once, if the tracer counts already, or if the log is
+ * full. `counting` must outlive its use.
  */
 bool etd_start_counting(etd_tracer *tracer, etd_counting *counting, const etd_counter_source *source,
                         const uint8_t *indexes, uint32_t count);

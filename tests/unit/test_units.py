@@ -16,6 +16,7 @@ from harness.config.unit import (
 )
 from harness.errors import UsageError
 from harness.nightly.orchestrator import prepare
+from harness.runs.keywords import request_of
 from tests.support.nights import PLAN, written_plan
 
 SHELF = """\
@@ -170,3 +171,22 @@ def test_a_wrong_meter_of_a_unit_is_an_error_when_it_is_used(tmp_path, energy, w
     plan = written_plan(tmp_path, PLAN + '[[board]]\nboard = "native"\nunits = ["a"]\n')
     with pytest.raises(UsageError, match=what):
         prepare(plan, units)
+
+
+def test_a_run_in_python_uses_the_meter_of_its_unit(tmp_path, monkeypatch):
+    """Unless it says otherwise, or reads the board through a debug probe."""
+    text = 'schema = 1\n[[unit]]\nid = "a"\nboard = "native"\nenergy = { meter = "joulescope:7" }\n'
+    text += '[[unit]]\nid = "b"\nboard = "native"\nport = "gdb://localhost:3333"\n'
+    text += 'energy = { meter = "ppk2", volts = 3.3 }\n'
+    monkeypatch.setenv("ETHARNESS_UNITS", str(write(tmp_path, text)))
+    monkeypatch.setattr("harness.config.meter.JOULESCOPE_DRIVER", "json")  # a module that is there
+    output = tmp_path / "run"
+
+    def meter(**options):
+        return request_of("m.pte", None, {"output": output, **options}).request.energy
+
+    assert meter(unit="a") == MeterRequest("joulescope", "7")
+    assert meter(unit="a", energy=None) is None
+    other = MeterRequest("csv", "x.csv")
+    assert meter(unit="a", energy=other) is other
+    assert meter(unit="b", elf=tmp_path / "x.elf", until="done") is None
