@@ -52,7 +52,7 @@ def write_google_benchmark(
     return msgspec.json.encode(document), (
         *notes,
         "cpu_time is real_time: the target has one clock",
-        "single repetitions, memory and counters",
+        "without single repetitions, memory and hardware counters",
     )
 
 
