@@ -57,11 +57,12 @@ def flames(drawing: Drawing) -> list[Flame]:
         drawing.start, drawing.end, drawing.parent, lines.reshape(-1).astype(np.int64)
     )
     titles = _titles(trace)
+    by_track = np.argsort(arranged.track, kind="stable")
+    bounds = np.cumsum(np.bincount(arranged.track))[:-1]
     flames_ = []
-    for number, (line, lane) in enumerate(arranged.tracks):
+    for (line, lane), mine in zip(arranged.tracks, np.split(by_track, bounds), strict=True):
         block, tracer = found[line].tolist()
         title = titles[block] + (f", tracer {tracer}" if tracer else "")
-        mine = arranged.track == number
         flames_.append(
             Flame(
                 f"{title} (overlapping {lane})" if lane else title,
