@@ -60,6 +60,8 @@ OURS_PER_THEIRS = 3
 """How often ours reads a file for each time that theirs does; it takes no time to speak of."""
 OBJECTS, TEXTS, NUMBERS = 6, 2, 7
 """Columns of a table beside the lists of numbers, by what they hold."""
+BUSY = 1.5
+"""Load average from which other work makes times longer."""
 PROGRAM = [sys.executable, "-c", "from harness.cli import main; main()"]
 
 
@@ -111,6 +113,12 @@ def main(extent: Extent) -> None:
     ]
     if extent is QUICK:
         lines += ["With `--quick`: fewer files.", ""]
+    if (load := os.getloadavg()[0]) >= BUSY:
+        lines += [
+            f"The machine was busy: its load was {load:.1f} at the start. Processor times are",
+            "longer than on an idle machine, and times from start to end far longer.",
+            "",
+        ]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write = build_writer(folder)

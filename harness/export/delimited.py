@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from harness.export.energy import energy_columns
+from harness.export.place_columns import Symbols, place_columns
 from harness.export.table import columns
 from harness.export.values import ValueDocument
 from harness.records.result import NO_RUN, RunIdentity
@@ -25,20 +26,25 @@ def write_delimited(
     delimiter: str,
     identity: RunIdentity = NO_RUN,
     energy: MeasuredEnergy | None = None,
-) -> bytes:
-    """Write the header line and one line per event, UTF-8, fields quoted where they need it.
+    symbols: Symbols = None,
+) -> tuple[bytes, tuple[str, ...]]:
+    """Return the file, and a line for each kind of data that it lacks.
+
+    It has a header line and one line per event, UTF-8, fields quoted where they need it.
 
     An absent value is an empty field, a truth value ``true`` or ``false``, a debug event's value
     its JSON. Metadata begins with ``hex:``, because readers such as pandas take plain digits for a
-    number. The last columns are the energy, if it was measured, and name the run, the same in every
-    line.
+    number. Behind the columns of the trace are the energy, if it was measured, the place in time
+    and in the model, and the identity of the run, the same in every line.
     """
     table = columns(trace)
     digits = table["metadata"]
     table["metadata"] = [None if text is None else f"hex:{text}" for text in digits]
     about = {name: [text] * len(trace) for name, text in identity.texts().items()}
     joules = energy_columns(energy.events) if energy is not None else {}
-    return delimited({**table, **joules, **about}, delimiter)
+    places, notes = place_columns(trace, symbols)
+    data = delimited({**table, **joules, **places, **about}, delimiter)
+    return data, (*unsaid(trace), *notes)
 
 
 def delimited(table: Mapping[str, Sequence[Any]], delimiter: str, *, header: bool = True) -> bytes:

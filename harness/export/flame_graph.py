@@ -57,11 +57,12 @@ def flames(drawing: Drawing) -> list[Flame]:
         drawing.start, drawing.end, drawing.parent, lines.reshape(-1).astype(np.int64)
     )
     titles = _titles(trace)
+    by_track = np.argsort(arranged.track, kind="stable")
+    bounds = np.cumsum(np.bincount(arranged.track))[:-1]
     flames_ = []
-    for number, (line, lane) in enumerate(arranged.tracks):
+    for (line, lane), mine in zip(arranged.tracks, np.split(by_track, bounds), strict=True):
         block, tracer = found[line].tolist()
         title = titles[block] + (f", tracer {tracer}" if tracer else "")
-        mine = arranged.track == number
         flames_.append(
             Flame(
                 f"{title} (overlapping {lane})" if lane else title,
@@ -151,13 +152,14 @@ def write_folded(
 ) -> tuple[bytes, tuple[str, ...]]:
     """Return a line per stack with its self time in nanoseconds, and notes on what is missing.
 
-    The first frame names the run. Stacks of several executions with the same names are one line.
+    The first frame names model and board, and a stack without time the run. Stacks of several
+    executions with the same names are one line.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
     drawing = draw(trace, method, symbols=symbols)
-    root = ", ".join([process_name(identity), *process_labels(identity)])
+    root = process_name(identity)
     times: Counter[tuple[str, ...]] = Counter()
     beside = 0
     for flame in flames(drawing):
@@ -166,7 +168,11 @@ def write_folded(
         else:
             for stack, own in self_times_of(drawing, flame):
                 times[stack] += own
-    lines = [
+    # Every line has to end in a number, so the identity is a stack without time. In the frames it
+    # would make the stacks of two runs differ, which tools compare by their text.
+    labels = ", ".join(process_labels(identity))
+    lines = [f"{_frame(root)};{_frame(labels)} 0\n"] if labels else []
+    lines += [
         f"{';'.join(map(_frame, (root, *stack)))} {own}\n" for stack, own in times.items() if own
     ]
     empty = sum(not own for own in times.values())

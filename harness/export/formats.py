@@ -126,15 +126,18 @@ def format_names() -> list[str]:
 
 
 def _csv(trace: Trace, request: Request) -> Exported:
-    from harness.export.delimited import unsaid, write_delimited
-
-    return Exported(write_delimited(trace, ",", request.identity, request.energy), unsaid(trace))
+    return _delimited(trace, request, ",")
 
 
 def _tsv(trace: Trace, request: Request) -> Exported:
-    from harness.export.delimited import unsaid, write_delimited
+    return _delimited(trace, request, "\t")
 
-    return Exported(write_delimited(trace, "\t", request.identity, request.energy), unsaid(trace))
+
+def _delimited(trace: Trace, request: Request, delimiter: str) -> Exported:
+    from harness.export.delimited import write_delimited
+
+    facts = (request.identity, request.energy, request.symbols)
+    return Exported(*write_delimited(trace, delimiter, *facts))
 
 
 def _json(trace: Trace, request: Request) -> Exported:
@@ -146,7 +149,8 @@ def _json(trace: Trace, request: Request) -> Exported:
 def _parquet(trace: Trace, request: Request) -> Exported:
     from harness.export.parquet import write_parquet
 
-    return Exported(write_parquet(trace, request.identity, request.energy))
+    facts = (request.identity, request.energy, request.symbols)
+    return Exported(*write_parquet(trace, *facts))
 
 
 def _ed00(trace: Trace, request: Request) -> Exported:

@@ -8,10 +8,12 @@ deviation, as the library writes them for repetitions.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import sqrt
 from typing import Any, Final
 
 import msgspec
 
+from harness.analyze.statistics import Summary
 from harness.export.operator_times import NamedOperator, operator_times
 from harness.export.timeline import process_name
 from harness.export.values import escaped
@@ -40,6 +42,7 @@ def write_google_benchmark(
         "context": {
             "executable": process_name(identity),
             "library_build_type": "release",
+            "json_schema_version": 1,
             "caches": [],  # Bencher refuses a context without
             **{name: escaped(text) for name, text in identity.texts().items() if text},
         },
@@ -52,7 +55,7 @@ def write_google_benchmark(
     return msgspec.json.encode(document), (
         *notes,
         "cpu_time is real_time: the target has one clock",
-        "single repetitions, memory and counters",
+        "without single repetitions, memory and hardware counters",
     )
 
 
@@ -78,7 +81,7 @@ def _entries(item: NamedOperator, family: int, flavour: str) -> Iterator[dict[st
             "cpu_time": item.ns.p50,
         }
         return
-    times = {"mean": item.ns.avg, "median": item.ns.p50, "stddev": item.ns.std}
+    times = {"mean": item.ns.avg, "median": item.ns.p50, "stddev": _sample_deviation(item.ns)}
     for aggregate, time in times.items():
         yield {
             "name": f"{name}_{aggregate}",
@@ -91,3 +94,10 @@ def _entries(item: NamedOperator, family: int, flavour: str) -> Iterator[dict[st
             "real_time": time,
             "cpu_time": time,
         }
+
+
+def _sample_deviation(summary: Summary) -> float:
+    """Return the standard deviation of a sample, which the library computes; 0 for one repeat."""
+    if summary.count < 2:
+        return 0.0
+    return summary.std * sqrt(summary.count / (summary.count - 1))

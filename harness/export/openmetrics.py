@@ -106,7 +106,7 @@ def write_openmetrics(
         ),
     )
     lines = [*(line for family in families for line in family.lines()), "# EOF\n"]
-    return "\n".join(lines).encode(), (*notes, "single executions, and when each event was")
+    return "\n".join(lines).encode(), (*notes, "without single executions and the starts of events")
 
 
 def _durations(

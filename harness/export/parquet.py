@@ -10,6 +10,7 @@ import msgspec
 from harness.errors import FormatError
 from harness.export.energy import energy_columns
 from harness.export.extra import require
+from harness.export.place_columns import Symbols, place_columns
 from harness.export.table import (
     COLUMNS,
     TableHeader,
@@ -44,15 +45,22 @@ _TYPES: Final = {
     "block": "int32",
     "bundled_input_index": "int32",
 }
-_TEXTS: Final = ("block_name", "kind", "name", "delegate_str", "clock_name", "allocator_name")
+_TEXTS: Final = (
+    *("block_name", "kind", "name", "delegate_str", "clock_name", "allocator_name"),
+    *("module", "module_type"),
+)
 
 
 def write_parquet(
-    trace: Trace, identity: RunIdentity = NO_RUN, energy: MeasuredEnergy | None = None
-) -> bytes:
-    """Write the complete ``trace``. Repeated texts are dictionary-encoded; values are JSON.
+    trace: Trace,
+    identity: RunIdentity = NO_RUN,
+    energy: MeasuredEnergy | None = None,
+    symbols: Symbols = None,
+) -> tuple[bytes, tuple[str, ...]]:
+    """Return the file with the complete ``trace``, and a line if it has no common timeline.
 
-    The identity of its run is in the header, and in ``DataFrame.attrs`` of pandas.
+    Repeated texts are dictionary-encoded; values are JSON. The identity of its run is in the
+    header, and in ``DataFrame.attrs`` of pandas.
 
     Raises:
         UsageError: pyarrow is not installed.
@@ -66,6 +74,8 @@ def write_parquet(
     if energy is not None:
         joules = energy_columns(energy.events).items()
         arrays |= {name: pa.array(column, pa.float64()) for name, column in joules}
+    places, notes = place_columns(trace, symbols)
+    arrays |= {name: pa.array(column, _type(pa, name)) for name, column in places.items()}
     table = pa.table(
         arrays,
         metadata={
@@ -75,7 +85,7 @@ def write_parquet(
     )
     out = io.BytesIO()
     parquet.write_table(table, out, compression="zstd")
-    return out.getvalue()
+    return out.getvalue(), notes
 
 
 def read_parquet(data: bytes) -> Trace:

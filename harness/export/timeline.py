@@ -23,6 +23,7 @@ from harness.decode.program import Method
 from harness.export.energy import current_points, energy_arguments
 from harness.export.event_times import Ints, Placed, floor_nanoseconds
 from harness.export.executions import RunPhase, find_phases
+from harness.export.place_columns import module_place
 from harness.export.table import count_column
 from harness.export.titles import SliceTitle, label, slice_titles
 from harness.export.values import escaped
@@ -239,21 +240,13 @@ class Drawing:
             found["operator"] = escaped(given.instruction.name)
             found["inputs"] = ", ".join(item.text for item in given.inputs)
             found["outputs"] = ", ".join(item.text for item in given.outputs)
-        found |= self._module(int(self.row[number]))
+        if self.symbols is not None:
+            found |= module_place(self.symbols[self.row[number]])
         if self.energy is not None:
             found |= energy_arguments(self.energy.events, int(self.row[number]))
         if self.slack[number]:
             found["placed_within_ns"] = int(self.slack[number])
         return found
-
-    def _module(self, row: int) -> dict[str, str]:
-        """Return path and class of the innermost module around an event, if known."""
-        known = self.symbols[row] if self.symbols is not None else None
-        if known is None or not known.module:
-            return {}
-        module = known.module[-1]
-        path = {"module": escaped(module.path)} if module.path else {}  # "" is the model itself
-        return path | {"module_type": escaped(module.type)}
 
 
 def draw(

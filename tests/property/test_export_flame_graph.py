@@ -153,6 +153,7 @@ def named(names: list[str]) -> Trace:
 def test_hostile_names_neither_break_a_line_nor_meet_another(names: list[str]) -> None:
     trace = named(names)
     stacks = folded(export(trace, "folded", identity=RunIdentity(board="a;b\n")).data)
+    assert stacks.pop(r"a\x3bb\x0a;board: a\x3bb\x0a") == 0
     assert all(stack.count(";") == 1 for stack in stacks), "one frame below the run"
     shown = Counter(frame["name"] for frame in frames_of(trace))
     assert len(stacks) == len(shown)

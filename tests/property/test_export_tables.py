@@ -15,7 +15,7 @@ from harness.decode.device_log import read_log
 from harness.errors import FormatError
 from harness.export.document import json_schema, read_json, write_json
 from harness.export.formats import export
-from harness.export.parquet import read_parquet, write_parquet
+from harness.export.parquet import read_parquet
 from harness.export.table import COLUMNS, columns, count_column, header, trace_of
 from harness.export.values import escaped, unescaped
 from harness.records.trace import Trace
@@ -58,14 +58,14 @@ def test_json_is_the_whole_trace(trace: Trace) -> None:
 @pytest.mark.parametrize("trace", FULL)
 def test_parquet_is_the_whole_trace(trace: Trace) -> None:
     pytest.importorskip("pyarrow")
-    assert read_parquet(write_parquet(trace)) == trace
+    assert read_parquet(export(trace, "parquet").data) == trace
 
 
 @given(any_trace)
 @settings(max_examples=15)
 def test_any_trace_survives_parquet(trace: Trace) -> None:
     pytest.importorskip("pyarrow")
-    assert read_parquet(write_parquet(trace)) == trace
+    assert read_parquet(export(trace, "parquet").data) == trace
 
 
 @given(any_trace, st.sampled_from([("csv", ","), ("tsv", "\t")]))
@@ -114,7 +114,7 @@ def test_no_damage_to_json_leads_to_anything_but_a_trace_or_a_format_error() -> 
 def test_other_parquet_files_are_refused() -> None:
     pa = pytest.importorskip("pyarrow")
     with pytest.raises(FormatError, match="not a Parquet file"):
-        read_parquet(write_parquet(full_trace())[:-5])
+        read_parquet(export(full_trace(), "parquet").data[:-5])
     table = pa.table({name: pa.array([], pa.string()) for name in COLUMNS})
     for other, what in (
         (pa.table({"x": [1]}), "lacks"),

@@ -1,0 +1,72 @@
+"""Benchmarks are written as Google's library writes them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+pytest.importorskip("google_benchmark", reason="needs the tools that read exports")
+
+from harness.decode.ed00 import read_ed00
+from harness.export.formats import export
+from tests.conftest import FIXTURES
+
+pytestmark = pytest.mark.tools
+
+PROGRAM = """
+import google_benchmark
+
+@google_benchmark.register
+@google_benchmark.option.repetitions(2)
+def nothing(state):
+    while state:
+        pass
+
+google_benchmark.main()
+"""
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return what the library writes of a benchmark with two repetitions."""
+    program = tmp_path_factory.mktemp("google") / "nothing.py"
+    program.write_text(PROGRAM)
+    command = [sys.executable, program, "--benchmark_format=json", "--benchmark_min_time=1x"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def ours(flavour: str) -> dict[str, Any]:
+    trace = read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes())
+    found: dict[str, Any] = json.loads(export(trace, "google-benchmark", flavour).data)
+    return found
+
+
+def shape(entry: dict[str, Any]) -> dict[str, type]:
+    return {name: type(value) for name, value in entry.items()}
+
+
+@pytest.mark.parametrize("flavour", ["median", "aggregates"])
+def test_entries_have_the_fields_of_the_library(flavour: str, theirs: dict[str, Any]) -> None:
+    kind = "iteration" if flavour == "median" else "aggregate"
+    [*expected] = [entry for entry in theirs["benchmarks"] if entry["run_type"] == kind]
+    entries = ours(flavour)["benchmarks"]
+    assert all(shape(entry) == shape(expected[0]) for entry in entries)
+    if kind == "aggregate":
+        known = {entry["aggregate_name"]: entry["name"] for entry in expected}
+        for entry in entries:
+            suffix = known[entry["aggregate_name"]].removeprefix(expected[0]["run_name"])
+            assert entry["name"] == entry["run_name"] + suffix
+
+
+def test_the_context_is_of_the_schema_of_the_library(theirs: dict[str, Any]) -> None:
+    expected, context = shape(theirs["context"]), shape(ours("median")["context"])
+    assert context.items() <= expected.items()
+    assert (
+        ours("median")["context"]["json_schema_version"] == theirs["context"]["json_schema_version"]
+    )
