@@ -16,7 +16,7 @@ from tests.support.browser import FOCUSABLE, Browser
 AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
 THEMES = ("light", "dark")
 
-_PLACES = """
+PLACES = """
 return [...document.querySelectorAll(arguments[0])].map((mark) => {
   const box = mark.getBoundingClientRect();
   const style = getComputedStyle(mark);
@@ -93,10 +93,10 @@ def far_apart(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 def test_pictures_are_drawn(browser: Browser, theme: str) -> None:
     browser.open("run", theme=theme)
     browser.size(1200, browser.run("return document.documentElement.scrollHeight"))
-    frames = browser.run(_PLACES, ".f rect")
-    bars = browser.run(_PLACES, "#run-1-operator-rows .bar rect")
-    areas = browser.run(_PLACES, ".curve .area")
-    dots = browser.run(_PLACES, ".dot.now, .dot.peak")
+    frames = browser.run(PLACES, ".f rect")
+    bars = browser.run(PLACES, "#run-1-operator-rows .bar rect")
+    areas = browser.run(PLACES, ".curve .area")
+    dots = browser.run(PLACES, ".dot.now, .dot.peak")
     assert (len(frames), len(bars)) == (11, 5)
     assert len({frame[4] for frame in frames}) > 2
     assert len(areas) >= 2  # memory, and the noise of a number through history
@@ -114,7 +114,7 @@ def test_pictures_are_drawn(browser: Browser, theme: str) -> None:
     ]
     assert not wrong
     back = colour(browser.run("return getComputedStyle(document.body).backgroundColor"))
-    lines = browser.run(_PLACES, ".curve path.line")
+    lines = browser.run(PLACES, ".curve path.line")
     assert lines
     for drawn in {bar[4] for bar in bars} | {line[5] for line in lines}:
         assert far_apart(colour(drawn), back)
@@ -129,13 +129,13 @@ def test_pictures_are_drawn(browser: Browser, theme: str) -> None:
 def test_the_roofline_and_the_heat_of_counters_are_drawn(browser: Browser, theme: str) -> None:
     browser.open("counters", theme=theme)
     browser.size(1200, browser.run("return document.documentElement.scrollHeight"))
-    dots = browser.run(_PLACES, ".curve .dot")
+    dots = browser.run(PLACES, ".curve .dot")
     assert len(dots) == 3
     assert len({dot[5] for dot in dots}) == 3  # a colour for each bound
     points = [(x + w / 2, y + h / 2) for x, y, w, h, *_ in dots]
     seen = browser.pixels(points)
     assert all(near(pixel, colour(dot[5])) for pixel, dot in zip(seen, dots, strict=True))
-    [roof] = browser.run(_PLACES, "#run-1-roofline ~ .curves path.line")
+    [roof] = browser.run(PLACES, "#run-1-roofline ~ .curves path.line")
     assert roof[2] > 200  # it reaches across the picture
     assert all(y >= roof[1] - 1 for _, y in points)  # and no operator is above it
     heat = "getComputedStyle(e).backgroundColor"
@@ -152,7 +152,7 @@ def test_nothing_is_asked_of_a_network(browser: Browser) -> None:
         assert set(asked[1:]) <= {"data:,"}
 
 
-@pytest.mark.parametrize("name", ["run", "counters", "night", "nightly"])
+@pytest.mark.parametrize("name", ["run", "counters", "exported", "night", "nightly"])
 def test_the_tab_key_reaches_every_control_and_shows_where_it_is(
     browser: Browser, name: str
 ) -> None:
@@ -263,7 +263,7 @@ def test_the_flame_view_is_moved_in_and_zoomed_by_keys(browser: Browser) -> None
 
 
 @pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("name", ["run", "counters", "night", "nightly"])
+@pytest.mark.parametrize("name", ["run", "counters", "exported", "night", "nightly"])
 def test_no_text_is_hard_to_read(browser: Browser, name: str, theme: str) -> None:
     browser.open(name, theme=theme)
     browser.unfold()
@@ -272,7 +272,7 @@ def test_no_text_is_hard_to_read(browser: Browser, name: str, theme: str) -> Non
     assert [item for item in found if item[0] < 4.5] == []
 
 
-@pytest.mark.parametrize("name", ["run", "counters", "night", "nightly"])
+@pytest.mark.parametrize("name", ["run", "counters", "exported", "night", "nightly"])
 def test_an_audit_of_accessibility_finds_nothing(browser: Browser, name: str) -> None:
     browser.open(name)
     browser.unfold()
@@ -286,7 +286,7 @@ def test_an_audit_of_accessibility_finds_nothing(browser: Browser, name: str) ->
     ] == []
 
 
-@pytest.mark.parametrize("name", ["run", "counters", "night", "nightly"])
+@pytest.mark.parametrize("name", ["run", "counters", "exported", "night", "nightly"])
 def test_a_phone_needs_no_scrolling_sideways(browser: Browser, name: str) -> None:
     browser.size(360, 740)
     browser.open(name)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 
 from harness.check.subject import Subject
+from harness.decode.pte import read_program
 from harness.errors import Owner
 from harness.nightly.finish import counts_of
 from harness.records.core import CoreRecord
@@ -24,13 +27,17 @@ from harness.records.nightly import (
     NightlyStep,
     StepOutcome,
 )
+from harness.records.result import Model
 from harness.records.trace import HardwareCounter, Trace
 from harness.records.verdict import Verdict
 from harness.report.html import html_report
-from harness.runs.evaluation import EvaluatedRun
+from harness.runs.evaluation import EvaluatedRun, evaluate_path
+from tests.conftest import FIXTURES
 from tests.support.compared import with_history
 from tests.support.reported import FINISHED, failed_run, held, unmet
 from tests.support.traces import EventSpec, RunSpec, trace_of
+
+MODEL = FIXTURES.parents[1] / "firmware_stub/models/kws_f32.pte"
 
 FOCUSABLE = "a[href], button, input, summary, [tabindex='0']"
 """What the Tab key stops at, if it can be seen."""
@@ -94,9 +101,37 @@ def counted() -> Subject:
     return Subject(trace, model="net.pte", chains=(tuple(kernels),), core=CoreRecord(1, 0.5, 4))
 
 
+def exported() -> EvaluatedRun:
+    """A run of a model that ExecuTorch exported, as ExecuTorch's own runtime logged it."""
+    data = MODEL.read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    model = Model(str(MODEL), digest, len(data), 64_000, 0, (), ())
+    method = read_program(data).method("forward")
+    assert method is not None
+    result = msgspec.structs.replace(FINISHED, model=model)
+    found = evaluate_path(FIXTURES / "kws_f32_executorch.etdp")
+    assert found.subject is not None
+    steps = tuple(
+        tuple(InstructionRecord("kernel", step.name) for step in chain) for chain in method.chains
+    )
+    subject = replace(found.subject, model=MODEL.name, chains=steps)
+    return replace(found, subject=subject, result=result)
+
+
+def uneven() -> Trace:
+    """Executions of one operator, of which the fourth takes long."""
+    spans = ((100, 140), (101, 141), (102, 142), (900, 940), (103, 143), (99, 139))
+    return trace_of(
+        *(
+            RunSpec([EventSpec("native_call_relu.out", 0, n), EventSpec("Method::execute", 0, m)])
+            for n, m in spans
+        )
+    )
+
+
 def pages(directory: Path) -> dict[str, Path]:
-    """Write reports: of a run of which everything is known, of one with hardware counters, and of
-    several runs.
+    """Write reports: of a run of which everything is known, of one with hardware counters, of an
+    exported model, and of several runs.
     """
     checks = (held("B05"), unmet("B01", "native_call_op4.out"), unmet("H03"), unmet("H08"))
     wide = "a line of the console " * 20 + "\nend"
@@ -110,6 +145,8 @@ def pages(directory: Path) -> dict[str, Path]:
     found = {
         "run": [full],
         "counters": [counters],
+        "exported": [exported()],
+        "outlier": [EvaluatedRun("out", Subject(uneven()), Verdict((held(),)), FINISHED)],
         "night": [full, passed, failed_run("port gone")],
     }
     for name, runs in found.items():
@@ -233,6 +270,14 @@ class Browser:
         messages = [json.loads(e["message"])["message"] for e in self.chrome.get_log("performance")]
         sent = [m for m in messages if m["method"] == "Network.requestWillBeSent"]
         return [message["params"]["request"]["url"] for message in sent]
+
+    def screenshot(self, name: str) -> None:
+        """Save the window for people to look at, where ``ETHARNESS_SCREENSHOTS`` says."""
+        data = base64.b64decode(self._command("Page.captureScreenshot", format="png")["data"])
+        assert len(data) > 10_000
+        if folder := os.environ.get("ETHARNESS_SCREENSHOTS"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            Path(folder, f"{name}.png").write_bytes(data)
 
     def pixels(self, points: list[tuple[float, float]]) -> list[tuple[int, ...]]:
         """Colours of points of the whole page, as a screenshot shows them."""

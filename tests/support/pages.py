@@ -55,7 +55,7 @@ ALLOWED = {
         "figcaption",
     ),
     *("table", "thead", "tbody", "tr", "th", "td", "button", "label", "input", "output"),
-    *("svg", "rect", "line", "path", "circle", "text"),
+    *("svg", "rect", "line", "path", "circle", "text", "defs", "pattern"),
 }
 """Elements of a report; whatever else there is came from a device."""
 

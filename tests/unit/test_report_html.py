@@ -279,7 +279,7 @@ def test_memory_with_times_is_drawn_on_its_clock() -> None:
     )
     trace.kind[:], trace.allocator[:], trace.clock[:] = Kind.ALLOCATION, 1, 0
     trace.size[:], trace.start[:], trace.end[:] = [10, 20], [1000, 3000], [1000, 3000]
-    assert "2,000 us" in page_of(reported(trace=trace.sealed())).section("-memory")
+    assert "2 ms" in page_of(reported(trace=trace.sealed())).section("-memory")
     unknown = replace(trace, clocks=(ClockDomain("c", None),)).sealed()
     assert "2,000 ticks" in page_of(reported(trace=unknown)).section("-memory")
 

@@ -16,6 +16,7 @@ from harness.check.history.samples import History, Metric
 from harness.formatting import printable
 from harness.report.html.scales import axis
 from harness.report.html.svg import sparkline
+from harness.report.text import three_digits
 from harness.report.tracked import own_results
 from harness.runs.evaluation import EvaluatedRun
 
@@ -31,10 +32,10 @@ _LEAST_SPAN: Final = 0.05
 _NOISES: Final = 4
 """And as many times the band of the noise."""
 
-_SMALLEST: Final = 5e-6
-"""A smaller change is written as none."""
+_SMALLEST: Final = 5e-4
+"""Per cent; a smaller change is written as none."""
 
-_STATISTICS: Final = ("p50", "avg", "total", "min")
+_STATISTICS: Final = ("p50", "avg", "total", "min", "p10", "p90", "max")
 """Statistics of a time, the most wanted first."""
 
 
@@ -43,7 +44,7 @@ class Delta:
     """How a number stands beside its baseline.
 
     Attributes:
-        text: Its change in per cent, with the sign.
+        text: Its change in per cent, with the sign; empty if it is unknown.
         judgement: What became of it, as the class of its colour.
         note: Judgement, noise and detectable change in words.
     """
@@ -80,41 +81,43 @@ class BaselineNumbers:
             found[series.metric] = tuple(values[1 - _LAST :])
         return found
 
-    def of_operator(self, operator: Operator) -> tuple[Delta | None, Metric | None]:
-        """The change of an operator's time, and the metric of it that the history has."""
-        for statistic in _STATISTICS:
-            metric = operator_metric(operator, statistic)
-            if metric in self._compared or metric in self._series:
-                return self.delta(metric), metric
-        return None, None
+    def of_operator(self, operator: Operator) -> Delta | None:
+        """The change of an operator's time: of its median, or of another statistic, which it names.
 
-    def delta(self, metric: Metric) -> Delta | None:
-        """The change of a number; None without one in the baseline."""
+        Of the statistics that are compared a comparison reports the one that saw most.
+        """
+        for statistic in _STATISTICS:
+            found = self._delta(operator_metric(operator, statistic))
+            if found is not None:
+                return found
+        return None
+
+    def _delta(self, metric: Metric) -> Delta | None:
         found = self._compared.get(metric)
         if found is None or found.judgement == "appeared":
             return None
         notes: list[str] = [found.judgement]
         if found.noise is not None:
             notes.append(f"noise {percentage(found.noise)}")
-        if found.detectable is not None:
+        if found.detectable is not None and found.detectable < 1:
             notes.append(f"detectable {percentage(found.detectable)}")
-        relative = found.relative
-        same = relative is None or abs(relative) < _SMALLEST
-        return Delta(
-            text="±0 %" if same else f"{100 * (relative or 0.0):+.2g} %",
-            judgement=found.judgement.replace(" ", "-"),
-            note=", ".join(notes),
-        )
+        text = "" if found.relative is None else f"{_signed(100 * found.relative)} %"
+        of = "" if metric.statistic in ("p50", "peak_bytes") else f" ({metric.statistic})"
+        return Delta(text and text + of, found.judgement.replace(" ", "-"), ", ".join(notes))
 
-    def trend(self, metric: Metric, now: float) -> Markup | None:
-        """Draw the last values of a series; None if it has none."""
+    def trend(self, operator: Operator) -> Markup | None:
+        """Draw the last medians of an operator; None without a history of it."""
+        metric = operator_metric(operator, "p50")
         earlier = self._series.get(metric, ())
-        if not earlier:
+        if not earlier or operator.times is None:
             return None
-        found = self._compared.get(metric)
-        level = found.baseline.value if found is not None and found.baseline else None
-        level = statistics.median(earlier) if level is None else level
-        return _sparkline([*earlier, now], level, found.noise if found is not None else None)
+        noises = (
+            found.noise
+            for statistic in _STATISTICS
+            if (found := self._compared.get(operator_metric(operator, statistic)))
+        )
+        level = statistics.median(earlier)
+        return _sparkline([*earlier, operator.times.p50], level, next(noises, None))
 
     @property
     def allocators(self) -> Delta | None:
@@ -128,7 +131,7 @@ class BaselineNumbers:
         if not known:
             return None
         metric, _ = max(known, key=lambda item: abs(item[1].relative or 0.0))
-        found = self.delta(metric)
+        found = self._delta(metric)
         if found is None or found.text == "±0 %":
             return found
         return Delta(found.text, found.judgement, f"{printable(metric.name)}: {found.note}")
@@ -147,6 +150,12 @@ class BaselineNumbers:
         return _sparkline([*sums, now], statistics.median(sums), None)
 
 
+def _signed(value: float) -> str:
+    if abs(value) < _SMALLEST:
+        return "±0"
+    return ("+" if value > 0 else "-") + three_digits(abs(value))
+
+
 def _sparkline(values: Sequence[float], level: float, noise: float | None) -> Markup:
     """Draw values around their level; a change of the size of the noise does not fill the line."""
     width = (noise or 0.0) * abs(level)
@@ -156,6 +165,6 @@ def _sparkline(values: Sequence[float], level: float, noise: float | None) -> Ma
     way = "above" if values[-1] > level else "below"
     return sparkline(
         [up.down(value) for value in values],
-        f"last {len(values)} values, oldest first; now {change} {way} the baseline",
+        f"last {len(values)} values, oldest first; now {change} {way} their median",
         None if noise is None else (up.down(level + width), up.down(level - width)),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.extras import require
 from harness.formatting import printable
 from harness.report.html import svg
+from harness.report.html.first_screen import beyond_limit
 from harness.report.html.series import trend_line
 from harness.report.operators import several_blocks
 from harness.report.roofline import ROOFLINE_HEADERS
@@ -47,6 +48,7 @@ def environment() -> Environment:
         undefined=jinja2.StrictUndefined,
         finalize=_finalize,
     )
+    found.filters["beyond_limit"] = beyond_limit
     found.filters["brief"] = brief
     found.filters["lines"] = _lines
     found.filters["number"] = number

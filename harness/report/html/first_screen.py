@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.check.subject import Subject
-from harness.formatting import operator_title
 from harness.records.result import Result
 from harness.records.trace import EXECUTION, Kind
 from harness.report.description import CheckRow, RunDescription
 from harness.report.executions import executions
 from harness.report.facts import largest_difference
 from harness.report.html.baseline import BaselineNumbers, Delta
+from harness.report.html.operators import row_title
 from harness.report.text import (
     brief,
     bytes_unit,
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _CLOSE = 2.0
 """A passed check within this factor of its limit is worth a word."""
+
+_SLIGHT = 0.001
+"""A smaller share is not worth a number."""
 
 _COMMIT = 8
 """Characters of a commit."""
@@ -72,49 +75,41 @@ class FirstScreen:
     """The first screen of a run.
 
     Attributes:
-        sentence: The check that decided in one sentence; the headline without one.
-        code: Code of this check; empty without one.
+        closest: The limit that a run that passed came closest to; None if it is far from all.
         tiles: Four numbers.
         trust: What the numbers rest on.
     """
 
-    sentence: str
-    code: str
+    closest: CheckRow | None
     tiles: tuple[Tile, ...]
     trust: tuple[TrustNote, ...]
 
 
 def first_screen(run: RunDescription, numbers: BaselineNumbers) -> FirstScreen:
     """Prepare the first screen of a run."""
-    check = _deciding(run)
     return FirstScreen(
-        sentence=_sentence(check) if check is not None else "",
-        code=check.code if check is not None else "",
+        closest=_closest(run),
         tiles=tuple(_tiles(run, numbers)),
         trust=tuple(_trust(run)),
     )
 
 
-def _deciding(run: RunDescription) -> CheckRow | None:
-    """The worst failed check; of a run that passed the one closest to its limit."""
-    if run.failure is not None:
+def _closest(run: RunDescription) -> CheckRow | None:
+    """Of a run that passed the limit of its budget that is closest, if it is close."""
+    if run.failure is not None or run.verdict.failed:
         return None
-    if run.verdict.failed:
-        return run.verdict.failed[0]
     limited = [row for row in run.verdict.passed if row.code.startswith("B") and row.check.limit]
     close = min(limited, key=lambda row: row.check.excess, default=None)
     return close if close is not None and close.check.excess <= _CLOSE else None
 
 
-def _sentence(row: CheckRow) -> str:
-    """Rule, value and limit of a check, and how far the value is from the limit."""
-    check, subject = row.check, brief(row.subject)
-    if not row.measured or not row.limit or not check.limit or check.measured is None:
-        return f"{subject}: {row.rule}: {row.reason}"
-    off = percent(check.measured / check.limit - 1)
-    sign = "" if off.startswith("-") else "+"
-    text = f"{subject}: {row.measured}, limit {row.limit} ({sign}{off}); {row.rule}"
-    return text if row.outcome == "fail" else f"closest to its limit: {text}"
+def beyond_limit(row: CheckRow) -> str:
+    """By how much a measured value is off its limit, in per cent; empty without a limit."""
+    check = row.check
+    if not check.limit or check.measured is None:
+        return ""
+    off = 100 * (check.measured / check.limit - 1)
+    return f"{'-' if off < 0 else '+'}{three_digits(abs(off))} %"
 
 
 def _tiles(run: RunDescription, numbers: BaselineNumbers) -> Iterator[Tile]:
@@ -131,7 +126,6 @@ def _execution(subject: Subject, numbers: BaselineNumbers) -> Tile:
     found = next((op for op in subject.operators if op.name == EXECUTION), None)
     if found is None or found.times is None:
         return Tile("median execution", "unknown", "", "no execution was logged", comparable=False)
-    delta, metric = numbers.of_operator(found)
     p50, p90 = found.times.p50, found.times.p90
     timed = found.ns is not None
     return Tile(
@@ -139,10 +133,8 @@ def _execution(subject: Subject, numbers: BaselineNumbers) -> Tile:
         value=short_time(p50 if timed else None, p50),
         exact=one_time(p50 if timed else None, p50),
         more=f"p90 {short_time(p90 if timed else None, p90)}",
-        delta=delta,
-        trend=None
-        if metric is None
-        else numbers.trend(metric, float(getattr(found.times, metric.statistic, p50))),
+        delta=numbers.of_operator(found),
+        trend=numbers.trend(found),
     )
 
 
@@ -171,20 +163,15 @@ def _slowest(run: RunDescription, numbers: BaselineNumbers) -> Tile:
     if not rows or rows[0].operator.times is None:
         return Tile("slowest operator", "unknown", "", "no operator was logged", comparable=False)
     row, times = rows[0], rows[0].operator.times
-    delta, metric = numbers.of_operator(row.operator)
     timed = row.operator.ns is not None
     share = "" if row.share is None else f", {percent(row.share)} of the time"
-    trend = None
-    if metric is not None:
-        trend = numbers.trend(metric, float(getattr(times, metric.statistic, times.p50)))
-    instruction = row.operator.instruction if row.instruction else None
     return Tile(
         label="slowest operator",
-        value=brief(operator_title(row.operator.name, instruction) or row.name, 40),
+        value=brief(row_title(row), 60),
         exact=f"{row.name}, median {one_time(times.p50 if timed else None, times.p50)}",
         more=short_time(times.p50 if timed else None, times.p50) + share,
-        delta=delta,
-        trend=trend,
+        delta=numbers.of_operator(row.operator),
+        trend=numbers.trend(row.operator),
     )
 
 
@@ -207,9 +194,8 @@ def _trust(run: RunDescription) -> Iterator[TrustNote]:
     if result is not None:
         done, wanted = result.runs_completed, result.runs_requested
         yield TrustNote(f"{done:,} of {wanted:,} executions", done >= wanted)
-    lost = [
-        f"{item.count:,} {item.unit}" for item in run.losses if item.count and item.kind == "lost"
-    ]
+    counts = [item for item in run.losses if item.count and item.kind == "lost"]
+    lost = [f"{item.count:,} {item.unit}" for item in counts if item.unit != "executions"]
     yield TrustNote(f"{', '.join(lost)} lost" if lost else "nothing lost", not lost)
     if subject is not None:
         yield from _clock(subject)
@@ -242,7 +228,8 @@ def _tracing(subject: Subject) -> Iterator[TrustNote]:
     ticks = int(trace.end[median.row]) - int(trace.start[median.row])
     if ticks > 0:
         cost = events * float(subject.probe) / ticks
-        yield TrustNote(f"tracing {percent(cost)} of an execution")
+        text = percent(cost) if cost >= _SLIGHT else f"under {percent(_SLIGHT)}"
+        yield TrustNote(f"tracing {text} of an execution")
 
 
 def _versions(result: Result | None) -> Iterator[TrustNote]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,15 +10,27 @@ import numpy.typing as npt
 
 from harness.analyze.ticks import nanoseconds_per_tick
 from harness.check.subject import Subject
-from harness.formatting import TICKS, time_unit
+from harness.formatting import TICKS
+from harness.records.trace import EXECUTION, LOADING, Kind
 from harness.report.description import AllocatorRow
 from harness.report.html.scales import SIZE, Axis, axis, thinned
 from harness.report.html.svg import Curve, Mark, Tick, below, steps
 from harness.report.memory import during
-from harness.report.text import Limits, brief, bytes_unit, left_out, number
+from harness.report.text import (
+    Limits,
+    brief,
+    bytes_unit,
+    left_out,
+    number,
+    short_time,
+    short_time_unit,
+)
 
 _SEEN = 4
 """A capacity is drawn up to this many times the peak."""
+
+_LOADING_SHARE = 0.3
+"""Share of the width of a picture that shows loading."""
 
 _Ints = npt.NDArray[np.int64]
 
@@ -51,6 +63,7 @@ class MemoryView:
         peak: The most that all held together.
         live: What was live at the peak, the largest first.
         more_live: How many of these are left out.
+        loading: Loading is drawn apart from executions.
         refused: What was refused, in order.
         more_refused: How many of these are left out.
     """
@@ -61,6 +74,7 @@ class MemoryView:
     peak: int
     live: tuple[CurvePiece, ...]
     more_live: int
+    loading: bool
     refused: tuple[CurvePiece, ...]
     more_refused: int
 
@@ -83,8 +97,9 @@ def memory_view(
             _HeldCurve(found.ticks, found.live, found.peak, subject.arena_capacity),
             limits,
         )
+    drawn = tuple(_allocator(subject, row, limits) for row in allocators[: limits.rows])
     return MemoryView(
-        allocators=tuple(_allocator(subject, row, limits) for row in allocators[: limits.rows]),
+        allocators=drawn,
         more=left_out(len(allocators), limits.rows),
         together=together,
         peak=found.peak,
@@ -93,6 +108,7 @@ def memory_view(
             for p in live[: limits.rows]
         ),
         more_live=left_out(len(live), limits.rows),
+        loading=any(item.curve is not None and item.curve.columns for item in drawn),
         refused=tuple(
             CurvePiece(
                 brief(item.allocator.label), during(trace, failure.during) or "", failure.size
@@ -123,21 +139,20 @@ def _allocator(subject: Subject, row: AllocatorRow, limits: Limits) -> Allocator
 
 def _curve(subject: Subject, title: str, held: _HeldCurve, limits: Limits) -> Curve:
     """Steps from nothing to what is held at the end; over time where every change has one."""
-    times = _times(held.ticks)
+    along = _along(subject, held.ticks)
     kept = thinned(held.live, limits.points)
-    along = axis(times.tolist(), from_zero=False)
     # A capacity far above what is used would leave nothing to see of it.
     ceiling = held.capacity if (held.capacity or 0) <= _SEEN * held.peak else None
     sizes = [0.0, held.peak, ceiling or 0, *held.live[kept].tolist()]
     # Below nothing when more was freed than is known to have been taken.
     up = axis(sizes, from_zero=min(sizes) >= 0)
-    start = SIZE - up.at(0.0)
+    start = up.down(0.0)
     points = [(0.0, start)]
-    points += [(along.at(float(times[n])), SIZE - up.at(float(held.live[n]))) for n in kept]
+    points += [(along.at(n), up.down(float(held.live[n]))) for n in kept.tolist()]
     path, top = steps(points), int(np.argmax(held.live))
     peak = f"peak {held.peak:,} bytes"
     of = "" if held.capacity is None else f" of {held.capacity:,} bytes"
-    mark = Mark(along.at(float(times[top])), SIZE - up.at(float(held.peak)), peak, "peak")
+    mark = Mark(along.at(top), up.down(float(held.peak)), peak, "peak")
     unit = bytes_unit([up.high])
     return Curve(
         title=f"{title}: {peak}{of}",
@@ -149,30 +164,121 @@ def _curve(subject: Subject, title: str, held: _HeldCurve, limits: Limits) -> Cu
         rules=()
         if ceiling is None
         else (Tick(100 - up.at(ceiling) / 10, f"capacity {ceiling:,} bytes"),),
-        columns=(),
+        columns=along.columns,
         scale=tuple(
             Tick(100 - up.at(v) / 10, f"{number(v / unit.divisor)} {unit.name}")
             for v in up.ticks(unit.divisor)
         ),
-        base=_base(subject, held.ticks, along),
+        base=along.base,
     )
 
 
-def _times(ticks: _Ints) -> npt.NDArray[np.float64]:
-    """When each change was, in ticks; counted from one to the next where the log has no times."""
-    if (ticks < 0).any():
-        return np.arange(len(ticks), dtype=np.float64)
-    return ticks.astype(np.float64)
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """A stretch of ticks, and where it is drawn."""
+
+    first: int
+    last: int
+    left: float
+    right: float
+
+    def at(self, tick: int) -> float:
+        """The place of a tick within it; its ends for ticks beyond them."""
+        length = max(self.last - self.first, 1)
+        share = min(max((tick - self.first) / length, 0.0), 1.0)
+        return round(self.left + (self.right - self.left) * share, 1)
 
 
-def _base(subject: Subject, ticks: _Ints, along: Axis) -> tuple[Tick, ...]:
+@dataclass(frozen=True, slots=True)
+class _Along:
+    """Where each change of memory is drawn.
+
+    Attributes:
+        places: The place of each change.
+        columns: Where executions begin.
+        base: Labels below.
+    """
+
+    places: tuple[float, ...]
+    columns: tuple[Tick, ...]
+    base: tuple[Tick, ...]
+
+    def at(self, change: int) -> float:
+        return self.places[change]
+
+
+def _along(subject: Subject, ticks: _Ints) -> _Along:
+    """Place changes on the time of the run, or by their number where the log has no times."""
     if (ticks < 0).any():
-        places = [value for value in along.ticks() if value == int(value) and value >= 0]
-        return tuple(Tick(along.at(value) / 10, f"change {value:,.0f}") for value in places)
-    length = nanoseconds_per_tick(subject.trace.clocks[0]) if subject.trace.clocks else None
-    unit = TICKS if length is None else time_unit([along.high * float(length)])
-    scale = unit.divisor / float(length or 1)
-    return tuple(
-        Tick(along.at(value) / 10, f"{number(value / scale)} {unit.name}")
-        for value in along.ticks(scale)
+        whole = axis([0.0, float(len(ticks) - 1)], from_zero=False)
+        places = tuple(whole.at(float(n)) for n in range(len(ticks)))
+        counts = [value for value in whole.ticks() if value == int(value) and value >= 0]
+        return _Along(places, (), tuple(Tick(whole.percent(n), f"change {n:,.0f}") for n in counts))
+    stretches = _stretches(subject, ticks)
+    *loading, main = stretches
+    found = [next((s for s in loading if tick < main.first), main) for tick in ticks.tolist()]
+    places = tuple(s.at(tick) for s, tick in zip(found, ticks.tolist(), strict=True))
+    base = [
+        Tick((s.left + s.right) / 20, f"loading, {_length(subject, s.last - s.first)}")
+        for s in loading
+    ]
+    return _Along(
+        places,
+        tuple(Tick(main.left / 10, "executions") for _ in loading),
+        (*base, *_times(subject, main, with_begin=not loading)),
     )
+
+
+def _stretches(subject: Subject, ticks: _Ints) -> list[_Stretch]:
+    """The loading and the executions of a run, or all of it if one of them was not logged.
+
+    What is between them is the host's time and is left out; loading is short beside executions,
+    and would not be seen on one axis with them.
+    """
+    executed, loaded = _spans(subject, (EXECUTION,)), _spans(subject, LOADING)
+    known = [*ticks.tolist(), *loaded]
+    if not executed:
+        return [_Stretch(min(known), max(known), 0.0, SIZE)]
+    begin, end = min(executed), max(*executed, *ticks.tolist())
+    before = [tick for tick in known if tick <= begin]
+    if not before or min(before) == begin:
+        return [_Stretch(begin, end, 0.0, SIZE)]
+    return [
+        _Stretch(min(before), max(before), 0.0, _LOADING_SHARE * SIZE),
+        _Stretch(begin, end, _LOADING_SHARE * SIZE, SIZE),
+    ]
+
+
+def _spans(subject: Subject, names: Sequence[str]) -> list[int]:
+    """The first and the last tick of the events with one of these names on clock 0."""
+    trace, tree = subject.trace, subject.tree
+    numbers = [number for number, name in enumerate(trace.names) if name in names]
+    wanted = (trace.kind == Kind.PROFILE) & (trace.clock == 0) & np.isin(trace.name, numbers)
+    rows = np.flatnonzero(wanted & (tree.start >= 0) & ~trace.delegated)
+    if not len(rows):
+        return []
+    ends = tree.start[rows] + tree.total[rows].astype(np.int64)
+    return [int(tree.start[rows].min()), int(ends.max())]
+
+
+def _rate(subject: Subject) -> float | None:
+    """Nanoseconds of a tick of clock 0; None if unknown."""
+    clocks = subject.trace.clocks
+    length = nanoseconds_per_tick(clocks[0]) if clocks else None
+    return None if length is None else float(length)
+
+
+def _length(subject: Subject, ticks: int) -> str:
+    rate = _rate(subject)
+    return short_time(None if rate is None else ticks * rate, ticks)
+
+
+def _times(subject: Subject, stretch: _Stretch, *, with_begin: bool) -> Iterator[Tick]:
+    """Ticks of the time since a stretch began."""
+    whole, rate = Axis(0.0, float(max(stretch.last - stretch.first, 1))), _rate(subject)
+    unit = TICKS if rate is None else short_time_unit(whole.high * rate)
+    scale = unit.divisor / (rate or 1.0)
+    for value in whole.ticks(scale):
+        if value or with_begin:
+            place = stretch.at(stretch.first + round(value)) / 10
+            yield Tick(round(place, 2), f"{number(value / scale)} {unit.name}")

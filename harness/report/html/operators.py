@@ -126,6 +126,15 @@ class OperatorsView:
     at_first: int = _SHOWN
 
 
+def row_title(row: OperatorRow) -> str:
+    """Return the short name of an operator and its instruction; of a delegate's event its ids."""
+    operator = row.operator
+    instruction = operator.instruction if row.instruction else None
+    if operator.delegate_str is not None or operator.delegate_int != -1:
+        return row.name if instruction is None else f"{row.name} #{instruction}"
+    return operator_title(operator.name, instruction) or row.name
+
+
 def operators_view(
     table: OperatorListing,
     subject: Subject,
@@ -193,12 +202,9 @@ class _Writer:
             timed = operator.ns is not None
             texts = [f"{name} {one_time(v if timed else None, v)}" for name, v in statistics]
             exact += f"; {', '.join(texts)}; {times.count:,} times"
-        title = operator_title(operator.name, row.operator.instruction if row.instruction else None)
-        if operator.delegate_str is not None or operator.delegate_int != -1:
-            title = row.name  # events of a delegate are told apart by its ids
         return OperatorView(
             row=row,
-            title=title or row.name,
+            title=row_title(row),
             exact=exact,
             module=self._module(row),
             strip=strip,
@@ -206,7 +212,7 @@ class _Writer:
             outlier=outlier,
             median=UNKNOWN if times is None else _three(times.p50, own) + suffix,
             p90=UNKNOWN if times is None else _three(times.p90, own) + suffix,
-            delta=self._numbers.of_operator(operator)[0],
+            delta=self._numbers.of_operator(operator),
         )
 
     def _module(self, row: OperatorRow) -> str:

@@ -17,6 +17,9 @@ from harness.report.text import Limits, brief, bytes_unit, counted, left_out, nu
 _NAMED: Final = 4.0
 """Height of a bar, percent, from which its name fits into it."""
 
+_THINNEST: Final = 0.9
+"""Height of a bar at least, percent; a thinner one would not be seen."""
+
 _LETTERS: Final = 5.6
 """Letters of a name for each ten percent of the width, at least, on a wide page."""
 
@@ -89,7 +92,8 @@ class _Places:
 
 def _pool(pool: PlannedPool, plan: MemoryPlan, anchor: str, limits: Limits) -> PoolView:
     places = _Places(pool)
-    largest = sorted(pool.tensors, key=lambda t: (-t.size * (t.last - t.first + 1), t.value))
+    tensors = [tensor for tensor in pool.tensors if tensor.size]
+    largest = sorted(tensors, key=lambda t: (-t.size * (t.last - t.first + 1), t.value))
     shown = sorted(largest[: limits.blocks], key=lambda t: (t.first, t.offset))
     live = sorted((t for t in pool.peak_tensors if t.size), key=lambda t: (-t.size, t.offset))
     unit = bytes_unit([places.up.high])
@@ -103,10 +107,10 @@ def _pool(pool: PlannedPool, plan: MemoryPlan, anchor: str, limits: Limits) -> P
     picture = Gantt(
         id=f"{anchor}-plan-{pool.pool}",
         title=title + gaps,
-        summary=f"Memory plan of {counted(len(pool.tensors), 'tensor')} over "
+        summary=f"Memory plan of {counted(len(tensors), 'tensor')} over "
         f"{counted(places.columns - 2, 'instruction')}: {title}{gaps}",
         bars=tuple(_bar(tensor, plan, places) for tensor in shown),
-        gaps=tuple(_gaps(pool, places)) if len(shown) == len(pool.tensors) else (),
+        gaps=tuple(_gaps(pool, places)) if len(shown) == len(tensors) else (),
         peak=GanttBar(places.left(pool.peak_at), places.wide(0, 0), 0.0, 100.0, "", "", "peak"),
         rules=(Tick(places.top(pool.planned), f"planned {pool.planned:,} bytes"),),
         scale=tuple(
@@ -123,7 +127,7 @@ def _pool(pool: PlannedPool, plan: MemoryPlan, anchor: str, limits: Limits) -> P
             for t in live[: limits.rows]
         ),
         more_live=left_out(len(live), limits.rows),
-        more=left_out(len(pool.tensors), limits.blocks),
+        more=left_out(len(tensors), limits.blocks),
     )
 
 
@@ -146,13 +150,13 @@ def _bar(tensor: PlannedTensor, plan: MemoryPlan, places: _Places) -> GanttBar:
     kind = "k-other"
     if 0 <= tensor.first < len(plan.kinds):
         kind = f"k-{plan.kinds[tensor.first].value}"
-    height, width = places.tall(tensor.size), places.wide(tensor.first, tensor.last)
+    height, width = max(places.tall(tensor.size), _THINNEST), places.wide(tensor.first, tensor.last)
     name = f"{tensor.size:,} B"
     fits = height >= _NAMED and len(name) <= width * _LETTERS / 4
     return GanttBar(
         left=places.left(tensor.first),
         width=width,
-        top=places.top(tensor.offset + tensor.size),
+        top=round(places.top(tensor.offset) - height, 3),
         height=height,
         name=name if fits else "",
         text=f"value {tensor.value}: {tensor.size:,} bytes at offset {tensor.offset:,}, live "

@@ -85,8 +85,8 @@ class RunView:
     @property
     def codes(self) -> Iterator[str]:
         """Codes of the checks that are shown."""
-        if self.first.code:
-            yield self.first.code
+        if self.first.closest is not None:
+            yield self.first.closest.code
         verdict = self.run.verdict
         for row in (*verdict.failed, *verdict.warned)[: self.limits.rows]:
             yield row.code

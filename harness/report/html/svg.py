@@ -389,11 +389,12 @@ def swatch(kind: str) -> Markup:
 
 
 def share_bar(share: float) -> Markup:
-    """Draw a share of the whole as a bar. The number stands beside it."""
+    """Draw a share of the whole as a bar below its number, which ends where that does."""
+    long = round(100 * min(max(share, 0.0), 1.0), 2)
     return _markup(
         tag(
             "svg",
-            tag("rect", width=_percent(100 * min(max(share, 0.0), 1.0)), height=6),
+            tag("rect", x=_percent(100 - long), width=_percent(long), height=6),
             class_="bar",
             width="100%",
             height=6,

@@ -18,8 +18,8 @@ from harness.report.text import (
     left_out,
     number,
     percent,
+    short_time,
     short_time_unit,
-    three_digits,
 )
 
 _WIDTH: Final = 11.8
@@ -76,7 +76,7 @@ class TimelineView:
         median: The median execution.
         others: The slowest one and the first one on one axis; without those that took as long as
             the median one.
-        alike: That all took as long, in words; empty if they did not.
+        alike: That all took the same time, in words; empty otherwise.
         kinds: Kinds of operators by their share of the median execution.
     """
 
@@ -128,7 +128,7 @@ def _first(found: Executions) -> str:
 def _alike(found: Executions) -> str:
     if len(found.all) < 2 or any(_differs(item, found.median) for item in found.all):
         return ""
-    return f"All {len(found.all):,} executions took as long, within {percent(_ALIKE)}."
+    return f"All {len(found.all):,} executions took the same time within {percent(_ALIKE)}."
 
 
 def _picture(
@@ -146,7 +146,7 @@ def _picture(
     busy = sum(part.time for part in parts)
 
     def text(time: float) -> str:
-        return f"{three_digits(time / unit.divisor)} {unit.name}"
+        return short_time(time if found.timed else None, time)
 
     frames = []
     for part in sorted(kept, key=lambda part: part.start):

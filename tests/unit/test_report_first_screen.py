@@ -1,0 +1,278 @@
+"""The first screen of a run's page, its timelines, strips and memory plan."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.check.subject import ModelOutput, Subject
+from harness.records.clock_domain import ClockDomain
+from harness.records.instruction import InstructionRecord
+from harness.records.result import ClockQuality, Model
+from harness.records.trace import Kind, Losses, Trace
+from harness.records.verdict import Check, Verdict, check
+from harness.report.executions import executions, slices
+from harness.report.html import html_report
+from harness.report.text import short_time, three_digits
+from harness.runs.evaluation import EvaluatedRun
+from tests.conftest import FIXTURES
+from tests.support.compared import with_history
+from tests.support.pages import Page
+from tests.support.reported import FINISHED, held, reported
+from tests.support.traces import EventSpec, RunSpec, trace_of
+
+MODEL = FIXTURES.parents[1] / "firmware_stub/models/kws_int8.pte"
+
+
+def runs_of(*lengths: int, gap: int = 10) -> Trace:
+    """Executions of two operators, of which the first takes each of these times."""
+    runs = []
+    for length in lengths:
+        events = [
+            EventSpec("native_call_convolution.out", gap, gap + length, instruction=0),
+            EventSpec("OPERATOR_CALL", gap, gap + length, instruction=0),
+            EventSpec("native_call_relu.out", 2 * gap + length, 3 * gap + length, instruction=1),
+            EventSpec("Method::execute", 0, 4 * gap + length, chain=-1, instruction=-1),
+        ]
+        runs.append(RunSpec(events))
+    return trace_of(*runs)
+
+
+def page_of(run: EvaluatedRun) -> Page:
+    found = Page(html_report([run]))
+    found.assert_sound()
+    return found
+
+
+def tiles(found: Page) -> dict[str, str]:
+    """The text of each tile, by its label."""
+    [group] = [item for item in found.all("dl") if item.get("class") == "tiles"]
+    texts = {}
+    for tile in group:
+        label, *rest = [" ".join(found.text(part).split()) for part in tile]
+        texts[label] = " | ".join(rest)
+    return texts
+
+
+def trust(found: Page) -> tuple[str, list[str]]:
+    """The line of trust, and what is red in it."""
+    [line] = [p for p in found.all("p") if p.get("class") == "trust"]
+    return found.text(line), [found.text(part).strip(" ·\n") for part in line if part.get("class")]
+
+
+def test_executions_are_told_apart_by_their_time() -> None:
+    found = executions(Subject(runs_of(900, 100, 120, 110, 5000)))
+    assert found is not None
+    assert [item.time for item in found.all] == [940, 140, 160, 150, 5040]
+    assert (found.median.number, found.slowest.number, found.first.number) == (3, 5, 1)
+
+
+def test_the_slices_of_an_execution_are_operators_and_gaps_stay_empty() -> None:
+    subject = Subject(runs_of(100, 200))
+    found = executions(subject)
+    assert found is not None
+    parts = slices(subject, found.slowest)
+    assert [(part.name, part.instruction, part.start, part.time) for part in parts] == [
+        ("native_call_convolution.out", 0, 10, 200),
+        ("native_call_relu.out", 1, 220, 10),
+    ]
+    assert [part.kind.value for part in parts] == ["convolution", "activation"]
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=8), st.integers(0, 1000))
+def test_slices_are_within_their_execution_and_do_not_overlap(lengths: list[int], gap: int) -> None:
+    subject = Subject(runs_of(*lengths, gap=gap))
+    found = executions(subject)
+    assert found is not None
+    for execution in found.all:
+        parts = slices(subject, execution)
+        ends = [part.start + part.time for part in parts]
+        assert parts[0].start >= 0
+        assert ends[-1] <= execution.time * (1 + 1e-9)
+        assert all(end <= later.start + 1e-6 for end, later in zip(ends, parts[1:], strict=False))
+
+
+def test_the_median_execution_is_drawn_and_the_others_are_folded() -> None:
+    found = page_of(reported(trace=runs_of(900, 100, 120, 110, 5000)))
+    text = found.section("-timeline")
+    assert "Median execution: number 3 of 5, 160 ns" in text
+    assert "Slowest execution: number 5 of 5, 5.04 us" in text
+    assert "First execution after loading (cold): number 1 of 5, 940 ns" in text
+    assert "convolution 75.0 %" in text
+    assert "between operators 18.8 %" in text
+    pictures = [s for s in found.all("svg") if s.get("class") == "timeline"]
+    widths = [
+        [float(part.get("width")[:-1]) for part in picture if (part.get("class") or "")[:2] == "b "]
+        for picture in pictures
+    ]
+    assert widths[0] == [75.0, 6.25]
+    assert widths[1][0] == pytest.approx(100 * 5000 / 5040, abs=0.01)
+    assert widths[2][0] == pytest.approx(100 * 900 / 5040, abs=0.01)  # on the same axis
+
+
+def test_executions_that_are_alike_are_said_to_be() -> None:
+    text = page_of(reported(trace=runs_of(100, 100, 100))).section("-timeline")
+    assert "All 3 executions took the same time within 0.1 %." in text
+    assert "Slowest" not in text
+
+
+def test_an_operator_that_stands_out_is_named_and_leads_to_its_execution() -> None:
+    found = page_of(reported(trace=runs_of(100, 101, 102, 900, 103, 99)))
+    assert "execution 4: 900 ns" in found.section("-operators")
+    targets = [a.get("href") for a in found.all("a")]
+    assert "#run-1-execution-4" in targets
+    assert "all 6 alike" in found.section("-operators")  # relu
+    strip = next(s for s in found.all("svg") if s.get("class") == "strip")
+    assert [part.get("class") for part in strip].count("outlier") == 1
+
+
+def test_a_spread_without_outlier_names_none() -> None:
+    found = page_of(reported(trace=runs_of(100, 104, 102, 106, 103, 99)))
+    assert "execution " not in found.section("-operators").partition("share [%]")[2]
+
+
+def test_tiles_say_what_they_are_compared_with() -> None:
+    found = tiles(page_of(reported(trace=runs_of(100, 200, 300))))
+    assert found["median execution"] == "240 ns | p90 320 ns | no baseline"
+    assert found["slowest operator"].startswith("convolution #0 | 200 ns, 83.3 % of the time")
+    assert found["peak memory"].startswith("unknown")
+    assert found["output error"] == "not compared | no reference"
+
+
+def test_tiles_have_the_change_the_noise_and_a_trend() -> None:
+    found = page_of(with_history())
+    assert "+50.0 % regression" in tiles(found)["slowest operator"]
+    lines = [s.get("aria-label") for s in found.all("svg") if s.get("class") == "spark"]
+    assert any(line.startswith("last 20 values, oldest first; now") for line in lines)
+
+
+def test_the_error_of_the_outputs_is_the_largest() -> None:
+    ones = np.ones(3)
+    values = [ModelOutput("a", np.zeros(2), np.array([0.0, 0.5])), ModelOutput("b", ones, ones)]
+    run = EvaluatedRun("a", Subject(runs_of(5), outputs=tuple(values)), Verdict(()), FINISHED)
+    assert tiles(page_of(run))["output error"] == "0.5 | largest of 2 outputs against the reference"
+    values[1] = ModelOutput("b", np.ones(2), np.ones(3))
+    run = EvaluatedRun("a", Subject(runs_of(5), outputs=tuple(values)), Verdict(()), FINISHED)
+    assert tiles(page_of(run))["output error"].startswith("differs in shape")
+
+
+def test_what_the_numbers_rest_on_is_red_only_if_it_is_not_clean() -> None:
+    quality = ClockQuality("cpu", "host", 3, ("first",), 9, 9, 8, 1500, 0, 0, (0.0, 0.0), "")
+    clean = Subject(runs_of(100, 100), qualities=(quality,))
+    text, red = trust(page_of(EvaluatedRun("a", clean, Verdict(()), FINISHED)))
+    assert red == []
+    for expected in ("2 of 2 executions", "nothing lost", "clock ±1.50 us", "commit abc"):
+        assert expected in text
+    lossy = replace(runs_of(100), losses=Losses(events=7)).sealed()
+    short = msgspec.structs.replace(FINISHED, runs_requested=5)
+    text, red = trust(page_of(EvaluatedRun("a", Subject(lossy), Verdict(()), short)))
+    assert red == ["2 of 5 executions", "7 events lost"]
+
+
+def limited(measured: float) -> Check:
+    return check(
+        "B01", rule="p50", subject="relu", measured=measured, limit=100.0, unit="us",
+        passed=measured <= 100, reason="as measured",
+    )  # fmt: skip
+
+
+def test_a_failed_limit_says_by_how_much_and_a_passed_one_only_if_it_is_close() -> None:
+    def headline(measured: float) -> str:
+        found = page_of(reported(held(), limited(measured)))
+        return found.text(found.all("main")[0])
+
+    assert "(+4.00 %)" in headline(104)
+    assert "closest to its limit: B01 relu, 96 us of 100 us (-4.00 %)" in headline(96)
+    assert "closest" not in headline(3)
+
+
+def test_only_three_failures_are_unfolded() -> None:
+    failed = [replace_subject(limited(200.0 + n), f"op{n}") for n in range(5)]
+    found = page_of(reported(*failed))
+    folded = [found.text(item) for item in found.all("details")]
+    assert any("and 2 more failed checks" in text and "op0" in text for text in folded)
+
+
+def replace_subject(item: Check, subject: str) -> Check:
+    return msgspec.structs.replace(item, subject=subject)
+
+
+def planned(file: Path, digest: str = "") -> EvaluatedRun:
+    data = MODEL.read_bytes()
+    model = Model(
+        str(file), digest or hashlib.sha256(data).hexdigest(), len(data), 16_000, 0, (), ()
+    )
+    step = InstructionRecord("kernel", "cortex_m::quantized_conv2d.out")
+    subject = Subject(runs_of(5), chains=((step,) * 16,))
+    return EvaluatedRun("a", subject, Verdict(()), msgspec.structs.replace(FINISHED, model=model))
+
+
+def test_the_memory_plan_shows_lifetimes_peak_and_gaps() -> None:
+    found = page_of(planned(MODEL))
+    text = found.section("-plan")
+    assert "peak 16,000 of 16,000 planned bytes at quantized_conv2d #2" in text
+    assert "planned 16,000 bytes" in text
+    bars = [s for s in found.all("svg") if (s.get("class") or "").startswith("k-convolution")]
+    assert any("8,000 bytes at offset 8,000" in found.text(bar) for bar in bars)
+    gaps = [s for s in found.all("svg") if s.get("class") == "gap"]
+    assert found.text(gaps[0]) == "6,040 bytes free between tensors"  # 8,000 - 1,960
+
+
+def test_a_model_that_is_gone_or_another_one_has_no_plan(tmp_path: Path) -> None:
+    assert "kws.pte is no longer where it ran" in page_of(planned(tmp_path / "kws.pte")).section(
+        "-plan"
+    )
+    assert "is not the one that ran" in page_of(planned(MODEL, "ab" * 32)).section("-plan")
+
+
+def test_memory_is_drawn_over_the_run_with_loading_apart() -> None:
+    trace = trace_of(
+        RunSpec([EventSpec("a"), EventSpec("Program::load_method", 0, 50, chain=-1)], name="Load"),
+        RunSpec([EventSpec("b"), EventSpec("Method::execute", 9_000, 59_000, chain=-1)]),
+        clock=ClockDomain("c", Fraction(10**6)),
+    )
+    kind, size, start = trace.kind.copy(), trace.size.copy(), trace.start.copy()
+    allocator = trace.allocator.copy()
+    kind[[0, 2]], size[[0, 2]], start[[0, 2]] = Kind.ALLOCATION, [1000, 64], [10, 34_000]
+    allocator[[0, 2]] = 1
+    blocks = tuple(replace(block, allocators=("heap",)) for block in trace.blocks)
+    end = np.maximum(start, trace.end)
+    columns = {"kind": kind, "size": size, "start": start, "end": end, "allocator": allocator}
+    found = page_of(reported(trace=replace(trace, **columns, blocks=blocks).sealed()))
+    text = found.section("-memory")
+    assert "loading, 50.0 us" in text
+    assert "20 ms" in text
+    [path] = [p for p in found.all("path") if p.get("class") == "line"]
+    # A fifth of loading, whose scale is its own, and half of the execution.
+    assert [step.split("V")[0] for step in path.get("d").split("H")[1:]] == ["60", "650", "1000"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (284.4, "284"),
+        (28.44, "28.4"),
+        (0.02844, "0.0284"),
+        (9.999, "10.0"),
+        (-5, "-5.00"),
+    ],
+)
+def test_three_digits(value: float, text: str) -> None:
+    assert three_digits(value) == text
+
+
+@given(st.floats(0.001, 1e15))
+def test_a_short_time_has_four_digits_at_most_and_is_near(nanoseconds: float) -> None:
+    text, unit = short_time(nanoseconds).split()
+    value = float(text.replace(",", "")) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit]
+    assert value == pytest.approx(nanoseconds, rel=0.006)
+    assert unit == "s" or float(text) < 1000
