@@ -157,10 +157,12 @@ def test_a_clear_step_is_found_where_it_is(seed: int, old: int, new: int, sign: 
     chance = np.random.default_rng(seed)
     series = 1000 + chance.standard_normal(old + new)
     series[old:] += sign * 20
-    # Less clear ones come by chance, if seldom.
-    steps = [step for step in find_steps(series) if step.p < 1e-5]
-    assert [step.at for step in steps] == [old]
-    assert steps[0].size.value == pytest.approx(sign * 20, abs=3)
+    clearest, *others = sorted(find_steps(series), key=lambda step: step.p)
+    assert clearest.at == old
+    # Points that happen to resemble their neighbors count as fewer: once in a thousand series, 1e-4.
+    assert clearest.p < 0.01
+    assert all(step.p > 1e-5 for step in others)
+    assert clearest.size.value == pytest.approx(sign * 20, abs=3)
 
 
 def test_a_few_noisy_nights_are_no_step() -> None:
