@@ -73,8 +73,7 @@ if TYPE_CHECKING:
         type=FilePath(dir_okay=False),
         multiple=True,
         metavar="FILE",
-        help="With --values: also write a report; the suffix selects the format: .html or .json. "
-        "Repeatable.",
+        help="Also write a report; the suffix selects the format: .html or .json. Repeatable.",
     ),
 )
 @reading_options
@@ -105,10 +104,6 @@ def command(
         raise UsageError(
             "--etrecord is for --values, once or twice", hint="compare --values --etrecord FILE"
         )
-    if reports and not values:
-        raise UsageError(
-            "--report is for --values", hint="`etharness report` writes reports of runs"
-        )
     _check_formats(reports)
     if after is None:
         if not values or len(etrecords) != 1:
@@ -122,7 +117,7 @@ def command(
     if values:
         compared = _compare_values((before, after), sources, etrecords)
         return _show_values(*compared, reports, output)
-    return _compare_times((before, after), sources, statistic, executions, output)
+    return _compare_times((before, after), sources, statistic, executions, reports, output)
 
 
 def _compare_times(
@@ -130,10 +125,13 @@ def _compare_times(
     sources: Sequence[Source],
     statistic: Statistic,
     executions: Executions,
+    reports: Sequence[Path],
     output: OutputOptions,
 ) -> int:
     """Compare the times of two traces and show the differences; return the exit code."""
+    from harness.report.compare import comparison_document, side
     from harness.report.energy_changes import compare_energy, print_energy_changes
+    from harness.report.formats import write_file
 
     traces = (sources[0].trace, sources[1].trace)
     old, new = (recorded_settings(source.result) for source in sources)
@@ -145,13 +143,19 @@ def _compare_times(
     energy = compare_energy(
         *(source.result.energy if source.result else None for source in sources)
     )
-    if output.json:
-        from harness.report.compare import comparison_document, side
+    line = f"NOT COMPARABLE: different kernels: {kernels[0]} before, {kernels[1]} after"
+    first, second = (
+        side(display_path(path), source.trace, source.damage, source.later_dumps, name)
+        for path, source, name in zip(paths, sources, kernels, strict=True)
+    )
+    for file in reports:
+        if file.suffix.lower() == ".html":
+            from harness.report.html.comparison import comparison_report
 
-        first, second = (
-            side(display_path(path), source.trace, source.damage, source.later_dumps, name)
-            for path, source, name in zip(paths, sources, kernels, strict=True)
-        )
+            write_file(file, comparison_report((first, second), found, [line] if code else []))
+        else:
+            write_file(file, comparison_document(first, second, found, energy))
+    if output.json:
         click.echo(comparison_document(first, second, found, energy), nl=False)
         return code
     from harness.report.compare import print_comparison
@@ -163,7 +167,6 @@ def _compare_times(
     for source in sources:
         print_damage(console, source.damage, detailed=detailed)
     if code:
-        line = f"NOT COMPARABLE: different kernels: {kernels[0]} before, {kernels[1]} after"
         show_line(console, line, style="bold red")
     return code
 
@@ -176,7 +179,7 @@ def _check_formats(reports: Sequence[Path]) -> None:
         check_report_file(file)
         if file.suffix.lower() not in (".html", ".json"):
             raise UsageError(
-                f"{file}: a comparison of values has no report with the suffix {file.suffix!r}",
+                f"{file}: a comparison has no report with the suffix {file.suffix!r}",
                 hint="name a file that ends in .html or .json",
             )
 

@@ -9,7 +9,7 @@ from harness.formatting import operator_title, printable
 from harness.records.trace import EXECUTION
 from harness.report.text import NO_NAME
 
-_STATISTICS: Final = {
+STATISTIC_WORDS: Final = {
     "p10": "10th percentile",
     "p50": "median",
     "p90": "90th percentile",
@@ -21,6 +21,7 @@ _STATISTICS: Final = {
     "total_bytes": "total",
     "failed_bytes": "refused",
 }
+"""Statistics in words."""
 
 _SIZES: Final = {
     "log_bytes": "size of the log",
@@ -51,7 +52,7 @@ def metric_title(metric: Metric) -> str:
 def statistic_text(metric: Metric) -> str:
     """Return the statistic of a metric in words, with the executions that it is of."""
     executions, _, statistic = metric.statistic.rpartition(" ")
-    text = _STATISTICS.get(statistic, printable(statistic).replace("_", " ")) or "size"
+    text = STATISTIC_WORDS.get(statistic, printable(statistic).replace("_", " ")) or "size"
     return f"{printable(executions)} {text}" if executions else text
 
 

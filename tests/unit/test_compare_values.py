@@ -164,7 +164,7 @@ def test_the_command_writes_pages_and_json(etharness: Etharness, tmp_path: Path)
     assert pages[0].count("<tr><td>") == len(document["gaps"])
     for arguments, message in (
         (["--values", "--report", "x.md"], "no report with the suffix '.md'"),
-        (["--report", "x.html"], "--report is for --values"),
+        (["--report", "x.xml"], "no report with the suffix '.xml'"),
     ):
         code, _, err = etharness("compare", tmp_path / "a", tmp_path / "a", *arguments)
         assert code == 2
