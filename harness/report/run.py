@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 Column = tuple[str, "Callable[[Operator], str]"]
 """A further column of operators: its header, and what makes a cell."""
 
+_USUAL = frozenset({"model", "arena", "trace", "stack", "link"})
+"""Facts that only -v shows: file, sizes and digests, which checks and losses are about."""
+
+_SENT = ("frames", "requests")
+"""Units of losses of the line, which are worth its fact if there are any."""
+
 _MOST_BARS = 10
 """Bars of a sparkline; each is the longest of several executions if there are more."""
 
@@ -78,13 +84,26 @@ def print_run(
         show_verdict: Print the verdict.
     """
     if verbosity >= 0:
-        print_header(console, {fact.label: fact.text for fact in run.facts if fact.essential})
+        _print_facts(console, run, detailed=verbosity > 0)
         print_trace(console, run, detailed=verbosity > 0)
         if run.changes is not None:
             show_line(console)
             print_changes(console, run.changes, detailed=verbosity > 0)
     if show_verdict:
         print_verdict(console, run.verdict, verbosity=verbosity)
+
+
+def _print_facts(console: Console, run: RunDescription, *, detailed: bool) -> None:
+    """Print what ran where in a line, and the facts that are not always alike below it."""
+    facts = {fact.label: fact.text for fact in run.facts if fact.essential}
+    if not detailed:
+        if board := facts.pop("board", ""):
+            title = f"{run.model} on {board}" if run.model else board
+            show_line(console, title, style="bold")
+        sent_again = any(item.count and item.unit in _SENT for item in run.losses)
+        usual = _USUAL - {"link"} if sent_again else _USUAL
+        facts = {label: text for label, text in facts.items() if label not in usual}
+    print_header(console, facts)
 
 
 def print_trace(
