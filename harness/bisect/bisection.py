@@ -186,7 +186,7 @@ class Bisection:
 
     def close(self) -> None:
         """Let other processes go on with it; once it is finished, remove its working trees."""
-        if not isinstance(BisectSearch(self.state).decide(), NextRun):
+        if not isinstance(BisectSearch(self.state).decide(), NextRun | Unmeasurable):
             remove_trees(self.repository, self.folder)
         self._lock.release()
 
@@ -195,7 +195,12 @@ class Bisection:
         tree = self.folder / _TREES / step.role
         self.repository.check_out(step.commit, tree)
         name = f"{len(self.state.runs) + 1:04}-{step.commit.short}"
-        return run_commit(self.state.request, step.commit, tree, self.folder / _RUNS / name)
+        run = run_commit(self.state.request, step.commit, tree, self.folder / _RUNS / name)
+        units = {run.unit for run in self.state.runs if run.outcome == "measured"}
+        if run.outcome == "measured" and units and run.unit not in units:
+            reason = f"measured in {run.unit}, other commits in {', '.join(units)}"
+            return replace(run, outcome="skipped", reason=reason)
+        return run
 
     def _acquire(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -119,14 +119,15 @@ class Repository:
             HostError: git failed.
         """
         if (folder / ".git").is_file():
-            # Built files may have been changed by hand or by the build: --force resets them.
-            found = self._run("checkout", "--quiet", "--detach", "--force", commit.sha, at=folder)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-            self._run("worktree", "prune")
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            words = ("worktree", "add", "--quiet", "--detach", "--force", "--", str(folder))
-            found = self._run(*words, commit.sha)
+            # The build may have changed files of the commit: --force resets them.
+            words = ("checkout", "--quiet", "--detach", "--force", commit.sha)
+            if self._run(*words, at=folder).returncode == 0:
+                return
+        # It is new, or was left in the middle of a checkout, such as with a lock of git's.
+        self.remove_tree(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        add = ("worktree", "add", "--quiet", "--detach", "--force", "--", str(folder), commit.sha)
+        found = self._run(*add)
         if found.returncode != 0:
             raise HostError(
                 f"cannot check out {commit.short} in {folder}: {_errors(found)}",

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from harness.target.lease.flock import Flock
 from tests.conftest import CommandResult
-from tests.support.results import made, run_directory
+from tests.support.results import TARGET, made, run_directory
 
 Etharness = Callable[..., CommandResult]
 
@@ -181,6 +182,8 @@ def test_a_killed_bisection_goes_on_where_it_was(
     assert unfinished.code == 2
     assert "a bisection is unfinished: 3 runs" in unfinished.err
     assert "SEARCHING: 12 suspects left" in etharness("bisect", "--status").out
+    # As if git itself had been killed in the middle of a checkout.
+    (repository / ".git/worktrees/suspect/index.lock").touch()
     ended = etharness("bisect", "--resume", "--json")
     assert ended.code == 0, ended.err
     document = json.loads(ended.out)
@@ -287,3 +290,19 @@ def test_a_hook_does_not_redirect_git(
 ) -> None:
     monkeypatch.setenv("GIT_DIR", os.devnull)
     assert etharness(*begin("-q", "--", *COPY)).code == 0
+
+
+def test_a_commit_with_a_clock_of_another_unit_is_skipped(
+    repository: Path, etharness: Etharness, tmp_path: Path
+) -> None:
+    """The rate of the clock is unknown in one commit, so its times are ticks."""
+    unknown = replace(TARGET, clocks=(replace(TARGET.clocks[0], hz_numerator=0),))
+    times = {"Method::execute": [1000] * 3}
+    run = made("ticks", emulated_time=True, target=unknown)
+    run_directory(tmp_path / "runs/ticks", run, times)
+    script = f"[ $(cat number) = 4 ] && echo ticks > level; {COPY[2]}"
+    ended = etharness(*begin("--json", "--", "sh", "-c", script, bad="c8"))
+    assert ended.code == 0, ended.err
+    document = json.loads(ended.out)
+    reasons = {commit["subject"]: commit["reason"] for commit in document["commits"]}
+    assert reasons["change 4"] == "measured in ticks, other commits in ns"
