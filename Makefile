@@ -89,6 +89,8 @@ measure: setup-test setup-oracle
 	$(PYTHON) -m benchmarks.probes
 	$(PYTHON) -m benchmarks.night
 	$(PYTHON) -m benchmarks.verdict_study
+	$(PYTHON) -m benchmarks.bisect_study
+	$(PYTHON) -m benchmarks.bisect_boards
 	$(PYTHON) -m benchmarks.verdict_pool out/verdicts.jsonl --sessions 300
 	$(PYTHON) -m benchmarks.verdicts out/verdicts.jsonl
 	.venv-oracle/bin/python -m benchmarks.measure

@@ -93,11 +93,11 @@ class Share:
         return f"{self.count} of {self.of} ({self.count / self.of:.1%})" if self.of else "none"
 
 
-def write_section(script: str, lines: Iterable[str]) -> None:
-    """Replace what a script measured earlier in docs/verdicts.md."""
+def write_section(script: str, lines: Iterable[str], page: Path = PAGE) -> None:
+    """Replace what a script measured earlier in a page, by default docs/verdicts.md."""
     begin, end = f"<!-- measured: {script} -->", f"<!-- end of what {script} measured -->"
-    before, found_begin, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    before, found_begin, rest = page.read_text(encoding="utf-8").partition(begin)
     _, found_end, after = rest.partition(end)
     for mark, place in ((begin, found_begin), (end, found_end)):
-        assert place, f"{PAGE} has no line {mark}"
-    PAGE.write_text("\n".join([before + begin, "", *lines, "", end + after]), encoding="utf-8")
+        assert place, f"{page} has no line {mark}"
+    page.write_text("\n".join([before + begin, "", *lines, "", end + after]), encoding="utf-8")

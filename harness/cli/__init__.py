@@ -42,6 +42,7 @@ SECTIONS = {
     "Boards over time": {
         "history": "Store results and show how they changed.",
         "nightly": "Run models on all boards of a rack, according to a plan.",
+        "bisect": "Find the commit that changed a measured number, or broke a run.",
         "lab": "List, lease, examine and power-cycle the units of a lab.",
     },
     "Setup": {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,21 +22,11 @@ from harness.cli.options import (
 )
 from harness.cli.output import OutputOptions, write_reports
 from harness.cli.reading_options import ReadingOptions, reading_options
+from harness.cli.values import percentage
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.check.history.baseline import BaselineRef
-
-
-def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
-    """Return a percentage as a share of 1."""
-    try:
-        percent = float(text.removesuffix("%"))
-    except ValueError:
-        percent = math.nan
-    if not 0 <= percent < math.inf:
-        raise click.BadParameter(f"{text!r} is not a percentage; write 20%", param=parameter)
-    return percent / 100
 
 
 @click.command(name="check", cls=PanelCommand)
@@ -94,7 +83,7 @@ def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
         default="20%",
         show_default=True,
         metavar="PERCENT",
-        callback=_share,
+        callback=percentage,
         help="Margin of each suggested limit above the measured value; 0% is exact.",
     ),
     option(
@@ -102,7 +91,7 @@ def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
         default="5%",
         show_default=True,
         metavar="PERCENT",
-        callback=_share,
+        callback=percentage,
         help="Share of the total time from which an operator gets its own limit.",
     ),
 )

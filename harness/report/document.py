@@ -17,6 +17,7 @@ from harness.analyze.planned_memory import PlannedPool
 from harness.analyze.postmortem import PostmortemDocument
 from harness.analyze.statistics import Summary, operator_statistics
 from harness.analyze.symbols import EventSymbols
+from harness.bisect.answer import BisectDocument
 from harness.check.history.samples import Decision, History
 from harness.check.history.stored import Added, NamedBaseline, StoredResult, StoreInfo
 from harness.config.board import Board
@@ -144,6 +145,7 @@ class ExportDocument(msgspec.Struct, frozen=True):
 
 
 SCHEMAS: dict[str, Any] = {
+    "bisect": BisectDocument,
     "boards": list[Board],
     "budget-show": list[BudgetField],
     "build": BuildDocument,

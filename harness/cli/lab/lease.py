@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
 import click
 
 from harness.cli.completers import complete_units
 from harness.cli.options import PanelCommand, option, output_options, panel, units_option
 from harness.cli.output import OutputOptions
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-def _duration(_: click.Context, __: click.Parameter, text: str) -> Any:
-    """Return the seconds of a text such as ``2h`` or ``1h30m``."""
-    if not re.fullmatch(r"(\d{1,6}[smhd])+", text):
-        raise click.BadParameter(f"{text!r} is not a duration; write 2h, 90m, 1d or 1h30m")
-    seconds = sum(int(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+)([smhd])", text))
-    if not seconds:
-        raise click.BadParameter("the duration must be longer than 0 s")
-    return seconds
+from harness.cli.values import duration
 
 
 @click.command(name="lease", cls=PanelCommand)
@@ -34,7 +21,7 @@ def _duration(_: click.Context, __: click.Parameter, text: str) -> Any:
         "seconds",
         required=True,
         metavar="TIME",
-        callback=_duration,
+        callback=duration,
         help="Duration of the lease: 2h, 90m, 1d or 1h30m.",
     ),
     option(

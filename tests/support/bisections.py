@@ -1,0 +1,62 @@
+"""Bisections of generated commits, which no program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness.bisect.commits import Commit
+from harness.bisect.search import BisectSearch, Decision, NextRun
+from harness.bisect.state import BisectRequest, BisectState, CommitRun
+
+Measure = Callable[[int, int], CommitRun]
+"""Returns a run, given the place of the commit and the number of the run."""
+
+
+def generated_bisection(
+    count: int, *, metric: str = "execution", max_runs: int = 50
+) -> BisectState:
+    """A bisection of so many commits after the good one that has not begun."""
+    commits = tuple(Commit(f"{place:040x}", f"change {place}") for place in range(count + 1))
+    request = BisectRequest(
+        commits=commits,
+        command=("generated",),
+        folder="",
+        metric=metric,
+        change=None,
+        max_runs=max_runs,
+        retries=2,
+        timeout_s=60.0,
+        started_utc="2026-01-01T00:00:00Z",
+    )
+    return BisectState(request)
+
+
+def measured(place: int, value: float, **facts: object) -> CommitRun:
+    """A run that measured a value."""
+    return CommitRun(
+        commit=f"{place:040x}",
+        outcome="measured",
+        exit_code=0,
+        seconds=1.0,
+        value=value,
+        **{"unit": "ns", "resolution": 1.0, **facts},  # type: ignore[arg-type]
+    )
+
+
+def unmeasured(place: int, outcome: str = "skipped") -> CommitRun:
+    """A run without a value."""
+    return CommitRun(
+        commit=f"{place:040x}",
+        outcome=outcome,  # type: ignore[arg-type]
+        exit_code=125,
+        seconds=1.0,
+        reason="it does not build",
+    )
+
+
+def run_to_its_end(state: BisectState, measure: Measure) -> tuple[Decision, BisectState]:
+    """Run what the search asks for until it has an answer."""
+    while isinstance(decision := BisectSearch(state).decide(), NextRun):
+        place = state.request.commits.index(decision.commit)
+        state = state.followed_by(measure(place, len(state.runs)))
+    return decision, state
