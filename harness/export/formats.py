@@ -178,6 +178,12 @@ def _kineto(trace: Trace, request: Request) -> Exported:
     return Exported(*write_kineto(trace, request.flavour, *facts))
 
 
+def _model_explorer(trace: Trace, request: Request) -> Exported:
+    from harness.export.model_explorer import write_model_explorer
+
+    return Exported(*write_model_explorer(trace, request.method, request.identity))
+
+
 def _perfetto(trace: Trace, request: Request) -> Exported:
     from harness.export.perfetto import write_perfetto
 
@@ -242,6 +248,9 @@ FORMATS: Final = {
         "Chrome's JSON as the PyTorch profiler writes it; flavour hta: for HolisticTraceAnalysis.",
         _kineto,
         ("torch", "hta"),
+    ),
+    "model-explorer": ExportFormat(
+        "Times on the nodes of the .pte file in Model Explorer (JSON).", _model_explorer
     ),
     "openmetrics": ExportFormat(
         "Durations, memory and losses as metrics: Prometheus.", _openmetrics

@@ -1,12 +1,13 @@
 """Perfetto's own trace format: named tracks, exact nanoseconds, counters with units, flows.
 
-The process is the run. It has a track of the run, one of its executions, a thread per tracer, a
-track for each delegate call, and counters. An arrow leads from a delegate call to each event of the
-delegate. Perfetto draws it from the end of a slice, so it begins in an instant at the start of the
-call: from the call itself it would go back in time.
+The process is the run. It has a track of the run, one of its executions, one per tracer, one for
+each delegate call, and counters. None is a thread, because the UI folds threads when a trace opens.
+An arrow leads from a delegate call to each event of the delegate. Perfetto draws it from the end of
+a slice, so it begins in an instant at the start of the call: from the call itself it would go back
+in time.
 
 Every packet is of one sequence. Its clock is that on which the slices are drawn; those of the
-target are in snapshots only, which no packet refers to, as Perfetto converts by steps.
+target are arguments of the run.
 """
 
 from __future__ import annotations
@@ -31,29 +32,22 @@ MESSAGES: Final = {
         "timestamp": (8, "uint64"),
         "trusted_packet_sequence_id": (10, "uint32"),
         "sequence_flags": (13, "uint32"),
-        "clock_snapshot": (6, "ClockSnapshot"),
         "track_event": (11, "TrackEvent"),
         "interned_data": (12, "InternedData"),
         "track_descriptor": (60, "TrackDescriptor"),
     },
-    "ClockSnapshot": {"clocks": (1, "*Clock")},
-    "Clock": {"clock_id": (1, "uint32"), "timestamp": (2, "uint64")},
     "TrackDescriptor": {
         "uuid": (1, "uint64"),
         "name": (2, "string"),
         "process": (3, "ProcessDescriptor"),
-        "thread": (4, "ThreadDescriptor"),
         "parent_uuid": (5, "uint64"),
         "counter": (8, "CounterDescriptor"),
-        "child_ordering": (11, "int32"),
-        "sibling_order_rank": (12, "int32"),
     },
     "ProcessDescriptor": {
         "pid": (1, "int32"),
         "process_name": (6, "string"),
         "process_labels": (8, "*string"),
     },
-    "ThreadDescriptor": {"pid": (1, "int32"), "tid": (2, "int64"), "thread_name": (5, "string")},
     "CounterDescriptor": {"unit": (3, "int32")},
     "TrackEvent": {
         "category_iids": (3, "*uint64"),
@@ -87,11 +81,8 @@ _SEQUENCE: Final = 1
 _STATE_CLEARED, _NEEDS_STATE = 1, 2  # flags of a packet
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4  # types of an event
 _UNITS: Final = {"uA": 0, "count": 2, "bytes": 3}  # of a counter; 0 says it in the name only
-_BOOT_TIME: Final = 6  # the clock of a packet that names none
-_FIRST_CLOCK: Final = 128  # clocks from here on mean the same in all of a trace
 _PID: Final = 1
 _PROCESS: Final = 1  # uuid of the process's track; those of the others follow
-_EXPLICIT: Final = 3  # order of a track's children: by rank
 _VALUES: Final = "debug_annotation_string_values"
 _UNIQUE: Final = frozenset({"metadata"})  # texts that seldom repeat
 _SUBMIT: Final = "submit"
@@ -195,26 +186,15 @@ class _PacketWriter:
             self.child(self.run_track, name="run")
         for name, uuid in self.phase_tracks.items():
             self.child(uuid, name=name)
-        threads = {}
         for uuid, track in enumerate(self.drawing.tracks, start=_PROCESS + 1):
-            content: dict[str, Any] = {"uuid": uuid, "name": track.name}
-            if track.call is None and not track.lane:
-                threads[track.tracer] = uuid
-                thread = {"pid": _PID, "tid": track.tracer + 1, "thread_name": track.name}
-                content = {"uuid": uuid, "thread": thread}
-            content["parent_uuid"] = (
-                _PROCESS if uuid in threads.values() else threads.get(track.tracer, _PROCESS)
-            )
-            self.packet(track_descriptor=content)
+            self.child(uuid, name=track.name)
         for uuid, counter in enumerate(self.drawing.counters, start=self.first_counter):
             self.child(uuid, name=counter.title, counter={"unit": _UNITS[counter.unit]})
         for uuid, _ in enumerate(self.drawing.gaps, start=self.first_gap):
             self.child(uuid, name="losses")
-        for clocks in _snapshots(self.drawing):
-            self.packet(clocks[0]["timestamp"], clock_snapshot={"clocks": clocks})
 
     def child(self, uuid: int, **content: Any) -> None:
-        """Describe a track directly below the process."""
+        """Describe a track below the process; the UI sorts them by name."""
         self.packet(track_descriptor={"uuid": uuid, "parent_uuid": _PROCESS, **content})
 
     def phases(self, identity: RunIdentity) -> None:
@@ -223,7 +203,7 @@ class _PacketWriter:
             return
         run = self.named(_BEGIN, self.run_track, process_name(identity), "run")
         known = {name: escaped(text) for name, text in identity.texts().items() if text}
-        self.annotate(run, known)
+        self.annotate(run, known | dict(_clocks(self.drawing)))
         self.packet(int(self.drawing.start.min()), track_event=run)
         self.packet(int(self.drawing.end.max()), track_event=self.event(_END, self.run_track))
         for phase in self.drawing.phases:
@@ -286,13 +266,16 @@ def _flow_ids(drawing: Drawing) -> dict[int, tuple[tuple[int, ...], tuple[int, .
     }
 
 
-def _snapshots(drawing: Drawing) -> Iterator[list[dict[str, int]]]:
-    """Yield the reading of each of the target's clocks at its first drawn event."""
+def _clocks(drawing: Drawing) -> Iterator[tuple[str, str]]:
+    """Yield rate and width of each of the target's clocks, and its reading when it is first drawn.
+
+    Clock snapshots say that, too, but Perfetto opens a trace that has them with its tracks folded.
+    """
     clocks = drawing.trace.clock[drawing.row]
-    for number in range(len(drawing.trace.clocks)):
+    for number, clock in enumerate(drawing.trace.clocks):
         slices = np.flatnonzero(clocks == number)
         if len(slices):
             first = int(slices[0])
-            drawn = {"clock_id": _BOOT_TIME, "timestamp": int(drawing.start[first])}
             reading = int(drawing.trace.start[drawing.row[first]])
-            yield [drawn, {"clock_id": _FIRST_CLOCK + number, "timestamp": reading}]
+            text = f"{clock.hz} Hz, {clock.bits} bits, {reading} at {int(drawing.start[first])} ns"
+            yield f"clock_{escaped(clock.name)}", text

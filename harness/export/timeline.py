@@ -381,15 +381,19 @@ def _tracks(
     for line, lane in found:
         tracer, of_delegate, chain, instruction = of_line[line]
         call = (chain, instruction) if of_delegate else None
-        name = _delegate_name(method, chain, instruction) if call else f"tracer {tracer}"
+        name = _track_name(method, tracer, call)
         tracks.append(Track(f"{name} (overlapping {lane})" if lane else name, tracer, call, lane))
     return tuple(tracks)
 
 
-def _delegate_name(method: Method | None, chain: int, instruction: int) -> str:
-    called = method.instruction(chain, instruction) if method else None
+def _track_name(method: Method | None, tracer: int, call: tuple[int, int] | None) -> str:
+    """Return a name by which the tracks of delegates sort behind that of their tracer."""
+    if call is None:
+        return f"operators of tracer {tracer}" if tracer else "operators"
+    called = method.instruction(*call) if method else None
     name = escaped(called.name) if called and called.name else "delegate"
-    return f"{name} of instruction {instruction}" + (f", chain {chain}" if chain else "")
+    chain, instruction = call
+    return f"operators in {name} #{instruction}" + (f", chain {chain}" if chain else "")
 
 
 def _counters(trace: Trace, placed: Placed) -> Iterator[Counter]:

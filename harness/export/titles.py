@@ -14,7 +14,7 @@ from harness.export.event_times import Ints
 from harness.export.values import escaped
 from harness.formatting import operator_title
 from harness.records.operator_names import OperatorKind, operator_kind
-from harness.records.trace import DELEGATE_CALL, Kind, Trace
+from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Kind, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,8 @@ def _title(trace: Trace, row: int, of_delegate: bool, backend: str) -> SliceTitl
         if backend:
             return SliceTitle(f"{backend}: {own}", kind)
         return SliceTitle(own if name else f"delegate: {own}", kind)
-    instruction = int(trace.instruction[row]) if trace.chain[row] != -1 else None
+    # The operator in an OPERATOR_CALL has the instruction; once is enough.
+    scope = trace.chain[row] == -1 or name == OPERATOR_CALL
+    instruction = None if scope else int(trace.instruction[row])
     shown = backend if name == DELEGATE_CALL and backend else name or label(trace, row)
     return SliceTitle(operator_title(shown, instruction), kind)

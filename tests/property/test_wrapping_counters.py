@@ -81,7 +81,6 @@ def spelt(trace: Trace, name: str, flavour: str | None) -> Any:
                 *(packet.track_event.name_iid, tuple(packet.track_event.flow_ids)),
             )
             for packet in packets
-            if not packet.HasField("clock_snapshot")
         ]
     if name in ("chakra", "folded", "openmetrics"):
         return data

@@ -124,12 +124,8 @@ def test_slices_are_nested_as_in_the_call_tree(opened: Opened) -> None:
 def test_tracks_flows_and_arguments_are_ours(opened: Opened) -> None:
     drawing = opened.drawing
     names = rows(opened.perfetto, "select name from track where name is not null")
-    delegates = {track.name for track in drawing.tracks if track.call is not None}
-    assert delegates <= {name for (name,) in names}
-    tracers = {track.name for track in drawing.tracks} - delegates
-    threads = rows(opened.perfetto, "select name from thread where name is not null")
-    assert tracers - {name for (name,) in names} <= {name for (name,) in threads}
-    assert "tracer 0" in tracers
+    assert {track.name for track in drawing.tracks} <= {name for (name,) in names}
+    assert {"run", "executions", "operators"} <= {name for (name,) in names}
     flows = rows(
         opened.perfetto,
         """select extract_arg(p.arg_set_id, 'debug.event') as a,

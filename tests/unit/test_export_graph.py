@@ -196,7 +196,7 @@ def test_a_delegates_track_is_called_as_the_model_says(
     trace = delegated_trace()
     npu = read_program((MODELS / "npu_int.pte").read_bytes()).method("forward")
     assert npu is not None
-    assert draw(trace, npu).tracks[1].name == "SimulatedNpu of instruction 0"
+    assert draw(trace, npu).tracks[1].name == "operators in SimulatedNpu #0"
     arguments = ("--model", MODEL, "--method", "forward", "-o", tmp_path / "x.json")
     code, out, err = etharness("export", DUMP, "-f", "pytorch-et", *arguments)
     assert code == 0

@@ -55,7 +55,7 @@ def test_threads_are_named_and_flows_lead_into_them() -> None:
     chosen = events(delegated_trace())
     names = {event["tid"]: event["args"]["name"] for event in chosen(name="thread_name")}
     assert names.pop(max(names)) == "executions"
-    assert names == {1: "tracer 0", 2: "delegate of instruction 0", 3: "losses", 4: "losses"}
+    assert names == {1: "operators", 2: "operators in delegate #0", 3: "losses", 4: "losses"}
     starts, ends = chosen(ph="s"), chosen(ph="f")
     assert [flow["id"] for flow in starts] == [flow["id"] for flow in ends] == list(range(1, 7))
     assert {flow["tid"] for flow in starts} == {1}
@@ -113,4 +113,4 @@ def test_with_the_model_operators_have_their_shapes() -> None:
     assert sigmoid["Input type"] == ["float"]
     assert sigmoid["inputs"] == sigmoid["outputs"] == "float32[1, 48]"
     delegate = next(event for event in document["traceEvents"] if event.get("tid") == 2)
-    assert delegate["args"]["name"] == "SimulatedNpu of instruction 0"
+    assert delegate["args"]["name"] == "operators in SimulatedNpu #0"

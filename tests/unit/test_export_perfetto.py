@@ -8,19 +8,25 @@ import pytest
 
 from harness.export.formats import export
 from harness.export.timeline import draw
-from tests.support.exports import delegated_trace
+from harness.records.result import RunIdentity
+from tests.support.exports import delegated_trace, named
 
 pytest.importorskip("google.protobuf")
 
 
-@pytest.fixture(scope="module")
-def packets() -> list[Any]:
+IDENTITY = RunIdentity(board="native", model="kws.pte", firmware="build-1", commit="c0ffee")
+
+
+def parsed(data: bytes) -> list[Any]:
     from harness.export.perfetto import MESSAGES
     from harness.export.protobuf import messages
 
-    trace = messages("test", MESSAGES)["Trace"]()
-    trace.ParseFromString(export(delegated_trace(), "perfetto").data)
-    return list(trace.packet)
+    return list(messages("test", MESSAGES)["Trace"].FromString(data).packet)
+
+
+@pytest.fixture(scope="module")
+def packets() -> list[Any]:
+    return parsed(export(delegated_trace(), "perfetto").data)
 
 
 def test_only_the_first_packet_clears_the_state_of_the_one_sequence(packets: list[Any]) -> None:
@@ -51,8 +57,33 @@ def test_names_are_interned_before_they_are_used(packets: list[Any]) -> None:
     assert {"DELEGATE_CALL #0", "delegate: [0]", "matmul", "2 runs lost"} <= set(known.values())
 
 
-def test_clocks_of_the_target_are_provenance_only(packets: list[Any]) -> None:
-    snapshots = [packet.clock_snapshot for packet in packets if packet.HasField("clock_snapshot")]
-    clocks = [[clock.clock_id for clock in snapshot.clocks] for snapshot in snapshots]
-    assert clocks == [[6, 128], [6, 129]]
-    assert snapshots[0].clocks[1].timestamp == 2**32 - 9100
+def test_the_run_is_a_slice_with_its_identity_and_the_clocks_of_the_target() -> None:
+    drawing = draw(delegated_trace())
+    job = drawing.start[named(drawing, "[0]")[0]]
+    packets = parsed(export(drawing.trace, "perfetto", identity=IDENTITY).data)
+    texts: dict[str, dict[int, str]] = {"names": {}, "keys": {}, "values": {}}
+    runs = []
+    for packet in packets:
+        new = packet.interned_data
+        texts["names"] |= {entry.iid: entry.name for entry in new.event_names}
+        texts["keys"] |= {entry.iid: entry.name for entry in new.debug_annotation_names}
+        values = new.debug_annotation_string_values
+        texts["values"] |= {entry.iid: entry.str.decode() for entry in values}
+        event = packet.track_event
+        if event.type == 1 and texts["names"][event.name_iid] == "kws.pte on native":
+            runs.append(
+                {
+                    texts["keys"][item.name_iid]: texts["values"][item.string_value_iid]
+                    for item in event.debug_annotations
+                }
+            )
+    assert runs == [
+        {
+            "board": "native",
+            "model": "kws.pte",
+            "firmware": "build-1",
+            "commit": "c0ffee",
+            "clock_cpu": f"80000000 Hz, 32 bits, {2**32 - 9100} at 0 ns",
+            "clock_npu": f"375000000 Hz, 24 bits, {2**24 - 2500} at {job} ns",
+        }
+    ]

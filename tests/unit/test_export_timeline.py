@@ -23,7 +23,7 @@ from tests.support.logs import CompactLog
 def test_tracks_are_the_tracer_and_its_delegate() -> None:
     drawing = draw(delegated_trace())
     check_nesting(drawing)
-    assert [track.name for track in drawing.tracks] == ["tracer 0", "delegate of instruction 0"]
+    assert [track.name for track in drawing.tracks] == ["operators", "operators in delegate #0"]
     assert [track.call for track in drawing.tracks] == [None, (0, 0)]
     assert len(drawing) == 1 + 3 * 6
 
@@ -89,9 +89,9 @@ def test_overlapping_events_of_a_delegate_get_lanes() -> None:
     drawing = draw(read_log(log.image(), [CPU, NPU]))
     check_nesting(drawing)
     assert [track.name for track in drawing.tracks] == [
-        "tracer 0",
-        "delegate of instruction 0",
-        "delegate of instruction 0 (overlapping 1)",
+        "operators",
+        "operators in delegate #0",
+        "operators in delegate #0 (overlapping 1)",
     ]
 
 
@@ -149,14 +149,14 @@ def test_what_executorch_recorded_is_drawn_whole() -> None:
     drawing = draw(trace)
     check_nesting(drawing)
     assert len(drawing) == len(trace)
-    assert [track.name for track in drawing.tracks] == ["tracer 0"]
+    assert [track.name for track in drawing.tracks] == ["operators"]
     assert drawing.depth.max() == 2
 
 
 def test_tracers_are_threads_with_counters_of_their_own() -> None:
     drawing = draw(two_tracers())
     check_nesting(drawing)
-    assert [track.name for track in drawing.tracks] == ["tracer 0", "tracer 1"]
+    assert [track.name for track in drawing.tracks] == ["operators", "operators of tracer 1"]
     assert [drawing.name(number) for number in range(4)] == ["OPERATOR_CALL"] * 2 + [
         "native_call_a.out"
     ] * 2
