@@ -211,7 +211,7 @@ class _Writer:
 
     def _exact(self, row: OperatorRow) -> str:
         """The name as logged, and all statistics with the digits that other reports show."""
-        parts = [row.name]
+        parts = [brief(row.name)]
         if row.instruction:
             parts.append(f"instruction {row.instruction}")
         texts = row.texts
