@@ -241,12 +241,11 @@ class _Writer:
             return None, None, f"all {len(values):,} alike"
         median = float(times.p50)
         along = axis(values.tolist(), from_zero=False, least=_LEAST_SPAN * median)
-        third, first = np.percentile(values, [75, 25])
-        top = int(np.argmax(values))
-        limit = max(third + _FAR * (third - first), _FARTHER * median)
-        outlier = None
-        if len(values) >= _FEW and values[top] > limit:
-            outlier = self._outlier(int(rows[top]), float(values[top]), timed)
+        top, outlier = int(np.argmax(values)), None
+        if len(values) >= _FEW and values[top] > _FARTHER * median:
+            third, first = np.percentile(values, [75, 25])
+            if values[top] > third + _FAR * (third - first):
+                outlier = self._outlier(int(rows[top]), float(values[top]), timed)
         places = {round(along.percent(v) * _PLACES / 100) * 100 / _PLACES for v in values.tolist()}
         return (
             StripPicture(
