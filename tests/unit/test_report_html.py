@@ -58,7 +58,9 @@ def test_a_trace_alone_has_a_page_with_its_operators_tree_and_checks(tmp_path: P
     assert found.text(found.all("title")[0]).startswith("PASS: ")
     assert "convolution #1" in found.section("-operators")
     exact = [cell.get("title") for cell in found.all("td")]
-    assert any((title or "").startswith("native_call_convolution.out; min ") for title in exact)
+    assert any(
+        (title or "").startswith("native_call_convolution.out · instruction ") for title in exact
+    )
     assert "Method::execute" in found.section("-tree")
     assert "none: this is a trace alone" in found.section("-provenance")
 

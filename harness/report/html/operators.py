@@ -21,7 +21,6 @@ from harness.report.text import (
     Limits,
     brief,
     left_out,
-    one_time,
     short_time,
     short_time_unit,
     three_digits,
@@ -66,7 +65,7 @@ class OperatorView:
     Attributes:
         row: Its texts and exact statistics.
         title: Its short name and instruction.
-        exact: Its name as logged, and exact times.
+        exact: Its name as logged, and its statistics with all digits.
         module: The module that it is of; empty if unknown.
         strip: Its time in every execution; None if these are alike or unknown.
         alike: How many times it took the same, in words; empty if it did not.
@@ -153,7 +152,7 @@ def operators_view(
     """
     rest = [row.share for row in table.operators[limits.rows :]]
     known = [share for share in rest if share is not None]
-    writer = _Writer(subject, numbers, drawn)
+    writer = _Writer(subject, numbers, drawn, table.unit.name)
     return OperatorsView(
         operators=writer.group(table.operators, limits),
         scopes=writer.group(table.scopes, limits),
@@ -165,11 +164,14 @@ def operators_view(
 class _Writer:
     """Prepares operators of one run."""
 
-    def __init__(self, subject: Subject, numbers: BaselineNumbers, drawn: Collection[int]) -> None:
+    def __init__(
+        self, subject: Subject, numbers: BaselineNumbers, drawn: Collection[int], unit: str
+    ) -> None:
         trace = subject.trace
         self._subject = subject
         self._numbers = numbers
         self._drawn = drawn
+        self._unit = unit
         self._known = ~ends_before_start(trace)
         self._ticks = durations(trace)
         self._nanoseconds = event_nanoseconds(trace, self._ticks)
@@ -194,18 +196,10 @@ class _Writer:
         operator, times = row.operator, row.operator.times
         own, suffix = (unit, "") if operator.ns is not None or unit is TICKS else (TICKS, " ticks")
         strip, outlier, alike = self._strip(row)
-        exact = row.name
-        if times is not None:
-            statistics = [
-                (name, getattr(times, name)) for name in ("min", "p50", "avg", "p90", "max")
-            ]
-            timed = operator.ns is not None
-            texts = [f"{name} {one_time(v if timed else None, v)}" for name, v in statistics]
-            exact += f"; {', '.join(texts)}; {times.count:,} times"
         return OperatorView(
             row=row,
             title=row_title(row),
-            exact=exact,
+            exact=self._exact(row),
             module=self._module(row),
             strip=strip,
             alike=alike,
@@ -214,6 +208,18 @@ class _Writer:
             p90=UNKNOWN if times is None else _three(times.p90, own) + suffix,
             delta=self._numbers.of_operator(operator),
         )
+
+    def _exact(self, row: OperatorRow) -> str:
+        """The name as logged, and all statistics with the digits that other reports show."""
+        parts = [brief(row.name)]
+        if row.instruction:
+            parts.append(f"instruction {row.instruction}")
+        texts = row.texts
+        statistics = (
+            f"median {texts.p50}, average {texts.avg}, p90 {texts.p90}, min {texts.min}, "
+            f"max {texts.max}, total {texts.total} {self._unit}"
+        )
+        return " · ".join([*parts, f"count {row.count:,}", statistics])
 
     def _module(self, row: OperatorRow) -> str:
         symbols = self._subject.symbols
