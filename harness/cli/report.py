@@ -47,17 +47,23 @@ def command(
 ) -> int:
     """Evaluate runs again and write one report about them.
 
-    PATHS are run directories, device logs or ED00 files. Failed runs are included. The exit code
-    is 1 if a run did not pass.
+    PATHS are run directories, directories with runs anywhere below them, device logs or ED00
+    files. Failed runs are included. The exit code is 1 if a run did not pass.
     """
     from harness.config.project import find_project
+    from harness.runs.add_results import run_directories
+    from harness.runs.directory import RunDirectory
     from harness.runs.evaluation import all_passed, evaluate_path
 
     runs: list[EvaluatedRun] = []
     fallback = find_project().budget
+    found_paths: list[Path] = []
+    for path in paths:
+        # The test sets of a bundled program are parts of its run, and come with it.
+        found_paths += [path] if RunDirectory(path).is_one else run_directories([path])
     with output.stages() as stages:
-        for done, path in enumerate(paths):
-            stages("evaluating", done, len(paths))
+        for done, path in enumerate(found_paths):
+            stages("evaluating", done, len(found_paths))
             given = reading.given()
             found = evaluate_path(path, budget, given, None, fallback, reading.load)
             runs.extend(found.parts)

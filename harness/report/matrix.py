@@ -55,7 +55,7 @@ class MatrixCell:
             return word_of(self.state)
         parts = [f"{passed:,} of {total:,} passed"] if passed else []
         parts += [
-            f"{count:,} {STATES[state]}"
+            f"{count:,} {word_of(state) if count == 1 else STATES[state]}"
             for state, count in self.counts.items()
             if count and state != "pass"
         ]

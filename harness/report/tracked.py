@@ -135,6 +135,9 @@ def _beside_history(
     ]
     level = statistics.median(baseline) if baseline else 0.0
     change = now / level - 1 if level else None
+    # A decision may have moved the baseline, and the comparison knows of it.
+    if len(compared) == 1 and compared[0].metric.statistic in ("p50", "peak_bytes"):
+        change = compared[0].relative if compared[0].relative is not None else change
     noise = (min(baseline), max(baseline)) if baseline else None
     judgement, word = _word(compared, what, change, baseline, now)
     return TrackedNumber(

@@ -128,6 +128,10 @@ def test_a_change_is_a_regression_only_if_a_comparison_says_so() -> None:
     found = execution_time(replace(run, comparison=judged))
     assert found is not None
     assert (found.judgement, found.change_text) == ("regression", "+50.0 %, slower")
+    moved = msgspec.structs.replace(judged, numbers=(msgspec.structs.replace(worse, relative=0.4),))
+    accepted = execution_time(replace(run, comparison=moved))
+    assert accepted is not None
+    assert accepted.change_text == "+40.0 %, slower"  # a decision moved the baseline
 
 
 def test_a_run_without_history_has_a_number_and_no_change() -> None:

@@ -100,6 +100,20 @@ def test_several_runs_become_one_report_and_the_worst_decides(
     assert document("report", out)["runs"] == [written["runs"][1]]
 
 
+def test_a_directory_of_runs_stands_for_all_of_them(tmp_path: Path, etharness: Etharness) -> None:
+    runs = [run_directory(tmp_path / "out" / name, LOGGED) for name in ("b/two", "one")]
+    file = tmp_path / "all.json"
+    code, out, _ = etharness("report", tmp_path / "out", "-o", file)
+    assert code == 0
+    assert out.splitlines()[-1] == "PASS: 2 of 2 runs passed"
+    titles = [run["title"] for run in document("report", file.read_text())["runs"]]
+    assert titles == [str(path) for path in runs]
+    (tmp_path / "empty").mkdir()
+    code, _, err = etharness("report", tmp_path / "empty", "-o", file)
+    assert code == 2
+    assert str(tmp_path / "empty") in err
+
+
 def test_each_run_is_judged_by_its_own_budget_unless_one_is_given(
     tmp_path: Path, etharness: Etharness
 ) -> None:
