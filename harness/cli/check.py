@@ -16,6 +16,7 @@ from harness.cli.options import (
     PanelCommand,
     ReadingOptions,
     absolute_history,
+    annotations_option,
     baseline_option,
     option,
     output_options,
@@ -23,7 +24,7 @@ from harness.cli.options import (
     reading_options,
     report_option,
 )
-from harness.cli.output import OutputOptions, write_reports
+from harness.cli.output import OutputOptions, print_annotations, write_reports
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
     ),
 )
 @reading_options
-@panel(RESULTS, report_option())
+@panel(RESULTS, report_option(), annotations_option)
 @output_options
 def command(
     paths: tuple[Path, ...],
@@ -119,6 +120,7 @@ def command(
     history: str | None,
     baseline: BaselineRef | None,
     reports: tuple[Path, ...],
+    annotations: str | None,
     suggested: Path | None,
     margin: float,
     own_limit: float,
@@ -147,6 +149,7 @@ def command(
     write_reports(reports, [run])
     if not run.traced:
         reading.load(path)  # a run without a trace: raises the reason
+    print_annotations(output, annotations, [run])
     if output.json:
         output.print_json(verdict_record(run))
     else:

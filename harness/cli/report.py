@@ -13,13 +13,14 @@ from harness.cli.options import (
     FilePath,
     PanelCommand,
     ReadingOptions,
+    annotations_option,
     option,
     output_options,
     panel,
     reading_options,
     report_option,
 )
-from harness.cli.output import OutputOptions, write_reports
+from harness.cli.output import OutputOptions, print_annotations, write_reports
 
 if TYPE_CHECKING:
     from harness.runs.evaluation import EvaluatedRun
@@ -37,11 +38,12 @@ if TYPE_CHECKING:
     ),
 )
 @reading_options
-@panel(RESULTS, report_option("-o", "--output"))
+@panel(RESULTS, report_option("-o", "--output"), annotations_option)
 @output_options
 def command(
     paths: tuple[Path, ...],
     reports: tuple[Path, ...],
+    annotations: str | None,
     budget: Path | None,
     reading: ReadingOptions,
     output: OutputOptions,
@@ -64,6 +66,7 @@ def command(
             runs.extend(found.parts)
         stages("writing", 0, 0)
         write_reports(reports, runs)
+    print_annotations(output, annotations, runs)
     if output.json:
         from harness.report.results import report_document
 
