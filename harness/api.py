@@ -359,8 +359,8 @@ class Run:
         """Write a report and return its path.
 
         Args:
-            path: The file; the suffix selects the format: ``.html``, ``.json``, ``.md``, ``.xml``
-                (JUnit), ``.zip`` (bundle), or one of an installed plugin.
+            path: The file; the suffix selects the format: ``.html``, ``.json``, ``.md``,
+                ``.sarif``, ``.xml`` (JUnit), ``.zip`` (bundle), or one of an installed plugin.
 
         Raises:
             UsageError: There is no such format, or the file cannot be written.

@@ -14,13 +14,14 @@ from harness.cli.options import (
     FilePath,
     PanelCommand,
     absolute_history,
+    annotations_option,
     baseline_option,
     option,
     output_options,
     panel,
     report_option,
 )
-from harness.cli.output import OutputOptions, write_reports
+from harness.cli.output import OutputOptions, print_annotations, write_reports
 from harness.cli.reading_options import ReadingOptions, reading_options
 from harness.cli.values import percentage
 from harness.errors import UsageError
@@ -96,7 +97,7 @@ if TYPE_CHECKING:
     ),
 )
 @reading_options
-@panel(RESULTS, report_option())
+@panel(RESULTS, report_option(), annotations_option)
 @output_options
 def command(
     paths: tuple[Path, ...],
@@ -107,6 +108,7 @@ def command(
     history: str | None,
     baseline: BaselineRef | None,
     reports: tuple[Path, ...],
+    annotations: str | None,
     suggested: Path | None,
     margin: float,
     own_limit: float,
@@ -135,6 +137,7 @@ def command(
     write_reports(reports, [run])
     if not run.traced:
         reading.load(path)  # a run without a trace: raises the reason
+    print_annotations(output, annotations, [run])
     if output.json:
         output.print_json(verdict_record(run))
     else:

@@ -205,9 +205,18 @@ def report_option(*names: str) -> Callable[[_F], _F]:
         type=FilePath(),
         callback=_check_reports,
         metavar="FILE",
-        help="Write a report; the suffix selects the format: .html, .json, .md, .xml (JUnit) or "
-        ".zip (archive). Repeatable.",
+        help="Write a report; the suffix selects the format: .html, .json, .md, .sarif, .xml "
+        "(JUnit) or .zip (archive). Repeatable.",
     )
+
+
+annotations_option = option(
+    "--annotations",
+    metavar="SYSTEM",
+    type=click.Choice(["github"]),
+    help="Print failed checks, warnings and notes as annotations of this CI system: github.",
+)
+"""``--annotations``, passed as a name, or None."""
 
 
 def _check_reports(_: click.Context, __: click.Parameter, files: tuple[Path, ...]) -> Any:

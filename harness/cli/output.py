@@ -119,6 +119,21 @@ def write_reports(files: Sequence[Path], runs: Sequence[EvaluatedRun]) -> None:
             report_failure(error)
 
 
+def print_annotations(
+    output: OutputOptions, system: str | None, runs: Sequence[EvaluatedRun]
+) -> None:
+    """Print findings as annotations, each on a line that must not be folded.
+
+    With --json they go to standard error, which a CI system reads as well.
+    """
+    if system is None:
+        return
+    from harness.report.findings import github_annotations
+
+    for line in github_annotations(runs):
+        click.echo(line, err=output.json)
+
+
 @dataclass(slots=True)
 class HistoryKeeper:
     """Adds a finished run to a history; a failure of the history does not lose the run.

@@ -12,12 +12,13 @@ from harness.cli.options import (
     VERDICT,
     FilePath,
     PanelCommand,
+    annotations_option,
     option,
     output_options,
     panel,
     report_option,
 )
-from harness.cli.output import OutputOptions, write_reports
+from harness.cli.output import OutputOptions, print_annotations, write_reports
 from harness.cli.reading_options import ReadingOptions, reading_options
 
 if TYPE_CHECKING:
@@ -36,11 +37,12 @@ if TYPE_CHECKING:
     ),
 )
 @reading_options
-@panel(RESULTS, report_option("-o", "--output"))
+@panel(RESULTS, report_option("-o", "--output"), annotations_option)
 @output_options
 def command(
     paths: tuple[Path, ...],
     reports: tuple[Path, ...],
+    annotations: str | None,
     budget: Path | None,
     reading: ReadingOptions,
     output: OutputOptions,
@@ -69,6 +71,7 @@ def command(
             runs.extend(found.parts)
         stages("writing", 0, 0)
         write_reports(reports, runs)
+    print_annotations(output, annotations, runs)
     if output.json:
         from harness.report.results import report_document
 

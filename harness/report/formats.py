@@ -42,6 +42,12 @@ def _markdown(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> byte
     return markdown_report(runs, night)
 
 
+def _sarif(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
+    from harness.report.findings import sarif_report
+
+    return sarif_report(runs, night)
+
+
 def _html_needs() -> object:
     from harness.report.html import require_libraries
 
@@ -69,6 +75,7 @@ _FORMATS: Final[dict[str, _Format]] = {
     ".html": _Format("HTML", _html, _html_needs),
     ".json": _Format("JSON", _json),
     ".md": _Format("Markdown", _markdown),
+    ".sarif": _Format("SARIF", _sarif),
     ".xml": _Format("JUnit XML", _junit),
     ".zip": _Format("bundle", _bundle),
 }

@@ -90,7 +90,7 @@ def test_outputs_are_held_against_references_which_the_directory_keeps(
     assert "I11 outputs/0.npy: outputs match their references: " in out
     bad.unlink()
     assert etharness("check", tmp_path / "out").out.endswith(
-        "\n".join(out.splitlines()[-1:]) + "\n"
+        "\n".join(out.splitlines()[-2:]) + "\n"
     )
     code, _, err = etharness(*run, "--reference", good, "--reference", good)
     assert code == 2
