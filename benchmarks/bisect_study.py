@@ -32,7 +32,7 @@ COMMITS: Final = 200
 SIZES: Final = (0.03, 0.1, 0.5)
 METRICS: Final = ("execution", "operator")
 ONLY_EXECUTION: Final = ("two modes", "busy host")
-"""Noises of an operator that are larger than 3 %: a bisection takes a thousand runs there."""
+"""Noises of an operator that are larger than 3 %: bisections take too many runs to study them."""
 
 TRIALS: Final = 100
 MAX_RUNS: Final = 50
