@@ -23,6 +23,7 @@ import numpy as np
 
 from benchmarks.bisect_study import COMMITS, SIZES
 from benchmarks.verdict_counts import PAGE, write_section
+from tests.support.bisections import make_repository
 from tests.support.sixty import sixty
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -56,9 +57,12 @@ def bisect_board(size: float, number: int) -> BoardBisection:
     chance = np.random.default_rng([1, round(100 * size), number])
     first_bad = int(chance.integers(1, COMMITS + 1))
     with tempfile.TemporaryDirectory() as scratch:
-        make_repository(Path(scratch), size, first_bad)
+        models = [sixty(operators=OPERATORS), sixty(0, size, operators=OPERATORS)]
+        places = range(COMMITS + 1)
+        files = ({"model.pte": models[n >= first_bad], "number": b"%d" % n} for n in places)
+        make_repository(Path(scratch), files)
         run = f"run --board {BOARD} --model model.pte --runs 2 -q -o {{output}}"
-        bisect = "bisect --good good --bad bad --metric operator:*mm* --json --"
+        bisect = f"bisect --good c0 --bad c{COMMITS} --metric operator:*mm* --json --"
         harness = [sys.executable, "-m", "harness"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
@@ -74,26 +78,6 @@ def bisect_board(size: float, number: int) -> BoardBisection:
     return BoardBisection(
         size, found["change"], right, found["runs"], len(found["commits"]), found["seconds"]
     )
-
-
-def make_repository(folder: Path, size: float, first_bad: int) -> None:
-    """Make a repository of ``COMMITS`` commits after the tag ``good``, up to ``bad``."""
-    models = [sixty(operators=OPERATORS), sixty(0, size, operators=OPERATORS)]
-    stream = []
-    for place in range(COMMITS + 1):
-        model, subject = models[place >= first_bad], f"change {place}".encode()
-        stream += [
-            b"commit refs/heads/main\ncommitter nobody <nobody@example.org> 1767225600 +0000\n",
-            b"data %d\n%s\n" % (len(subject), subject),
-            b"M 100644 inline model.pte\ndata %d\n%s\n" % (len(model), model),
-            b"M 100644 inline number\ndata %d\n%d\n" % (len(f"{place}"), place),
-        ]
-        if place in (0, COMMITS):
-            name = b"good" if place == 0 else b"bad"
-            stream.append(b"reset refs/tags/%s\nfrom refs/heads/main\n\n" % name)
-    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
-    command = ["git", "-C", str(folder), "fast-import", "--quiet"]
-    subprocess.run(command, input=b"".join(stream), check=True)
 
 
 def table(found: list[BoardBisection]) -> Iterator[str]:

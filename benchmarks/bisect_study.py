@@ -31,6 +31,9 @@ from tests.support.bisections import generated_bisection, measured, run_to_its_e
 COMMITS: Final = 200
 SIZES: Final = (0.03, 0.1, 0.5)
 METRICS: Final = ("execution", "operator")
+ONLY_EXECUTION: Final = ("two modes", "busy host")
+"""Noises of an operator that are larger than 3 %: bisections take too many runs to study them."""
+
 TRIALS: Final = 100
 MAX_RUNS: Final = 50
 
@@ -126,6 +129,8 @@ def measure(
     found: dict[Key, list[BisectTrial]] = {}
     with ProcessPoolExecutor(jobs) as pool:
         for key in product(noises, metrics, SIZES):
+            if key[0] in ONLY_EXECUTION and key[1] == "operator":
+                continue
             if len(known.get(key, [])) >= trials:
                 found[key] = known[key][:trials]
                 continue
@@ -157,8 +162,8 @@ def main() -> None:
     found = measure(
         options.noise, metrics, options.trials, options.seed, options.jobs, options.file
     )
-    whole = len(found) == len(MODELS) * len(METRICS) * len(SIZES)
-    if options.trials < TRIALS or not whole:
+    cells = len(SIZES) * (len(MODELS) * len(METRICS) - len(ONLY_EXECUTION))
+    if options.trials < TRIALS or len(found) < cells:
         print("\n".join(table(found)))
     else:
         page = PAGE.with_name("bisect.md")

@@ -1,8 +1,10 @@
-"""Bisections of generated commits, which no program runs."""
+"""Repositories to bisect, and bisections of generated commits, which no program runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 from harness.bisect.commits import Commit
 from harness.bisect.search import BisectSearch, Decision, NextRun
@@ -10,6 +12,31 @@ from harness.bisect.state import BisectRequest, BisectState, CommitRun
 
 Measure = Callable[[int, int], CommitRun]
 """Returns a run, given the place of the commit and the number of the run."""
+
+
+def make_repository(folder: Path, commits: Iterable[Mapping[str, bytes]]) -> None:
+    """Make a git repository of commits with these files, and check the last one out.
+
+    The commits are called ``change 0``, ``change 1`` and so on, and have the tags c0, c1, ...
+    One process makes them all: `git commit` would take a second for a few of them.
+    """
+    stream = []
+    for number, files in enumerate(commits):
+        stream += [
+            b"commit refs/heads/trunk\n",
+            b"committer nobody <nobody@example.org> 1767225600 +0000\n",
+            _data(f"change {number}".encode()),
+            *(b"M 100644 inline %s\n" % name.encode() + _data(files[name]) for name in files),
+            b"reset refs/tags/c%d\nfrom refs/heads/trunk\n\n" % number,
+        ]
+    git = ["git", "-C", str(folder)]
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+    subprocess.run([*git, "fast-import", "--quiet"], input=b"".join(stream), check=True)
+    subprocess.run([*git, "checkout", "--quiet", "--force", "trunk"], check=True)
+
+
+def _data(content: bytes) -> bytes:
+    return b"data %d\n%s\n" % (len(content), content)
 
 
 def generated_bisection(

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from harness.target.lease.flock import Flock
 from tests.conftest import CommandResult
+from tests.support.bisections import make_repository
 from tests.support.results import TARGET, made, run_directory
 
 Etharness = Callable[..., CommandResult]
@@ -30,27 +31,6 @@ def git(place: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def fast_import_commit(number: int) -> str:
-    """A commit for ``git fast-import``, with its tag."""
-    lines = [
-        "commit refs/heads/trunk",
-        "committer nobody <nobody@example.org> 1767225600 +0000",
-        *data(f"change {number}"),
-        "M 100644 inline level",
-        *data("slow" if number >= 8 else "fast"),
-        "M 100644 inline number",
-        *data(f"{number}"),
-        f"reset refs/tags/c{number}",
-        "from refs/heads/trunk",
-        "",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def data(text: str) -> list[str]:
-    return [f"data {len(text)}", text]
-
-
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository of 13 commits, tagged c0 to c12; c8 made the run slower."""
@@ -60,15 +40,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         run_directory(runs / name, made(name, emulated_time=True), times)
     monkeypatch.setenv("RUNS", str(runs))
     place = tmp_path / "project"
-    git(tmp_path, "init", "--quiet", str(place))
-    # One process for all commits: a test needs a repository of its own.
-    subprocess.run(
-        ["git", "-C", str(place), "fast-import", "--quiet"],
-        input="".join(map(fast_import_commit, range(13))),
-        text=True,
-        check=True,
-    )
-    git(place, "checkout", "--quiet", "--force", "trunk")
+    levels = [b"slow" if number >= 8 else b"fast" for number in range(13)]
+    files = ({"level": level, "number": b"%d" % number} for number, level in enumerate(levels))
+    make_repository(place, files)
     monkeypatch.chdir(place)
     return place
 
