@@ -68,7 +68,7 @@ def test_boards(command: str) -> None:
 
 
 def test_units(lab: Path, tmp_path: Path) -> None:
-    assert complete("etharness run --unit ") == plain("h743-a", "h743-b", "far")
+    assert complete("etharness run --unit ") == plain("far", "h743-a", "h743-b")
     assert complete("etharness lab power h") == plain("h743-a", "h743-b")
     assert complete("etharness lab lease h743-a h") == plain("h743-b")
     other = tmp_path / "other.toml"

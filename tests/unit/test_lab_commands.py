@@ -68,13 +68,17 @@ def test_units_are_listed_with_where_they_are(etharness: Etharness, host: FakeHo
     assert "serial port 0483:374e:0025 not found" in lines["shelf-2"]
     assert "socket://bench-2:4001" in lines["far"]
     assert etharness("lab", "lease", "shelf-1", "--for=1h30m", "--reason=soldering").code == 0
-    units = document("lab-units", etharness("lab", "units", "--json").out)
-    [holder] = units[0]["holders"]
+    listed = document("lab-units", etharness("lab", "units", "--json").out)
+    units = {unit["id"]: unit for unit in listed}
+    [holder] = units["shelf-1"]["holders"]
     assert (holder["owner"], holder["kind"], holder["reason"]) == ("ada", "person", "soldering")
-    assert [unit["power"] for unit in units] == [
-        *("port 3 of hub 1-4", "plug", "relay on /dev/relay", "")
-    ]
-    assert units[3]["problem"] == "runs on this host"
+    assert {name: unit["power"] for name, unit in units.items()} == {
+        "shelf-1": "port 3 of hub 1-4",
+        "shelf-2": "plug",
+        "far": "relay on /dev/relay",
+        "twin": "",
+    }
+    assert units["twin"]["problem"] == "runs on this host"
     shown = etharness("lab", "units").out
     assert f"ada on {HERE} until 20" in shown
     assert "(soldering)" in shown

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import InfrastructureError, TargetError
+from harness.errors import TargetError
 from harness.target.start import ChildProcess
 
 
@@ -108,5 +108,7 @@ def test_one_whose_parent_is_killed_ends_too() -> None:
 
 
 def test_one_that_cannot_be_started() -> None:
-    with pytest.raises(InfrastructureError, match="cannot start the program"):
+    with pytest.raises(
+        UsageError, match="cannot start the program: program /nowhere/program not found"
+    ):
         ChildProcess("the program", ["/nowhere/program"])
