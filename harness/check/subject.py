@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.call_tree import CallTree, call_tree
 from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals, memory
@@ -21,8 +23,6 @@ from harness.records.result import ClockQuality
 from harness.records.trace import Trace
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from harness.analyze.symbols import EventSymbols
 
 
@@ -44,6 +44,15 @@ class ModelOutput:
     reference: np.ndarray
     rtol: float | None = None
     atol: float | None = None
+
+    @property
+    def largest_difference(self) -> float | None:
+        """The largest absolute difference; None if shapes or types differ, or both are empty."""
+        value, reference = self.value, self.reference
+        if value.shape != reference.shape or value.dtype != reference.dtype or not value.size:
+            return None
+        with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity
+            return float(np.abs(value.astype(float) - reference.astype(float)).max())
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import msgspec
-import numpy as np
 
 from harness.analyze.ticks import Timeline, default_jitter, suspected_widths, unwrap
 from harness.check.limits import FULL_LOG_HINT, full_log
-from harness.check.subject import ModelOutput, Subject
+from harness.check.subject import Subject
 from harness.errors import FormatError
 from harness.formatting import printable, stack_use, time_unit
 from harness.records.result import (
@@ -464,15 +463,6 @@ def delegate_facts(result: Result | None) -> list[DelegateFacts]:
     return [DelegateFacts(backend, count) for backend, count in found.items()]
 
 
-def largest_difference(output: ModelOutput) -> float | None:
-    """Return by how much an output is off its reference at most; None if they do not compare."""
-    value, reference = output.value, output.reference
-    if value.shape != reference.shape or value.dtype != reference.dtype or not value.size:
-        return None
-    with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity
-        return float(np.abs(value.astype(float) - reference.astype(float)).max())
-
-
 def output_facts(subject: Subject | None, result: Result | None) -> list[OutputFacts]:
     """The outputs of the last execution, in order."""
     off: dict[str, str] = {}
@@ -485,7 +475,7 @@ def output_facts(subject: Subject | None, result: Result | None) -> list[OutputF
         elif not output.value.size:
             off[output.name] = "both are empty"
         else:
-            off[output.name] = f"{number(largest_difference(output))} at most"
+            off[output.name] = f"{number(output.largest_difference)} at most"
     if result is None or result.model is None:
         return [OutputFacts(printable(name), "", "", 0, text) for name, text in off.items()]
     return [

@@ -13,7 +13,6 @@ from harness.records.result import Result
 from harness.records.trace import EXECUTION, Kind
 from harness.report.description import CheckRow, RunDescription
 from harness.report.executions import executions
-from harness.report.facts import largest_difference
 from harness.report.html.baseline import BaselineNumbers, Delta
 from harness.report.html.operators import row_title
 from harness.report.text import (
@@ -179,7 +178,7 @@ def _outputs(subject: Subject) -> Tile:
     label = "output error"
     if not subject.outputs:
         return Tile(label, "not compared", "", "no reference", comparable=False)
-    found = [largest_difference(output) for output in subject.outputs]
+    found = [output.largest_difference for output in subject.outputs]
     known = [value for value in found if value is not None]
     of = f"{counted(len(found), 'output')} against the reference"
     if len(known) < len(found):
