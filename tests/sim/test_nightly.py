@@ -138,6 +138,7 @@ def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.Monkey
     assert_follows_its_schema(document)
     assert_arms(document["arms"])
     assert_reports(new, document)
+    assert "earlier results; now " in (new / "r.html").read_text()  # a line in the matrix
     [entry] = document["quarantine"]
     assert (entry["state"], entry["excused"], entry["passes"]) == ("applies", 2, 0)
     status = etharness("nightly", plan, *units, "--quarantine-status")
