@@ -45,39 +45,38 @@ class OperatorKind(StrEnum):
 
 
 _WORDS: Final = {
-    kind: frozenset(words.split())
-    for kind, words in {
-        OperatorKind.CONVOLUTION: "convolution conv conv1d conv2d conv3d",
-        OperatorKind.LINEAR: "linear mm addmm bmm baddbmm matmul mv addmv dot",
-        OperatorKind.POOLING: "pool pool1d pool2d pool3d",
-        OperatorKind.NORMALIZATION: "norm",
-        OperatorKind.QUANTIZE: "quantize dequantize qparams",
-        OperatorKind.ACTIVATION: (
-            "activation elu gelu glu hardsigmoid hardswish hardtanh logit relu relu6 sigmoid silu "
-            "softmax tanh softplus mish prelu"
-        ),
-        OperatorKind.REDUCTION: (
-            "all amax amin any argmax argmin cdist cumprod cumsum max mean median min pdist prod "
-            "std sum var"
-        ),
-        OperatorKind.SHAPE: (
-            "alias arange cat clone copy detach diagonal empty expand fill flip full lift ones pad "
-            "pad1d pad2d pad3d permute repeat reshape roll scalar slice split squeeze stack t to "
-            "transpose tril triu unbind unfold unsqueeze upsample view zeros shuffle unshuffle narrow "
-            "sym tensor"
-        ),
-        OperatorKind.INDEXING: (
-            "embedding gather grid index masked nonzero scatter select sort topk searchsorted sampler"
-        ),
-        OperatorKind.ELEMENTWISE: (
-            "abs acos acosh add and asin asinh atan atan2 atanh bitwise ceil clamp cos cosh div eq erf "
-            "exp exp2 expm1 floor floordiv fmod ge gt isinf isnan le log log10 log1p log2 logical "
-            "lshift lt maximum minimum mod mul ne neg not or pow reciprocal remainder round rshift "
-            "rsqrt rsub sign sin sinh sqrt square sub tan truediv trunc where xor"
-        ),
-    }.items()
+    OperatorKind.CONVOLUTION: "convolution conv conv1d conv2d conv3d",
+    OperatorKind.LINEAR: "linear mm addmm bmm baddbmm matmul mv addmv dot",
+    OperatorKind.POOLING: "pool pool1d pool2d pool3d",
+    OperatorKind.NORMALIZATION: "norm",
+    OperatorKind.QUANTIZE: "quantize dequantize qparams",
+    OperatorKind.ACTIVATION: (
+        "activation elu gelu glu hardsigmoid hardswish hardtanh logit relu relu6 sigmoid silu "
+        "softmax tanh softplus mish prelu"
+    ),
+    OperatorKind.REDUCTION: (
+        "all amax amin any argmax argmin cdist cumprod cumsum max mean median min pdist prod "
+        "std sum var"
+    ),
+    OperatorKind.SHAPE: (
+        "alias arange cat clone copy detach diagonal empty expand fill flip full lift ones pad "
+        "pad1d pad2d pad3d permute repeat reshape roll scalar slice split squeeze stack t to "
+        "transpose tril triu unbind unfold unsqueeze upsample view zeros shuffle unshuffle narrow "
+        "sym tensor"
+    ),
+    OperatorKind.INDEXING: (
+        "embedding gather grid index masked nonzero scatter select sort topk searchsorted sampler"
+    ),
+    OperatorKind.ELEMENTWISE: (
+        "abs acos acosh add and asin asinh atan atan2 atanh bitwise ceil clamp cos cosh div eq erf "
+        "exp exp2 expm1 floor floordiv fmod ge gt isinf isnan le log log10 log1p log2 logical "
+        "lshift lt maximum minimum mod mul ne neg not or pow reciprocal remainder round rshift "
+        "rsqrt rsub sign sin sinh sqrt square sub tan truediv trunc where xor"
+    ),
 }
 """Words of short names, by kind. The first kind with a word of the name is its kind."""
+
+_KNOWN: Final = {kind: frozenset(words.split()) for kind, words in _WORDS.items()}
 
 _WORKLESS: Final = frozenset({"quantized", "native"})
 """Words that say how an operator works, not what it does."""
@@ -118,5 +117,5 @@ def operator_kind(name: str, delegated: bool = False) -> OperatorKind:
     if name == OPERATOR_CALL or re.match("[A-Z][A-Za-z]*::", name):
         return OperatorKind.RUNTIME
     words = set(short_operator_name(name).lower().split("_")) - _WORKLESS
-    kinds = (kind for kind, known in _WORDS.items() if not words.isdisjoint(known))
+    kinds = (kind for kind, known in _KNOWN.items() if not words.isdisjoint(known))
     return next(kinds, OperatorKind.OTHER)
