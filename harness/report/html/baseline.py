@@ -14,23 +14,14 @@ from harness.check.history.comparison import Compared
 from harness.check.history.measure import operator_metric
 from harness.check.history.samples import History, Metric
 from harness.formatting import printable
-from harness.report.html.scales import axis
+from harness.report.html.series import series_axis
 from harness.report.html.svg import sparkline
 from harness.report.text import three_digits
-from harness.report.tracked import own_results
+from harness.report.tracked import LATEST, own_results
 from harness.runs.evaluation import EvaluatedRun
 
 if TYPE_CHECKING:
     from markupsafe import Markup
-
-_LAST: Final = 20
-"""Values of a sparkline, that of this run included."""
-
-_LEAST_SPAN: Final = 0.05
-"""Share of its level that a sparkline spans at least."""
-
-_NOISES: Final = 4
-"""And as many times the band of the noise."""
 
 _SMALLEST: Final = 5e-4
 """Per cent; a smaller change is written as none."""
@@ -78,7 +69,7 @@ class BaselineNumbers:
         for series in self._history.series:
             pairs = zip(series.results, series.samples, strict=True)
             values = [sample.value for result, sample in pairs if result in own]
-            found[series.metric] = tuple(values[1 - _LAST :])
+            found[series.metric] = tuple(values[1 - LATEST :])  # with that of the run, LATEST
         return found
 
     def of_operator(self, operator: Operator) -> Delta | None:
@@ -159,8 +150,7 @@ def _signed(value: float) -> str:
 def _sparkline(values: Sequence[float], level: float, noise: float | None) -> Markup:
     """Draw values around their level; a change of the size of the noise does not fill the line."""
     width = (noise or 0.0) * abs(level)
-    least = max(_LEAST_SPAN * abs(level), _NOISES * 2 * width)
-    up = axis([*values, level - width, level + width], from_zero=False, least=least)
+    up = series_axis(values, (level - width, level + width))
     change = percentage(abs(values[-1] - level) / abs(level)) if level else "0 %"
     way = "above" if values[-1] > level else "below"
     return sparkline(
