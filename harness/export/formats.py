@@ -181,9 +181,15 @@ def _kineto(trace: Trace, request: Request) -> Exported:
 
 
 def _model_explorer(trace: Trace, request: Request) -> Exported:
-    from harness.export.model_explorer import write_model_explorer
+    from harness.export.overlays import write_model_explorer
 
     return Exported(*write_model_explorer(trace, request.method, request.identity))
+
+
+def _netron(trace: Trace, request: Request) -> Exported:
+    from harness.export.overlays import write_netron
+
+    return Exported(*write_netron(trace, request.method, request.identity))
 
 
 def _perfetto(trace: Trace, request: Request) -> Exported:
@@ -254,6 +260,7 @@ FORMATS: Final = {
     "model-explorer": ExportFormat(
         "Times on the nodes of the .pte file in Model Explorer (JSON).", _model_explorer
     ),
+    "netron": ExportFormat("Times on the values of the .pte file in Netron (JSON).", _netron),
     "openmetrics": ExportFormat(
         "Durations, memory and losses as metrics: Prometheus.", _openmetrics
     ),

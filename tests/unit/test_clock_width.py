@@ -175,7 +175,7 @@ def test_nothing_is_made_of_unknown_times(etharness: Etharness, tmp_path: Path) 
         _ = times.p50
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [n for n in FORMATS if n != "netron"])  # needs the model
 def test_every_export_takes_the_width(
     etharness: Etharness,
     wide: Path,
