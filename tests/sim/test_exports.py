@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -71,3 +72,21 @@ def test_the_json_is_what_the_device_logged(
     trace = read_json(file.read_bytes())
     assert [clock.name for clock in trace.clocks] == ["CLOCK_MONOTONIC", "simulated NPU"]
     assert [block.name for block in trace.blocks] == ["Default", *["Execute"] * 3]
+
+
+def test_tables_have_modules_of_the_record_that_the_exporter_wrote(
+    run: Path, etharness: Etharness, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.csv"
+    record = MODELS / "npu_int.etrecord"
+    done = etharness("export", run, "-f", "csv", "-o", file, "--etrecord", record)
+    assert done.code == 0, done.err
+    with file.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    modules = {(row["module"], row["module_type"].rpartition(".")[2]) for row in rows}
+    assert modules == {("", ""), ("", "Gated"), ("gate", "Linear"), ("classifier", "Linear")}
+    kernels = [row for row in rows if row["name"].startswith("native_call_")]
+    assert {row["module_type"] for row in kernels} == {"__main__.Gated"}
+    executions = [int(row["start_ns"]) for row in rows if row["name"] == "Method::execute"]
+    assert executions == sorted(executions)
+    assert len(executions) == 3
