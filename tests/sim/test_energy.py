@@ -421,7 +421,8 @@ def test_the_meter_of_a_unit_records_its_runs_and_nights(
         '[[unit]]\nid = "b"\nboard = "native"\n'
         f'energy = {{ meter = "ppk2:/dev/no-such-port", volts = {VOLTS} }}\n'
     )
-    plan = written_plan(tmp_path, PLAN + '[[board]]\nboard = "native"\nunits = ["a"]\n')
+    simulated = PLAN.replace('board = "native"', 'board = "native"\ncount = 1')
+    plan = written_plan(tmp_path, simulated + '[[board]]\nboard = "native"\nunits = ["a"]\n')
     done = etharness("nightly", plan, "--units", units)
     assert done.code == 0, done.out + done.err
     recorded = {
