@@ -16,11 +16,11 @@ Etharness = Callable[..., CommandResult]
 pytestmark = pytest.mark.sim
 
 
-def test_the_commit_that_stopped_quantizing_is_found_by_one_run_of_each(
+def test_the_commit_with_a_larger_model_is_found_by_one_run_of_each(
     etharness: Etharness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    int8, f32 = ((MODELS / f"kws_{kind}.pte").read_bytes() for kind in ("int8", "f32"))
-    models = [int8, f32, f32]
+    small, large = ((MODELS / f"{name}_int8.pte").read_bytes() for name in ("small", "ad"))
+    models = [small, large, large]
     make_repository(tmp_path, ({"model.pte": model} for model in models))
     monkeypatch.chdir(tmp_path)
     run = "run --board qemu-mps2-an385 --model model.pte --runs 1 -q -o {output}"
