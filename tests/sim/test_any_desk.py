@@ -98,6 +98,7 @@ def test_flash(desk: Desk, port: str, run: Path) -> None:
         ["report", "run", "-o", "again.xml"],
         ["export", "run", "--format", "perfetto", "-o", "trace.json"],
         ["export", "run", "--format", "csv", "-o", "table.csv"],
+        ["history", "add", "run", "--history", "results.db"],
         ["boards"],
         ["lab", "who"],
     ],
@@ -110,6 +111,17 @@ def test_a_command(desk: Desk, run: Path, arguments: list[str]) -> None:
         assert (desk.folder / arguments[-1]).stat().st_size > 0
     else:
         assert out
+
+
+def test_a_history(desk: Desk, port: str) -> None:
+    arguments = ["run", "--board", "native.toml", "--port", port, "--model", str(MODEL)]
+    arguments += ["--history", "runs.db", "--session", "one"]
+    for name in ("first", "second"):
+        code, out, err = desk.etharness(*arguments, "-o", name, "--baseline", "last:20")
+        assert code == 0, out + err
+    code, out, err = desk.etharness("history", "show", "--history", "runs.db")
+    assert code == 0, out + err
+    assert "small_int8" in out
 
 
 def test_the_inspector(desk: Desk, run: Path) -> None:
