@@ -7,12 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.config.board import load_board
 from harness.target.build import build_firmware
 from tests.conftest import MODELS
 from tests.support.desk import Desk, board_behind_tcp
+from tests.support.tracer_only import build_tracer_only, gdbserver
 
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
@@ -75,6 +77,18 @@ def test_pull(desk: Desk, port: str, run: Path) -> None:
     )
     assert (code, err) == (0, ""), out + err
     assert (desk.folder / "pulled/trace.etdp").exists()
+
+
+def test_a_probe(desk: Desk, tmp_path: Path) -> None:
+    given = np.zeros((1, 16), np.float32)
+    image = build_tracer_only(tmp_path, model="small_int8.pte", given=given, executions=2)
+    with gdbserver(image, tmp_path, idle=True) as address:
+        code, out, err = desk.etharness(
+            *("pull", "--board", "qemu-mps2-an385", "--port", address, "--elf", image),
+            *("-o", "probe"),
+        )
+    assert (code, err) == (0, ""), out + err
+    assert (desk.folder / "probe/trace.etdp").exists()
 
 
 def test_flash(desk: Desk, port: str, run: Path) -> None:
