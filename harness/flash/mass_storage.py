@@ -32,21 +32,7 @@ _GONE_S: Final = 10.0
 """Default wait for the board to accept a complete file, seconds."""
 
 _MOUNTS: Final = ("/media", "/run/media", "/mnt", "/Volumes")
-_COPY: Final = """\
-import os, shutil, sys
-image, target = sys.argv[1:]
-try:
-    shutil.copyfile(image, target)
-except OSError as error:
-    sys.exit(f"cannot copy to the drive, {target}: {error.strerror}")
-try:
-    with open(target, "rb+") as file:
-        os.fsync(file.fileno())
-except OSError:
-    # The board takes the drive away when it has the whole file.
-    sys.exit(os.path.exists(target))
-"""
-"""A program of its own, which is killed if the drive blocks; Windows has no ``cp`` and ``sync``."""
+_PROGRAM: Final = Path(__file__).with_name("copy_to_drive.py")
 _MARKS: Final = ("INFO_UF2.TXT", "DETAILS.TXT", "MBED.HTM")
 
 
@@ -87,7 +73,7 @@ class Copy(Tool[CopyOptions]):
         """Return a command that copies and waits until the file is written or the drive gone."""
         options = job.options
         image = job.image_as(ImageFormat(options.format), family=options.family)
-        argv = (sys.executable, "-c", _COPY, str(image.path), str(_target(job)))
+        argv = (sys.executable, "-I", str(_PROGRAM), str(image.path), str(_target(job)))
         return (FlashStep(WRITE, argv, image.files),)
 
     def settle(self, job: Job[CopyOptions], timeout_s: float) -> None:
