@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import logging
 import os
 import select
@@ -319,7 +320,9 @@ def open_serial(port: str, baud: int) -> SerialTransport:
     """
     import serial
 
-    transport = PolledSerialTransport if os.name == "nt" else SerialTransport
+    # Where there are no terminals of Unix, pyserial has no descriptor either.
+    has_terminals = importlib.util.find_spec("termios") is not None
+    transport = SerialTransport if has_terminals else PolledSerialTransport
 
     try:
         opened = serial.Serial(port, baud, exclusive=True)

@@ -39,11 +39,11 @@ def port() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def desk(tmp_path_factory: pytest.TempPathFactory, port: str) -> Desk:
     folder = tmp_path_factory.mktemp("desk")
     write = json.dumps([sys.executable, "-c", FLASHER, "{image}", str(folder / "flashed")])
     (folder / "native.toml").write_text(BOARD.format(write=write))
-    return Desk(folder)
+    return Desk(folder, com3=port.removeprefix("socket://"))
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,27 @@ def test_pull(desk: Desk, port: str, run: Path) -> None:
     )
     assert (code, err) == (0, ""), out + err
     assert (desk.folder / "pulled/trace.etdp").exists()
+
+
+def test_a_serial_port(desk: Desk) -> None:
+    (desk.folder / "units.toml").write_text(
+        'schema = 1\n[[unit]]\nid = "desk-1"\nboard = "native.toml"\n'
+        'port = { vid = 0x0483, pid = 0x374E, serial = "0024", interface = 2 }\n'
+    )
+    listed = desk.etharness("lab", "ports", "--units", "units.toml")
+    assert "COM3" in listed.out, listed.err
+    assert "desk-1" in listed.out
+    for where in (["--board", "native.toml", "--port", "COM3"], ["--unit", "desk-1"]):
+        folder = f"serial{len(where)}"
+        more = ["--units", "units.toml"] if where[0] == "--unit" else []
+        code, out, err = desk.etharness(
+            *("run", *where, *more, "--model", MODEL, "--runs", "2", "-o", folder)
+        )
+        assert (code, err) == (0, ""), out + err
+        assert "PASS" in out
+    code, _, err = desk.etharness("pull", "--board", "native.toml", "--port", "COM4", "-o", "no")
+    assert code == 75
+    assert "cannot open the serial port COM4" in err
 
 
 def test_a_probe(desk: Desk, tmp_path: Path) -> None:

@@ -23,15 +23,22 @@ _ROOT = Path(__file__).parents[3]
 
 @dataclass(frozen=True)
 class Desk:
-    """A folder, and a Python without processes of Unix, in an encoding of Windows."""
+    """A folder, and a Python without calls of Unix, in an encoding of Windows.
+
+    Attributes:
+        folder: Its working directory.
+        com3: HOST:PORT that is behind its serial port COM3; "" for none.
+    """
 
     folder: Path
+    com3: str = ""
 
     def python(self, *arguments: str | os.PathLike[str]) -> CommandResult:
         """Run Python there; its output has to be in the code page of Western Europe."""
         programs = self.folder / "no-programs"
         programs.mkdir(exist_ok=True)
         environment = {
+            "DESK_COM3": self.com3,
             "HOME": str(self.folder),
             "PATH": str(programs),
             "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(_ROOT)]),

@@ -35,18 +35,21 @@ _FORBIDDEN = frozenset('<>:"|?*\\')
 
 
 def _refuse_paths(event: str, arguments: tuple[Any, ...]) -> None:
-    if event not in ("open", "os.listdir", "os.scandir", "os.mkdir"):
+    if event not in ("open", "os.listdir", "os.scandir", "os.stat", "os.mkdir"):
         return
-    path = arguments[0]
-    if not isinstance(path, (str, bytes)):
+    if not isinstance(arguments[0], (str, bytes, os.PathLike)):
         return
-    name = os.fsdecode(path)
+    name = os.fsdecode(arguments[0])
     if f"{name}/".startswith(_FOLDERS):
         raise FileNotFoundError(errno.ENOENT, "taken away", name)
-    flags = arguments[2] if event == "open" else os.O_CREAT
-    created = event == "os.mkdir" or (event == "open" and flags & os.O_CREAT)
+    created = event == "os.mkdir" or (event == "open" and arguments[2] & os.O_CREAT)
     if created and _FORBIDDEN & set(name):
         raise OSError(errno.EINVAL, "no such name on Windows", name)
+
+
+def _stat(path: Any, *, real: Any = os.stat, **options: Any) -> os.stat_result:
+    _refuse_paths("os.stat", (path,))
+    return real(path, **options)  # type: ignore[no-any-return]
 
 
 def _rename(source: Any, target: Any) -> None:
@@ -77,6 +80,7 @@ for _name in _MODULES:
 for _module, _names in _ATTRIBUTES.items():
     for _name in _names.split():
         delattr(_module, _name)
+os.stat = _stat  # type: ignore[assignment]
 os.rename = _rename  # type: ignore[assignment]
 platform.system = lambda: "Windows"
 sys.addaudithook(_refuse_paths)
