@@ -98,12 +98,12 @@ class CappedFile:
         """Start of the ring, after the line that reports omitted bytes."""
         self._ring = self._end - self._first
         self._lock = threading.Lock()
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        self._file = path.open("w+b", buffering=0)
 
     def write(self, data: bytes) -> None:
         """Append to the stream; an error is stored in ``error``."""
         with self._lock:
-            if self.error is not None or self._file < 0:
+            if self.error is not None or self._file.closed:
                 return
             try:
                 self._write(data)
@@ -119,7 +119,7 @@ class CappedFile:
     def close(self) -> None:
         """Put the ring in order and close the file; further calls do nothing."""
         with self._lock:
-            if self._file < 0:
+            if self._file.closed:
                 return
             try:
                 if self.left_out:
@@ -127,8 +127,7 @@ class CappedFile:
             except OSError as error:
                 self.error = self.error or error
             finally:
-                os.close(self._file)
-                self._file = -1
+                self._file.close()
 
     def __enter__(self) -> CappedFile:
         return self
@@ -142,7 +141,7 @@ class CappedFile:
             offset = self._offset(self.size)
             if offset == self._first and self.size >= self._end:
                 self._say(f"[bytes left out: {self.left_out}, at least; from here on a ring]")
-            count = os.pwrite(self._file, rest[: self._end - offset], offset)
+            count = self._write_at(offset, rest[: self._end - offset])
             self.size += count
             rest = rest[count:]
 
@@ -154,10 +153,16 @@ class CappedFile:
 
     def _say(self, text: str) -> None:
         line = f"\n{text}".ljust(_LINE_BYTES - 1) + "\n"
-        os.pwrite(self._file, line.encode(), self._head)
+        self._write_at(self._head, line.encode())
 
     def _put_in_order(self) -> None:
-        ring = os.pread(self._file, self._ring, self._first)
+        self._file.seek(self._first)
+        ring = self._file.read(self._ring)
         oldest = self._offset(self.size) - self._first
-        os.pwrite(self._file, ring[oldest:] + ring[:oldest], self._first)
+        self._write_at(self._first, ring[oldest:] + ring[:oldest])
         self._say(f"[{self.left_out} bytes left out]")
+
+    def _write_at(self, offset: int, data: bytes | memoryview) -> int:
+        """Write at an offset; return the number of bytes written, as ``pwrite`` on Unix does."""
+        self._file.seek(offset)
+        return self._file.write(data)

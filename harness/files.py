@@ -5,6 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -34,6 +36,20 @@ def display_path(path: Path) -> str:
     """Return a path for messages: relative to the working directory if it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+_OPEN_FLAGS = (
+    getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_BINARY", 0)  # Windows: without it, line ends are converted
+)
+"""Flags for opening a file of a folder that others write; Python adds O_CLOEXEC itself."""
+
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+"""0 on Windows, where a symbolic link is only detected by ``stat``."""
+
+_REPLACE_S = 1.0
+"""Longest wait on Windows until nobody has a file open that is to be replaced, seconds."""
 
 
 class NotRegularFileError(OSError):
@@ -67,7 +83,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False) 
         if not stat.S_ISREG(found):
             raise NotRegularFileError(path)
     # The path may have been replaced since stat(): do not block on it or follow it either way.
-    flags |= os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    flags |= _OPEN_FLAGS | (0 if follow else _NO_FOLLOW)
     file = os.open(path, flags, 0o600)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
@@ -111,6 +127,8 @@ def map_or_read(path: Path) -> Content:
 
 def release(content: Content) -> None:
     """Give the memory of a mapped file back; it is read again from the file when needed."""
+    if sys.platform == "win32":
+        return  # it has no madvise(); Windows takes pages of a mapped file back when it needs them
     if isinstance(content, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         content.madvise(mmap.MADV_DONTNEED)
 
@@ -129,7 +147,26 @@ def write_atomic(path: Path, data: bytes) -> None:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
-    partial.replace(path)
+    replace_file(partial, path)
+
+
+def replace_file(partial: Path, path: Path) -> None:
+    """Move ``partial`` to ``path``, which is replaced if it exists.
+
+    Raises:
+        OSError: The file cannot be moved; ``partial`` still exists.
+    """
+    deadline = time.monotonic() + _REPLACE_S
+    while True:
+        try:
+            partial.replace(path)
+            return
+        except PermissionError:
+            # Windows does not replace a file while another process reads it. Readers of our
+            # files close them within milliseconds. Elsewhere, the permissions are missing.
+            if os.name != "nt" or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
 
 
 def read_tail(path: Path, count: int) -> bytes:

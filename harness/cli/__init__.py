@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import importlib
+import io
 import signal
 import sys
 from collections.abc import Mapping
@@ -135,6 +136,9 @@ def main(arguments: list[str] | None = None) -> None:
     gc.set_threshold(1_000_000, 50, 50)
     # A killed job must still stop the simulators it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # A pipe on Windows is not in UTF-8. Names that its code page lacks are escaped.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         # The name is also for `python -m harness`.
         code = cli.main(arguments, prog_name="etharness", standalone_mode=False)

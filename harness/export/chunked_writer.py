@@ -11,6 +11,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.export.delimited import delimited
 from harness.export.extra import require
+from harness.files import replace_file
 
 Piece = Mapping[str, Sequence[Any]]
 """Some rows: all columns by name, in order, each with one value per row."""
@@ -44,7 +45,7 @@ def write_pieces(file: Path, pieces: Iterable[Piece], types: Mapping[str, str]) 
                     rows = _json(out, pieces)
                 case suffix:
                     rows = _delimited(out, pieces, types, "," if suffix == ".csv" else "\t")
-        partial.replace(file)
+        replace_file(partial, file)
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}") from error
     finally:

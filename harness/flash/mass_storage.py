@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import getpass
 import re
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -22,22 +24,23 @@ from harness.errors import FlashError, UsageError
 from harness.files import read_regular
 from harness.flash.image import ImageFormat
 from harness.flash.probes import CMSIS_DAP, RP_BOOT, Probe
-from harness.flash.tool import WRITE, FlashStep, Job, Tool, ToolProgram
+from harness.flash.tool import WRITE, FlashStep, Job, Tool
 from harness.target.ports import system_root
 
 _POLL_S: Final = 0.05
 _GONE_S: Final = 10.0
 """Default wait for the board to accept a complete file, seconds."""
 
-_MOUNTS: Final = ("/media", "/run/media", "/mnt")
+_MOUNTS: Final = ("/media", "/run/media", "/mnt", "/Volumes")
+_PROGRAM: Final = Path(__file__).with_name("copy_to_drive.py")
 _MARKS: Final = ("INFO_UF2.TXT", "DETAILS.TXT", "MBED.HTM")
 
 
 class CopyOptions(Strict, frozen=True):
-    """``format`` that the drive accepts; ``label`` of the drive, mounted below /media, /run/media
-    or /mnt, or ``mount``, the path of its mount point; ``family`` is the chip's UF2 family id;
-    ``address`` is the load address of a flat image; ``settle_s`` is the longest wait for the board
-    to accept the file, seconds.
+    """``format`` that the drive accepts; ``label`` of the drive, mounted below /media, /run/media,
+    /mnt or /Volumes, or ``mount``, the path of its mount point (on Windows always: its letter, such
+    as ``E:/``); ``family`` is the chip's UF2 family id; ``address`` is the load address of a flat
+    image; ``settle_s`` is the longest wait for the board to accept the file, seconds.
     """
 
     format: Literal["uf2", "hex", "bin"]
@@ -52,7 +55,7 @@ class Copy(Tool[CopyOptions]):
     """Copies without verification: these drives do not return the file written to them."""
 
     name = "copy"
-    programs = (ToolProgram("cp", "apt-get install coreutils"),)
+    programs = ()
     formats: ClassVar = (ImageFormat.UF2, ImageFormat.HEX, ImageFormat.BIN)
     options_type = CopyOptions
     version = None
@@ -70,8 +73,7 @@ class Copy(Tool[CopyOptions]):
         """Return a command that copies and waits until the file is written or the drive gone."""
         options = job.options
         image = job.image_as(ImageFormat(options.format), family=options.family)
-        script = 'cp -- "$1" "$2" || exit 1; sync -f -- "$2" 2>/dev/null || [ ! -e "$2" ]'
-        argv = ("sh", "-c", script, "copy", str(image.path), str(_target(job)))
+        argv = (sys.executable, "-I", str(_PROGRAM), str(image.path), str(_target(job)))
         return (FlashStep(WRITE, argv, image.files),)
 
     def settle(self, job: Job[CopyOptions], timeout_s: float) -> None:
@@ -132,7 +134,13 @@ def _target(job: Job[CopyOptions]) -> Path:
             "[flash.options.copy] of a separate board file",
         )
     # If it is not mounted, return the usual mount point: the copy then fails with a clear error.
-    return (drives[0] if drives else Path(_MOUNTS[0], getpass.getuser(), options.label)) / name
+    return (drives[0] if drives else _usual_mount(options.label)) / name
+
+
+def _usual_mount(label: str) -> Path:
+    with suppress(OSError, KeyError, ImportError):  # a user without a name
+        return Path(_MOUNTS[0], getpass.getuser(), label)
+    return Path(_MOUNTS[0], label)
 
 
 def _drives(label: str) -> Iterator[Path]:

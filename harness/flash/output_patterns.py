@@ -135,7 +135,7 @@ SIGNS: Final = (
     ),
     Sign(
         r"Read-only file system|Input/output error|Transport endpoint|No such device|"
-        r"Stale file handle|not a directory|cannot create regular file",
+        r"Stale file handle|not a directory|cannot copy to the drive",
         "the board's drive disappeared or cannot be written",
         "unplug it, plug it in again, and check that it is mounted",
         retryable=True,

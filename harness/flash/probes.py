@@ -163,6 +163,6 @@ def _list(devices: Sequence[Probe]) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(errors="replace").strip()
+        return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""

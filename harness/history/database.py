@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
@@ -258,7 +257,7 @@ def _read_only_url(file: Path) -> URL:
     query = {"mode": "ro", "uri": "true"}
     if not log.exists() or not log.stat().st_size:
         query["immutable"] = "1"  # no write-ahead log to read
-    return URL.create("sqlite", database=f"file:{quote(str(file.absolute()))}", query=query)
+    return URL.create("sqlite", database=file.absolute().as_uri(), query=query)
 
 
 def refuse_network(file: Path) -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import socket
 import time
 from contextlib import suppress
@@ -42,13 +41,16 @@ _RTT: Final = "rtt+"
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HANG_UP_S: Final = 0.1
 """A server whose port is in use accepts, sends a message and hangs up within this time."""
+_MOST_RECEIVED: Final = 1 << 16
+"""A server that sends more than this has not hung up at once, bytes."""
 _KEEPALIVE: Final = (
-    (socket.TCP_KEEPIDLE, 5),
-    (socket.TCP_KEEPINTVL, 2),
-    (socket.TCP_KEEPCNT, 3),
-    (socket.TCP_USER_TIMEOUT, 12_000),
+    ("TCP_KEEPIDLE", 5),
+    ("TCP_KEEPALIVE", 5),  # macOS: its name of TCP_KEEPIDLE
+    ("TCP_KEEPINTVL", 2),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 12_000),  # Linux
 )
-"""TCP options that detect a vanished host after about ten seconds."""
+"""TCP options, if the system has them, that detect a vanished host after about ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,17 @@ def parse_address(address: str) -> NetworkPort | None:
     return NetworkPort(scheme, host, port, parse_timeout(address, options))
 
 
+def is_device(address: str) -> bool:
+    """Whether an address is a device of this host: ``/dev/ttyACM0``, ``COM3``."""
+    return _URL.match(address) is None
+
+
+def device_path(device: str) -> str:
+    """Return the path of a device with links resolved; on Windows its name in lower case."""
+    path = os.path.realpath(device) if device.startswith("/") else device
+    return os.path.normcase(path)
+
+
 def port_identity(address: str) -> str:
     """Return an identity of the port behind an address, equal for all its spellings.
 
@@ -160,8 +173,7 @@ def port_identity(address: str) -> str:
         return f"{here}:{address.partition('?')[0]}"
     network = parse_address(address)
     if network is None:
-        device = os.path.realpath(address) if address.startswith("/") else address
-        return f"{here}:{device}"
+        return f"{here}:{device_path(address)}"
     loopback = network.host in ("localhost", "::1", here.lower()) or re.fullmatch(
         r"127(\.\d{1,3}){3}", network.host
     )
@@ -198,8 +210,8 @@ def open_port(address: str, baud: int) -> Transport:
         "check that the host is up, and that ser2net or another server runs there on this TCP port",
     )
     telnet = network.scheme == "rfc2217"
-    _check_accepted(connection, address, telnet=telnet)
-    stream = SocketTransport(connection)
+    received = _check_accepted(connection, address, telnet=telnet)
+    stream = SocketTransport(connection, received)
     return Rfc2217Transport(stream, address, baud, network.timeout_s) if telnet else stream
 
 
@@ -260,30 +272,39 @@ def connect(network: NetworkPort, failed: str, hint: str) -> socket.socket:
         why = f"timed out after {network.timeout_s:g} s" if late else error.strerror or error
         raise PortError(f"{failed}: {why}", hint=hint) from error
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _KEEPALIVE:
-        connection.setsockopt(socket.IPPROTO_TCP, option, value)
+    for name, value in _KEEPALIVE:
+        if (option := getattr(socket, name, None)) is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
     return connection
 
 
-def _check_accepted(connection: socket.socket, address: str, *, telnet: bool) -> None:
+def _check_accepted(connection: socket.socket, address: str, *, telnet: bool) -> bytes:
     """Wait a moment for a server to hang up, which it does if its serial port is in use.
 
     A server that sends Telnet commands, and no text before a hang-up, has accepted us.
 
+    Returns:
+        The bytes that arrived meanwhile.
+
     Raises:
         PortError: The server hung up.
     """
-    poll = select.poll()
-    poll.register(connection, select.POLLRDHUP | (select.POLLIN if telnet else 0))
+    received = b""
     give_up_at = time.monotonic() + _HANG_UP_S
-    while events := poll.poll(max(0.0, give_up_at - time.monotonic()) * 1000):
-        words = b""
-        with suppress(OSError):
-            words = connection.recv(MAX_MESSAGE, socket.MSG_DONTWAIT | socket.MSG_PEEK)
+    while (left := give_up_at - time.monotonic()) > 0 and len(received) < _MOST_RECEIVED:
+        connection.settimeout(left)
+        try:
+            arrived = connection.recv(MAX_MESSAGE)
+        except TimeoutError:
+            break
+        except OSError:
+            arrived = b""
+        received += arrived
+        words = received[:MAX_MESSAGE]
         commands = telnet and words.startswith(IAC)
         with suppress(TelnetError):
             words = strip_commands(words) if telnet else words
-        if events[0][1] & ~select.POLLIN:
+        if not arrived:
             connection.close()
             raise PortError(
                 f"cannot open the serial port {address}: the server hung up at once"
@@ -292,5 +313,5 @@ def _check_accepted(connection: socket.socket, address: str, *, telnet: bool) ->
                 "there",
             )
         if commands and not words:
-            return
-        poll.modify(connection, select.POLLRDHUP)
+            break
+    return received

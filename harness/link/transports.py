@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.util
 import logging
 import os
 import select
 import socket
-import termios
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
@@ -27,6 +28,8 @@ _TRY_EVERY_S: Final = 0.1
 _EMULATED_BAUD: Final = 115_200
 _READ_SIZE: Final = 65536
 """Limit of one read: large, because each read is a system call."""
+_SLICE_S: Final = 0.02
+"""Longest single wait of a polled port, seconds; a byte that arrives ends it."""
 
 
 class Transport(Protocol):
@@ -79,10 +82,17 @@ class SocketTransport:
         ended: True once the stream is known to be closed.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, received: bytes = b"") -> None:
+        """Take over a connection.
+
+        Args:
+            connection: The socket.
+            received: Bytes that have already been read from it.
+        """
         self.ended = False
         self._socket = connection
-        if connection.family != socket.AF_UNIX:
+        self._received = received
+        if connection.family in (socket.AF_INET, socket.AF_INET6):
             # A request is one small write that must not be delayed until more data follows.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -92,6 +102,9 @@ class SocketTransport:
         Raises:
             TransportClosedError: The peer closed the connection.
         """
+        if self._received:
+            data, self._received = self._received, b""
+            return data
         try:
             self._socket.settimeout(max(0.0, timeout))
             data = self._socket.recv(_READ_SIZE)
@@ -213,7 +226,7 @@ class SerialTransport:
         before = self.baud
         try:
             self._port.baudrate = baud
-        except (OSError, ValueError, termios.error) as error:
+        except (OSError, ValueError, _terminal_error()) as error:
             self._restore(before)
             raise PortError(
                 f"the serial port {self._port.port} does not support {baud} baud: {error}",
@@ -223,7 +236,7 @@ class SerialTransport:
     def _restore(self, baud: int) -> None:
         try:
             self._port.baudrate = baud
-        except (OSError, termios.error) as error:
+        except (OSError, _terminal_error()) as error:
             raise self._closed(error) from error
 
     def close(self) -> None:
@@ -236,17 +249,80 @@ class SerialTransport:
         return TransportClosedError(f"the serial port {self._port.port} is gone: {why}")
 
 
+class PolledSerialTransport(SerialTransport):
+    """A serial port where there is no descriptor to wait for, as on Windows.
+
+    Its timeouts are set once: a change of them configures the whole port again.
+    """
+
+    def __init__(self, port: serial.Serial) -> None:
+        super().__init__(port)
+        port.timeout = _SLICE_S
+
+    def read(self, timeout: float) -> bytes:
+        """Return the bytes that have arrived, or ``b""`` after ``timeout`` seconds.
+
+        Raises:
+            TransportClosedError: The port is gone.
+        """
+        deadline = time.monotonic() + timeout
+        try:
+            if not self._port.is_open:
+                raise self._closed("it was closed")
+            if timeout <= 0 and not self._port.in_waiting:
+                return b""
+            while True:
+                # One byte first: read() waits for the full number.
+                if first := bytes(self._port.read(1)):
+                    return first + bytes(self._port.read(self._port.in_waiting))
+                if time.monotonic() >= deadline:
+                    return b""
+        except OSError as error:
+            raise self._closed(error) from error
+
+    def write(self, data: bytes, timeout: float) -> None:
+        """Send all of ``data`` within ``timeout`` seconds.
+
+        Raises:
+            TransportClosedError: The port is gone.
+            LinkError: Not everything could be sent in time.
+        """
+        import serial
+
+        try:
+            if self._port.write_timeout != timeout:
+                self._port.write_timeout = timeout
+            self._port.write(data)
+        except serial.SerialTimeoutException as error:
+            raise _blocked(data, timeout) from error
+        except (OSError, _terminal_error()) as error:
+            raise self._closed(error) from error
+
+
+def _terminal_error() -> type[Exception]:
+    """Return the error of termios, which pyserial lets through on Unix; elsewhere ``OSError``."""
+    try:
+        error: type[Exception] = importlib.import_module("termios").error
+    except ImportError:
+        return OSError
+    return error
+
+
 def open_serial(port: str, baud: int) -> SerialTransport:
     """Open a serial port exclusively.
 
     Args:
-        port: Device name, such as ``/dev/ttyACM0``.
+        port: Device name, such as ``/dev/ttyACM0`` or ``COM3``.
         baud: Bits per second.
 
     Raises:
         PortError: The port cannot be opened.
     """
     import serial
+
+    # Where there are no terminals of Unix, pyserial has no descriptor either.
+    has_terminals = importlib.util.find_spec("termios") is not None
+    transport = SerialTransport if has_terminals else PolledSerialTransport
 
     try:
         opened = serial.Serial(port, baud, exclusive=True)
@@ -256,7 +332,7 @@ def open_serial(port: str, baud: int) -> SerialTransport:
             hint="check that it is plugged in, that you may use it (group dialout), and that no "
             "other program has opened it",
         ) from error
-    return SerialTransport(opened)
+    return transport(opened)
 
 
 def _blocked(data: bytes, timeout: float) -> LinkError:

@@ -27,6 +27,7 @@ from harness.records.nightly import Attempt, NightlyStep, UnitEvent
 JOURNAL: Final = "journal.jsonl"
 """File name of the journal in the folder of a nightly run."""
 
+_APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _HEAD: Final = b'{"crc":"%08x","record":'
 _HEAD_LENGTH: Final = len(_HEAD % 0)
 
@@ -113,7 +114,7 @@ class Journal:
         self._file, self._lock = file, lock
         self._writing = threading.Lock()
         self._failed = ""
-        self._descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._descriptor = os.open(file, _APPEND, 0o644)
 
     @classmethod
     def open(cls, directory: Path) -> Self:
@@ -250,7 +251,9 @@ def _unwritable(file: Path, error: OSError) -> JournalError:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Sync the directory entry of the file."""
+    """Sync the directory entry of the file; Windows cannot, and keeps entries without it."""
+    if os.name == "nt":
+        return
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

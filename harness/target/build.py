@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from harness.config.board import Board, Build, Capacity, RtlTarget
+from harness.config.board import Board, Build, Capacity, RtlTarget, SerialTarget
 from harness.errors import InfrastructureError, UsageError
+from harness.extras import require_linux
 from harness.files import data_directory, write_atomic
 from harness.records.result import FirmwareSize
 from harness.target.build_cache import BUILT, alone_in, build_root, run_build_step
@@ -151,6 +152,8 @@ def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
             package), or the sources do not compile (the message has the end of the output).
         InfrastructureError: The build timed out, or waiting for another build of the board did.
     """
+    if not isinstance(board.target, SerialTarget):
+        require_linux_host(board)
     firmware = _build_image(board, placed)
     if isinstance(board.target, RtlTarget):
         training = None
@@ -159,6 +162,19 @@ def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
         simulator = build_simulator(board.target.core, training)
         return replace(firmware, simulator=simulator)
     return firmware
+
+
+def require_linux_host(board: Board) -> None:
+    """Check the operating system, for a board that this host runs: native, QEMU, RTL.
+
+    Raises:
+        UsageError: This is not Linux.
+    """
+    require_linux(
+        f"board {board.name}, which runs on this host,",
+        "use Linux, such as WSL or a container; real boards work on every system: "
+        "`etharness boards` lists them",
+    )
 
 
 def _build_image(board: Board, placed: PlacedModel | None) -> Firmware:

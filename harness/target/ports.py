@@ -1,8 +1,8 @@
 """Lists the serial ports of this host, and finds the port of a unit.
 
 Ports are read from ``/sys``, which has the USB location and ids of each port; names in ``/dev``
-change. Product names are ignored: two adapters of a kind share one, and a new revision may have
-another.
+change. On Windows and macOS, pyserial lists them. Product names are ignored: two adapters of a kind
+share one, and a new revision may have another.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -72,6 +72,8 @@ def system_root() -> Path:
 def list_ports() -> list[SerialPort]:
     """Return all serial ports, sorted by device name."""
     root = system_root()
+    if not os.environ.get(ROOT_VARIABLE) and not (root / "sys/class/tty").is_dir():
+        return _list_by_pyserial()
     links = dict(_links(root / "dev/serial"))
     ports = (_port(root, tty, links) for tty in sorted((root / "sys/class/tty").glob("*")))
     return [port for port in ports if port is not None]
@@ -155,6 +157,24 @@ def _port(root: Path, tty: Path, links: dict[str, list[str]]) -> SerialPort | No
                 names,
             )
     return SerialPort(str(device), links=names)
+
+
+def _list_by_pyserial() -> list[SerialPort]:
+    """Return the serial ports of a system without ``/sys``."""
+    from serial.tools.list_ports import comports
+
+    return sorted((_from_pyserial(found) for found in comports()), key=lambda port: port.device)
+
+
+def _from_pyserial(found: Any) -> SerialPort:
+    # On Windows, a port of a composite device has a location such as 1-4.3:x.2: interface 2.
+    location, _, interface = (found.location or "").partition(":")
+    number = interface.rpartition(".")[2]
+    return SerialPort(
+        *(found.device, found.vid, found.pid, found.serial_number or ""),
+        interface=int(number) if number.isdigit() else None,
+        location=location,
+    )
 
 
 def _links(directory: Path) -> Iterator[tuple[str, list[str]]]:

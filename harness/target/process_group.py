@@ -2,40 +2,40 @@
 
 Children stay in the program's session, even in process groups of their own as created by `timeout`
 and shells, unless they call setsid() as daemons do.
+
+Windows has no sessions of this kind. There, a program is ended with the tree of its children, which
+`taskkill` finds by their parents: a child whose parent has ended before is left behind.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
-import select
+import selectors
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from harness.capped import CappedBuffer
+from harness.target.drain import Sink, start_drain
 
 _log = logging.getLogger(__name__)
 
-Sink = Callable[[bytes], object]
-"""Called with a program's output, from another thread."""
-
 _GONE_S: Final = 5.0
 """Longest wait for killed processes; only processes blocked in the kernel take longer."""
-_DRAIN_S: Final = 1.0
-"""Longest wait for the rest of the output of an ended program; normally much less."""
 _POLL_S: Final = 0.002
 _LONGEST_POLL_S: Final = 0.05
-_READ_SIZE: Final = 1 << 18
 _STAT_FIELDS: Final = 20
 _DEAD: Final = ("Z", "X", "x")
+_SIGKILL: Final[signal.Signals] = getattr(signal, "SIGKILL", signal.SIGTERM)
+"""Windows has no SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,76 +62,6 @@ class Process:
     def __str__(self) -> str:
         """Process id, name and state, for messages."""
         return f"process {self.pid} ({self.name}, state {self.state})"
-
-
-class Drain:
-    """Reads pipes in a thread until they end, so that their writers never block."""
-
-    def __init__(self, pipes: Sequence[tuple[IO[bytes], Sink]]) -> None:
-        self._sinks = {pipe.fileno(): sink for pipe, sink in pipes}
-        self._pipes = [pipe for pipe, _ in pipes]
-        self._wake_read, self._wake = os.pipe()
-        self._poll = select.poll()
-        for file in (*self._sinks, self._wake_read):
-            os.set_blocking(file, False)
-            self._poll.register(file, select.POLLIN)
-        self._ending = False
-        self._caught_up = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="drain", daemon=True)
-        self._thread.start()
-
-    def catch_up(self) -> None:
-        """Wait until all output written so far has been read."""
-        self._caught_up.clear()
-        with contextlib.suppress(OSError):  # it has ended
-            os.write(self._wake, b"?")
-        if self._thread.is_alive():
-            self._caught_up.wait(_DRAIN_S)
-
-    def end(self) -> None:
-        """Read the remaining output and stop: an escaped child may keep a pipe open forever."""
-        self._ending = True
-        self.catch_up()
-        self._thread.join(_DRAIN_S)
-        if self._thread.is_alive():
-            return  # a sink blocks, as on a lost disk; the thread still owns its pipes
-        for file in (self._wake, self._wake_read):
-            with contextlib.suppress(OSError):
-                os.close(file)
-        for pipe in self._pipes:
-            pipe.close()
-        self._pipes = []
-        self._wake = self._wake_read = -1
-
-    def _run(self) -> None:
-        asked = 0.0
-        while self._sinks:
-            ready = [file for file, _ in self._poll.poll(0 if asked else None)]
-            for file in ready:
-                if file in self._sinks:
-                    self._read(file)
-                elif os.read(self._wake_read, 64) and not asked:
-                    asked = time.monotonic()
-            # All output is read, or a writer never stops.
-            if asked and (not ready or time.monotonic() > asked + _DRAIN_S / 2):
-                asked = 0.0
-                self._caught_up.set()
-                if self._ending:
-                    return
-        self._caught_up.set()
-
-    def _read(self, file: int) -> None:
-        try:
-            data = os.read(file, _READ_SIZE)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if data:
-            self._sinks[file](data)
-        else:
-            self._poll.unregister(file)
-            del self._sinks[file]
 
 
 class ProcessGroup:
@@ -173,11 +103,12 @@ class ProcessGroup:
             stderr=subprocess.STDOUT if stderr is None else subprocess.PIPE,
             cwd=cwd,
             env=env,
-            start_new_session=True,
+            start_new_session=True,  # has no effect on Windows
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
         self.pid = self._process.pid
         pipes = [(self._process.stdout, stdout), (self._process.stderr, stderr)]
-        self._drain = Drain([(pipe, sink) for pipe, sink in pipes if pipe and sink])
+        self._drain = start_drain([(pipe, sink) for pipe, sink in pipes if pipe and sink])
         self._ended = False
 
     @property
@@ -191,23 +122,28 @@ class ProcessGroup:
             return True
         try:
             # poll() does not reap it, so no other process can get its group id meanwhile.
-            file = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):  # not Linux, or an old kernel
+            file = _pidfd_open(self.pid)
+        except OSError:  # not Linux, or an old kernel
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(max(0.0, timeout_s))
             return self._process.returncode is not None
         try:
-            poll = select.poll()
-            poll.register(file, select.POLLIN)
-            return bool(poll.poll(max(0.0, timeout_s) * 1000))
+            with selectors.DefaultSelector() as selector:
+                selector.register(file, selectors.EVENT_READ)
+                return bool(selector.select(max(0.0, timeout_s)))
         finally:
             os.close(file)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to its group."""
-        if not self._ended:
+        """Send a signal to its group; on Windows a Ctrl-Break, whatever the signal."""
+        if self._ended:
+            return
+        if killpg := _killpg():
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, number)
+                killpg(self.pid, number)
+            return
+        with contextlib.suppress(OSError):
+            self._process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", number))
 
     def catch_up(self) -> None:
         """Wait until the sinks have all output written so far."""
@@ -226,7 +162,7 @@ class ProcessGroup:
         deadline = time.monotonic() + _GONE_S
         pause = _POLL_S
         while True:
-            self.signal(signal.SIGKILL)
+            self._kill()
             left = self._left()
             if not left or time.monotonic() >= deadline:
                 break
@@ -247,6 +183,19 @@ class ProcessGroup:
         left = ", ".join(map(str, self.remaining))
         return f"still alive {_GONE_S:g} s after SIGKILL: {left}" if left else ""
 
+    def _kill(self) -> None:
+        """Kill its group; on Windows the tree of its children."""
+        if _killpg():
+            self.signal(_SIGKILL)
+            return
+        # By process id, so only while it runs: another process may have the id of an ended one.
+        if self._process.poll() is None and (taskkill := shutil.which("taskkill")):
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                command = [taskkill, "/PID", str(self.pid), "/T", "/F"]
+                subprocess.run(command, capture_output=True, timeout=_GONE_S, check=False)
+        with contextlib.suppress(OSError):
+            self._process.kill()
+
     def _left(self) -> list[Process]:
         """Return its living processes; kill those in other process groups of its session."""
         found = session_members(self.pid)
@@ -255,8 +204,11 @@ class ProcessGroup:
                 return [Process(self.pid, "unknown", "?", self.pid, self.pid, 1)]
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(0)
+            killpg = _killpg()
+            if killpg is None:
+                return []
             try:
-                os.killpg(self.pid, 0)
+                killpg(self.pid, 0)
             except (ProcessLookupError, PermissionError):
                 return []
             return [Process(self.pid, "its group", "?", self.pid, self.pid, 1)]
@@ -297,14 +249,33 @@ def read_process(pid: int) -> Process | None:
 
 def _kill(process: Process) -> None:
     """Kill a process, but not a later one with the same id."""
-    with contextlib.suppress(AttributeError, OSError):
-        file = os.pidfd_open(process.pid)
+    with contextlib.suppress(OSError):
+        file = _pidfd_open(process.pid)
         try:
             again = read_process(process.pid)
             if again is not None and again.session == process.session:
-                signal.pidfd_send_signal(file, signal.SIGKILL)
+                send: Callable[[int, int], None] | None = getattr(signal, "pidfd_send_signal", None)
+                if send is not None:
+                    send(file, _SIGKILL)
         finally:
             os.close(file)
+
+
+def _killpg() -> Callable[[int, int], None] | None:
+    """Return the function that signals a process group; None on Windows."""
+    return getattr(os, "killpg", None)
+
+
+def _pidfd_open(pid: int) -> int:
+    """Return a descriptor of a process.
+
+    Raises:
+        OSError: It does not exist, or this system has no such descriptors.
+    """
+    open_: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
+    if open_ is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    return open_(pid)
 
 
 def with_death_signal(command: Sequence[str], number: str = "TERM") -> list[str]:

@@ -28,8 +28,9 @@ from harness.link.transports import (
     Transport,
     open_serial,
 )
-from harness.target.build import Firmware
-from harness.target.process_group import Drain, exit_text, with_death_signal
+from harness.target.build import Firmware, require_linux_host
+from harness.target.drain import Drain, start_drain
+from harness.target.process_group import exit_text, with_death_signal
 from harness.target.serial_port import open_serial_port
 
 _LINK: Final = re.compile(rb"^link: (\S+)\r?\n", re.MULTILINE)
@@ -95,6 +96,7 @@ def start_target(
         raise UsageError(
             f"board {board.name} runs on this host and has no serial port: omit --port"
         )
+    require_linux_host(board)
     if firmware is None:
         raise UsageError(
             f"board {board.name} has no firmware to start", hint="build it first: `etharness build`"
@@ -150,7 +152,7 @@ class ChildProcess:
             raise InfrastructureError(f"cannot start {name}: {error}") from error
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        self._drain = Drain(
+        self._drain = start_drain(
             [
                 (self._process.stdout, self._stdout.extend),
                 (self._process.stderr, self._stderr.extend),

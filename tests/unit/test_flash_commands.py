@@ -182,7 +182,7 @@ def test_west() -> None:
 
 def test_copy() -> None:
     [call] = commands("copy", format="uf2", family=0xE48BFF59, mount="/m")
-    assert call.endswith(" copy /w/f.uf2 /m/firmware.uf2")
+    assert call.endswith(" /w/f.uf2 /m/firmware.uf2")
     with pytest.raises(UsageError, match="cannot be converted"):
         commands("copy", format="uf2", mount="/m")
     with pytest.raises(UsageError, match="no drive is configured"):

@@ -9,9 +9,16 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+import serial
 
 from harness.errors import InfrastructureError, LinkError, TransportClosedError
-from harness.link.transports import SerialTransport, SocketTransport, Transport, open_serial
+from harness.link.transports import (
+    PolledSerialTransport,
+    SerialTransport,
+    SocketTransport,
+    Transport,
+    open_serial,
+)
 
 
 class Peer:
@@ -44,7 +51,14 @@ def terminal_pair() -> tuple[SerialTransport, Peer]:
         return open_serial(os.ttyname(slave), 115_200), Peer(master)
 
 
-@pytest.fixture(params=[socket_pair, terminal_pair])
+def polled_terminal_pair() -> tuple[SerialTransport, Peer]:
+    """What serial ports use on Windows, over pyserial alone."""
+    master, slave = os.openpty()
+    with closing(Peer(slave)):
+        return PolledSerialTransport(serial.Serial(os.ttyname(slave), 115_200)), Peer(master)
+
+
+@pytest.fixture(params=[socket_pair, terminal_pair, polled_terminal_pair])
 def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Transport, Peer]]:
     transport, peer = request.param()
     yield transport, peer

@@ -126,7 +126,7 @@ def change_options(*, reason_required: bool) -> Callable[[_F], _F]:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # no entry for this user, as in a container
+    except (KeyError, OSError, ImportError):  # no entry for this user, as in a container
         return ""
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.errors import InfrastructureError, UsageError
+from harness.extras import require_linux
 from harness.lab.labgrid.identity import Identity
 from harness.target.process_group import run_program
 
@@ -195,6 +196,7 @@ class Client:
 
     def _call(self, *arguments: str, identity: Identity | None = None) -> str:
         """Call the program; return its standard output."""
+        require_linux("labgrid", "run this command on a Linux host of the lab")
         name = os.environ.get(PROGRAM_VARIABLE, "").strip() or _PROGRAM
         program = shutil.which(name)
         if program is None:

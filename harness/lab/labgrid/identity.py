@@ -150,7 +150,7 @@ def utc(seconds: int) -> str:
 def _this_system() -> str:
     """Return an id of this boot and pid namespace: pids of other systems cannot be checked."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
         container = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         # Not Linux: no process of another run can be checked.

@@ -1,13 +1,17 @@
-"""Kernel lock on a file (``flock``): the kernel ends it with the process, even after SIGKILL."""
+"""Kernel lock on a file: the kernel ends it with the process, even after SIGKILL.
+
+It is ``flock`` on Unix. On Windows, it is a locked range of one byte (``msvcrt.locking``).
+"""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import importlib
 import logging
 import os
+import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 from harness.errors import InfrastructureError
 from harness.files import NotRegularFileError, open_regular
@@ -16,6 +20,82 @@ _log = logging.getLogger(__name__)
 
 _warned: Final[set[str]] = set()
 """Paths that a warning has been logged for."""
+
+
+_QUERY_TRIES: Final = 5
+_QUERY_PAUSE_S: Final = 0.002
+
+
+class KernelLock(Protocol):
+    """How this system locks an open file. Both functions return False if another one holds it."""
+
+    def lock(self, file: int) -> bool:
+        """Lock the file until its descriptor is closed."""
+        ...
+
+    def is_free(self, file: int) -> bool:
+        """Whether nobody has locked the file."""
+        ...
+
+
+class UnixLock:
+    """``flock``: also ends when every forked child has closed its copy of the descriptor."""
+
+    def __init__(self, fcntl: Any) -> None:
+        self._fcntl = fcntl
+
+    def lock(self, file: int) -> bool:
+        """Lock the file."""
+        return self._flock(file, self._fcntl.LOCK_EX)
+
+    def is_free(self, file: int) -> bool:
+        """Whether nobody has locked the file."""
+        # A shared lock, so that two concurrent queries do not see each other as a holder.
+        return self._flock(file, self._fcntl.LOCK_SH)
+
+    def _flock(self, file: int, kind: int) -> bool:
+        try:
+            self._fcntl.flock(file, kind | self._fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+class WindowsLock:
+    """``msvcrt.locking`` of the first byte, which may be beyond the end of the file."""
+
+    def __init__(self, msvcrt: Any) -> None:
+        self._msvcrt = msvcrt
+
+    def lock(self, file: int) -> bool:
+        """Lock the file."""
+        return self._locking(file, self._msvcrt.LK_NBLCK)
+
+    def is_free(self, file: int) -> bool:
+        """Whether nobody has locked the file."""
+        # There are no shared locks, so another query may hold it for a moment.
+        for _ in range(_QUERY_TRIES):
+            if self._locking(file, self._msvcrt.LK_NBLCK):
+                return self._locking(file, self._msvcrt.LK_UNLCK)
+            time.sleep(_QUERY_PAUSE_S)
+        return False
+
+    def _locking(self, file: int, mode: int) -> bool:
+        os.lseek(file, 0, os.SEEK_SET)  # the range begins at the file's position
+        try:
+            self._msvcrt.locking(file, mode, 1)
+        except PermissionError:
+            return False
+        return True
+
+
+def _kernel_lock() -> KernelLock:
+    with contextlib.suppress(ImportError):
+        return UnixLock(importlib.import_module("fcntl"))
+    return WindowsLock(importlib.import_module("msvcrt"))
+
+
+_kernel: Final = _kernel_lock()
 
 
 class Flock:
@@ -36,12 +116,13 @@ class Flock:
         except OSError as error:
             raise self._failed(error) from error
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locked = _kernel.lock(file)
         except OSError as error:
             os.close(file)
-            if isinstance(error, BlockingIOError):
-                return False
             raise self._failed(error) from error
+        if not locked:
+            os.close(file)
+            return False
         self._file = file
         return True
 
@@ -61,15 +142,11 @@ class Flock:
         except OSError as error:
             raise self._failed(error) from error
         try:
-            # A shared lock, so that two concurrent queries do not see each other as a holder.
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            return not _kernel.is_free(file)
         except OSError as error:
             raise self._failed(error) from error
         finally:
             os.close(file)
-        return False
 
     @property
     def is_held(self) -> bool:
@@ -82,7 +159,7 @@ class Flock:
 
     def release(self) -> None:
         """Release the lock; further calls do nothing."""
-        # Closing is not LOCK_UN: the lock lasts until every forked child has closed its copy, too.
+        # Closing is not unlocking: a flock lasts until every forked child has closed its copy, too.
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -114,10 +191,13 @@ def make_directory(directory: Path) -> None:
 
 def share_permissions(file: int, directory: Path) -> None:
     """Give an open file the read and write permissions of its directory."""
+    fchmod = getattr(os, "fchmod", None)
+    if fchmod is None:
+        return  # Windows: new files inherit the access list of their directory
     mode = directory.stat().st_mode & 0o666
     with contextlib.suppress(PermissionError):  # the file's owner has done so
         if os.fstat(file).st_mode & 0o666 != mode:
-            os.fchmod(file, mode)
+            fchmod(file, mode)
 
 
 def warn_not_regular(error: NotRegularFileError) -> None:

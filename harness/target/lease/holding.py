@@ -303,6 +303,8 @@ def _set(tokens: Collection[str]) -> None:
 
 
 def _user() -> str:
-    with suppress(OSError, KeyError):  # the user of a container may have no name
+    # The user of a container may have no name; Windows has no module pwd, which getpass asks last.
+    with suppress(OSError, KeyError, ImportError):
         return getpass.getuser()
-    return f"user {os.getuid()}"
+    number = getattr(os, "getuid", lambda: None)()
+    return "unknown user" if number is None else f"user {number}"

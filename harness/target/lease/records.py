@@ -2,8 +2,8 @@
 
 A record has holder, start, expiry and reason. The clock is immune to changes of the system time:
 within one boot of a host it is the time since boot (``CLOCK_BOOTTIME``), which advances while the
-machine sleeps and which nobody can set. Across reboots and between hosts only the time of day is
-available.
+machine sleeps and which nobody can set. Across reboots, between hosts, and on systems without that
+clock (Windows, macOS) only the time of day is available.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ import re
 import socket
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 import msgspec
 
 from harness.errors import InfrastructureError
-from harness.files import NotRegularFileError, read_regular
-from harness.link.ports import port_identity
+from harness.files import NotRegularFileError, read_regular, replace_file
+from harness.link.ports import device_path, is_device, port_identity
 from harness.target.lease.flock import share_permissions, warn_not_regular
 from harness.target.ports import list_ports
 from harness.target.process_group import read_process
@@ -68,12 +70,17 @@ class LeaseClock:
 
     def __init__(self) -> None:
         self._boot = ""
+        self._since_boot_s: Callable[[], float] = time.monotonic
+        number = getattr(time, "CLOCK_BOOTTIME", None)
+        if number is None:
+            return  # without a boot id, only the time of day is compared
+        self._since_boot_s = partial(getattr(time, "clock_gettime", time.monotonic), number)
         with suppress(OSError):
             self._boot = _BOOT_ID.read_text().strip()
 
     def now(self) -> Instant:
         """Return the current time."""
-        return Instant(self._boot, time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
+        return Instant(self._boot, self._since_boot_s(), time.time())
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +114,12 @@ def process_start(pid: int) -> int | None:
 
 
 def is_alive(host: str, pid: int, started: int) -> bool | None:
-    """Whether that process is still running; None if it is on another host."""
-    return process_start(pid) == started if host == host_name() else None
+    """Whether that process is still running; None if it is on another host, or without /proc."""
+    return process_start(pid) == started if host == host_name() and own_start() else None
 
 
 def own_start() -> int:
-    """Return when this process started, in kernel ticks."""
+    """Return when this process started, in kernel ticks; 0 without ``/proc``."""
     return process_start(os.getpid()) or 0
 
 
@@ -145,10 +152,10 @@ def port_key(port: str) -> LockKey:
     A USB port is identified by its USB location and interface, because its name in ``/dev`` can
     change every time it is plugged in.
     """
-    if port.startswith("/"):
-        device = os.path.realpath(port)
+    if is_device(port):
+        device = device_path(port)
         for known in list_ports():
-            if known.location and os.path.realpath(known.device) == device:
+            if known.location and device_path(known.device) == device:
                 socket = f"{known.location} interface {known.interface}"
                 return _key(f"port {host_name()} usb {socket}", port)
     return _key(f"port {port_identity(port)}", port)
@@ -279,15 +286,15 @@ def write_record(path: Path, record: LeaseRecord | TakenLease) -> None:
     Raises:
         InfrastructureError: The file cannot be written.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+    written = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
     try:
-        with partial.open("xb") as file:
+        with written.open("xb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
             share_permissions(file.fileno(), path.parent)
-        partial.rename(path)
+        replace_file(written, path)
     except OSError as error:
         with suppress(OSError):
-            partial.unlink(missing_ok=True)
+            written.unlink(missing_ok=True)
         raise InfrastructureError(
             f"cannot write the lease record {path}: {error.strerror}",
             hint=f"check the free space and the permissions of {path.parent}",
