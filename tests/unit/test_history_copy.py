@@ -254,6 +254,23 @@ def test_a_target_that_may_only_be_read_is_refused(
             assert read_only.copy_to(target).copied == 3
 
 
+def test_a_server_that_may_only_be_read_is_refused(
+    stores: tuple[Store, Store], postgresql: Server
+) -> None:
+    source, target = stores
+    url = postgresql.new_database()
+    open_store(url).close()
+    postgresql.execute("CREATE ROLE copy_reader LOGIN", "postgres")
+    grant = "GRANT SELECT ON ALL TABLES IN SCHEMA public TO copy_reader"
+    postgresql.execute(grant, postgresql.name_of(url))
+    with open_store(url.replace("postgres@", "copy_reader@")) as guest:
+        with pytest.raises(UsageError, match="is not writable"):
+            source.copy_to(guest)
+        with open_store(url) as owner:
+            assert source.copy_to(owner).copied == 3
+        assert guest.copy_to(target).copied == 3
+
+
 def test_the_command_copies_to_a_server(
     tmp_path: Path, postgresql: Server, etharness: Callable[..., CommandResult]
 ) -> None:
