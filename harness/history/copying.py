@@ -299,7 +299,8 @@ def _read(connection: Connection, ids: Sequence[str]) -> dict[str, _Stored]:
     numbers: dict[int, dict[Metric, float]] = {row.id: {} for row in rows}
     of_times, of_numbers, metrics = reading.measured_rows(connection, times)
     for row in of_times:
-        summary = Summary(*(row._mapping[name] for name in Summary.__struct_fields__))
+        columns = row._mapping  # `count` is a method of the row itself
+        summary = Summary(*(columns[name] for name in Summary.__struct_fields__))
         covered = {executions: summary for executions, bit in BITS.items() if row.executions & bit}
         times[row.result_id].setdefault(metrics[row.metric_id], {}).update(covered)
     for row in of_numbers:
