@@ -1,6 +1,7 @@
 """Measure the history of results on both databases, and write the end of docs/history.md.
 
     python -m benchmarks.history [ROWS]    # a million rows of operators by default: minutes
+    python -m benchmarks.history copy [RESULTS]    # copies alone; 10,000 results by default
 
 Both hold the same results and are asked the same, one after the other in this process. The server
 is the benchmark's own, on a socket, with its defaults; the file is in the temporary folder.
@@ -15,10 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
+from itertools import islice, product
 from pathlib import Path
 
 from benchmarks.decoding import machine
+from harness.analyze.compare import EXECUTIONS
+from harness.check.history.measure import TIME_STATISTICS
 from harness.check.subject import Subject
 from harness.history import open_store
 from harness.history.entries import Selection
@@ -30,7 +34,9 @@ from tests.support.results import made, trace_with
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/history.md"
 HEADING = "## How fast\n"
+COPY_HEADING = "## How fast a copy is\n"
 OPERATORS = 60
+COPY_OPERATORS = 6
 RUNS = 10
 KINDS = [*product(("board a", "board b", "board c", "board d"), ("kws.pte", "vww.pte"))]
 UNITS = 8
@@ -53,6 +59,9 @@ class Figures:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["copy"]:
+        measure_copies(int(sys.argv[2]) if len(sys.argv) > 2 else 10_000)
+        return
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         file = Path(scratch) / "history.sqlite"
@@ -68,9 +77,68 @@ def main() -> None:
         for name, (url, size) in places.items():
             with open_store(url) as store:
                 found[name], filled = measure(store, rows, size)
-    text = PAGE.read_text().partition(HEADING)[0] + HEADING + "\n".join(page(found, filled)) + "\n"
-    PAGE.write_text(text)
-    print(text.partition(HEADING)[2])
+    before, _, after = PAGE.read_text().partition(HEADING)
+    text = "\n".join(page(found, filled)) + "\n"
+    copies = "".join(after.partition(COPY_HEADING)[1:])
+    PAGE.write_text(before + HEADING + text + (f"\n{copies}" if copies else ""))
+    print(text)
+    measure_copies(10_000)
+
+
+def measure_copies(count: int) -> None:
+    """Copy so many results to a server and back, and write the end of the page."""
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        running = stack.enter_context(server(durable=True))
+        urls = [str(Path(scratch) / "first.sqlite"), running.new_database()]
+        urls.append(str(Path(scratch) / "last.sqlite"))
+        stores = [stack.enter_context(open_store(url)) for url in urls]
+        for result, subject in islice(nights(COPY_OPERATORS), count):
+            stores[0].add(result, subject)
+        rows = []
+        for source, target, what in (
+            (stores[0], stores[1], "SQLite to PostgreSQL"),
+            (stores[1], stores[2], "PostgreSQL to SQLite"),
+        ):
+            reading = seconds(partial(read_all, source))
+            copying = seconds(partial(source.copy_to, target))
+            again = seconds(partial(source.copy_to, target))
+            print(f"{what}: {reading:.1f} s, {copying:.1f} s, {again:.1f} s", flush=True)
+            rows.append(
+                f"| {what} | {reading:.1f} s | {copying:.1f} s | {copying / reading:.1f} "
+                f"| {again:.1f} s | {again / reading:.1f} |"
+            )
+        operators = stores[0].info().rows["operator times"]
+    lines = [
+        "",
+        f"Written by `benchmarks/history.py copy` on {machine()}, one measurement each.",
+        "",
+        f"{count:,} results with {COPY_OPERATORS} operators, {operators:,} rows of operators.",
+        "Reading is every result and every series of FROM. A copy reads, writes and compares; when",
+        "it is repeated, it finds nothing to copy, and compares.",
+        "",
+        "| | reading | copy | ratio | repeated | ratio |",
+        "|---|---|---|---|---|---|",
+        *rows,
+    ]
+    text = "\n".join(lines) + "\n"
+    before = PAGE.read_text().partition(COPY_HEADING)[0].rstrip("\n")
+    PAGE.write_text(f"{before}\n\n{COPY_HEADING}{text}")
+    print(text)
+
+
+def read_all(store: Store) -> None:
+    """Read every result, and all its numbers, through the interface for programs."""
+    store.results()
+    for tested in store.tested():
+        of = (tested.board, tested.model, tested.method)
+        for executions in EXECUTIONS:
+            store.history(
+                *of,
+                statistics=TIME_STATISTICS,
+                executions=executions,
+                baseline=None,
+                window=tested.results,
+            )
 
 
 def measure(store: Store, rows: int, size: Callable[[], int]) -> tuple[Figures, tuple[int, int]]:
@@ -110,10 +178,11 @@ def measure(store: Store, rows: int, size: Callable[[], int]) -> tuple[Figures, 
     return Figures(there / spent, asked, size()), (there, results)
 
 
-def nights() -> Iterator[tuple[Result, Subject]]:
+def nights(operators: int = OPERATORS) -> Iterator[tuple[Result, Subject]]:
     """Results night after night, each kind on each of its units, with times that differ."""
     subjects = [
-        made("x", trace_with(times(seed), allocated=100 + seed)).subject for seed in range(16)
+        made("x", trace_with(times(seed, operators), allocated=100 + seed)).subject
+        for seed in range(16)
     ]
     for subject in subjects:
         subject.operators, subject.allocators  # noqa: B018 - computed before anything is measured
@@ -134,25 +203,27 @@ def nights() -> Iterator[tuple[Result, Subject]]:
         night += 1
 
 
-def times(seed: int) -> dict[str, list[int]]:
+def times(seed: int, operators: int) -> dict[str, list[int]]:
     """Times of operators, run by run."""
     return {
         f"native_call_{operator}": [
             10_000 * (operator + 1) + 37 * ((seed * 31 + operator * 7 + run * 3) % 11)
             for run in range(RUNS)
         ]
-        for operator in range(OPERATORS)
+        for operator in range(operators)
     }
 
 
 def median(action: Callable[[], object]) -> float:
-    """Seconds that ``action`` takes."""
-    taken = []
-    for _ in range(REPEATS):
-        before = time.perf_counter()
-        action()
-        taken.append(time.perf_counter() - before)
-    return statistics.median(taken)
+    """Seconds that ``action`` takes, the median of several times."""
+    return statistics.median([seconds(action) for _ in range(REPEATS)])
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Seconds that ``action`` takes once."""
+    before = time.perf_counter()
+    action()
+    return time.perf_counter() - before
 
 
 def page(found: dict[str, Figures], filled: tuple[int, int]) -> Iterator[str]:

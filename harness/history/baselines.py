@@ -109,15 +109,21 @@ def name_results(
         raise UsageError(
             f"result {min(missing)} not found", hint="`etharness history list` lists the results"
         )
+    set_utc = datetime.now(UTC).isoformat(timespec="seconds")
+    return define(connection, name, set_utc, [row.id for row in rows], interned)
+
+
+def define(
+    connection: Connection, name: str, set_utc: str, results: Sequence[int], interned: Interned
+) -> Interned:
+    """Define a baseline of these row numbers as ``name_results`` does, set at a given time."""
     numbers = interned.intern(connection, [name], ())
     remove_name(connection, name)
-    adding = insert(BASELINE).values(
-        name_id=numbers.names[name], set_utc=datetime.now(UTC).isoformat(timespec="seconds")
-    )
+    adding = insert(BASELINE).values(name_id=numbers.names[name], set_utc=set_utc)
     baseline = connection.scalar(adding.returning(BASELINE.c.id))
-    connection.execute(
-        insert(MEMBER), [{"baseline_id": baseline, "result_id": row.id} for row in rows]
-    )
+    if results:
+        rows = [{"baseline_id": baseline, "result_id": result} for result in results]
+        connection.execute(insert(MEMBER), rows)
     return numbers
 
 

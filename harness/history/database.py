@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import random
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
@@ -69,6 +70,21 @@ class Database:
     def is_sqlite(self) -> bool:
         """Whether it is an SQLite file."""
         return self.url.get_backend_name() == "sqlite"
+
+    def same_as(self, other: Database) -> bool:
+        """Return whether both are one database, whatever their paths and URLs are."""
+        if self.is_sqlite or other.is_sqlite:
+            files = [base.url.database for base in (self, other) if base.is_sqlite]
+            if len(files) < 2 or not all(files) or ":memory:" in files:
+                return self is other
+            return Path(str(files[0])).samefile(str(files[1]))
+        # A server has many names. Locks are per database, and everybody may take one.
+        lock = select(func.pg_try_advisory_xact_lock(secrets.randbits(62)))
+        schema = select(func.current_schema())
+        with self.reading() as ours, other.reading() as theirs:
+            ours.execute(lock)
+            locked = not theirs.scalar(lock)
+            return locked and ours.scalar(schema) == theirs.scalar(schema)
 
     def close(self) -> None:
         """Close all connections."""

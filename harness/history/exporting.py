@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row
 
 from harness.analyze.statistics import Summary
 from harness.check.history.samples import Metric
@@ -13,9 +13,8 @@ from harness.check.history.stored import StoredResult
 from harness.export.chunked_writer import Piece
 from harness.export.values import escaped
 from harness.history.entries import Selection
-from harness.history.interning import known_metrics
-from harness.history.reading import entries, select_rows
-from harness.history.tables import BITS, NUMBER, TIME
+from harness.history.reading import entries, measured_rows, select_rows
+from harness.history.tables import BITS
 from harness.records.measurement import FIRMWARE, MeasurementSettings
 
 _RESULTS: Final = 50
@@ -68,17 +67,7 @@ def _cells(connection: Connection, rows: Sequence[Row[Any]]) -> Iterator[tuple[A
         row.id: _result_cells(entry)
         for row, entry in zip(rows, entries(connection, rows), strict=True)
     }
-    times, numbers = (
-        [
-            *connection.execute(
-                select(table)
-                .where(table.c.result_id.in_(about))
-                .order_by(table.c.result_id, table.c.metric_id)
-            )
-        ]
-        for table in (TIME, NUMBER)
-    )
-    metrics = known_metrics(connection, {row.metric_id for row in (*times, *numbers)})
+    times, numbers, metrics = measured_rows(connection, about)
     for row in times:
         measured = _metric_cells(metrics[row.metric_id])
         summary = tuple(row._mapping[name] for name in _SUMMARY)

@@ -217,6 +217,31 @@ def series(
     )
 
 
+def measured_rows(
+    connection: Connection, results: Collection[int]
+) -> tuple[list[Row[Any]], list[Row[Any]], dict[int, Metric]]:
+    """Return operator times, other numbers, and their metrics by number.
+
+    Args:
+        connection: The store.
+        results: Row numbers of results.
+    """
+    times, numbers = (
+        [
+            row
+            for some in batches(results)
+            for row in connection.execute(
+                select(table)
+                .where(table.c.result_id.in_(some))
+                .order_by(table.c.result_id, table.c.metric_id)
+            )
+        ]
+        for table in (TIME, NUMBER)
+    )
+    used = {row.metric_id for row in (*times, *numbers)}
+    return times, numbers, known_metrics(connection, used)
+
+
 def _batched(
     connection: Connection,
     query: Select[Any],

@@ -15,11 +15,18 @@ from harness.analyze.compare import EXECUTIONS, Executions
 from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef
 from harness.check.history.measure import TIME_STATISTICS
 from harness.check.history.samples import Decision, History, Provenance
-from harness.check.history.stored import NamedBaseline, StoredResult, StoreInfo, Tested
+from harness.check.history.stored import (
+    CopyOutcome,
+    NamedBaseline,
+    StoredResult,
+    StoreInfo,
+    Tested,
+)
 from harness.check.subject import Subject
 from harness.errors import NotComparableError, UsageError
 from harness.export.chunked_writer import write_pieces
 from harness.history import baselines, exporting, reading, triage, writing
+from harness.history.copying import BATCH, HistoryCopier, Progress
 from harness.history.database import Database, parse_url
 from harness.history.entries import Selection, entry_of, with_verdict
 from harness.history.interning import Interned
@@ -44,6 +51,10 @@ from harness.records.result import Result, VerdictRecord
 
 WINDOW = 200
 """Default number of results in a history."""
+
+
+def _silent(_stage: str, _done: int, _total: int) -> None:
+    """Show no progress."""
 
 
 class Store:
@@ -402,6 +413,32 @@ class Store:
                 file, exporting.pieces(connection, selection), exporting.TYPES
             )
         )
+
+    def copy_to(
+        self,
+        target: Store,
+        *,
+        replace_verdicts: bool = False,
+        progress: Progress = _silent,
+        batch: int = BATCH,
+    ) -> CopyOutcome:
+        """Copy results, named baselines and decisions to another store, then compare the results.
+
+        What the target has already is skipped, so an interrupted copy can be started again.
+
+        Args:
+            target: The store to copy to; it keeps what only it has.
+            replace_verdicts: Replace verdicts of the target that differ from this store's.
+            progress: Called with a stage, the number of results done, and their total number.
+            batch: Results per transaction; as many are in memory at a time.
+
+        Raises:
+            UsageError: A result, a baseline or a decision differs, both stores are the same, or the
+                target is not writable.
+            InfrastructureError: A store is locked, full or unreachable.
+        """
+        copier = HistoryCopier(self._database, target._database, batch)
+        return copier.copy(progress, replace_verdicts=replace_verdicts)
 
     def info(self) -> StoreInfo:
         """Return location, version and row counts of the store."""

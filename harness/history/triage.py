@@ -27,6 +27,7 @@ from harness.history.entries import Selection
 from harness.history.interning import Interned, known_metrics, known_names
 from harness.history.reading import number_of, with_settings
 from harness.history.tables import DECISION
+from harness.records.measurement import UNRECORDED
 from harness.records.trace import OPERATOR_CALL
 
 _NAMED: Final = 4
@@ -46,7 +47,31 @@ def decisions(connection: Connection, scope: Selection) -> list[Decision]:
             query = query.where(column == number_of(name))
     if scope.settings is not None:
         query = query.where(with_settings(DECISION.c.settings_id, scope.settings))
-    rows = [*connection.execute(query)]
+    return _decisions(connection, [*connection.execute(query)])
+
+
+def decisions_with_scopes(connection: Connection) -> list[tuple[Selection, Decision]]:
+    """Return all decisions in the order in which they were made.
+
+    Each has the board, model, method and settings of its series, as ``add_decisions`` takes them.
+    """
+    rows = [*connection.execute(select(DECISION).order_by(DECISION.c.id))]
+    columns = ("board_id", "model_id", "method_id", "settings_id")
+    used = {getattr(row, column) for row in rows for column in columns} - {None}
+    names = known_names(connection, used)
+    scopes = [
+        Selection(
+            names[row.board_id],
+            model=names[row.model_id],
+            method=names[row.method_id],
+            settings=UNRECORDED if row.settings_id is None else names[row.settings_id],
+        )
+        for row in rows
+    ]
+    return [*zip(scopes, _decisions(connection, rows), strict=True)]
+
+
+def _decisions(connection: Connection, rows: Sequence[Row[Any]]) -> list[Decision]:
     names = known_names(connection, {row.unit_id for row in rows})
     metrics = known_metrics(connection, {row.metric_id for row in rows})
     return [

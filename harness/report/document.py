@@ -19,7 +19,13 @@ from harness.analyze.statistics import Summary, operator_statistics
 from harness.analyze.symbols import EventSymbols
 from harness.bisect.answer import BisectDocument
 from harness.check.history.samples import Decision, History
-from harness.check.history.stored import Added, NamedBaseline, StoredResult, StoreInfo
+from harness.check.history.stored import (
+    Added,
+    CopyOutcome,
+    NamedBaseline,
+    StoredResult,
+    StoreInfo,
+)
 from harness.config.board import Board
 from harness.export.formats import Exported
 from harness.formatting import printable, with_printable_keys, with_printable_names
@@ -161,6 +167,7 @@ SCHEMAS: dict[str, Any] = {
     "lab-health": list[Health],
     "history-add": list[Added],
     "history-baseline": list[NamedBaseline],
+    "history-copy": CopyOutcome,
     "history-decision": list[Decision],
     "history-export": TableDocument,
     "history-info": StoreInfo,

@@ -132,3 +132,21 @@ class Added(msgspec.Struct, frozen=True):
     state: Literal["added", "there", "updated", "refused"]
     id: str = ""
     reason: str = ""
+
+
+class CopyOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of copying a history to another one.
+
+    Attributes:
+        results: Number of compared results: both histories have them with the same numbers.
+        copied: Number of results that were added; the other ones were there already.
+        verdicts: Number of verdicts that were replaced.
+        baselines: Number of named baselines that were added or replaced.
+        decisions: Number of decisions that were added.
+    """
+
+    results: int
+    copied: int
+    verdicts: int
+    baselines: int
+    decisions: int

@@ -15,6 +15,7 @@ COMMANDS = {
     "ignore": "Let a change pass until a date.",
     "reopen": "Undo the decision about a change.",
     "export": "Write all measured values as a table.",
+    "copy": "Copy the history to another file or database.",
     "prune": "Remove old results.",
     "info": "Show the location, version and size of the history.",
 }
@@ -26,5 +27,5 @@ def command() -> None:
 
     The history is the SQLite file `.etharness/history.sqlite` near the project, unless --history
     or $ETHARNESS_HISTORY names another file or postgresql://USER@HOST/DATABASE (docs/history.md).
-    Every subcommand takes --history and --json.
+    Every subcommand takes --json, and all but `copy` take --history.
     """
