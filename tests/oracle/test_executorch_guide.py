@@ -108,7 +108,7 @@ def test_a_firmware_gets_the_tracer_as_the_page_shows(
     (tmp_path / "log.etlog").write_bytes(log)
     code, shown, _ = etharness("decode", str(tmp_path / "log.etlog"))
     assert code == 0
-    assert "native_call_convolution.out" in shown
+    assert "convolution #0" in shown
 
 
 PROJECT = f"""\
