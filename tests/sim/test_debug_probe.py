@@ -295,6 +295,10 @@ def test_an_interrupt_leaves_the_board_running(
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
         process.stderr.close()
+        # On a busy host the board has not even begun by now; it runs on, and gets there.
+        deadline = time.monotonic() + 60
         result = pull(etharness, port, image, tmp_path / "out")
+        while result.code == 4 and time.monotonic() < deadline:
+            result = pull(etharness, port, image, tmp_path / "out")
         assert result.code == 0, result.err
     assert harness.load(tmp_path / "out").result.runs_completed == EXECUTIONS
