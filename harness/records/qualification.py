@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -82,8 +82,3 @@ class Qualification(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def undecided(self) -> tuple[StageRecord, ...]:
         """The stages that were skipped or not run."""
         return tuple(stage for stage in self.stages if stage.state in ("skipped", "not run"))
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of ``qualification.json``."""
-    return msgspec.json.schema(Qualification)
