@@ -75,7 +75,7 @@ class QualifyCommand(PanelCommand):
     option(
         "--note",
         default="",
-        metavar="TEXT",
+        metavar="WORDS",
         help="What is written on the board, such as its revision, for the `tested` line.",
     ),
 )
@@ -95,8 +95,8 @@ def command(
 ) -> int:
     """Prove a board stage by stage, or say what is wrong with it.
 
-    Flashes the board, and replaces its model and trace. The stages: flash, link, rate, wrap, cost,
-    networks, run, overflow, stream, reset, crash, counters (docs/qualify.md).
+    Flashes the board, and replaces its model and trace. The stages: flash, link, rate, cost,
+    overflow, stream, reset, crash, counters, run, networks, wrap (docs/qualify.md).
     """
     from harness.lab.flash_plan import HowToFlash
     from harness.qualify.qualification import QualifyRequest, qualify

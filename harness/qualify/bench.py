@@ -95,7 +95,8 @@ class Bench:
         firmware: The firmware of a simulated board; None for a real one.
         info: The board's latest answer to HELLO; None before.
         up_bytes_s: Bytes per second of an upload, as the stage ``link`` measured; None before.
-        networks: Networks whose outputs were those of their references.
+        tick_s: Host seconds per tick while the board executes; None until measured. A simulator
+            may take thousands of them for one.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Bench:
         self.firmware: Firmware | None = None
         self.info: TargetInfo | None = None
         self.up_bytes_s: float | None = None
-        self.networks: tuple[str, ...] = ()
+        self.tick_s: float | None = None
         self.console = CappedBuffer()
         self._stages, self._open_target = stages, open_target
         self._title, self._until, self._limit_s = "", float("inf"), 0.0

@@ -215,7 +215,9 @@ def cost(bench: Bench) -> StageOutcome:
         info = reached.info
         clock = info.clocks[0]
         bench.small_model(reached)
+        began = time.monotonic()
         every = bench.run(reached, _COST_RUNS)
+        bench.tick_s = (time.monotonic() - began) / max(1.0, _COST_RUNS * _execution(every))
         few = bench.run(reached, _COST_RUNS, RunOptions(profiling_level=ProfilingLevel.METHOD_ONLY))
     if not info.probe_pairs or not info.probe_ticks:
         return failed(

@@ -13,10 +13,10 @@ from harness.analyze.workload import instruction_records
 from harness.check.fit import fit
 from harness.check.invariants.outputs import compare_output
 from harness.check.subject import ModelOutput
-from harness.config.board import SerialTarget
+from harness.config.board import RtlTarget, SerialTarget
 from harness.decode.program import Method
 from harness.decode.pte import read_program
-from harness.errors import DeviceRefusedError
+from harness.errors import DeviceRefusedError, TargetError
 from harness.files import data_directory
 from harness.link.wire import Region, Status
 from harness.qualify.bench import (
@@ -25,6 +25,7 @@ from harness.qualify.bench import (
     Reached,
     StageOutcome,
     failed,
+    model_bytes,
     passed,
     reference_of,
 )
@@ -34,14 +35,23 @@ from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 
 _METHOD: Final = "forward"
+_ORDINARY: Final = "kws_int8"
+"""The network of an ordinary run, where it fits."""
+
 _RUNS: Final = 10
 """Executions of a network whose log fits every buffer that the network itself fits."""
 
 _FLOAT_COST: Final = 40
 """Time of a multiply-accumulate in float32 over that in int8, on a core without an FPU."""
 
+_TICKS_PER_MAC: Final = 10
+"""Ticks of a multiply-accumulate in int8 on a slow core, until a network has shown them."""
+
 _PER_EXECUTION_S: Final = 0.5
 """Time of a network besides upload and arithmetic."""
+
+_ALMOST_S: Final = 2.0
+"""Seconds left of a stage whose time is as good as over."""
 
 _REFUSALS: Final = (
     Status.TOO_LARGE,
@@ -95,53 +105,78 @@ def _packaged() -> list[_Network]:
 
 def networks(bench: Bench) -> StageOutcome:
     """Compare the outputs of every network that fits with its reference."""
-    matched: list[str] = []
-    figures: list[StageFigure] = []
-    wrong: list[str] = []
-    late: list[str] = []
-    pace = _Pace(bench.up_bytes_s)
+    found = _Comparison(bench)
     with bench.opened() as reached:
         for network in _packaged():
-            fits = fit(network.method, len(network.data), bench.board).fits
-            if fits is False:
-                continue
-            if pace.predicted_s(network) > bench.left_s:
-                late.append(network.name)
-                continue
-            began = time.monotonic()
-            try:
-                fault, error = _compare(bench, reached, network)
-            except DeviceRefusedError as refused:
-                if fits is None and refused.status in _REFUSALS:
-                    continue
-                fault, error = refused.message, 0.0
-            pace.learn(network, time.monotonic() - began)
-            if fault:
-                wrong.append(f"{network.name}: {fault}")
-                continue
-            matched.append(network.name)
-            how = "bit for bit" if network.exact else f"largest error {error:.3g}"
-            figures.append(StageFigure(network.name, how))
-    bench.networks = tuple(matched)
-    figures += [StageFigure(name, "not run: it takes too long") for name in late]
-    if wrong:
+            if not found.add(reached, network):
+                break
+    figures = [*found.figures]
+    figures += [StageFigure(name, "not run: it takes too long") for name in found.late]
+    if found.wrong:
         return failed(
-            "; ".join(wrong),
+            "; ".join(found.wrong),
             "run it with --values intermediate and compare with ExecuTorch (docs/differences.md); "
             "check the compiler's options of the core",
             *figures,
         )
-    if not matched:
+    if not found.matched:
         return failed("no packaged network fits", "see `etharness inspect` for what is missing")
-    more = f"; {len(late)} more fit, but take longer than --limit allows" if late else ""
-    return passed(f"{len(matched)} of {len(matched) + len(late)} networks match{more}", *figures)
+    matched, late = len(found.matched), len(found.late)
+    more = f"; {late} more take longer than the time of this stage" if late else ""
+    message = f"{matched} of {matched + late} networks that fit match{more}"
+    if late and not bench.board.emulated_time:
+        return StageOutcome("not run", message, tuple(figures), "raise --limit, and --resume")
+    return passed(message, *figures)
+
+
+class _Comparison:
+    """Networks compared so far: those that match, those that do not, and those too slow to run."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench, self._pace = bench, _Pace(bench)
+        self.matched: list[str] = []
+        self.wrong: list[str] = []
+        self.late: list[str] = []
+        self.figures: list[StageFigure] = []
+
+    def add(self, reached: Reached, network: _Network) -> bool:
+        """Compare a network if it fits; return whether the board can be asked for another one."""
+        bench = self._bench
+        fits = fit(network.method, len(network.data), bench.board).fits
+        if fits is False:
+            return True
+        if self._pace.predicted_s(network) > bench.left_s:
+            self.late.append(network.name)
+            return True
+        began = time.monotonic()
+        try:
+            fault, error = _compare(bench, reached, network)
+        except DeviceRefusedError as refused:
+            if fits is None and refused.status in _REFUSALS:
+                return True
+            fault, error = refused.message, 0.0
+        except TargetError:
+            # A simulator that has not hung may still need hours.
+            if not bench.board.emulated_time or bench.left_s > _ALMOST_S:
+                raise
+            self.late.append(network.name)
+            return False
+        self._pace.learn(network, time.monotonic() - began)
+        if fault:
+            self.wrong.append(f"{network.name}: {fault}")
+        else:
+            self.matched.append(network.name)
+            how = "bit for bit" if network.exact else f"largest error {error:.3g}"
+            self.figures.append(StageFigure(network.name, how))
+        return True
 
 
 class _Pace:
     """How long networks take on this board, as far as earlier ones show."""
 
-    def __init__(self, up_bytes_s: float | None) -> None:
-        self._up = up_bytes_s
+    def __init__(self, bench: Bench) -> None:
+        self._up = bench.up_bytes_s
+        self._first = _TICKS_PER_MAC * (bench.tick_s or 0.0) if bench.board.emulated_time else 0.0
         self._per_mac: dict[bool, float] = {}
 
     def predicted_s(self, network: _Network) -> float:
@@ -149,7 +184,8 @@ class _Pace:
         upload = len(network.data) / self._up if self._up else 0.0
         per_mac = self._per_mac.get(network.exact)
         if per_mac is None:
-            per_mac = self._per_mac.get(True, 0.0) * _FLOAT_COST
+            per_mac = self._per_mac.get(True, self._first)
+            per_mac *= 1 if network.exact else _FLOAT_COST
         return upload + network.macs * per_mac + _PER_EXECUTION_S
 
     def learn(self, network: _Network, took_s: float) -> None:
@@ -183,7 +219,7 @@ def _compare(bench: Bench, reached: Reached, network: _Network) -> tuple[str, fl
 
 def ordinary_run(bench: Bench) -> StageOutcome:
     """Run a network as `etharness run` does, with all its checks, into a run directory."""
-    model = "kws_int8" if "kws_int8" in bench.networks else SMALL
+    model = _ORDINARY if _fits(bench, _ORDINARY) else SMALL
     folder = bench.output / "run"
     inputs, outputs, _ = reference_of(model)
     files = [
@@ -218,6 +254,16 @@ def ordinary_run(bench: Bench) -> StageOutcome:
         return failed("; ".join(wrong), f"see `etharness report {folder}`", *figures)
     real = "" if isinstance(bench.board.target, SerialTarget) else " (a simulated board)"
     return passed(f"{_RUNS} executions of {model} pass {len(checks)} checks{real}", *figures)
+
+
+def _fits(bench: Bench, model: str) -> bool:
+    """Whether a board runs a model that also takes it no longer than a person would wait."""
+    # The source code of a core takes half a minute for an execution.
+    if isinstance(bench.board.target, RtlTarget):
+        return False
+    data = model_bytes(model)
+    method = read_program(data).method(_METHOD)
+    return method is not None and fit(method, len(data), bench.board).fits is True
 
 
 def _saved(file: Path, array: np.ndarray) -> Path:
