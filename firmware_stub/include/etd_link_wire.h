@@ -80,6 +80,8 @@ enum {
 enum {
     /* send the log in chunks during the run */
     ETD_LINK_RUN_FLAG_STREAM = 0x1,
+    /* fault on purpose in the second execution, to prove the postmortem; refused by ports that cannot */
+    ETD_LINK_RUN_FLAG_CRASH = 0x2,
 };
 
 /* regions for OPEN, WRITE, COMMIT, STAT and READ */

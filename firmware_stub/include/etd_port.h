@@ -60,6 +60,9 @@ typedef struct {
     /* Optional, for energy measurements. Sets a pin that the probe samples: high while a method executes.
      * Must be quick, a store to a register: its time adds to Method::execute, not to operators. */
     void (*marker)(void *context, bool high);
+    /* Optional. Faults on purpose, as by an invalid instruction, when a run asks for it: so a host can prove
+     * that a crash of this board is recorded and found after the reset. */
+    void (*crash)(void *context);
     /* Optional: the limits of the stack, which grows down. */
     uint32_t *stack_bottom;
     uint32_t *stack_top;

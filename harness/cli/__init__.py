@@ -49,6 +49,7 @@ SECTIONS = {
     "Setup": {
         "boards": "List the supported boards.",
         "build": "Build the firmware of a board.",
+        "qualify": "Prove a board stage by stage, or say what is wrong with it.",
         "doctor": "List the tools that this host has and lacks.",
         "completion": "Print a shell completion script.",
     },

@@ -26,7 +26,7 @@ import errno
 import statistics
 import string
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal
@@ -131,7 +131,13 @@ def measure(
 
 
 def measure_rates(
-    session: Session, info: TargetInfo, bauds: Sequence[int], timeout_s: float, execute_s: float
+    session: Session,
+    info: TargetInfo,
+    bauds: Sequence[int],
+    timeout_s: float,
+    execute_s: float,
+    *,
+    goodput_at: Collection[int] | None = None,
 ) -> list[RateQuality]:
     """Measure the line at each rate, and restore the first rate.
 
@@ -141,6 +147,7 @@ def measure_rates(
         bauds: The rates, bits per second.
         timeout_s: Longest wait for a board that does not answer at a rate to return to the first.
         execute_s: Longest wait for an execution, seconds.
+        goodput_at: The rates at which model and trace are transferred; None for all.
 
     Raises:
         LinkError: The board does not answer at the first rate any more.
@@ -153,7 +160,8 @@ def measure_rates(
             measured.append(RateQuality(baud, heard=False, message=f"stays at {got}"))
             continue
         try:
-            measured.append(measure(session, info, baud, execute_s))
+            goodput = goodput_at is None or baud in goodput_at
+            measured.append(measure(session, info, baud, execute_s, goodput=goodput))
         except LinkError as error:
             measured.append(RateQuality(baud, heard=False, message=error.message))
             session.hello(timeout_s)

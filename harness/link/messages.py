@@ -256,7 +256,7 @@ def run_request(run_id: int, count: int, options: RunOptions = DEFAULT_OPTIONS) 
         debug_level=options.debug_level,
         profiling_level=options.profiling_level,
         when_full=options.when_full,
-        flags=RunFlag.STREAM if options.stream else 0,
+        flags=RunFlag.STREAM * options.stream | RunFlag.CRASH * options.crash,
         bundled_input=() if bundled < 0 and not options.counters else (bundled,),
         counters=bytes(options.counters),
     )

@@ -254,6 +254,7 @@ class RunOptions:
         stream: Send the log in chunks during the run.
         bundled_input: Number of the test set of the inputs, to be logged; -1 for none.
         counters: Hardware counters to read at each event, by their numbers in `CounterList`.
+        crash: Fault on purpose in the second execution; firmware that cannot refuses the run.
     """
 
     trace_limit: int = 0
@@ -263,6 +264,7 @@ class RunOptions:
     stream: bool = False
     bundled_input: int = -1
     counters: tuple[int, ...] = ()
+    crash: bool = False
 
 
 DEFAULT_OPTIONS = RunOptions()

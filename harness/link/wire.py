@@ -83,6 +83,8 @@ class RunFlag(IntEnum):
 
     STREAM = 0x1
     """Send the log in chunks during the run."""
+    CRASH = 0x2
+    """Fault on purpose in the second execution, to prove the postmortem; refused by ports that cannot."""
 
 
 class Region(IntEnum):

@@ -39,6 +39,7 @@ from harness.records.lab import (
     UnitDocument,
 )
 from harness.records.nightly import NightDocument, QuarantineStatus
+from harness.records.qualification import Qualification
 from harness.records.result import ClockQuality, FirmwareSize, VerdictRecord, encode
 from harness.records.signature import Signature
 from harness.records.trace import Damage, Losses, Trace
@@ -179,6 +180,7 @@ SCHEMAS: dict[str, Any] = {
     "nightly-quarantine-status": list[QuarantineStatus],
     "lab-ports": list[PortDocument],
     "postmortem": PostmortemDocument,
+    "qualify": Qualification,
     "lab-power": Switched,
     "replay": BundleVerdict,
     "lab-release": list[ReleasedDocument],

@@ -47,7 +47,7 @@ def markdown_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = 
         head = "" if alone else f"# {overview.headline}\n\n"
         rows = [overview.rows[n] for n in overview.order[:_MOST_RUNS]]
         more = _more(len(runs) - len(rows), "runs")
-        head += "" if alone else f"{_table(HEADERS, rows)}{more}\n"
+        head += "" if alone else f"{markdown_table(HEADERS, rows)}{more}\n"
     note = "\n*{} more runs are left out: CI systems show 1 MiB. Other reports have all.*\n"
     left = MOST_BYTES - len(head.encode()) - len(note.format(len(runs)).encode())
     shown = []
@@ -66,7 +66,7 @@ def _night(night: NightDocument) -> Iterator[str]:
     yield f"# {escaped(headline(night), LONGEST_SENTENCE)}\n\n{escaped(night.night)}\n\n"
     for table in tables(night):
         shown = table.rows[:_MOST_STEPS]
-        text = _table(table.headers, shown, numbers=table.numbers)
+        text = markdown_table(table.headers, shown, numbers=table.numbers)
         more = _more(len(table.rows) - len(shown), "rows")
         yield f"**{table.title}**\n\n{text}{more}\n"
     for note in night.notes:
@@ -88,8 +88,8 @@ def _section(run: RunDescription, *, alone: bool) -> Iterator[str]:
     yield from _roofline(run)
     lost = [[item.note or item.what, f"{item.count:,}"] for item in run.losses if item.count]
     if lost:
-        yield f"**Losses**\n\n{_table(['what', 'count'], lost, numbers=[1])}\n"
-    table = _table(["", ""], [[fact.label, fact.text] for fact in run.facts])
+        yield f"**Losses**\n\n{markdown_table(['what', 'count'], lost, numbers=[1])}\n"
+    table = markdown_table(["", ""], [[fact.label, fact.text] for fact in run.facts])
     yield f"<details><summary>Provenance</summary>\n\n{table}\n</details>\n\n"
 
 
@@ -97,7 +97,7 @@ def _checks(title: str, checks: Sequence[CheckRow]) -> Iterator[str]:
     if checks:
         shown = checks[:_MOST_CHECKS]
         rows = [[row.code, row.subject, row.rule, row.reason] for row in shown]
-        table = _table(["code", "subject", "rule", "reason"], rows)
+        table = markdown_table(["code", "subject", "rule", "reason"], rows)
         yield f"**{title}**\n\n{table}{_more(len(checks) - len(shown), 'checks')}\n"
 
 
@@ -116,7 +116,7 @@ def _changes(run: RunDescription) -> Iterator[str]:
         ]
         for row in changed[:_MOST_ROWS]
     ]
-    table = _table(headers, rows, numbers=range(first, len(headers)))
+    table = markdown_table(headers, rows, numbers=range(first, len(headers)))
     title = f"Compared with {escaped(run.changes.description)}"
     yield f"**{title}**\n\n{table}{_more(len(changed) - len(rows), 'numbers')}\n"
 
@@ -136,7 +136,7 @@ def _operators(run: RunDescription) -> Iterator[str]:
         ]
         for row in table.operators[:_MOST_ROWS]
     ]
-    text = _table(headers, rows, numbers=range(1 + several, len(headers)))
+    text = markdown_table(headers, rows, numbers=range(1 + several, len(headers)))
     more = _more(len(table.operators) - len(rows), "operators")
     yield f"**Longest operators**\n\n{text}{more}\n"
 
@@ -151,7 +151,7 @@ def _counters(run: RunDescription) -> Iterator[str]:
         [item.row.name, item.row.instruction, *(cell.text for cell in item.cells)]
         for item in table.operators[:_MOST_ROWS]
     ]
-    text = _table(headers, rows, numbers=range(1, len(headers)))
+    text = markdown_table(headers, rows, numbers=range(1, len(headers)))
     more = _more(len(table.operators) - len(rows), "operators")
     notes = "".join(f"{escaped(note)}\n\n" for note in table.notes)
     yield f"**Hardware counters (median)**\n\n{text}{more}\n{notes}"
@@ -165,7 +165,7 @@ def _energy(run: RunDescription) -> Iterator[str]:
     yield "**Energy**\n\n"
     if shown:
         headers, rows = run.energy.headers, [row.cells for row in shown]
-        yield _table(headers, rows, numbers=range(1, len(headers)))
+        yield markdown_table(headers, rows, numbers=range(1, len(headers)))
         yield f"{_more(len(run.energy.rows) - len(shown), 'operators')}\n"
     for line in run.energy.lines:
         yield f"{escaped(line, LONGEST_SENTENCE)}\n\n"
@@ -176,7 +176,7 @@ def _roofline(run: RunDescription) -> Iterator[str]:
     if run.roofline is None:
         return
     rows = [item.cells for item in run.roofline.rows[:_MOST_ROWS]]
-    text = _table(ROOFLINE_HEADERS, rows, numbers=ROOFLINE_NUMBERS)
+    text = markdown_table(ROOFLINE_HEADERS, rows, numbers=ROOFLINE_NUMBERS)
     more = _more(len(run.roofline.rows) - len(rows), "operators")
     yield f"**Roofline**: {escaped(run.roofline.roof)}\n\n{text}{more}\n"
 
@@ -189,9 +189,10 @@ def escaped(text: str, longest: int = 300) -> str:
     return re.sub(r"^(\s*)([#+-])", r"\1\\\2", plain)
 
 
-def _table(
+def markdown_table(
     headers: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Iterable[int] = ()
 ) -> str:
+    """Return a table; columns of ``numbers`` are aligned to the right."""
     right = set(numbers)
     ruler = ["--:" if index in right else "---" for index in range(len(headers))]
     lines = [headers, ruler, *(list(map(escaped, row)) for row in rows)]

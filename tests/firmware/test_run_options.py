@@ -12,6 +12,7 @@ from harness.analyze.marker_edges import logged_edges
 from harness.analyze.ticks import durations
 from harness.decode.device_log import read_log
 from harness.link import messages
+from harness.link.values import RunOptions
 from harness.link.wire import DebugLevel, Op, ProfilingLevel, Region, Status
 from harness.records.trace import Kind, Losses, Trace
 from tests.support.c_server import CServer
@@ -116,6 +117,13 @@ def test_an_option_that_the_device_does_not_know_is_named(
     refusal = server.refusal(Op.RUN, bytes(body))
     assert (refusal.status, refusal.detail) == (Status.BAD_REQUEST, 0x80)
     assert what in refusal.message
+    assert server.restarts == 0
+
+
+def test_a_port_that_cannot_crash_refuses_to(etstub: ct.CDLL) -> None:
+    server = prepared(etstub)
+    refusal = server.refusal(Op.RUN, messages.run_request(1, 2, RunOptions(crash=True)))
+    assert (refusal.status, refusal.message) == (Status.BAD_REQUEST, "unsupported flags")
     assert server.restarts == 0
 
 

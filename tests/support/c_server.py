@@ -47,6 +47,7 @@ class _Port(ct.Structure):
         ("alive", _VOID),
         ("counters", _COUNTERS),
         ("marker", _QUIET),
+        ("crash", _VOID),
         ("stack_bottom", ct.c_void_p),
         ("stack_top", ct.c_void_p),
     ]

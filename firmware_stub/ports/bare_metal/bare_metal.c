@@ -76,6 +76,11 @@ static const etd_counter_source *counters(void *context) {
     return port_counters != NULL ? port_counters() : NULL;
 }
 
+static void crash(void *context) {
+    (void)context;
+    __builtin_trap();
+}
+
 static int32_t receive(void *context) {
     (void)context;
     return port_receive();
@@ -127,6 +132,7 @@ int main(void) {
         .reset_reason = reset_reason,
         .counters = counters,
         .marker = port_marker, /* NULL if the port has none */
+        .crash = crash,
         .stack_bottom = stack_bottom,
         .stack_top = stack_top,
     };

@@ -62,6 +62,11 @@ static void reboot(void *context) {
     restart();
 }
 
+static void crash(void *context) {
+    (void)context;
+    __builtin_trap();
+}
+
 static void idle(void *context) {
     (void)context;
     crash_settled();
@@ -104,6 +109,7 @@ int main(void) {
         .restart_clock = restart_clock,
         .reboot = reboot,
         .set_baud = set_baud,
+        .crash = crash,
     };
     static const etd_clock npu_clock = ETD_NPU_CLOCK_OF(1000000000u, 1u);
     static const uint32_t bauds[] = {115200, 921600, 3000000};

@@ -71,9 +71,17 @@ static void listen(etd_server *server) {
     }
 }
 
+/* The first execution is complete by then, so the postmortem has something to count. */
+static void crash_if_asked(etd_server *server) {
+    if (server->run.crash && server->run.completed > 0) {
+        server->config.port->crash(server->config.port->context);
+    }
+}
+
 static void between_instructions(void *context, uint32_t instruction) {
     etd_server *server = context;
     (void)instruction;
+    crash_if_asked(server);
     etd_server_stream_log(server);
     etd_server_alive(server);
 }
@@ -95,7 +103,7 @@ static etd_status execute_all(etd_server *server, etd_error *error) {
     etd_status status = etd_method_load(&server->method, &server->program, server->method.name, config->arena,
                                         config->arena_capacity, &config->kept->tracer, error);
     server->loaded = status == ETD_LINK_STATUS_OK;
-    if (run->stream || config->port->alive != NULL) {
+    if (run->stream || run->crash || config->port->alive != NULL) {
         server->method.between = between_instructions;
         server->method.between_context = server;
     }
@@ -105,6 +113,7 @@ static etd_status execute_all(etd_server *server, etd_error *error) {
         status = copy_inputs(server, error);
         if (status == ETD_LINK_STATUS_OK) {
             status = etd_method_execute(&server->method, error);
+            crash_if_asked(server); /* of a runtime that calls nothing between instructions */
         }
         if (status == ETD_LINK_STATUS_OK) {
             etd_server_stream_log(server);
@@ -170,15 +179,16 @@ void etd_server_start_run(etd_server *server) {
 }
 
 /* Checks the options of a run, one byte each, which follow the trace limit in the body. */
-static etd_status check_options(const uint8_t *options, etd_error *error) {
-    static const struct {
+static etd_status check_options(const etd_port *port, const uint8_t *options, etd_error *error) {
+    const uint8_t crash = port->crash != NULL ? ETD_LINK_RUN_FLAG_CRASH : 0u;
+    const struct {
         const char *name;
         uint8_t largest;
     } known[RUN_OPTIONS] = {
         {"debug level", ETD_LINK_DEBUG_LEVEL_INTERMEDIATE_OUTPUTS},
         {"profiling level", ETD_LINK_PROFILING_LEVEL_ALL_EVENTS},
         {"policy for a full log", ETD_LINK_WHEN_FULL_DROP_OLDEST_RUNS},
-        {"flags", ETD_LINK_RUN_FLAG_STREAM},
+        {"flags", (uint8_t)(ETD_LINK_RUN_FLAG_STREAM | crash)},
     };
     for (uint32_t i = 0; i < RUN_OPTIONS; i++) {
         if (options[i] > known[i].largest) {
@@ -221,7 +231,7 @@ etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *
         return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, RUN_SIZE, "wrong body size", NULL);
     }
     const uint8_t *options = request->body + 12;
-    etd_status status = check_options(options, error);
+    etd_status status = check_options(server->config.port, options, error);
     if (status == ETD_LINK_STATUS_OK) {
         status = etd_server_check_counters(server, counters, counter_count, error);
     }
@@ -239,6 +249,7 @@ etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *
         .count = count,
         .trace_capacity = stream ? capacity - ETD_LOG_HEADER_SIZE : capacity,
         .stream = stream,
+        .crash = (options[3] & ETD_LINK_RUN_FLAG_CRASH) != 0,
         .debug_level = options[0],
         .profiling_level = options[1],
         .when_full = options[2],

@@ -22,7 +22,7 @@ roundings of 5e-4. For float64 the differences between math libraries dominate."
 def output_checks(subject: Subject) -> Iterator[Check]:
     """Compare every output that has a reference with it."""
     for output in subject.outputs:
-        differing, reason = _compare(output)
+        differing, reason = compare_output(output)
         yield check(
             "I11",
             rule="outputs match their references",
@@ -35,7 +35,7 @@ def output_checks(subject: Subject) -> Iterator[Check]:
         )
 
 
-def _compare(output: ModelOutput) -> tuple[int | None, str]:
+def compare_output(output: ModelOutput) -> tuple[int | None, str]:
     """Return how many elements differ, None if not comparable, and the reason of the check."""
     value, reference = output.value, output.reference
     if value.dtype != reference.dtype or value.shape != reference.shape:

@@ -1,0 +1,1 @@
+"""Proves a board, stage by stage, or says what is wrong with it (docs/qualify.md)."""

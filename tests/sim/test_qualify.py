@@ -1,0 +1,241 @@
+"""Qualifications: sound boards qualify, and each defect is found by the stage that is about it."""
+
+from __future__ import annotations
+
+import ctypes as ct
+import json
+import os
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.config.board import board_names, load_board
+from harness.errors import UsageError
+from harness.qualify import networks
+from harness.qualify.bench import reference_of
+from harness.qualify.qualification import STAGE_NAMES, QualifyRequest, qualify
+from harness.records.qualification import QUALIFICATION, Qualification
+from tests.conftest import FIXTURES, MODELS, CommandResult
+from tests.support.counters import Counters, MadeUp
+from tests.support.debugger import Debugger
+from tests.support.defects import OpenTarget, wired, with_clock, with_line, with_rate
+from tests.support.documents import document
+from tests.support.flash import running_native
+
+pytestmark = pytest.mark.sim
+Etharness = Callable[..., CommandResult]
+
+QUICK = ("native", "qemu-lm3s6965evb", "qemu-microbit")
+SLOW = tuple(
+    name
+    for name in board_names()
+    if load_board(name)[0].build is not None
+    and not load_board(name)[0].untested
+    and not load_board(name)[0].links_executorch
+    and name not in QUICK
+)
+NOT_OFFERED = {
+    "native": {"flash", "counters"},
+    "qemu-lm3s6965evb": {"rate", "counters"},
+    "qemu-microbit": {"rate", "wrap", "counters"},
+}
+every_board = pytest.mark.skipif(
+    "ETHARNESS_EVERY_BOARD" not in os.environ, reason="make measure qualifies every board"
+)
+
+
+def states(record: Qualification) -> dict[str, str]:
+    return {stage.name: stage.state for stage in record.stages}
+
+
+def found_by(stage: str, directory: Path, open_target: OpenTarget, board: str = "native") -> str:
+    """What a stage alone says about a board with a defect."""
+    request = QualifyRequest(board, directory, only=(stage,))
+    record = qualify(request, open_target=open_target)
+    assert (record.qualified, record.exit_code, record.tested) == (False, 1, "")
+    found = record.stage(stage)
+    assert found.state == "failed", found.message
+    assert found.remedy
+    return found.message
+
+
+@pytest.mark.parametrize("board", QUICK)
+def test_a_sound_board_qualifies(board: str, tmp_path: Path, etharness: Etharness) -> None:
+    code, out, err = etharness(
+        *("qualify", "--board", board, "-o", tmp_path, "--note", 'a "quick" one', "--json")
+    )
+    record = document("qualify", out)
+    assert code == 0, err + out
+    found = {stage["name"]: stage["state"] for stage in record["stages"]}
+    assert tuple(found) == STAGE_NAMES
+    absent = {name for name, state in found.items() if state == "not offered"}
+    assert absent == NOT_OFFERED[board]
+    assert set(found.values()) == {"passed", "not offered"}
+    assert json.loads((tmp_path / QUALIFICATION).read_text()) == record
+    tested = tomllib.loads(record["tested"])["tested"]
+    assert tested.startswith('qualified on a "quick" one, ')
+    assert "small_int8" in tested
+    shown = (tmp_path / "qualification.md").read_text()
+    assert shown.startswith(f"# QUALIFIED: {board}")
+    assert record["tested"] in shown
+    assert "Figures" in (tmp_path / "qualification.html").read_text()
+
+
+@every_board
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("board", SLOW)
+def test_every_other_simulated_board_qualifies(board: str, tmp_path: Path) -> None:
+    record = qualify(QualifyRequest(board, tmp_path, limit_s=1500))
+    assert record.qualified, [(stage.name, stage.message) for stage in record.failed]
+
+
+def test_a_slow_clock_is_found_by_its_rate(tmp_path: Path) -> None:
+    message = found_by("rate", tmp_path, with_rate(0.999))
+    assert message.startswith("the clock is off by -10")
+
+
+def test_a_clock_that_stands_still_is_found_by_its_rate(tmp_path: Path) -> None:
+    message = found_by("rate", tmp_path, with_clock(lambda _: 77))
+    assert message == "the counter does not move"
+
+
+def test_a_counter_of_fewer_bits_is_found_at_its_wrap(tmp_path: Path) -> None:
+    message = found_by("wrap", tmp_path, with_clock(lambda ticks: ticks & 0xFFFFFFF))
+    assert message.startswith("the counter stepped back, from ")
+
+
+@pytest.mark.parametrize("fault", ["drop", "flip"])
+def test_a_line_that_swallows_bytes_is_found_by_its_link(fault: str, tmp_path: Path) -> None:
+    message = found_by("link", tmp_path, with_line(**{fault: 2e-4}))
+    assert "frames were lost or damaged on the line" in message
+
+
+def test_wrong_references_are_found_by_networks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reference(name: str) -> tuple[list[np.ndarray], list[np.ndarray], int]:
+        inputs, outputs, runs = reference_of(name)
+        if name == "small_int8":
+            outputs[0] = outputs[0] + np.float32(0.01)
+        return inputs, outputs, runs
+
+    monkeypatch.setattr(networks, "reference_of", reference)
+    message = found_by("networks", tmp_path, with_line())
+    assert message.startswith("small_int8: 4 of 4 elements differ (exactly)")
+    assert "kws_int8" not in message
+
+
+def test_a_dead_hardware_counter_is_found_by_counters(etstub: ct.CDLL, tmp_path: Path) -> None:
+    def counted(loads: int) -> tuple[str, OpenTarget, Counters]:
+        made_up = [
+            MadeUp(b"cycles", step=9),
+            MadeUp(b"loads", step=loads),
+            MadeUp(b"x_stall", step=0),
+        ]
+        source = Counters(etstub, made_up)
+        return *wired(etstub, tmp_path, counters=source.address), source
+
+    board, dead, _source = counted(loads=0)
+    assert found_by("counters", tmp_path, dead, board) == "loads did not move in any event"
+    board, sound, _other = counted(loads=2)
+    record = qualify(QualifyRequest(board, tmp_path, only=("counters",)), open_target=sound)
+    assert record.stage("counters").message == (
+        "2 of 3 counters moved; x_stall stayed at 0, as they may"
+    )
+
+
+def test_a_port_that_cannot_crash_is_no_pass(etstub: ct.CDLL, tmp_path: Path) -> None:
+    board, open_target = wired(etstub, tmp_path)
+    record = qualify(QualifyRequest(board, tmp_path, only=("crash",)), open_target=open_target)
+    assert states(record)["crash"] == "not offered"
+    assert not record.qualified
+
+
+@every_board
+def test_a_counter_that_was_inhibited_is_dead(tmp_path: Path) -> None:
+    board = "qemu-riscv32-virt"
+    stop = Debugger(
+        *(board, tmp_path, "etd_server_start_run"), stops=1, then="set $mcountinhibit = 4"
+    )
+    request = QualifyRequest(str(stop.board_file), tmp_path / "out", only=("counters",))
+    assert qualify(request).stage("counters").message == "instret did not move in any event"
+
+
+def test_a_board_that_says_nothing_is_asked_once(tmp_path: Path) -> None:
+    board = tmp_path / "native.toml"
+    text = (FIXTURES.parents[1] / "boards/native.toml").read_text()
+    board.write_text(text.replace("boot_s = 10", "boot_s = 0.3").replace("budget", "# budget"))
+    request = QualifyRequest(str(board), tmp_path / "out", skip=("flash",))
+    record = qualify(request, open_target=with_line(drop=1.0))
+    assert "no answer to HELLO" in record.stage("link").message
+    assert {state for name, state in states(record).items() if name not in ("flash", "link")} == {
+        "not run"
+    }
+
+
+def test_it_goes_on_where_it_was(tmp_path: Path, etharness: Etharness) -> None:
+    with running_native() as port:
+        arguments = ("qualify", "--board", serial_board(tmp_path), "--port", port, "-o", tmp_path)
+        one = etharness(*arguments, "--only", "reset", "--json")
+        assert one.code == 1
+        code, out, _ = etharness(*arguments, "--resume", "--only", "overflow", "--json")
+        assert code == 1
+        again = json.loads(out)
+        assert len(again["resumed_utc"]) == 1
+        first = json.loads(one.out)["stages"]
+        done = [stage for stage in again["stages"] if stage["state"] == "passed"]
+        assert [stage["name"] for stage in done] == ["overflow", "reset"]
+        assert done[1] in first
+        shown = etharness(*arguments, "--resume", "--only", "stream").out
+        assert "NOT QUALIFIED" in shown.splitlines()[-1]
+        assert etharness(*arguments, "--limit", "0.000001", "-q").code == 75
+
+
+def serial_board(directory: Path) -> Path:
+    """A native board that somebody else started, as one on a serial port."""
+    path = directory / "native.toml"
+    path.write_text(
+        'schema = 1\nname = "native"\ndescription = "a native board"\ncpu = "host"\n'
+        'timer = { source = "CLOCK_MONOTONIC", bits = 32, hz = 1_000_000_000 }\n'
+        'target = { kind = "serial", bauds = [921_600] }\n'
+    )
+    return path
+
+
+def test_a_record_of_another_board_file_is_not_resumed(tmp_path: Path) -> None:
+    board = serial_board(tmp_path)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(UsageError, match="cannot read"):
+        qualify(QualifyRequest(str(board), tmp_path / "out", resume=True))
+    with running_native() as port:
+        request = QualifyRequest(str(board), tmp_path / "out", port=port, only=("reset",))
+        assert qualify(request).stage("reset").state == "passed"
+    board.write_text(board.read_text() + "# changed\n")
+    with pytest.raises(UsageError, match="another board file"):
+        qualify(QualifyRequest(str(board), tmp_path / "out", resume=True))
+    with pytest.raises(UsageError, match="no such stage: 'links'"):
+        qualify(QualifyRequest(str(board), tmp_path / "out", only=("links",)))
+
+
+def test_every_packaged_model_has_a_reference() -> None:
+    """Of its first case in the fixtures that ExecuTorch made."""
+    compared = 0
+    for file in sorted(MODELS.glob("*.pte")):
+        inputs, outputs, runs = reference_of(file.stem)
+        fixture = np.load(FIXTURES / f"{file.stem}.npz")
+        assert inputs
+        assert runs >= 1
+        if "inputs" in fixture:
+            assert inputs[0].tobytes() == fixture["inputs"][0].tobytes()
+            assert outputs[0].tobytes() == fixture["outputs"][0].tobytes()
+        else:
+            case = fixture.files[0].partition(".")[0]
+            wanted = [key for key in fixture.files if key.startswith(f"{case}.output")]
+            assert [array.tobytes() for array in outputs] == [
+                fixture[key].tobytes() for key in sorted(wanted)
+            ]
+        compared += 1
+    assert compared == 23
