@@ -43,6 +43,20 @@ def operator_title(name: str, instruction: int | None = None) -> str:
     return short if instruction is None or instruction < 0 else f"{short} #{instruction}"
 
 
+def ordinal(number: int) -> str:
+    """Return "first" to "tenth", then "11th" and so on."""
+    if number <= len(_ORDINALS):
+        return _ORDINALS[number - 1]
+    teen = number % 100 in (11, 12, 13)
+    return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
+_ORDINALS = (
+    *("first", "second", "third", "fourth", "fifth"),
+    *("sixth", "seventh", "eighth", "ninth", "tenth"),
+)
+
+
 def with_printable_names(item: _Named) -> _Named:
     """Return a copy of an operator with printable names."""
     delegate = item.delegate_str and printable(item.delegate_str)

@@ -16,7 +16,8 @@ import msgspec
 
 from harness.config.board import Positive, Seconds, Strict
 from harness.config.meter import PINS, MeterRequest
-from harness.config.toml_file import read_toml
+from harness.config.toml_file import Document, Keys, read_document
+from harness.config.working_hours import WorkingHours
 from harness.errors import UsageError, did_you_mean
 from harness.files import absolute, resolve_word
 
@@ -114,6 +115,8 @@ class Unit(Strict, frozen=True):
         place: Name of its labgrid place; "" for the unit's id.
         match: Tags that select any matching labgrid place, instead of ``place``.
         coordinator: Address of the coordinator, HOST:PORT; "" for labgrid's default.
+        people_first: Local times at which people go before nightly runs, such as ``Mon-Fri
+            08:00-18:00``; None for those of ``[rule]``, "" for never.
         note: Free text.
     """
 
@@ -132,7 +135,13 @@ class Unit(Strict, frozen=True):
     place: str = ""
     match: dict[str, str] = msgspec.field(default_factory=dict)
     coordinator: str = ""
+    people_first: str | None = None
     note: str = ""
+
+    @property
+    def working_hours(self) -> WorkingHours:
+        """Times at which people go before nightly runs."""
+        return WorkingHours.parse(self.people_first or "")
 
     @property
     def meter(self) -> MeterRequest | None:
@@ -160,8 +169,15 @@ class Unit(Strict, frozen=True):
         return (self.baud, *(baud for baud in listed if baud < self.baud))
 
 
+class _Rule(Strict, frozen=True):
+    """Rules for all units; ``people_first`` as in `Unit`."""
+
+    people_first: str = ""
+
+
 class _File(Strict, frozen=True):
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
+    rule: _Rule = _Rule()
     unit: tuple[Unit, ...] = ()
 
 
@@ -196,7 +212,12 @@ def load_units(path: Path | None = None) -> tuple[Unit, ...]:
             f"no {_FILE} found on this host",
             hint=f"write one (docs/lab.md), or give its path with --units or ${VARIABLE}",
         )
-    units = read_toml(file, _File).unit
+    document = read_document(file)
+    lab = document.as_(_File)
+    _check_hours(document, ("rule", "people_first"), lab.rule.people_first)
+    for index, unit in enumerate(lab.unit):
+        _check_hours(document, ("unit", index, "people_first"), unit.people_first)
+    units = [_with_rule(unit, lab.rule) for unit in lab.unit]
     ids: set[str] = set()
     for unit in units:
         if unit.id in ids:
@@ -206,6 +227,22 @@ def load_units(path: Path | None = None) -> tuple[Unit, ...]:
             raise UsageError(f"{file}: unit {unit.id!r}: {error}")
     ordered = sorted(units, key=lambda unit: _natural(unit.id))
     return tuple(_with_absolute_paths(unit, file) for unit in ordered)
+
+
+def _check_hours(document: Document, keys: Keys, hours: str | None) -> None:
+    try:
+        WorkingHours.parse(hours or "")
+    except ValueError as error:
+        raise UsageError(
+            f"{document.where(keys)}: {error}", hint="`people_first` is described in docs/lab.md"
+        ) from None
+
+
+def _with_rule(unit: Unit, rule: _Rule) -> Unit:
+    """Return the unit with the hours of ``rule`` if it has none of its own."""
+    if unit.people_first is not None or unit.lease != "local":
+        return unit
+    return msgspec.structs.replace(unit, people_first=rule.people_first)
 
 
 def _natural(name: str) -> list[str | int]:
@@ -239,6 +276,8 @@ def _labgrid_error(unit: Unit) -> str:
     given = [name for name in ("place", "match", "coordinator") if getattr(unit, name)]
     if given and unit.lease != "labgrid":
         return f'`{given[0]}` requires lease = "labgrid"'
+    if unit.people_first and unit.lease != "local":
+        return f"`people_first` requires local leases; {unit.lease} has an order of its own"
     if unit.place and unit.match:
         return "`place` and `match` exclude each other"
     return ""

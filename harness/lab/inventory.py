@@ -11,8 +11,15 @@ from harness.errors import HarnessError, PortError
 from harness.lab.labgrid.identity import utc
 from harness.lab.labgrid.place import labgrid_places
 from harness.lab.units import lock_keys_of
-from harness.records.lab import HolderDocument, PortDocument, UnitDocument
+from harness.records.lab import (
+    HolderDocument,
+    PortDocument,
+    StatusDocument,
+    UnitDocument,
+    WaiterDocument,
+)
 from harness.target.lease.holding import open_registry
+from harness.target.lease.queue import LeaseQueue
 from harness.target.lease.records import LockKey, is_alive, port_key, utc_text
 from harness.target.lease.registry import Holder, LeaseRegistry
 from harness.target.ports import describe, device_of, list_ports
@@ -77,6 +84,39 @@ def who(lab: Sequence[Unit], asked: Sequence[Unit] | None = None) -> list[Holder
         holder for key in registry.all_keys() for holder in _holders(registry, key, names.get(key))
     ]
     return [*local, *_labgrid_holders(lab)]
+
+
+def status(lab: Sequence[Unit]) -> list[StatusDocument]:
+    """Return who holds each unit, and who waits for it, in order."""
+    registry = open_registry()
+    queue = LeaseQueue(registry)
+    now = datetime.now()  # local time, as working hours are
+    return [
+        StatusDocument(
+            unit=unit.id,
+            board=unit.board,
+            holders=_all_holders(registry, unit),
+            waiting=_waiting(queue, unit),
+            people_first=unit.people_first or "",
+            people_first_now=unit.working_hours.include(now),
+        )
+        for unit in lab
+    ]
+
+
+def _waiting(queue: LeaseQueue, unit: Unit) -> list[WaiterDocument]:
+    if unit.lease == "labgrid":
+        return []  # the coordinator knows
+    tickets = queue.waiting({key.stem for key in lock_keys_of(unit)})
+    return [
+        WaiterDocument(
+            *(place, ticket.record.owner, ticket.record.host),
+            *(ticket.record.pid, ticket.record.command, utc_text(ticket.record.since)),
+            reason=ticket.record.reason,
+            goes_first=ticket.goes_first,
+        )
+        for place, ticket in enumerate(tickets, start=1)
+    ]
 
 
 def _labgrid_holders(lab: Sequence[Unit]) -> Iterator[HolderDocument]:
@@ -153,6 +193,7 @@ def _document(
         reason=record.reason,
         alive=is_alive(record.host, record.pid, record.started) if process else None,
         silent_s=round(max(0.0, silent), 1) if process else None,
+        expected_utc=None if record.expected is None else utc_text(record.expected),
     )
 
 

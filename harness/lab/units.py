@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from harness.config.board import Board, load_board
@@ -175,6 +177,8 @@ def hold(
     reason: str = "",
     timeout_s: float = WAIT_S,
     expires_s: float | None = None,
+    nightly: bool = False,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[Lease | HeldPlace]:
     """Hold a unit inside a ``with`` block; processes started in the block act under the lease.
 
@@ -186,6 +190,8 @@ def hold(
         reason: Why the unit is held; shown to others who wait for it.
         timeout_s: Longest wait for the current lease holder, seconds.
         expires_s: Time after which ``check`` of the lease fails, seconds; None for never.
+        nightly: Whether it is a nightly run, before which people go in their working hours.
+        cancelled: Whether to stop waiting.
 
     Raises:
         BusyError: The unit was not free in time; the message names the lease holder.
@@ -196,9 +202,21 @@ def hold(
             yield place
         return
     with hold_keys(
-        lock_keys_of(unit), timeout_s, owner=owner, reason=reason, expires_s=expires_s
+        lock_keys_of(unit),
+        timeout_s,
+        owner=owner,
+        reason=reason,
+        expires_s=expires_s,
+        goes_first=(lambda: False) if nightly else partial(_goes_first, [unit]),
+        cancelled=cancelled,
     ) as lease:
         yield lease
+
+
+def _goes_first(units: Sequence[Unit]) -> bool:
+    """Whether it is a time at which people go before nightly runs on all of these units."""
+    now = datetime.now()  # local time, as people write it
+    return all(unit.working_hours.include(now) for unit in units)
 
 
 @contextmanager
@@ -216,8 +234,16 @@ def hold_if(unit: Unit | None, *, reason: str, timeout_s: float) -> Iterator[Uni
         yield held.unit if isinstance(held, HeldPlace) else unit
 
 
-def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[LeasedDocument]:
+def lease(
+    units: Sequence[Unit], seconds: float, *, reason: str = "", wait_s: float = 0.0
+) -> list[LeasedDocument]:
     """Lease units to this user without a process that holds them; all of them or none.
+
+    Args:
+        units: The units.
+        seconds: Duration of the lease.
+        reason: Purpose, for messages.
+        wait_s: Longest wait for the current lease holders, seconds.
 
     Returns:
         The leases; the token of each lets other processes act under it.
@@ -226,25 +252,29 @@ def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[Le
         BusyError: A unit is already in use.
         UsageError: The leases of a unit are not managed by this host.
     """
+    names = [
+        LockKey(key.stem, f"unit {unit.id!r}")
+        for unit in _managed_here(units)
+        for key in lock_keys_of(unit)
+    ]
+    goes_first = partial(_goes_first, units)
+    with hold_keys(names, wait_s, reason=reason or "lease", goes_first=goes_first):
+        return [_reserve(unit, seconds, reason) for unit in units]
+
+
+def _reserve(unit: Unit, seconds: float, reason: str) -> LeasedDocument:
+    """Lease a unit that this process holds."""
     registry = open_registry()
-    leased: list[LeasedDocument] = []
-    locked: list[LockKey] = []
-    for unit in _managed_here(units):
-        token = new_token()
-        for key in lock_keys_of(unit):
-            got = registry.reserve(key, seconds, known_tokens(), reason=reason, token=token)
-            if isinstance(got, Busy):
-                for each in locked:
-                    registry.release(each, known_tokens())
-                raise BusyError(
-                    f"unit {unit.id!r} is already in use by {got.description}",
-                    hint="wait until it is free, or end the lease: "
-                    "`etharness lab release --force UNIT`",
-                )
-            locked.append(key)
-            until = utc_text(got.until or got.since)
-        leased.append(LeasedDocument(unit.id, token, until, reason))
-    return leased
+    token = new_token()
+    until = ""
+    for key in lock_keys_of(unit):
+        got = registry.reserve(key, seconds, known_tokens(), reason=reason, token=token)
+        if isinstance(got, Busy):  # its holder has just lost it
+            raise BusyError(
+                f"unit {unit.id!r} is already in use by {got.description}", hint="try again"
+            )
+        until = utc_text(got.until or got.since)
+    return LeasedDocument(unit.id, token, until, reason)
 
 
 def release(units: Sequence[Unit], *, force: bool = False) -> list[ReleasedDocument]:

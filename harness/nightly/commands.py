@@ -15,8 +15,10 @@ from typing import Final
 import msgspec
 
 from harness.config.toml_file import Document
+from harness.config.unit import Unit
 from harness.errors import HarnessError, Owner
 from harness.files import read_regular
+from harness.lab.labgrid.place import HeldPlace
 from harness.lab.units import hold
 from harness.nightly.child import Children, Ending
 from harness.nightly.classify import Examined, command_failed
@@ -26,6 +28,7 @@ from harness.records.nightly import NightlyStep
 from harness.records.result import Failure, Result, now_utc
 from harness.runs.directory import RunDirectory
 from harness.runs.request import SESSION_VARIABLE
+from harness.target.lease.holding import Lease
 
 _POLL_S: Final = 0.5
 
@@ -44,6 +47,7 @@ class Commands:
         self._plan, self._document, self._units_file = plan, document, units_file
         self._directory, self._night = directory, night
         self._children = Children()
+        self._leases: dict[str, Lease | HeldPlace] = {}
         self._slots = threading.Semaphore(plan.jobs or os.cpu_count() or 1)
         self._models = {model.name: model for model in plan.model}
         self._variants = {variant.label: variant for variant in plan.variants}
@@ -73,7 +77,32 @@ class Commands:
         """Hold the lease of a unit."""
         if unit.unit is None:
             return nullcontext()
-        return hold(unit.unit, reason="nightly run", timeout_s=timeout_s)
+        return self._hold(unit.id, unit.unit, timeout_s)
+
+    @contextmanager
+    def _hold(self, name: str, unit: Unit, timeout_s: float) -> Iterator[None]:
+        with hold(
+            unit,
+            reason=f"nightly {self._night}",
+            timeout_s=timeout_s,
+            nightly=True,
+            cancelled=lambda: self.stopped,
+        ) as lease:
+            self._leases[name] = lease
+            try:
+                yield
+            finally:
+                del self._leases[name]
+
+    def expect(self, unit: NightUnit, seconds: float) -> None:
+        """Tell those who wait for a unit that its lease probably ends in ``seconds``."""
+        if isinstance(lease := self._leases.get(unit.id), Lease):
+            lease.expect(seconds)
+
+    def wanted_by(self, unit: NightUnit) -> str:
+        """Return who waits for a leased unit and goes before nightly runs; "" for nobody."""
+        lease = self._leases.get(unit.id)
+        return lease.wanted_by() if isinstance(lease, Lease) else ""
 
     @contextmanager
     def slot(self, unit: NightUnit) -> Iterator[None]:

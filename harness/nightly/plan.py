@@ -132,6 +132,7 @@ class PlanDeadlines(Strict, frozen=True, kw_only=True):
         health_s: Examining a board.
         power_s: A power cycle.
         lease_s: Waiting for a unit that is in use.
+        people_s: Waiting for a unit that was given up for a person.
         unit_s: All steps of one unit; None for no limit.
         night_s: The whole nightly run; None for no limit.
     """
@@ -141,6 +142,7 @@ class PlanDeadlines(Strict, frozen=True, kw_only=True):
     health_s: Seconds = 60.0
     power_s: Seconds = 60.0
     lease_s: _NotNegative = 300.0
+    people_s: _NotNegative = 14_400.0
     unit_s: Seconds | None = None
     night_s: Seconds | None = None
 

@@ -52,6 +52,14 @@ class Effects(Protocol):
         """
         ...
 
+    def expect(self, unit: NightUnit, seconds: float) -> None:
+        """Tell those who wait for a unit that its lease probably ends in ``seconds``."""
+        ...
+
+    def wanted_by(self, unit: NightUnit) -> str:
+        """Return who waits for a leased unit and goes before nightly runs; "" for nobody."""
+        ...
+
     def slot(self, unit: NightUnit) -> AbstractContextManager[object]:
         """Wait for a free processor if the unit is simulated on this host."""
         ...
@@ -110,7 +118,6 @@ class Worker:
         self._ends_at = ends_at
         self._in_a_row = 0
         self._flash_again = False
-        self._power_cycles = 0
 
     def work(self, steps: Sequence[NightlyStep]) -> None:
         """Run the remaining ``steps``, until all are done or the unit cannot go on."""
@@ -123,30 +130,47 @@ class Worker:
         if own is not None:
             ends = self._effects.monotonic() + own
             self._ends_at = ends if self._ends_at is None else min(ends, self._ends_at)
-        with ExitStack() as held:
-            try:
-                held.enter_context(self._lease())
-            except HarnessError as error:
-                for step in unsettled:
-                    self._settle(step, "never")
-                self._event("not leased", Owner.HOST, error.message)
-                return
-            if self._unit.unit is not None:
-                self._event("leased")
-            for step in unsettled:
-                self._settle(step, "now")
-            if self._plan.heal.first and not self._make_well():
-                return
-            for step in pending:
-                if not self._run_step(step):
+        wait_s = self._plan.deadlines.lease_s
+        while pending:
+            with ExitStack() as held:
+                try:
+                    held.enter_context(self._lease(wait_s))
+                except HarnessError as error:
+                    for step in unsettled:
+                        self._settle(step, "never")
+                    if not self._effects.stopped:
+                        self._event("not leased", Owner.HOST, error.message)
                     return
+                if self._unit.unit is not None:
+                    self._event("leased")
+                for step in unsettled:
+                    self._settle(step, "now")
+                unsettled = []
+                if self._plan.heal.first and not self._make_well():
+                    return
+                pending = self._run_steps(pending)
+            wait_s = min(self._plan.deadlines.people_s, max(0.0, self._time_left()))
 
-    def _lease(self) -> ExitStack:
-        wait = self._plan.deadlines.lease_s
+    def _lease(self, wait_s: float) -> ExitStack:
         stack = ExitStack()
         if self._unit.unit is not None:
-            stack.enter_context(self._effects.lease(self._unit, wait))
+            stack.enter_context(self._effects.lease(self._unit, wait_s))
         return stack
+
+    def _run_steps(self, steps: list[NightlyStep]) -> list[NightlyStep]:
+        """Run steps under the lease; return those that are left if a person wants the unit."""
+        began = self._effects.monotonic()
+        for done, step in enumerate(steps):
+            if done and self._unit.unit is not None:
+                if person := self._effects.wanted_by(self._unit):
+                    self._event("given up", None, f"for {person}")
+                    return steps[done:]
+                mean_s = (self._effects.monotonic() - began) / done
+                left_s = min(mean_s * (len(steps) - done), self._time_left())
+                self._effects.expect(self._unit, left_s)
+            if not self._run_step(step):
+                break
+        return []
 
     def _settle(self, step: NightlyStep, ask: Literal["later", "now", "never"]) -> bool:
         """Record the end of an attempt that was in progress when the nightly run was cut off.

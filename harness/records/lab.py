@@ -17,7 +17,8 @@ class HolderDocument(msgspec.Struct, frozen=True):
     it ends, a ``person`` until ``until_utc`` or a release. ``level`` is the lock level: 0 for the
     first holder, 1 for a process that it started, and so on. ``alive``: the process still runs;
     null for persons and other hosts. ``silent_s`` is the time since its last heartbeat, seconds.
-    Fields of a damaged record are "" or null.
+    ``expected_utc`` is when a process expects to be done, null if it does not know. Fields of a
+    damaged record are "" or null.
     """
 
     what: str
@@ -33,6 +34,39 @@ class HolderDocument(msgspec.Struct, frozen=True):
     reason: str
     alive: bool | None
     silent_s: float | None
+    expected_utc: str | None = None
+
+
+class WaiterDocument(msgspec.Struct, frozen=True):
+    """A process that waits for a unit, as printed by ``etharness lab status --json``.
+
+    ``place`` is its place in line, from 1. ``goes_first``: it goes before nightly runs, because a
+    person waits in the working hours of the unit.
+    """
+
+    place: int
+    owner: str
+    host: str
+    pid: int
+    command: str
+    since_utc: str
+    reason: str
+    goes_first: bool
+
+
+class StatusDocument(msgspec.Struct, frozen=True):
+    """Who holds a unit and who waits for it, as printed by ``etharness lab status --json``.
+
+    ``people_first`` are the working hours of the unit in local time, "" for none;
+    ``people_first_now`` says whether people go before nightly runs at the moment.
+    """
+
+    unit: str
+    board: str
+    holders: list[HolderDocument]
+    waiting: list[WaiterDocument]
+    people_first: str
+    people_first_now: bool
 
 
 class PortDocument(msgspec.Struct, frozen=True):

@@ -89,6 +89,7 @@ class UnitEvent(msgspec.Struct, frozen=True, kw_only=True):
     what: Literal[
         "leased",
         "not leased",
+        "given up",
         "well",
         "not well",
         "power cycled",

@@ -36,6 +36,7 @@ from harness.records.lab import (
     LeasedDocument,
     PortDocument,
     ReleasedDocument,
+    StatusDocument,
     UnitDocument,
 )
 from harness.records.nightly import NightDocument, QuarantineStatus
@@ -185,6 +186,7 @@ SCHEMAS: dict[str, Any] = {
     "replay": BundleVerdict,
     "lab-release": list[ReleasedDocument],
     "report": ReportDocument,
+    "lab-status": list[StatusDocument],
     "lab-units": list[UnitDocument],
     "lab-who": list[HolderDocument],
 }

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from harness.formatting import ordinal
 from harness.lab.power import Switched
-from harness.records.lab import Health, HolderDocument, PortDocument, UnitDocument
+from harness.records.lab import (
+    Health,
+    HolderDocument,
+    PortDocument,
+    StatusDocument,
+    UnitDocument,
+)
 from harness.report.terminal import show_line, show_table
 
 if TYPE_CHECKING:
@@ -22,7 +29,7 @@ def show_holders(console: Console, holders: Sequence[HolderDocument]) -> None:
             holder.host,
             "" if holder.pid is None else f"{holder.pid} {holder.command}",
             holder.since_utc,
-            holder.until_utc or "",
+            holder.until_utc or (f"~{holder.expected_utc}" if holder.expected_utc else ""),
             holder.reason,
             _life(holder),
         )
@@ -33,6 +40,26 @@ def show_holders(console: Console, holders: Sequence[HolderDocument]) -> None:
         show_table(console, headers, rows)
     else:
         show_line(console, "nobody holds anything")
+
+
+def show_status(console: Console, units: Sequence[StatusDocument]) -> None:
+    """Print who holds units, and below each who waits for it."""
+    if not units:
+        show_line(console, "no units")
+        return
+    rows = []
+    for unit in units:
+        rows.append((unit.unit, "", _held(unit.holders) or "free", _hours(unit)))
+        for waiter in unit.waiting:
+            reason = f" ({waiter.reason})" if waiter.reason else ""
+            text = f"{waiter.owner} on {waiter.host} since {waiter.since_utc}{reason}"
+            first = "before nightly runs" if waiter.goes_first else ""
+            rows.append(("", ordinal(waiter.place), text, first))
+    show_table(console, ("unit", "in line", "in use by, waiting", "people first"), rows)
+
+
+def _hours(unit: StatusDocument) -> str:
+    return f"{unit.people_first}{' (now)' if unit.people_first_now else ''}"
 
 
 def show_ports(console: Console, ports: Sequence[PortDocument]) -> None:
@@ -83,7 +110,11 @@ def _held(holders: Sequence[HolderDocument]) -> str:
     if first is None:
         return ""
     text = f"{first.owner or 'unknown'} on {first.host}" if first.owner else "unknown"
-    text += f" until {first.until_utc}" if first.until_utc else f" since {first.since_utc}"
+    if first.until_utc:
+        text += f" until {first.until_utc}"
+    else:
+        text += f" since {first.since_utc}"
+        text += f" until ~{first.expected_utc}" if first.expected_utc else ""
     return text + (f" ({first.reason})" if first.reason else "")
 
 

@@ -55,6 +55,9 @@ class World:
         results: What run directories say.
         well: Whether each unit answers when it is asked.
         cures: A power cycle makes it well.
+        people: Who wants the unit whenever it is asked; at their end nobody.
+        expected: What those who wait were told.
+        waits: How long each lease may be waited for.
         flashings: What is wrong with each flashing, None if nothing; at their end nothing is.
         points: Points that were passed.
         kill_at: The points at which the process is killed.
@@ -70,6 +73,9 @@ class World:
         self.cures = True
         self.flashings: Iterator[Failure | None] = iter(())
         self.busy: dict[str, str] = {}
+        self.people: Iterator[str] = iter(())
+        self.expected: list[float] = []
+        self.waits: list[float] = []
         self.points = 0
         self.kill_at: set[int] = set()
         self.did: list[tuple[str, str]] = []
@@ -99,6 +105,7 @@ class World:
     @contextmanager
     def lease(self, unit: NightUnit, timeout_s: float) -> Iterator[None]:
         self.point()
+        self.waits.append(timeout_s)
         if unit.id in self.busy:
             raise BusyError(f"it is held by {self.busy[unit.id]}")
         assert unit.id not in self.leases
@@ -108,6 +115,14 @@ class World:
             yield
         finally:
             self.leases.discard(unit.id)
+
+    def expect(self, unit: NightUnit, seconds: float) -> None:
+        assert unit.id in self.leases
+        self.expected.append(seconds)
+
+    def wanted_by(self, unit: NightUnit) -> str:
+        assert unit.id in self.leases
+        return next(self.people, "")
 
     @contextmanager
     def slot(self, unit: NightUnit) -> Iterator[None]:

@@ -404,3 +404,42 @@ def test_a_journal_that_cannot_be_kept_ends_the_night(
         night.work(other)
     assert other.stopped
     assert other.completed == {}
+
+
+def test_a_unit_is_given_up_between_steps_for_a_person(tmp_path: Path) -> None:
+    people = world("pass")
+    people.people = iter(["ada on bench-1 (soldering), process 12 (etharness)"])
+    done = Done(tmp_path, people)
+    assert done.exit_code == 0
+    assert [event.what for event in done.row.events] == [
+        *("leased", "well", "given up"),
+        *("leased", "well"),
+    ]
+    assert "for ada on bench-1 (soldering)" in done.row.events[2].message
+    # The run before was over, and the next one began under a new lease.
+    assert done.world.did == [
+        *(("a", "examine"), ("a", "run pass")),
+        *(("a", "examine"), ("a", "run pass")),
+    ]
+    assert done.world.waits == [300.0, pytest.approx(9_900, abs=100)]  # no longer than the night
+    assert not done.world.leases
+
+
+def test_a_unit_that_does_not_come_back_is_not_run(tmp_path: Path) -> None:
+    class Kept(World):
+        def wanted_by(self, unit: NightUnit) -> str:
+            self.busy[unit.id] = "ada"
+            return "ada on bench-1"
+
+    done = Done(tmp_path, Kept(), "[deadlines]\npeople_s = 5\n")
+    assert done.world.waits == [300.0, 5.0]
+    assert (done.row.state, done.row.passed, done.row.not_run) == ("not leased", 1, 1)
+    assert done.exit_code == 71
+
+
+def test_those_who_wait_hear_when_a_unit_is_probably_free(tmp_path: Path) -> None:
+    done = Done(tmp_path, world("pass"), plan=f"repeats = 5\n{PLAN}")
+    expected = done.world.expected
+    assert len(expected) == 9  # before every step but the first
+    assert expected == sorted(expected, reverse=True)
+    assert 10 <= expected[-1] < 30  # a run takes ten seconds in this world

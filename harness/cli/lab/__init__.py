@@ -10,6 +10,7 @@ COMMANDS = {
     "units": "List the units of the lab: port, power control and lease holder.",
     "ports": "List the serial ports of this host, their units and their lease holders.",
     "who": "Show who holds units and ports, since when and why.",
+    "status": "Show who holds each unit and who waits for it.",
     "lease": "Lease units for some time.",
     "release": "End the leases of units.",
     "health": "Check units: port, firmware, clock, crash record and serial line.",

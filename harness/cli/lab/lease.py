@@ -25,23 +25,39 @@ from harness.cli.values import duration
         help="Duration of the lease: 2h, 90m, 1d or 1h30m.",
     ),
     option(
+        "--wait",
+        "wait_s",
+        metavar="TIME",
+        callback=duration,
+        help="Longest wait in line for units in use, such as 30m. Default: do not wait.",
+    ),
+    option(
         "--reason", default="", metavar="REASON", help="Reason, shown to others who want the unit."
     ),
 )
 @units_option
 @output_options
 def command(
-    names: tuple[str, ...], seconds: int, reason: str, units: Path | None, output: OutputOptions
+    names: tuple[str, ...],
+    seconds: int,
+    wait_s: int | None,
+    reason: str,
+    units: Path | None,
+    output: OutputOptions,
 ) -> None:
     """Lease units for some time.
 
     The lease ends at its time, or with `etharness lab release`. Meanwhile your own commands on
     this host can use the units; others need the printed token in $ETHARNESS_LEASE.
+
+    With --wait, units in use are leased when it is your turn. In the working hours of units.toml
+    (`people_first`) a nightly run gives a unit up after its current run.
     """
     from harness.config.unit import find_unit
     from harness.lab.units import lease
 
-    leased = lease([find_unit(name, units) for name in names], seconds, reason=reason)
+    chosen = [find_unit(name, units) for name in names]
+    leased = lease(chosen, seconds, reason=reason, wait_s=wait_s or 0)
     if output.json:
         output.print_json(leased)
         return

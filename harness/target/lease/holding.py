@@ -12,12 +12,13 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from harness.errors import BusyError, InfrastructureError
 from harness.files import absolute, user_cache
+from harness.formatting import ordinal
+from harness.target.lease.queue import LeaseQueue, Place, Waiter
 from harness.target.lease.records import (
     LeaseClock,
     LeaseHolder,
@@ -26,7 +27,7 @@ from harness.target.lease.records import (
     new_token,
     own_start,
 )
-from harness.target.lease.registry import HEARTBEAT_S, Busy, HeldLease, LeaseRegistry
+from harness.target.lease.registry import HEARTBEAT_S, HeldLease, LeaseRegistry
 
 _log = logging.getLogger(__name__)
 
@@ -43,9 +44,9 @@ _AT_ONCE_S: Final = 0.05
 """A wait that lasts longer is logged."""
 
 _POLL_S: Final = 0.1
+"""Interval at which the first in line looks."""
 
-_Acquire = Callable[[LockKey, Collection[str]], HeldLease | Busy]
-"""Acquires a resource without waiting, given the known tokens."""
+_LONGEST_POLL_S: Final = 1.0
 
 
 class _HeldByThread(threading.local):
@@ -135,6 +136,20 @@ class Lease:
         if self._lost is not None:
             raise self._lost
 
+    def expect(self, seconds: float) -> None:
+        """Tell those who wait that the lease probably ends in ``seconds``."""
+        for held in self._leases:
+            held.expected = held.registry.clock.now().plus(seconds)
+        self.heartbeat()
+
+    def wanted_by(self) -> str:
+        """Return who waits and goes before others, in words; "" if nobody does."""
+        if not self._leases:
+            return ""
+        waiting = LeaseQueue(self._leases[0].registry).waiting({h.key.stem for h in self._leases})
+        first = (each.record for each in waiting if each.goes_first and not each.record.lane)
+        return str(next(first, ""))
+
     def heartbeat(self) -> None:
         """Record that this process lives, and check that everything is still held.
 
@@ -171,8 +186,13 @@ def hold_keys(
     owner: str | None = None,
     reason: str = "",
     expires_s: float | None = None,
+    goes_first: Callable[[], bool] = lambda: False,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[Lease]:
     """Hold all of several resources, or none, for the duration of the context.
+
+    Those who wait are served in the order of arrival. Without a timeout, nobody who waits is
+    overtaken either: the resources have to be free, and nobody may wait for them.
 
     Args:
         keys: The resources; messages name the first.
@@ -180,67 +200,83 @@ def hold_keys(
         owner: Owner of the lease; None for ``$ETHARNESS_OWNER`` or this user.
         reason: Purpose, for messages.
         expires_s: Seconds after which ``check`` reports the lease as lost; None for never.
+        goes_first: Whether this process is served before the others that wait, at the moment.
+        cancelled: Whether to stop waiting.
 
     Raises:
         BusyError: Not free in time; the message names the resource, its holder and since when.
         InfrastructureError: The lock directory cannot be used.
     """
-    registry = open_registry(owner)
     token = new_token()
-    acquire = partial(registry.acquire, reason=reason, expires_s=expires_s, token=token)
-    lease = Lease(_wait(acquire, keys, timeout_s), keys[0].name, token)
+    waiter = Waiter(
+        open_registry(owner),
+        keys,
+        known_tokens(),
+        reason=reason,
+        expires_s=expires_s,
+        token=token,
+        goes_first=goes_first,
+    )
+    try:
+        held = _wait(waiter, keys[0].name, timeout_s, cancelled)
+    finally:
+        waiter.leave()
+    lease = Lease(held, keys[0].name, token)
     try:
         yield lease
     finally:
         lease.release()
 
 
-def _wait(acquire: _Acquire, keys: Sequence[LockKey], timeout_s: float) -> list[HeldLease]:
-    """Acquire all resources; poll until that succeeds."""
-    tokens = known_tokens()
+def _wait(
+    waiter: Waiter, what: str, timeout_s: float, cancelled: Callable[[], bool]
+) -> list[HeldLease]:
+    """Stand in line until it is our turn and everything is free."""
     began = time.monotonic()
-    announced = False
+    announced: Place | None = None
     while True:
-        result = _acquire_all(acquire, keys, tokens)
-        if isinstance(result, list):
-            return result
-        key, busy = result
+        place = waiter.attempt(join=timeout_s > 0)
+        if isinstance(place, list):
+            return place
         waited = time.monotonic() - began
-        if waited >= max(timeout_s, _AT_ONCE_S):
-            raise BusyError(
-                f"{key.name} was not free within {timeout_s:g} s: already in use by "
-                f"{busy.description}",
-                hint="wait until it is free, or end that process; "
-                "`etharness lab release --force UNIT` ends the lease of a unit",
-            )
-        if waited >= _AT_ONCE_S and not announced:
-            announced = True
-            _log.warning(
-                "waiting up to %g s for %s, already in use by %s",
-                timeout_s,
-                key.name,
-                busy.description,
-            )
-        # A random interval, so that two processes that keep backing off get out of step.
-        time.sleep(random.uniform(0.5, 1) * (_POLL_S if announced else _AT_ONCE_S / 5))
+        if waited >= max(timeout_s, _AT_ONCE_S) or cancelled():
+            raise _busy_error(place, what, waited, timeout_s)
+        if waited >= _AT_ONCE_S and (announced is None or announced.number != place.number):
+            announced = place
+            _log.warning("%s; waiting up to %g s", _in_line(place, what), timeout_s)
+        # Those behind look less often. The interval is random, so that those who come at the same
+        # time get out of step.
+        poll_s = min(_POLL_S * place.number, _LONGEST_POLL_S) if announced else _AT_ONCE_S / 5
+        time.sleep(random.uniform(0.5, 1) * poll_s)
 
 
-def _acquire_all(
-    acquire: _Acquire, keys: Sequence[LockKey], tokens: Collection[str]
-) -> list[HeldLease] | tuple[LockKey, Busy]:
-    """Acquire all resources; on failure release them and return the busy one."""
-    leases: list[HeldLease] = []
-    try:
-        for key in keys:
-            result = acquire(key, tokens)
-            if isinstance(result, Busy):
-                return key, result
-            leases.append(result)
-        acquired, leases = leases, []
-        return acquired
-    finally:
-        for held in leases:
-            held.release()
+def _in_line(place: Place, what: str) -> str:
+    """Return our place and who has the resource, in words."""
+    busy = place.busy
+    who = busy.record.brief if busy.record is not None else busy.description
+    state = "kept for" if place.reserved else "held by"
+    return f"{ordinal(place.number)} in line for {what}; {state} {who}"
+
+
+def _busy_error(place: Place, what: str, waited: float, timeout_s: float) -> BusyError:
+    name, holder = place.key.name, place.busy.description
+    if waited < timeout_s:
+        return BusyError(f"the wait for {what} was ended: it is in use by {holder}")
+    if timeout_s > 0:
+        name += f" was not free within {timeout_s:g} s:"
+        holder += f"; {ordinal(place.number)} in line" if place.number > 1 else ""
+    else:
+        name += " is"
+    if place.reserved:
+        return BusyError(
+            f"{name} kept for {holder}",
+            hint="wait longer, or end that process; `etharness lab status` shows who waits",
+        )
+    return BusyError(
+        f"{name} already in use by {holder}",
+        hint="wait until it is free, or end that process; "
+        "`etharness lab release --force UNIT` ends the lease of a unit",
+    )
 
 
 class _Heartbeats:

@@ -184,6 +184,7 @@ class LeaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         reason: Purpose, for messages.
         beats: Heartbeat counter, incremented while the process lives.
         beat: Time of the last heartbeat.
+        expected: When a process expects to be done; None if it does not know.
     """
 
     token: str
@@ -199,6 +200,7 @@ class LeaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str
     beats: int
     beat: Instant
+    expected: Instant | None = None
 
     def is_expired(self, now: Instant) -> bool:
         """Whether the lease has expired."""
@@ -212,6 +214,18 @@ class LeaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.kind == "process":
             text += f", process {self.pid} ({self.command})"
         return text
+
+    @property
+    def brief(self) -> str:
+        """Purpose, owner and end in a few words, for those who wait."""
+        who = f"{self.owner} on {self.host}"
+        if self.kind == "process":
+            text = f"{self.reason or self.command} ({who})"
+        else:
+            text = f"{who} ({self.reason})" if self.reason else who
+        if self.until is not None:
+            return f"{text} until {local_text(self.until)}"
+        return f"{text} until ~{local_text(self.expected)}" if self.expected is not None else text
 
 
 class TakenLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -280,7 +294,7 @@ def read_record(path: Path, type_: type[_T]) -> _T | Damaged | None:
         return "damaged"
 
 
-def write_record(path: Path, record: LeaseRecord | TakenLease) -> None:
+def write_record(path: Path, record: msgspec.Struct) -> None:
     """Write a record file atomically.
 
     Raises:
@@ -304,3 +318,9 @@ def write_record(path: Path, record: LeaseRecord | TakenLease) -> None:
 def utc_text(instant: Instant) -> str:
     """Return the time of day as ISO 8601, UTC, in seconds."""
     return datetime.fromtimestamp(instant.day_s, UTC).isoformat(timespec="seconds")
+
+
+def local_text(instant: Instant) -> str:
+    """Return the local time of day, with the date unless that is today."""
+    moment = datetime.fromtimestamp(instant.day_s)
+    return f"{moment:%H:%M}" if moment.date() == datetime.now().date() else f"{moment:%m-%d %H:%M}"

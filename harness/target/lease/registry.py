@@ -80,16 +80,28 @@ class Holder(NamedTuple):
     level: int
     record: LeaseRecord | None
 
+    @property
+    def busy(self) -> Busy:
+        """The resource as it is for others."""
+        if self.record is None and self.kind == "person":
+            return Busy(None, "an unknown person")
+        return Busy(self.record, _describe(self.record))
+
 
 @dataclass(slots=True)
 class HeldLease:
-    """One lock level that this process holds, and the record beside it."""
+    """One lock level that this process holds, and the record beside it.
+
+    Attributes:
+        expected: When the holder expects to be done; None if unknown.
+    """
 
     registry: LeaseRegistry
     key: LockKey
     level: int
     lock: Flock
     record: LeaseRecord
+    expected: Instant | None = None
     _released: bool = False
 
     def heartbeat(self) -> None:
@@ -101,7 +113,10 @@ class HeldLease:
         if self._released or self.loss():
             return
         self.record = replace(
-            self.record, beats=self.record.beats + 1, beat=self.registry.clock.now()
+            self.record,
+            beats=self.record.beats + 1,
+            beat=self.registry.clock.now(),
+            expected=self.expected,
         )
         write_record(self.registry.record_file(self.key, self.level), self.record)
 
@@ -290,6 +305,17 @@ class LeaseRegistry:
         if isinstance(record, LeaseRecord) and record.is_expired(self.clock.now()):
             return None
         return record
+
+    def admission(self, key: LockKey, tokens: Collection[str]) -> str:
+        """Return the token of the lease that admits a process with ``tokens``; "" for none."""
+        lender = self._lender(key, tokens)
+        if lender is not None:
+            record = _read_valid(self.record_file(key, lender), LeaseRecord)
+            return record.token if record is not None else ""
+        person = self.person(key)
+        if isinstance(person, LeaseRecord) and self._admits(person, tokens):
+            return person.token
+        return ""
 
     def holders(self, key: LockKey) -> list[Holder]:
         """Return all holders of a resource: a person first, then processes by lock level.
