@@ -70,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         commit = chosen.commit or committed()
         boards = choose(chosen.boards)
+        removable(chosen.output)
         with tempfile.TemporaryDirectory(prefix="release-") as folder:
             first = Path(folder) / "once"
             build(commit, chosen.tag, boards, first)
@@ -230,22 +231,24 @@ def compare(first: Path, second: Path) -> None:
     print(f"built twice, {len(once.splitlines())} files with the same bytes", file=sys.stderr)
 
 
-def publish(files: Path, output: Path) -> None:
-    """Replace an earlier release in ``output``; whatever else is there is not ours to remove."""
+def removable(output: Path) -> list[Path]:
+    """The files of an earlier release in ``output``; what else is there is not ours to remove."""
     listed = output / CHECKSUMS
-    earlier = (
-        {line.split("  ", 1)[1] for line in listed.read_text().splitlines()}
-        if listed.exists()
-        else set()
-    )
-    found = {path.name for path in output.iterdir()} if output.is_dir() else set()
-    if strangers := sorted(found - earlier - {CHECKSUMS}):
+    lines = listed.read_text().splitlines() if listed.exists() else []
+    earlier = {line.partition("  ")[2] for line in lines} | {CHECKSUMS}
+    found = sorted(output.iterdir()) if output.is_dir() else []
+    if others := [path.name for path in found if path.name not in earlier]:
         raise ReleaseError(
-            f"{output} has files that are not of an earlier release, such as {strangers[0]}; "
+            f"{output} has files that are not of an earlier release, such as {others[0]}; "
             "move them, or name another folder with --output"
         )
-    for name in found:
-        (output / name).unlink()
+    return found
+
+
+def publish(files: Path, output: Path) -> None:
+    """Replace an earlier release in ``output``."""
+    for path in removable(output):
+        path.unlink()
     output.mkdir(parents=True, exist_ok=True)
     for path in files.iterdir():
         shutil.copyfile(path, output / path.name)
