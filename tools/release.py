@@ -119,13 +119,13 @@ def build(commit: str, tag: str, boards: Sequence[Board], folder: Path) -> None:
     """Build everything into ``folder/files``."""
     source, files = folder / "source", folder / "files"
     files.mkdir(parents=True)
-    export(commit, source)
-    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
-    if tag and tag != f"v{project['version']}":
+    version = tomllib.loads(git("show", f"{commit}:pyproject.toml"))["project"]["version"]
+    if tag and tag != f"v{version}":
         raise ReleaseError(
-            f"tag {tag} is not of version {project['version']}; "
+            f"tag {tag} is not of version {version}; "
             "set `version` in pyproject.toml, commit, and tag that commit"
         )
+    export(commit, source)
     variables = {
         **os.environ,
         "SOURCE_DATE_EPOCH": git("log", "-1", "--format=%ct", commit).strip(),
@@ -138,7 +138,7 @@ def build(commit: str, tag: str, boards: Sequence[Board], folder: Path) -> None:
     run([*uv, "--out-dir", str(files), "."], source, variables)
     (files / ".gitignore").unlink(missing_ok=True)
     images = [
-        image(board, str(project["version"]), files, source, variables)
+        image(board, version, files, source, variables)
         for board in boards
         if board.build is not None
     ]
