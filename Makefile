@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export CMAKE_C_COMPILER_LAUNCHER = $(shell command -v ccache)
 export CCACHE_NOHASHDIR = true
 
-.PHONY: help setup demo test test-fast test-property fresh oracle exports labgrid c-coverage lint tidy measure
+.PHONY: help setup demo test test-fast test-property fresh oracle exports labgrid c-coverage lint tidy measure release release-check
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
@@ -34,6 +34,8 @@ help:
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
 	@echo "make measure    regenerate what is measured in docs: networks, cycles, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, debug probes, nights, scaling"
+	@echo "make release    wheel, sdist, firmware images, sizes and checksums of the commit, in dist/"
+	@echo "make release-check  the same, built twice in different folders and compared"
 
 setup: setup-test setup-oracle setup-tools setup-labgrid
 setup-%:
@@ -76,6 +78,11 @@ tidy: setup-test
 
 lint: setup-test
 	tools/lint
+
+# BOARDS=none or some boards, separated by commas; TAG=v1.2.3 must be of the project's version. The shell reads
+# TAG, not make: a tag may be named like a function of make.
+release release-check: setup-release
+	$(PYTHON) tools/release.py --output dist --boards $(or $(BOARDS),all) --tag "$$TAG" $(if $(filter %-check,$@),--again)
 
 measure: setup-test setup-oracle
 	env -u CI tools/tidy

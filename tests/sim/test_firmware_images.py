@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from harness.config.board import load_board
 from harness.flash.image import read_image
 from harness.target.build import build_firmware
+from tests.conftest import CommandResult
+from tests.support.real_images import real_image
 
 pytestmark = pytest.mark.sim
 
@@ -45,3 +49,21 @@ def test_headers_within_a_segment_are_not_written_to_the_board(tmp_path: Path) -
     )
     assert "0x000000 0x08000000" in headers.stdout, headers.stdout
     assert read_image(elf).address == 0x8000100
+
+
+@pytest.mark.parametrize("form", ["elf", "hex"])
+def test_a_downloaded_image_is_for_its_board_alone(
+    etharness: Callable[..., CommandResult], tmp_path: Path, form: str
+) -> None:
+    """In either format that a release has of it, under any name."""
+    firmware = real_image("microbit-v2")
+    image = tmp_path / f"downloaded.{form}"
+    content = read_image(firmware.image)
+    image.write_bytes(firmware.image.read_bytes() if form == "elf" else content.as_hex())
+    flash = ["flash", "--image", image, "--port", "/dev/ttyACM0", "--dry-run", "--json"]
+    code, out, err = etharness(*flash, "--board", "microbit-v2")
+    assert code == 0, err
+    assert json.loads(out)["build_id"] == firmware.build_id
+    code, _, err = etharness(*flash, "--board", "nrf52840dk")
+    assert code == 2
+    assert "not firmware of board nrf52840dk, but of microbit-v2; nothing was written" in err
