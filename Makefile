@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export CMAKE_C_COMPILER_LAUNCHER = $(shell command -v ccache)
 export CCACHE_NOHASHDIR = true
 
-.PHONY: help setup demo test test-fast test-property fresh oracle exports labgrid c-coverage lint tidy measure
+.PHONY: help setup demo test test-fast test-property fresh oracle exports labgrid docs c-coverage lint tidy measure
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
@@ -30,12 +30,13 @@ help:
 	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
 	@echo "make exports    open exports and packages of the device library in the tools they are for (installs them)"
 	@echo "make labgrid    hold places of a real labgrid coordinator (installs labgrid and ser2net)"
+	@echo "make docs       build the site of the documentation in out/docs/site, and check its links"
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
 	@echo "make measure    regenerate what is measured in docs: networks, cycles, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, debug probes, nights, scaling"
 
-setup: setup-test setup-oracle setup-tools setup-labgrid
+setup: setup-test setup-oracle setup-tools setup-labgrid setup-docs
 setup-%:
 	@tools/setup $*
 
@@ -67,6 +68,11 @@ exports: setup-tools
 
 labgrid: setup-test setup-labgrid
 	$(PYTHON) -m pytest $(PYTEST_FLAGS) -m labgrid tests/labgrid
+
+# The site that stays is of mkdocs; its successor must be able to build it, too.
+docs: setup-docs
+	.venv-docs/bin/python -m tools.docs --zensical
+	.venv-docs/bin/python -m tools.docs
 
 c-coverage: setup-test
 	$(PYTHON) tools/c_coverage.py report
