@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export CMAKE_C_COMPILER_LAUNCHER = $(shell command -v ccache)
 export CCACHE_NOHASHDIR = true
 
-.PHONY: help setup demo test test-fast test-property fresh oracle exports labgrid c-coverage lint tidy measure release release-check
+.PHONY: help setup demo test test-fast test-property fresh oracle exports labgrid docs c-coverage lint tidy measure release release-check
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
@@ -30,6 +30,7 @@ help:
 	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
 	@echo "make exports    open exports and packages of the device library in the tools they are for (installs them)"
 	@echo "make labgrid    hold places of a real labgrid coordinator (installs labgrid and ser2net)"
+	@echo "make docs       build the site of the documentation in out/docs/site, and check its links"
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
@@ -37,7 +38,7 @@ help:
 	@echo "make release    wheel, sdist, firmware images, sizes and checksums of the commit, in dist/"
 	@echo "make release-check  the same, built twice in different folders and compared"
 
-setup: setup-test setup-oracle setup-tools setup-labgrid
+setup: setup-test setup-oracle setup-tools setup-labgrid setup-docs
 setup-%:
 	@tools/setup $*
 
@@ -69,6 +70,11 @@ exports: setup-tools
 
 labgrid: setup-test setup-labgrid
 	$(PYTHON) -m pytest $(PYTEST_FLAGS) -m labgrid tests/labgrid
+
+# The site that stays is of mkdocs; its successor must be able to build it, too.
+docs: setup-docs
+	.venv-docs/bin/python -m tools.docs --zensical
+	.venv-docs/bin/python -m tools.docs
 
 c-coverage: setup-test
 	$(PYTHON) tools/c_coverage.py report

@@ -12,7 +12,7 @@ Importing ``harness`` imports nothing else; each name is loaded when it is first
 are not listed here may change in any version, except ``harness.inspector``, ``harness.strategies``
 and ``harness.testing``, whose ``__all__`` is public as well.
 
-Example:
+Examples:
     >>> import harness
     >>> run = harness.run("kws_int8", board="native", runs=5)
     >>> run.raise_for_verdict().operator("Method::execute").count

@@ -62,7 +62,7 @@ class Run:
         directory: The run directory; None for a trace alone. Of a bundle it is a temporary copy.
         result: Content of ``result.json``; None for a trace alone.
 
-    Example:
+    Examples:
         >>> import harness
         >>> run = harness.run("kws_int8", board="native", runs=3)
         >>> run
@@ -478,7 +478,7 @@ def run(
         TargetError: The board misbehaved: crash, hang, unsupported model.
         InfrastructureError: The link, a tool or the host failed; a retry is safe.
 
-    Example:
+    Examples:
         >>> import harness
         >>> run = harness.run("kws_int8", board="native", runs=3)
         >>> run.result.runs_completed
@@ -506,7 +506,7 @@ def load(
         DamagedError: A file of a run directory is not as the run left it.
         FormatError: The file is not valid; the message says where.
 
-    Example:
+    Examples:
         >>> import harness
         >>> live = harness.run("kws_int8", board="native", output="out/kws")
         >>> harness.load("out/kws").trace == live.trace

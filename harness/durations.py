@@ -8,7 +8,7 @@ from typing import Final
 class Duration(float):
     """A time in nanoseconds; it compares as a number, and prints in the unit that reads best.
 
-    Example:
+    Examples:
         >>> from harness.durations import us
         >>> 12.5 * us
         12.500 us

@@ -54,7 +54,7 @@ class HarnessError(Exception):
         exit_code: Exit code of the command line.
         owner: The area in which it has to be fixed.
 
-    Example:
+    Examples:
         >>> import harness
         >>> try:
         ...     harness.load("no/such/run")
@@ -125,7 +125,7 @@ class ChecksFailedError(HarnessError, AssertionError):
     Attributes:
         verdict: The verdict, with all checks; None where only the text is known.
 
-    Example:
+    Examples:
         >>> import harness
         >>> run = harness.run("kws_int8", board="native")
         >>> try:

@@ -15,8 +15,6 @@ from harness.errors import UsageError
 
 _PACKAGE = Path(__file__).resolve().parent
 _DATA = _PACKAGE / "_data"
-_CHECKOUT = {"checks": "docs/checks"}
-"""Directories that are not at the top level of a checkout."""
 
 
 def resolve_word(word: str, folder: Path) -> str:
@@ -182,13 +180,12 @@ def read_tail(path: Path, count: int) -> bytes:
 
 
 def data_directory(name: str) -> Path:
-    """Return the directory ``name`` (``boards``, ``checks``, ``schema`` or ``firmware_stub``).
+    """Return the directory ``name`` (``boards``, ``docs``, ``schema`` or ``firmware_stub``).
 
-    A wheel has copies in ``harness/_data``; a checkout has the check pages in ``docs`` and all
-    other directories at its top level.
+    A wheel has copies in ``harness/_data``; a checkout has them at its top level.
     """
     packaged = _DATA / name
-    return packaged if packaged.is_dir() else _PACKAGE.parent / _CHECKOUT.get(name, name)
+    return packaged if packaged.is_dir() else _PACKAGE.parent / name
 
 
 def packaged_models() -> dict[str, Path]:

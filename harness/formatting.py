@@ -35,7 +35,7 @@ def operator_title(name: str, instruction: int | None = None) -> str:
         name: Name of an event or of an operator.
         instruction: Its instruction; None or -1 if it belongs to no instruction.
 
-    Example:
+    Examples:
         >>> operator_title("native_call_cortex_m::quantized_conv2d.out", 5)
         'quantized_conv2d #5'
     """

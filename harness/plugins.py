@@ -55,7 +55,7 @@ def unfit_plugin(group: str, name: str, expected: str) -> UsageError:
     packages = {_package(point) for point in entry_points(group=group, name=name)}
     return UsageError(
         f"plugin {name!r} ({group}) of package {', '.join(sorted(packages))} is not {expected}",
-        hint="see docs/plugins.md for what each group requires",
+        hint="see `etharness explain plugins` for what each group requires",
     )
 
 

@@ -178,8 +178,8 @@ def without_examples(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     shorter = {name: without_examples(item) for name, item in schema.items()}
-    if isinstance(text := shorter.get("description"), str) and "\n    Example:\n" in text:
-        shorter["description"] = text.partition("\n    Example:\n")[0].rstrip() + "\n    "
+    if isinstance(text := shorter.get("description"), str) and "\n    Examples:\n" in text:
+        shorter["description"] = text.partition("\n    Examples:\n")[0].rstrip() + "\n    "
     return shorter
 
 

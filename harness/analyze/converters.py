@@ -224,7 +224,7 @@ def parse_rate(text: str) -> Rate:
     A number is a decimal or a fraction. The width of the counter (``24 bits``) and its direction
     (``down``, ``up``) may follow, separated by commas.
 
-    Example:
+    Examples:
         >>> parse_rate("100 MHz, 24 bits").value
         Fraction(100000000, 1)
         >>> parse_rate("3/8").relative

@@ -64,7 +64,7 @@ class Budget(Rules, frozen=True):
         files: The files that the rules come from, in the order in which they were read.
         lines: ``file:line`` of each rule and each of its fields, relative to the first file.
 
-    Example:
+    Examples:
         >>> import harness
         >>> from pathlib import Path
         >>> text = 'schema = 1\n[[time]]\nevent = "Method::execute"\nlimit_us = 9_000_000\n'

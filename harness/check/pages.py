@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from harness.documentation import DocumentationPage, page_url
 from harness.errors import UsageError
 from harness.files import data_directory
 from harness.records.check_codes import CODES, Code
@@ -24,8 +27,8 @@ the history.
 """
 
 
-def explain(code: str) -> tuple[Code, str]:
-    """Return a code (upper or lower case) and its page as Markdown.
+def explain(code: str) -> tuple[Code, DocumentationPage]:
+    """Return a code (upper or lower case) and its page.
 
     Raises:
         UsageError: The code is unknown.
@@ -33,10 +36,12 @@ def explain(code: str) -> tuple[Code, str]:
     found = CODES.get(code.upper())
     if found is None:
         raise UsageError(f"unknown check code {code!r}", hint=f"codes are {', '.join(CODES)}")
-    file = _files().get(found.code)
-    if file is None:
+    name = _files().get(found.code)
+    if name is None:
         raise UsageError(f"page of {found.code} ({found.title}) not found")
-    return found, (data_directory("checks") / file).read_text(encoding="utf-8")
+    file = _folder() / name
+    text = file.read_text(encoding="utf-8")
+    return found, DocumentationPage(found.code, found.title, text, page_url(file))
 
 
 def index() -> str:
@@ -48,9 +53,13 @@ def index() -> str:
     )
 
 
+def _folder() -> Path:
+    return data_directory("docs") / "checks"
+
+
 def _files() -> dict[str, str]:
     """Return file names of pages by code."""
-    names = [path.name for path in data_directory("checks").glob("*-*.md")]
+    names = [path.name for path in _folder().glob("*-*.md")]
     return {name.partition("-")[0]: name for name in sorted(names)}
 
 

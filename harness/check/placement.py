@@ -38,7 +38,7 @@ def placed_capacity(methods: Sequence[Method], board: Board, *, upload: int = 0)
     if usual is None:
         raise UsageError(
             f"cannot place a model: {board.name} has no `capacity` in its board file",
-            hint="add the table, with the sizes of its port.cmake (docs/boards.md)",
+            hint="add the table, with the sizes of its port.cmake (`etharness explain boards`)",
         )
     staged = max(map(staged_bytes, methods), default=0)
     inputs = max(usual.inputs, -(-staged // _ALIGNMENT) * _ALIGNMENT)

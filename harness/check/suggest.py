@@ -67,7 +67,7 @@ def suggest(subjects: Sequence[Subject], wishes: Wishes) -> str:
     lines = [
         "# A first budget, written by `etharness check --suggest`. Limits are the measured values",
         f"# plus {_percent(wishes.margin)}; time limits apply to the {wishes.statistic}.",
-        "# docs/budgets.md describes all rules.",
+        "# `etharness explain budgets` describes all rules.",
         "schema = 1",
     ]
     own = sorted({board for board, _ in groups} - {"", *board_names()})

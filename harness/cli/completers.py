@@ -1,4 +1,4 @@
-"""Values that the shell completes: board names, unit ids, model names and check codes."""
+"""Values that the shell completes: board names, unit ids, model names, check codes and pages."""
 
 from __future__ import annotations
 
@@ -41,18 +41,20 @@ def complete_models(_: click.Context, __: click.Parameter, incomplete: str) -> A
     return _files(incomplete) + _matching(packaged_models(), incomplete)
 
 
-def complete_codes(context: click.Context, _: click.Parameter, incomplete: str) -> Any:
-    """Complete codes of checks, each with its title where the shell shows it."""
+def complete_pages(context: click.Context, _: click.Parameter, incomplete: str) -> Any:
+    """Complete codes of checks, each with its title where the shell shows it, and other pages."""
     from click.shell_completion import CompletionItem
 
+    from harness.documentation import page_names
     from harness.records.check_codes import CODES
 
-    taken = context.params.get("codes") or ()
+    taken = context.params.get("names") or ()
+    pages = _matching([name for name in page_names() if name not in taken], incomplete)
     return [
         CompletionItem(code.code, help=code.title)
         for code in CODES.values()
         if code.code.startswith(incomplete.upper()) and code.code not in taken
-    ]
+    ] + pages
 
 
 def _matching(names: Iterable[str], incomplete: str) -> list[CompletionItem]:

@@ -35,7 +35,7 @@ class _ExportCommand(PanelCommand):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, known.description) for name, known in FORMATS.items()]
         rows += [(name, "From a plugin.") for name in format_names() if name not in FORMATS]
-        with formatter.section("Formats (docs/exports.md)"):
+        with formatter.section("Formats (`etharness explain exports`)"):
             formatter.write_dl(rows)
         super().format_epilog(ctx, formatter)
 

@@ -305,8 +305,8 @@ def _with_chosen(function: _F, *, needed: bool) -> _F:
                 "--port",
                 metavar="PORT",
                 callback=absolute_name,
-                help="Port of the board: a serial device, a URL (docs/remote.md) or a debug probe "
-                "(docs/probes.md).  [default: the unit's]",
+                help="Port of the board: a serial device, a URL (`etharness explain remote`) or "
+                "a debug probe (`etharness explain probes`).  [default: the unit's]",
             ),
         ),
     )
@@ -340,6 +340,6 @@ baseline_option = option(
     metavar="REF",
     callback=baseline_of,
     help="Compare with this baseline from the history: last:20, name:NAME or commit:PREFIX "
-    "(docs/verdicts.md).",
+    "(`etharness explain verdicts`).",
 )
 """``--baseline``, passed as a ``BaselineRef``, or None without the option."""

@@ -102,7 +102,7 @@ time_scale_option = option(
     multiple=True,
     callback=_parse_time_scales,
     metavar="PATTERN=RATE",
-    help="Tick rate of delegates' events (docs/clocks.md): 'npu*=100 MHz, 24 bits', "
+    help="Tick rate of delegates' events (`etharness explain clocks`): 'npu*=100 MHz, 24 bits', "
     "'7=3/8' of the log's rate, or '*=@NAME' of an entry point. Repeatable.",
 )
 """``--time-scale PATTERN=RATE``, passed as the dictionary ``time_scales``."""
@@ -172,7 +172,8 @@ def reading_options(function: _F) -> _F:
                 multiple=True,
                 callback=_parse_layouts,
                 metavar="PATTERN=LAYOUT",
-                help="Counters in the metadata of delegates' events (docs/delegates.md): "
+                help="Counters in the metadata of delegates' events "
+                "(`etharness explain delegates`): "
                 "'*=npu_macs:u32, npu_bytes:u32' or 'npu*=ethos-u'.  [default: those of the run] "
                 "Repeatable.",
             ),

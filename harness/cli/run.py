@@ -160,7 +160,7 @@ _NO_METER = "none"
         "--energy",
         metavar="METER",
         help="Measure the energy of each operator with a meter: ppk2[:PORT], joulescope[:SERIAL], "
-        "csv:FILE of another program, or none (docs/energy.md).  [default: the unit's]",
+        "csv:FILE of another program, or none (`etharness explain energy`).  [default: the unit's]",
     ),
     option(
         "--volts",
@@ -259,7 +259,7 @@ def command(
     """Run a model on a board, read its trace and check it.
 
     Through a debug probe (gdb://HOST:PORT or pyocd://) the model is the one in the firmware, and
-    the board runs until it has entered the named function N times (docs/probes.md).
+    the board runs until it has entered the named function N times (`etharness explain probes`).
     """
     from harness.config.meter import MeterRequest
     from harness.config.project import find_project

@@ -184,7 +184,7 @@ class Board(Strict, frozen=True, dict=True):
             (docs/delegates.md).
         tested: Simulators and real boards that this file was tested on; "no" for none.
 
-    Example:
+    Examples:
         >>> import harness
         >>> board = harness.Board.load("native")
         >>> board.name, board.cpu

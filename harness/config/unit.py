@@ -159,7 +159,7 @@ class Unit(Strict, frozen=True):
         except UsageError as error:
             raise UsageError(
                 f"unit {self.id!r}: {error.message}",
-                hint=f"{error.hint}; `energy` of a unit is described in docs/lab.md",
+                hint=f"{error.hint}; `etharness explain lab` describes `energy` of a unit",
             ) from None
 
     def rates(self, listed: Sequence[int]) -> tuple[int, ...]:
@@ -210,7 +210,8 @@ def load_units(path: Path | None = None) -> tuple[Unit, ...]:
     if file is None:
         raise UsageError(
             f"no {_FILE} found on this host",
-            hint=f"write one (docs/lab.md), or give its path with --units or ${VARIABLE}",
+            hint=f"write one (`etharness explain lab`), or give its path with --units or "
+            f"${VARIABLE}",
         )
     document = read_document(file)
     lab = document.as_(_File)

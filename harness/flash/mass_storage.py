@@ -107,7 +107,7 @@ class Copy(Tool[CopyOptions]):
         raise FlashError(
             f"the drive {target.parent} did not come back within {limit:g} s, so the result of "
             "the flashing is unknown",
-            hint="enable automatic mounting (docs/flashing.md)",
+            hint="enable automatic mounting (`etharness explain flashing`)",
         )
 
 

@@ -34,7 +34,8 @@ class Sign(NamedTuple):
 
 
 _UDEV: Final = (
-    "give your user access: with a udev rule for its VID:PID (docs/flashing.md), or with the "
+    "give your user access: with a udev rule for its VID:PID "
+    "(`etharness explain flashing`), or with the "
     "group dialout for a serial port"
 )
 _PLUG: Final = (

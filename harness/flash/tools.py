@@ -106,7 +106,8 @@ def flash_of(board: Board, file: Path) -> Flash:
     if board.flash is None:
         raise UsageError(
             f"{file}: board {board.name} has no flash settings",
-            hint="add `flash = { order = [...] }` with its flashing tools (docs/flashing.md)",
+            hint="add `flash = { order = [...] }` with its flashing tools "
+            "(`etharness explain flashing`)",
         )
     return board.flash
 

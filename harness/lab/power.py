@@ -120,7 +120,7 @@ def switch_of(unit: Unit) -> Switch:
     raise UsageError(
         f"unit {unit.id!r} has no power control",
         hint='add it to units.toml, such as power = { kind = "usb-hub", hub = "1-4", port = 3 } '
-        "(docs/lab.md)",
+        "(`etharness explain lab`)",
     )
 
 
@@ -246,7 +246,8 @@ class UsbHubSwitch:
             raise PowerError(
                 f"port {port} of the USB hub {hub} is still {'off' if on else 'on'} after "
                 f"switching it {action}: {_last_lines(ended.output)}",
-                hint="some hubs claim to switch their ports but do not; docs/lab.md lists hubs "
+                hint="some hubs claim to switch their ports but do not; "
+                "`etharness explain lab` lists hubs "
                 "that do",
             )
         return " ".join(command)

@@ -57,7 +57,7 @@ _STATE_LOST: Final = (Status.WRONG_STATE, Status.BAD_REGION, Status.GAP, Status.
 class Session:
     """A conversation with one device.
 
-    Example:
+    Examples:
         >>> session = Session(transport)  # doctest: +SKIP
         >>> session.hello(timeout_s=10)  # doctest: +SKIP
         >>> model = session.load_model(Path("model.pte").read_bytes())  # doctest: +SKIP

@@ -399,7 +399,8 @@ def _chosen(planned: PlannedBoards, board: Board, lab: tuple[Unit, ...], where: 
         )
         raise UsageError(
             f"{where}: the lab has no unit of type {kind}",
-            hint="`etharness lab units` lists the units; docs/lab.md shows how to add one",
+            hint="`etharness lab units` lists the units; `etharness explain lab` shows how to "
+            "add one",
         )
     return chosen
 

@@ -3,7 +3,7 @@
 Every pytest of its environment loads it, so it imports only pytest and the standard library; the
 first test that requests a fixture imports the rest.
 
-Example:
+Examples:
     >>> import pytest
     >>> from harness.pytest_plugin import us
     >>> @pytest.mark.etharness(board="qemu-mps2-an385", model="kws_int8.pte", runs=5)

@@ -88,7 +88,7 @@ def short_operator_name(name: str) -> str:
 
     Other names, such as ``Method::execute`` or those of a delegate's events, are returned as given.
 
-    Example:
+    Examples:
         >>> short_operator_name("native_call_cortex_m::quantized_conv2d.out")
         'quantized_conv2d'
         >>> short_operator_name("aten::_softmax.out")
@@ -106,7 +106,7 @@ def operator_kind(name: str, delegated: bool = False) -> OperatorKind:
         name: Name of the event or of the operator.
         delegated: It is an event of a delegate, or the call of one.
 
-    Example:
+    Examples:
         >>> operator_kind("native_call_addmm.out")
         <OperatorKind.LINEAR: 'linear'>
     """

@@ -239,7 +239,7 @@ class Trace:
         stacks: Stack use, for tracers that report it.
         full: Numbers of the tracers whose log filled up; what they lost was after their last event.
 
-    Example:
+    Examples:
         >>> import harness
         >>> trace = harness.run("kws_int8", board="native", runs=2).trace
         >>> len(trace) == len(trace.start) == len(trace.end)

@@ -61,7 +61,7 @@ class Verdict:
     Attributes:
         checks: All checks.
 
-    Example:
+    Examples:
         >>> import harness
         >>> verdict = harness.run("kws_int8", board="native").check()
         >>> bool(verdict), verdict.failures

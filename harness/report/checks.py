@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from harness.check.budget import Budget
+from harness.documentation import DocumentationPage
 from harness.records.check_codes import Code, Severity
 from harness.records.result import encode
 from harness.report.terminal import show_line, show_table
@@ -68,18 +69,39 @@ def print_budget(console: Console, budget: Budget) -> None:
 
 
 class CodeDocument(msgspec.Struct, frozen=True):
-    """A kind of check; ``page`` is Markdown, null in the list of all."""
+    """A check code or another page of the documentation.
+
+    Attributes:
+        code: The code, such as B01, or the name of the page, such as ``lab``.
+        title: What holds if the check passes, or the heading of the page.
+        severity: Severity of a failed check; null for a page that is about none.
+        page: The page as Markdown; null in the list of all.
+        url: Its address on the site that $ETHARNESS_DOCS_URL names; null without one.
+    """
 
     code: str
     title: str
-    severity: Severity
+    severity: Severity | None
     page: str | None
+    url: str | None
 
 
-def explain_document(found: Sequence[tuple[Code, str | None]]) -> bytes:
-    """Return codes with their pages as JSON."""
-    pages = [CodeDocument(code.code, code.title, code.severity, page) for code, page in found]
-    return encode(pages)
+def explain_document(
+    found: Iterable[tuple[Code | None, DocumentationPage]], *, with_text: bool
+) -> bytes:
+    """Return codes and pages as JSON."""
+    return encode(
+        [
+            CodeDocument(
+                page.name,
+                page.title,
+                code.severity if code else None,
+                page.text if with_text else None,
+                page.url,
+            )
+            for code, page in found
+        ]
+    )
 
 
 def print_codes(console: Console, codes: Iterable[Code]) -> None:
@@ -88,12 +110,13 @@ def print_codes(console: Console, codes: Iterable[Code]) -> None:
     show_table(console, ["code", "severity", "what holds"], rows)
 
 
-def print_pages(console: Console, pages: Sequence[str]) -> None:
+def print_pages(console: Console, pages: Sequence[DocumentationPage]) -> None:
     """Print pages: rendered on a terminal, as Markdown in a pipe."""
+    texts = [f"{page.text}\n<{page.url}>\n" if page.url else page.text for page in pages]
     if not console.is_terminal:
-        console.print("\n".join(pages), markup=False, highlight=False, soft_wrap=True, end="")
+        console.print("\n".join(texts), markup=False, highlight=False, soft_wrap=True, end="")
         return
     from rich.markdown import Markdown
 
-    for page in pages:
-        console.print(Markdown(page))
+    for text in texts:
+        console.print(Markdown(text))

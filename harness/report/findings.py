@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from harness import __version__
+from harness.check.pages import explain
 from harness.files import display_path
 from harness.records.check_codes import CODES
 from harness.records.nightly import NightDocument
@@ -117,10 +118,12 @@ def _rule(rule: str) -> dict[str, Any]:
     if rule == _RUN_RULE:
         return {"id": rule, "shortDescription": {"text": "the run ends"}}
     level = CODES[rule].severity if rule in CODES else "error"
+    url = explain(rule)[1].url if rule in CODES else None
     return {
         "id": rule,
         "shortDescription": {"text": CODES[rule].title if rule in CODES else rule},
         "help": {"text": f"etharness explain {rule}"},
+        **({"helpUri": url} if url else {}),
         "defaultConfiguration": {"level": level},
     }
 

@@ -35,7 +35,7 @@ _SIZES: Final = {
 def metric_title(metric: Metric) -> str:
     """Return the title of a metric, safe to print.
 
-    Example:
+    Examples:
         >>> metric_title(Metric("operator", "native_call_add.out", "cold p50", "ns", "", 0, 3))
         'cold median of add #3'
     """

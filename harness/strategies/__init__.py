@@ -1,6 +1,6 @@
 """Hypothesis strategies for traces, device logs and ETDump files, for tests of what reads them.
 
-Example:
+Examples:
     >>> from hypothesis import given
     >>> from harness.strategies import executions, traces
     >>> @given(traces())

@@ -62,7 +62,7 @@ def trace_of(
 ) -> Trace:
     """Return the trace of the runs, with all events on one clock, and these hardware counters.
 
-    Example:
+    Examples:
         >>> trace = trace_of(RunSpec([EventSpec("Method::execute", 0, 100)]))
         >>> len(trace), trace.names
         (1, ('Method::execute',))

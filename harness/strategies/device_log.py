@@ -17,7 +17,7 @@ class DeviceLog:
 
     Logging methods return the log itself, for chaining.
 
-    Example:
+    Examples:
         >>> from harness.decode.device_log import read_log
         >>> log = DeviceLog().block("Execute").profile("native_call_add.out", 10, 20)
         >>> len(read_log(log.image()))

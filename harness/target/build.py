@@ -317,7 +317,8 @@ def _recipe(board: Board) -> Build:
     if board.build is None:
         raise UsageError(
             f"board {board.name} has no build settings for its firmware",
-            hint="build it with the chip vendor's tools (docs/boards.md), and use --image",
+            hint="build it with the chip vendor's tools (`etharness explain boards`), and use "
+            "--image",
         )
     return board.build
 

@@ -27,7 +27,8 @@ PACKAGE_REMEDY: Final = "pip install 'etdump-harness[build,oracle]'"
 """How to install the executorch package in the tested version."""
 
 INSTALLATION_REMEDY: Final = (
-    f"build and install ExecuTorch for this core (docs/executorch.md), and set {ROOT_VARIABLE} to "
+    f"build and install ExecuTorch for this core (`etharness explain executorch`), and set "
+    f"{ROOT_VARIABLE} to "
     "its install prefix"
 )
 
@@ -221,7 +222,7 @@ def _check_tracer(package: Path, core: Path) -> None:
         f"{core} is built without the event tracer: {_TRACER_DEFINITION} is neither in the "
         f"definitions that {package} exports, nor does the library name its scopes",
         hint="build ExecuTorch again with -DEXECUTORCH_ENABLE_EVENT_TRACER=ON, or with its preset "
-        "arm-baremetal with -DEXECUTORCH_BUILD_ARM_ETDUMP=ON (docs/executorch.md)",
+        "arm-baremetal with -DEXECUTORCH_BUILD_ARM_ETDUMP=ON (`etharness explain executorch`)",
     )
 
 
@@ -233,5 +234,5 @@ def _check_kernels(libraries: Path, names: Iterable[str]) -> None:
             raise UsageError(
                 f"kernel library {name} not found: no lib{name}.a in {libraries}",
                 hint=f"set {KERNELS_VARIABLE} to those to link, of {', '.join(there) or 'none'}; "
-                "or build ExecuTorch with it (docs/executorch.md)",
+                "or build ExecuTorch with it (`etharness explain executorch`)",
             )

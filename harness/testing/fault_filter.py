@@ -45,7 +45,7 @@ class FaultFilter:
         faults: What it does; may be changed at any time. Its seed is never None.
         done: Number of faults so far.
 
-    Example:
+    Examples:
         >>> from harness.link.session import Session
         >>> from harness.testing import Faults, FaultFilter, SimulatedBoard, VirtualClock
         >>> clock = VirtualClock()

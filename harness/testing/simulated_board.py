@@ -36,7 +36,7 @@ class SimulatedBoard:
         behaviour: How it misbehaves; may be changed at any time.
         seen: (type, sequence) of every good request, in order; of a BATCH also of its parts.
 
-    Example:
+    Examples:
         >>> from harness.link.session import Session
         >>> from harness.testing import MODEL_MAGIC, SimulatedBoard, VirtualClock
         >>> clock = VirtualClock()

@@ -13,7 +13,7 @@ class VirtualClock:
     Attributes:
         now: Seconds.
 
-    Example:
+    Examples:
         >>> from harness.testing import VirtualClock
         >>> clock = VirtualClock()
         >>> clock.wait_until(1.5)

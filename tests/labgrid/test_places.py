@@ -254,4 +254,4 @@ def test_labgrid_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETHARNESS_LABGRID", "/nowhere/labgrid-client")
     with pytest.raises(UsageError, match="is not installed") as caught:
         hold_place(UNIT, 0).__enter__()
-    assert "docs/labgrid.md" in caught.value.hint
+    assert "etharness explain labgrid" in caught.value.hint

@@ -46,7 +46,7 @@ def size(name: str = "log_bytes") -> Metric:
 class HistoryBuilder:
     """Earlier results, and those that are judged, each with its numbers.
 
-    Example:
+    Examples:
         >>> builder = HistoryBuilder()
         >>> builder.earlier("night 1", "a1", {operator(): 1000.0})
         >>> builder.now("night 2", "b2", {operator(): 1030.0})

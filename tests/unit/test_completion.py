@@ -86,6 +86,7 @@ def test_codes() -> None:
     every = [code for code in CODES if code.startswith("I0")]
     assert complete("etharness explain i0") == plain(*every)
     assert complete("etharness explain I01 I0") == plain(*every[1:])
+    assert complete("etharness explain labg") == plain("labgrid")
 
 
 def test_commands_and_options() -> None:

@@ -66,7 +66,7 @@ def test_where_executorch_is_installed_has_to_be_said(monkeypatch: pytest.Monkey
     monkeypatch.delenv("EXECUTORCH_ROOT", raising=False)
     error = refused()
     assert "links an ExecuTorch built for cortex-m3: EXECUTORCH_ROOT is not set" in str(error)
-    assert "docs/executorch.md" in error.hint
+    assert "etharness explain executorch" in error.hint
 
 
 @pytest.mark.usefixtures("_cross_compiler")

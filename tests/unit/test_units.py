@@ -167,7 +167,7 @@ def test_a_wrong_meter_of_a_unit_is_an_error_when_it_is_used(tmp_path, energy, w
     unit = find_unit("a", units)
     with pytest.raises(UsageError, match=what) as caught:
         _ = unit.meter
-    assert caught.value.hint.endswith("; `energy` of a unit is described in docs/lab.md")
+    assert caught.value.hint.endswith("; `etharness explain lab` describes `energy` of a unit")
     # A plan with this unit is wrong before its night begins, and other commands are not.
     plan = written_plan(tmp_path, PLAN + '[[board]]\nboard = "native"\nunits = ["a"]\n')
     with pytest.raises(UsageError, match=what):

@@ -26,6 +26,7 @@ def command() -> None:
     """Store results and show how they changed.
 
     The history is the SQLite file `.etharness/history.sqlite` near the project, unless --history
-    or $ETHARNESS_HISTORY names another file or postgresql://USER@HOST/DATABASE (docs/history.md).
+    or $ETHARNESS_HISTORY names another file or postgresql://USER@HOST/DATABASE
+    (`etharness explain history`).
     Every subcommand takes --json, and all but `copy` take --history.
     """

@@ -39,7 +39,7 @@ def command(
     """Write all measured values as a table.
 
     Each row has the statistics of one operator in one result, over all, cold or warm executions,
-    or one other value. docs/history.md lists the columns.
+    or one other value. `etharness explain history` lists the columns.
     """
     from harness.export.chunked_writer import check_suffix
 

@@ -22,6 +22,7 @@ COMMANDS = {
 def command() -> None:
     """List, lease, examine and power-cycle the units of a lab.
 
-    A unit is one physical board, described in units.toml (docs/lab.md). Every subcommand takes
+    A unit is one physical board, described in units.toml (`etharness explain lab`).
+    Every subcommand takes
     --units FILE to name another file, and --json.
     """

@@ -202,7 +202,8 @@ class Client:
         if program is None:
             raise UsageError(
                 f"labgrid's client {name} is not installed",
-                hint="install labgrid in an environment of its own (docs/labgrid.md), and name its "
+                hint="install labgrid in an environment of its own "
+                "(`etharness explain labgrid`), and name its "
                 f"client in ${PROGRAM_VARIABLE}",
             )
         environment = {k: v for k, v in os.environ.items() if k not in _NOT_PASSED_ON}

@@ -214,5 +214,5 @@ def _directory_error(action: str, error: OSError) -> InfrastructureError:
     return InfrastructureError(
         f"cannot {action}: {error.strerror}",
         hint="set $ETHARNESS_LOCK_DIR to a writable directory on a file system with file locks "
-        "(docs/lab.md)",
+        "(`etharness explain lab`)",
     )

@@ -1,0 +1,120 @@
+"""Pages of the documentation: in the navigation of the site once, and named by messages."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.check.pages import explain
+from harness.documentation import page_names, read_page
+from harness.records.check_codes import CODES
+from harness.report.findings import sarif_report
+from tests.conftest import CommandResult
+from tests.support.documents import document
+from tests.support.reported import reported, unmet
+from tools.docs.links import broken_links
+from tools.docs.markdown import code, for_site, prose, table
+
+Etharness = Callable[..., CommandResult]
+
+ROOT = Path(__file__).parents[2]
+SITE = "https://docs.example.com/etharness/"
+
+
+def navigation(entry: Any) -> Iterator[str]:
+    """Pages of an entry of ``nav`` and of those below it."""
+    if isinstance(entry, str):
+        yield entry
+    else:
+        below = entry.values() if isinstance(entry, dict) else entry
+        yield from (page for item in below for page in navigation(item))
+
+
+def test_the_navigation_has_every_page_once() -> None:
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    listed = Counter(navigation(settings["nav"]))
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")]
+    expected = Counter(path.relative_to(ROOT).as_posix() for path in pages)
+    own = {page: count for page, count in listed.items() if not page.startswith("reference/")}
+    assert own == expected, "mkdocs.yml: list each page once under `nav`"
+    assert max(listed.values()) == 1
+
+
+def test_explain_prints_pages(etharness: Etharness) -> None:
+    assert {"lab", "boards", "library/cmake"} <= set(page_names())
+    for name in ("lab", "library/cmake"):
+        text = (ROOT / f"docs/{name}.md").read_text()
+        assert etharness("explain", name).out == text
+        [found] = document("explain", etharness("explain", name, "--json").out)
+        title = text.partition("\n")[0].removeprefix("# ")
+        assert found == {
+            "code": name,
+            "title": title,
+            "severity": None,
+            "page": text,
+            "url": None,
+        }
+
+
+@pytest.mark.parametrize("name", ["labb", "X99", "../README", ""])
+def test_an_unknown_page_is_a_usage_error(etharness: Etharness, name: str) -> None:
+    done = etharness("explain", name)
+    assert done.code == 2
+    assert "`etharness explain` lists" in done.err
+    assert ("did you mean 'lab'?" in done.err) == (name == "labb")
+
+
+def test_pages_have_addresses_where_a_site_is_set(
+    etharness: Etharness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = json.loads(sarif_report([reported(unmet())]))["runs"][0]["tool"]["driver"]["rules"]
+    assert "helpUri" not in rules[0]
+    monkeypatch.setenv("ETHARNESS_DOCS_URL", SITE)
+    assert explain("B01")[1].url == f"{SITE}docs/checks/B01-times.html"
+    assert read_page("library/README").url == f"{SITE}docs/library/index.html"
+    assert etharness("explain", "lab").out.endswith(f"\n<{SITE}docs/lab.html>\n")
+    rules = json.loads(sarif_report([reported(unmet())]))["runs"][0]["tool"]["driver"]["rules"]
+    assert rules[0]["helpUri"] == f"{SITE}docs/checks/B01-times.html"
+
+
+def test_messages_name_pages_that_an_installed_copy_has() -> None:
+    sources = [path.read_text() for path in (ROOT / "harness").rglob("*.py")]
+    named = {
+        name for text in sources for name in re.findall(r"`etharness explain ([a-z/-]+)`", text)
+    }
+    assert {"lab", "boards", "executorch"} <= named
+    assert named <= {*page_names(), *CODES}
+
+
+def test_broken_links_of_a_site_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "index.html").write_text(
+        '<h1 id="top">A</h1><a href="#top"></a><a href="a%20b/#x"></a><img src="x.png">'
+        '<a href="a%20b/index.html#y"></a><a href="https://example.com/gone"></a><a href="c"></a>'
+    )
+    (tmp_path / "a b/index.html").write_text('<p id="x"></p><a href="../index.html#top"></a>')
+    broken = [link for page, link in broken_links(tmp_path) if page == tmp_path / "index.html"]
+    assert broken == ["x.png", "a%20b/index.html#y", "c"]
+    (tmp_path / "x.png").touch()
+    (tmp_path / "c").touch()
+    assert [link for _, link in broken_links(tmp_path)] == ["a%20b/index.html#y"]
+
+
+def test_text_from_code_is_no_markdown() -> None:
+    assert prose("a <b> of\n  *c_d* | `e|f*`") == r"a &lt;b> of \*c\_d\* \| `e|f*`"
+    assert (code("a|b\n c"), code("`a` b")) == ("`a|b c`", "`` `a` b ``")
+    assert table(["x"], [["1"]]) == "| x |\n| --- |\n| 1 |\n\n"
+
+
+def test_pages_become_those_of_the_site() -> None:
+    page = "| `a \\| b` | c \\| d |\n\n```toml file=plan.toml\nx = 1\n```\n"
+    assert for_site(page) == page.replace("a \\|", "a |").replace(
+        "file=plan.toml", 'title="plan.toml"'
+    )
