@@ -7,6 +7,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,12 @@ from harness.config.board import board_names, load_board
 from harness.errors import UsageError
 from harness.qualify import networks
 from harness.qualify.bench import reference_of
-from harness.qualify.qualification import STAGE_NAMES, QualifyRequest, qualify
+from harness.qualify.qualification import (
+    STAGE_NAMES,
+    QualifyRequest,
+    qualify,
+    read_qualification,
+)
 from harness.records.qualification import QUALIFICATION, Qualification
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.counters import Counters, MadeUp
@@ -192,6 +198,24 @@ def test_it_goes_on_where_it_was(tmp_path: Path, etharness: Etharness) -> None:
         shown = etharness(*arguments, "--resume", "--only", "stream").out
         assert "NOT QUALIFIED" in shown.splitlines()[-1]
         assert etharness(*arguments, "--limit", "0.000001", "-q").code == 75
+
+
+def test_an_interrupt_keeps_what_was_proven(tmp_path: Path) -> None:
+    board = str(serial_board(tmp_path))
+
+    def interrupt(stage: str, done: int, _total: int) -> None:
+        if stage == "crash and postmortem" and done:
+            raise KeyboardInterrupt
+
+    with running_native() as port:
+        request = QualifyRequest(board, tmp_path / "out", port=port, only=("reset", "crash"))
+        with pytest.raises(KeyboardInterrupt):
+            qualify(request, interrupt)
+        kept = read_qualification(tmp_path / "out" / QUALIFICATION)
+        assert (kept.stage("reset").state, kept.stage("crash").state) == ("passed", "not run")
+        again = qualify(replace(request, resume=True))
+    assert again.stage("reset") == kept.stage("reset")
+    assert again.stage("crash").state == "passed"
 
 
 def serial_board(directory: Path) -> Path:
