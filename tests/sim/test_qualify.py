@@ -15,6 +15,7 @@ import pytest
 
 from harness.config.board import board_names, load_board
 from harness.errors import UsageError
+from harness.lab.flash_plan import HowToFlash
 from harness.qualify import networks
 from harness.qualify.bench import reference_of
 from harness.qualify.qualification import (
@@ -29,7 +30,8 @@ from tests.support.counters import Counters, MadeUp
 from tests.support.debugger import Debugger
 from tests.support.defects import OpenTarget, wired, with_clock, with_line, with_rate
 from tests.support.documents import document
-from tests.support.flash import running_native
+from tests.support.flash import no_usb, running_native, serial_native
+from tests.support.shelf.firmware import Image, make_images
 
 pytestmark = pytest.mark.sim
 Etharness = Callable[..., CommandResult]
@@ -198,6 +200,29 @@ def test_it_goes_on_where_it_was(tmp_path: Path, etharness: Etharness) -> None:
         shown = etharness(*arguments, "--resume", "--only", "stream").out
         assert "NOT QUALIFIED" in shown.splitlines()[-1]
         assert etharness(*arguments, "--limit", "0.000001", "-q").code == 75
+
+
+def test_firmware_that_was_not_written_is_found_by_flash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a board on a port, whose flashing tool only says that it wrote the image."""
+    no_usb(monkeypatch, tmp_path)
+    writing = 'order = ["command"]\noptions.command = { write = ["true"] }'
+    board = str(serial_native(tmp_path, writing))
+    images = make_images(tmp_path)
+    with running_native() as port:
+
+        def flashed(image: Image) -> Qualification:
+            how = HowToFlash(images[image], attempts=1)
+            request = QualifyRequest(
+                board, tmp_path / "out", port=port, how=how, only=("flash", "reset")
+            )
+            return qualify(request)
+
+        right, other = flashed(Image.RIGHT), flashed(Image.OTHER_BUILD)
+    assert (states(right)["flash"], states(right)["reset"]) == ("passed", "passed")
+    assert states(other)["flash"] == "failed"
+    assert "expected '0ddf1e1d0000'" in other.stage("flash").message
 
 
 def test_an_interrupt_keeps_what_was_proven(tmp_path: Path) -> None:
