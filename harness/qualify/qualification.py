@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness import __version__
-from harness.config.board import Board, NativeTarget, load_board
+from harness.config.board import Board, NativeTarget, SerialTarget, load_board
 from harness.config.unit import Unit, UsbPort
 from harness.errors import (
     FlashError,
@@ -47,7 +47,9 @@ from harness.records.qualification import (
 )
 from harness.records.result import encode, now_utc
 from harness.target.build import build_firmware
-from harness.target.ports import describe
+from harness.target.lease.holding import hold_keys
+from harness.target.lease.records import port_key
+from harness.target.ports import describe, device_of
 from harness.target.start import Target, start_target
 
 _log = logging.getLogger(__name__)
@@ -90,7 +92,7 @@ STAGES: Final = (
     Stage("counters", "hardware counters that move", 60, logs.counters),
     Stage("run", "an ordinary run and its checks", 120, networks.ordinary_run),
     Stage("networks", "every network that fits against its reference", 240, networks.networks),
-    Stage("wrap", "clock across a wrap of its counter", 300, clocks.wrap),
+    Stage("wrap", "clock across a wrap of its counter", clocks.WRAP_S, clocks.wrap),
 )
 """All stages in order: those that take minutes on some boards come last."""
 
@@ -135,7 +137,6 @@ class QualifyRequest:
 def qualify(
     request: QualifyRequest,
     stages: Stages = lambda *_: None,
-    ended: Callable[[Qualification], None] = lambda _: None,
     open_target: Callable[..., Target] = start_target,
 ) -> Qualification:
     """Prove a board stage by stage; write ``qualification.json`` after each.
@@ -143,7 +144,6 @@ def qualify(
     Args:
         request: What to qualify.
         stages: Called to report progress.
-        ended: Called with the record whenever it was written.
         open_target: Opens the board, as ``start_target``.
 
     Raises:
@@ -151,13 +151,16 @@ def qualify(
         InfrastructureError: The port or the host failed; resume it later.
     """
     board, file = load_board(request.board)
-    found = _Qualifier(request, board, file, stages, ended, open_target)
-    with (
-        hold_if(request.leased, reason="qualify", timeout_s=board.deadlines.unit_s) as held,
-        ExitStack() as stack,
-    ):
+    found = _Qualifier(request, board, file, stages, open_target)
+    with ExitStack() as stack:
+        unit_s = board.deadlines.unit_s
+        held = stack.enter_context(hold_if(request.leased, reason="qualify", timeout_s=unit_s))
         if held is not None and held.lease != "local":
             found.bench.port = held.port
+        elif isinstance(board.target, SerialTarget) and request.port is not None:
+            # Each stage opens the port anew, and nobody may come between two of them.
+            key = port_key(device_of(request.port))
+            stack.enter_context(hold_keys([key], unit_s, reason="qualify"))
         stack.callback(found.save_console)
         found.prove()
     return found.record
@@ -172,10 +175,9 @@ class _Qualifier:
         board: Board,
         file: Path,
         stages: Stages,
-        ended: Callable[[Qualification], None],
         open_target: Callable[..., Target],
     ) -> None:
-        self._request, self._board, self._ended = request, board, ended
+        self._request, self._board = request, board
         self._stages = stages
         self._began = time.monotonic()
         for name in (*request.only, *request.skip):
@@ -336,7 +338,6 @@ class _Qualifier:
             record = replace(record, tested=tested_line(record, self._board) if qualified else "")
         self.record = record
         write_atomic(self._request.output / QUALIFICATION, encode(record))
-        self._ended(record)
 
     def save_console(self) -> None:
         """Write what the board printed."""

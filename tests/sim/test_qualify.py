@@ -7,6 +7,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +15,23 @@ import pytest
 
 from harness.config.board import board_names, load_board
 from harness.errors import UsageError
+from harness.lab.flash_plan import HowToFlash
 from harness.qualify import networks
 from harness.qualify.bench import reference_of
-from harness.qualify.qualification import STAGE_NAMES, QualifyRequest, qualify
+from harness.qualify.qualification import (
+    STAGE_NAMES,
+    QualifyRequest,
+    qualify,
+    read_qualification,
+)
 from harness.records.qualification import QUALIFICATION, Qualification
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.counters import Counters, MadeUp
 from tests.support.debugger import Debugger
 from tests.support.defects import OpenTarget, wired, with_clock, with_line, with_rate
 from tests.support.documents import document
-from tests.support.flash import running_native
+from tests.support.flash import no_usb, running_native, serial_native
+from tests.support.shelf.firmware import Image, make_images
 
 pytestmark = pytest.mark.sim
 Etharness = Callable[..., CommandResult]
@@ -192,6 +200,47 @@ def test_it_goes_on_where_it_was(tmp_path: Path, etharness: Etharness) -> None:
         shown = etharness(*arguments, "--resume", "--only", "stream").out
         assert "NOT QUALIFIED" in shown.splitlines()[-1]
         assert etharness(*arguments, "--limit", "0.000001", "-q").code == 75
+
+
+def test_firmware_that_was_not_written_is_found_by_flash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a board on a port, whose flashing tool only says that it wrote the image."""
+    no_usb(monkeypatch, tmp_path)
+    writing = 'order = ["command"]\noptions.command = { write = ["true"] }'
+    board = str(serial_native(tmp_path, writing))
+    images = make_images(tmp_path)
+    with running_native() as port:
+
+        def flashed(image: Image) -> Qualification:
+            how = HowToFlash(images[image], attempts=1)
+            request = QualifyRequest(
+                board, tmp_path / "out", port=port, how=how, only=("flash", "reset")
+            )
+            return qualify(request)
+
+        right, other = flashed(Image.RIGHT), flashed(Image.OTHER_BUILD)
+    assert (states(right)["flash"], states(right)["reset"]) == ("passed", "passed")
+    assert states(other)["flash"] == "failed"
+    assert "expected '0ddf1e1d0000'" in other.stage("flash").message
+
+
+def test_an_interrupt_keeps_what_was_proven(tmp_path: Path) -> None:
+    board = str(serial_board(tmp_path))
+
+    def interrupt(stage: str, done: int, _total: int) -> None:
+        if stage == "crash and postmortem" and done:
+            raise KeyboardInterrupt
+
+    with running_native() as port:
+        request = QualifyRequest(board, tmp_path / "out", port=port, only=("reset", "crash"))
+        with pytest.raises(KeyboardInterrupt):
+            qualify(request, interrupt)
+        kept = read_qualification(tmp_path / "out" / QUALIFICATION)
+        assert (kept.stage("reset").state, kept.stage("crash").state) == ("passed", "not run")
+        again = qualify(replace(request, resume=True))
+    assert again.stage("reset") == kept.stage("reset")
+    assert again.stage("crash").state == "passed"
 
 
 def serial_board(directory: Path) -> Path:
