@@ -97,6 +97,7 @@ measure: setup-test setup-oracle
 	$(PYTHON) -m benchmarks.history
 	$(PYTHON) -m benchmarks.scaling
 	$(PYTHON) -m benchmarks.html_report
+	$(PYTHON) -m benchmarks.site
 	$(PYTHON) -m benchmarks.suggest
 	$(PYTHON) -m benchmarks.remote
 	$(PYTHON) -m benchmarks.probes
