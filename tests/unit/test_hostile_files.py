@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,3 +130,21 @@ def test_a_log_does_not_follow_a_link(tmp_path: Path, precious: Path) -> None:
     log.close()
     assert (tmp_path / "flash.log").read_bytes() == b"words of the tool"
     assert (precious / "weights.npy").read_bytes() == before
+
+
+@pytest.mark.attack(
+    "Arguments and scripts",
+    "names of commits that are options of git, or hold `;` and newlines",
+    "exit code 2: not found; nothing is run",
+)
+@pytest.mark.parametrize("name", ["--upload-pack=touch ran", "--output=ran", "HEAD;touch ran"])
+def test_a_commit_cannot_be_an_option_of_git(
+    etharness: Etharness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    monkeypatch.chdir(tmp_path)
+    given = [f"--good={name}", "--bad=HEAD", "--metric=execution"]
+    code, _, err = etharness("bisect", *given, "--", "true")
+    assert code == 2
+    assert f"commit {name!r} not found" in err
+    assert [path.name for path in tmp_path.iterdir()] == [".git"]
