@@ -98,6 +98,8 @@ class CappedFile:
         """Start of the ring, after the line that reports omitted bytes."""
         self._ring = self._end - self._first
         self._lock = threading.Lock()
+        if path.is_symlink():  # the file that it leads to is not of this log
+            path.unlink()
         self._file = path.open("w+b", buffering=0)
 
     def write(self, data: bytes) -> None:

@@ -5,6 +5,7 @@ Plain click: rich-click draws its boxes into pipes, and cloup doubles the import
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import click
 
 from harness.cli.completers import complete_boards, complete_units
 from harness.cli.output import OutputOptions
-from harness.errors import EXIT_CODES
+from harness.errors import EXIT_CODES, UsageError
 from harness.files import absolute
 
 if TYPE_CHECKING:
@@ -146,19 +147,36 @@ class FilePath(click.Path):
         # An empty one is no folder: that would be the working folder then.
         if not os.fspath(value):
             self.fail("an empty path", param, ctx)
-        return absolute(Path(os.fsdecode(super().convert(value, param, ctx))))
+        return _possible(absolute(Path(os.fsdecode(super().convert(value, param, ctx)))))
+
+
+def _possible(path: Path) -> Path:
+    """Return the path; most methods of pathlib would raise an OSError for one that is too long.
+
+    Raises:
+        UsageError: No file can have this name.
+    """
+    try:
+        path.lstat()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise UsageError(
+                f"the path {path.name[:40]}... is too long: {len(str(path)):,} characters",
+                hint="use a shorter name",
+            ) from error
+    return path
 
 
 def absolute_name(_: click.Context | None, __: click.Parameter | None, name: Any) -> Any:
     """Return an absolute path for the name of a board or port that is a path; other names stay."""
     if not isinstance(name, str) or "://" in name:
         return name
-    return str(absolute(name)) if name.endswith(".toml") or "/" in name else name
+    return str(_possible(absolute(name))) if name.endswith(".toml") or "/" in name else name
 
 
 def absolute_history(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
     """Return the history as a URL or an absolute path."""
-    return url if not url or "://" in url else str(absolute(url))
+    return url if not url or "://" in url else str(_possible(absolute(url)))
 
 
 def with_options(function: _F, collect: Callable[..., Any], options: Callable[[Any], Any]) -> _F:

@@ -18,6 +18,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 import msgspec
 
 from harness.errors import FormatError, MissingFileError, UsageError
+from harness.records.decode_json import decode_json
 
 _IDENTIFIER: Final = "ETRECORD_V0"
 _EDGE: Final = "edge_dialect_exported_program"
@@ -282,7 +283,7 @@ class _Archive:
 def _decoded(data: bytes, type_: type[_T]) -> _T | None:
     found: _T | None
     try:
-        found = msgspec.json.decode(data, type=type_ | None, strict=False)
+        found = decode_json(data, type_=type_ | None, strict=False)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:

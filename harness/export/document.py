@@ -18,6 +18,7 @@ from harness.export.table import (
     header,
     trace_of,
 )
+from harness.records.decode_json import decode_json
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
@@ -83,7 +84,7 @@ def read_json(data: bytes) -> Trace:
         FormatError: The data has another format or is inconsistent.
     """
     try:
-        document = msgspec.json.decode(data, type=EventsDocument)
+        document = decode_json(data, type_=EventsDocument)
     except msgspec.DecodeError as error:
         raise FormatError(f"not a trace in JSON: {error}") from None
     events = document.events

@@ -20,6 +20,7 @@ from harness.export.table import (
     trace_of,
 )
 from harness.export.values import ValueDocument
+from harness.records.decode_json import decode_json
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
@@ -106,11 +107,11 @@ def read_parquet(data: bytes) -> Trace:
         raise FormatError(f"not a trace: the Parquet file lacks {missing or 'the header'}")
     cells: dict[str, list[Any]] = {name: table.column(name).to_pylist() for name in COLUMNS}
     try:
-        parsed = msgspec.json.decode(beside, type=TableHeader)
+        parsed = decode_json(beside, type_=TableHeader)
         for name in count_columns(parsed).values():
             cells[name] = table.column(name).to_pylist()
         cells["value"] = [
-            None if text is None else msgspec.json.decode(text, type=ValueDocument)
+            None if text is None else decode_json(text, type_=ValueDocument)
             for text in cells["value"]
         ]
     except (msgspec.DecodeError, KeyError) as error:

@@ -13,6 +13,7 @@ import msgspec
 from harness.check.history.samples import History
 from harness.errors import FormatError
 from harness.export.values import escaped, unescaped
+from harness.records.decode_json import decode_json
 
 _S = TypeVar("_S", bound=msgspec.Struct)
 
@@ -29,7 +30,7 @@ def decode_history(data: bytes, where: str) -> History:
         FormatError: It is not such JSON; the message names ``where``.
     """
     try:
-        return _with_names(msgspec.json.decode(data, type=History), unescaped)
+        return _with_names(decode_json(data, type_=History), unescaped)
     except msgspec.DecodeError as error:
         raise FormatError(f"{where}: not a history of this version: {error}") from error
 

@@ -26,7 +26,7 @@ def parse_vgf_neural_statistics_metadata(metadata: Metadata) -> dict[str, Any]:
         ValueError: The metadata is no such record, or is damaged.
         TypeError: The metadata is neither bytes nor text.
     """
-    record = json.loads(_as_bytes(metadata))
+    record = _parsed(_as_bytes(metadata))
     if not _is_record(record):
         raise ValueError("the metadata is not a record of VGF neural statistics")
     if record.get("schema_version") != VERSION:
@@ -53,9 +53,16 @@ def parse_vgf_neural_statistics_delegate_metadata(
     ]
 
 
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("brackets are nested too deeply") from error
+
+
 def _holds_record(data: bytes) -> bool:
     try:
-        return _is_record(json.loads(data))
+        return _is_record(_parsed(data))
     except ValueError as error:
         if SCHEMA.encode() in data:
             raise ValueError(

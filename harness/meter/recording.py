@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import FormatError
+from harness.records.decode_json import decode_json
 
 _GAP: Final = 0xFF
 _RECORD: Final = np.dtype([("amperes", "<f4"), ("volts", "<f4"), ("flags", "u1")])
@@ -151,7 +152,7 @@ def read_recording(path: Path) -> Recording:
         line = file.readline(65536)
         data = file.read()
     try:
-        header = msgspec.json.decode(line, type=RecordingHeader)
+        header = decode_json(line, type_=RecordingHeader)
     except msgspec.DecodeError as error:
         raise FormatError(f"{path}: not a recording of current samples: {error}") from error
     return _decode(header, np.frombuffer(data[: len(data) - len(data) % _RECORD.itemsize], _RECORD))

@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from harness.config.toml_file import Document
 from harness.config.unit import Unit
 from harness.errors import HarnessError, Owner
@@ -23,6 +21,7 @@ from harness.lab.units import hold
 from harness.nightly.child import Children, Ending
 from harness.nightly.classify import Examined, command_failed
 from harness.nightly.plan import NightlyPlan, NightUnit, model_file, options_of
+from harness.records.decode_json import decode_json
 from harness.records.lab import FLASH, FlashRecord, Health
 from harness.records.nightly import NightlyStep
 from harness.records.result import Failure, Result, now_utc
@@ -126,7 +125,7 @@ class Commands:
         arguments = [unit.id, "--json"]
         found = self._probe(unit, "health", arguments, deadline, Owner.BOARD, answer)
         try:
-            [health] = msgspec.json.decode(read_regular(answer), type=list[Health])
+            [health] = decode_json(read_regular(answer), type_=list[Health])
         except (OSError, ValueError):
             return found  # the command failed before it printed its document
         failed = [each for each in health.findings if each.state == "fail"]
@@ -155,7 +154,7 @@ class Commands:
         needed = [] if again else ["--if-needed"]
         ending = self._call([*command, *needed], self._plan.deadlines.flash_s, log)
         try:
-            return ending, msgspec.json.decode(read_regular(record), type=FlashRecord).failure
+            return ending, decode_json(read_regular(record), type_=FlashRecord).failure
         except (OSError, ValueError):
             return ending, None  # the command failed before it wrote a record
 

@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 from harness.errors import BusyError, FormatError, InfrastructureError, Owner
 from harness.files import read_regular
 from harness.nightly.plan import Retry
+from harness.records.decode_json import decode_json
 from harness.records.nightly import Attempt, NightlyStep, UnitEvent
 
 JOURNAL: Final = "journal.jsonl"
@@ -232,7 +233,7 @@ def read_journal(file: Path) -> tuple[list[Record], int]:
                 "folder",
             )
         try:
-            records.append(msgspec.json.decode(payload, type=Record))
+            records.append(decode_json(payload, type_=Record))
         except msgspec.DecodeError as error:
             raise FormatError(
                 f"{file}: unsupported record in line {number}: {error}",

@@ -21,6 +21,7 @@ from harness.errors import DamagedError, FormatError, Owner, UsageError
 from harness.records.clock_domain import Ping
 from harness.records.core import CoreRecord
 from harness.records.counters import CounterPassesRecord, CounterRecord
+from harness.records.decode_json import decode_json
 from harness.records.energy import EnergyRecord
 from harness.records.instruction import InstructionRecord
 from harness.records.measurement import MeasurementSettings
@@ -448,7 +449,7 @@ def digest_of(data: bytes) -> str:
     Keys are sorted and white space is removed, so the digest does not depend on the layout of the
     file or on the version that reads it.
     """
-    document = msgspec.json.decode(data)
+    document = decode_json(data)
     document.pop("digest", None)
     return sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -464,7 +465,7 @@ def decode(data: bytes, where: str) -> Result:
     """
     try:
         data.decode()  # msgspec does not validate UTF-8 in skipped fields
-        return msgspec.json.decode(data, type=Result)
+        return decode_json(data, type_=Result)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         earlier = _before_ids(data)
         if earlier is None:
@@ -483,7 +484,7 @@ def json_schema() -> dict[str, Any]:
 def _undecodable(data: bytes, where: str, error: Exception) -> UsageError:
     """Return the error for an invalid result."""
     try:
-        document = msgspec.json.decode(data)
+        document = decode_json(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return DamagedError(f"{where}: damaged: not JSON: {error}", hint=RESTORE)
     records = isinstance(document, dict) and (document.get("files") or document.get("digest"))
@@ -506,7 +507,7 @@ def _before_ids(data: bytes) -> dict[str, Any] | None:
     their overall verdict is kept.
     """
     try:
-        document = msgspec.json.decode(data)
+        document = decode_json(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if not isinstance(document, dict) or "id" in document:

@@ -103,10 +103,17 @@ class RunDirectory:
 
         Raises:
             UsageError: ``path`` is a file, or is not a run directory but has files with the names
-                of a run's files.
+                of a run's files, or one of its folders is a symbolic link.
         """
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, not a directory")
+        # What is in a folder of a run is deleted and written, so it must not be somebody's.
+        for folder in (path / name for name in (*_TENSORS, TEST_SETS)):
+            if folder.is_symlink():
+                raise UsageError(
+                    f"{folder} is a symbolic link, and a run deletes and writes files in it",
+                    hint="remove the link, or name another directory with -o",
+                )
         earlier = [path / name for name in cls(path).files()]
         if earlier and not (path / RESULT).is_file():
             names = ", ".join(str(file.relative_to(path)) for file in earlier)
@@ -169,10 +176,10 @@ class RunDirectory:
 
     def files(self) -> list[str]:
         """Return the names of the files that a run wrote, and of no others."""
-        names = [name for name in _FILES if (self.path / name).is_file()]
+        names = [name for name in _FILES if _is_file(self.path / name)]
         for folder in _TENSORS:
             found = sorted((self.path / folder).glob("*.npy"))
-            names += [f"{folder}/{file.name}" for file in found if file.is_file()]
+            names += [f"{folder}/{file.name}" for file in found if _is_file(file)]
         return names
 
     @property
@@ -269,6 +276,11 @@ class RunDirectory:
         with (self.path / name).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             return FileRecord(file.tell(), digest)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is a file or a symbolic link: writing through a dangling link makes a file."""
+    return path.is_file() or path.is_symlink()
 
 
 def _remove_run(path: Path) -> None:

@@ -15,6 +15,7 @@ from harness.check.budget import read_files
 from harness.check.evaluate import DEFAULT_BUDGET
 from harness.errors import FormatError, UsageError
 from harness.history.history_json import decode_history
+from harness.records.decode_json import decode_json
 from harness.records.result import encode
 from harness.runs.bundle import MANIFEST, RUN, VERDICT_FILE, Archive, Manifest, bundle_verdict
 from harness.runs.directory import to_clock_domain
@@ -119,7 +120,7 @@ def _manifest(archive: Archive, file: Path) -> Manifest:
             "nothing was unpacked"
         )
     try:
-        return msgspec.json.decode(archive.read(MANIFEST) if size else b"", type=Manifest)
+        return decode_json(archive.read(MANIFEST) if size else b"", type_=Manifest)
     except msgspec.DecodeError as error:
         raise FormatError(
             f"{file}: invalid {MANIFEST}, or one of another version: {error}"

@@ -84,6 +84,11 @@ def test_a_rate_that_the_line_does_not_carry_is_left_again(etstub: ct.CDLL) -> N
     assert session.statistics.rate_fallbacks == 1
 
 
+@pytest.mark.attack(
+    "Link and servers",
+    "a host that dies after the baud rate has changed",
+    "the board returns to its default rate",
+)
 def test_a_host_that_dies_at_a_high_rate_leaves_no_deaf_board(etstub: ct.CDLL) -> None:
     device, line, session = greeted(etstub)
     session.raise_baud([FASTEST])
@@ -216,6 +221,11 @@ class BothEnds(RuleBasedStateMachine):
         assert self.line.baud == self.device.baud == FIRST
 
 
+@pytest.mark.attack(
+    "Link and servers",
+    "lost frames while the baud rate changes",
+    "host and board find a common rate",
+)
 def test_no_loss_of_frames_leaves_them_deaf(etstub: ct.CDLL) -> None:
     BothEnds.library = etstub
     machine = type("Both", (BothEnds,), {})

@@ -87,6 +87,7 @@ def test_what_contradicts_itself_is_named(
     assert message in refused.message
 
 
+@pytest.mark.attack("Files", "a `.pte` file with absurd sizes, on the device", "refused")
 @pytest.mark.parametrize("shape", [(1 << 31,), (1 << 16, 1 << 16), (0, 1 << 30, 2)])
 def test_absurd_sizes_are_refused(etstub: ct.CDLL, shape: tuple[int, ...]) -> None:
     program = ProgramBuilder([0, 64])
@@ -211,6 +212,7 @@ def test_a_false_condition_jumps(
     np.testing.assert_array_equal(loaded.run(VALUES), expected)
 
 
+@pytest.mark.attack("Files", "a program that jumps in a circle", "the execution ends with an error")
 def test_an_endless_jump_runs_out_of_budget(etstub: ct.CDLL) -> None:
     program = ProgramBuilder()
     program.jump_if_false(program.value("bool", ("u8", 0)), 0)

@@ -92,6 +92,7 @@ def test_damaged_headers_are_named(etstub: ct.CDLL, offset: int, value: bytes, f
     assert caught.value.status == Status.BAD_PROGRAM
 
 
+@pytest.mark.attack("Files", "a `.pte` file cut off anywhere, on the device", "refused")
 @names
 @mutated
 @given(data=st.data())
@@ -104,6 +105,11 @@ def test_truncated_files_are_refused(etstub: ct.CDLL, name: str, data: st.DataOb
     assert re.match(r"[a-zA-Z_ ]+: .+", failure.message)
 
 
+@pytest.mark.attack(
+    "Files",
+    "any damage of a `.pte` file, on the device",
+    "an error code; no access outside its memory",
+)
 @mutated
 @given(data=st.data())
 def test_damaged_files_never_reach_outside_their_memory(

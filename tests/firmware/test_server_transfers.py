@@ -93,6 +93,9 @@ def test_a_commit_names_the_method(server: CServer) -> None:
     assert server.refusal(Op.COMMIT, of_input).status == Status.BAD_REQUEST
 
 
+@pytest.mark.attack(
+    "Link and servers", "writes with holes and beyond the end of a region", "refused by the device"
+)
 def test_writes_with_holes_and_beyond_the_end_are_refused(server: CServer) -> None:
     region = (Region.MODEL, 0)
     write = messages.write_request
@@ -391,6 +394,7 @@ def test_a_malformed_batch_is_refused_as_a_whole(server: CServer, body: bytes) -
     assert server.refusal(Op.BATCH, body).status == Status.BAD_REQUEST
 
 
+@pytest.mark.attack("Link and servers", "reads beyond the end of a region", "refused by the device")
 @pytest.mark.parametrize(("offset", "more"), [(1, 0), (2**32 - 1, 0), (1, 2**31)])
 def test_reads_beyond_the_end_are_refused(server: CServer, offset: int, more: int) -> None:
     size = len(traced(server))

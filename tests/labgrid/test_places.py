@@ -119,6 +119,11 @@ def test_of_two_that_race_exactly_one_has_it(coordinator: Coordinator, tmp_path:
             end(process)
 
 
+@pytest.mark.attack(
+    "Nights and history",
+    "kill -9 of the holder of a labgrid place",
+    "the place is free for the next",
+)
 def test_what_a_killed_process_held_is_free_for_the_next(
     coordinator: Coordinator, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -219,6 +224,9 @@ def test_a_loss_does_not_hide_what_went_wrong_before(
     assert "lost labgrid place" in caplog.text
 
 
+@pytest.mark.attack(
+    "Nights and history", "a labgrid exporter that is gone", "exit code 75, with its name"
+)
 def test_an_exporter_that_is_gone_is_told(coordinator: Coordinator) -> None:
     with pytest.raises(PortError, match="has no matching remote resource") as caught:
         hold_place(replace(UNIT, place="bare"), 250).__enter__()

@@ -118,6 +118,11 @@ def test_every_step_of_the_workflow_runs(clone: Path, tmp_path: Path) -> None:
     assert {f"dist/{name}" for name in (WHEEL, SDIST, "SHA256SUMS", "IMAGES.md")} <= {*created}
 
 
+@pytest.mark.attack(
+    "Arguments and scripts",
+    "a release tag that holds commands of a shell and of make",
+    "refused; the commands are not run",
+)
 @pytest.mark.parametrize("tag", ["v9.9.9", "v$(shell${IFS}touch${IFS}ran)", 'v";touch${IFS}ran;"'])
 def test_a_tag_of_another_version_is_refused_whatever_it_holds(
     clone: Path, tmp_path: Path, tag: str

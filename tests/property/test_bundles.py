@@ -59,6 +59,7 @@ def test_files_come_back_and_the_archive_is_the_same_every_time(files: dict[str,
 PACKED = pack({"run/trace.etlog": bytes(range(256)), "run/result.json": b"{}" * 20})
 
 
+@pytest.mark.attack("Files", "any changed byte of a bundle", "exit code 2; nothing is unpacked")
 @given(st.integers(1, 255))
 @example(1)
 @settings(max_examples=3)
@@ -105,6 +106,9 @@ def foreign(name: str, size: int = 3, times: int = 1) -> bytes:
     return with_digest(packed.getvalue())
 
 
+@pytest.mark.attack(
+    "Files", "a bundle with `../` and absolute paths (zip slip)", "exit code 2; nothing is written"
+)
 @pytest.mark.parametrize(
     "name", ["../x", "/etc/x", "a/../../x", "C:x", "a\\..\\x", "a/./x", "a//x", "x\n", "d/"]
 )
@@ -115,12 +119,16 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> No
         pack({name: b""})
 
 
+@pytest.mark.attack("Files", "a bundle with one name twice", "exit code 2")
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_name_twice_is_refused() -> None:
     with pytest.raises(FormatError, match="which is duplicated"):
         Archive(foreign("x", times=2), "x.zip")
 
 
+@pytest.mark.attack(
+    "Files", "a small bundle that inflates to gigabytes", "exit code 2 before anything is inflated"
+)
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = foreign("x", 10_000_000)
     monkeypatch.setattr(bundle, "MOST_BYTES", 9_999_999)
@@ -130,6 +138,11 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyP
         pack({"x": bytes(10_000_000)})
 
 
+@pytest.mark.attack(
+    "Files",
+    "a bundle with files that its manifest does not list",
+    "exit code 2; nothing is unpacked",
+)
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
@@ -275,6 +288,11 @@ def test_a_file_that_was_exchanged_is_named(
     assert said in raised.value.message
 
 
+@pytest.mark.attack(
+    "Files",
+    "a bundle with an exchanged file of the same size",
+    "exit code 2, with the name of the file",
+)
 def test_a_file_of_the_same_size_that_was_exchanged_is_named(tmp_path: Path) -> None:
     def change(files: dict[str, bytes]) -> None:
         files["verdict.json"] = files["verdict.json"][::-1]
@@ -297,6 +315,9 @@ def repacked(tmp_path: Path, files: dict[str, bytes], **facts: Any) -> Path:
     return path
 
 
+@pytest.mark.attack(
+    "Files", "a bundle whose result names files of this computer", "they are not read"
+)
 @pytest.mark.parametrize("field", ["evaluated", "budget", "etrecord", "debug_buffer"])
 @pytest.mark.parametrize("name", ["/etc/passwd", "../../etc/passwd", "run", "trace"])
 def test_nothing_is_read_that_is_not_in_the_bundle(field: str, name: str, tmp_path: Path) -> None:

@@ -176,6 +176,9 @@ def test_the_full_trace_round_trips() -> None:
     assert read_ed00(write_ed00(full_trace())) == full_trace()
 
 
+@pytest.mark.attack(
+    "Files", "an ETDump that is cut off anywhere", "refused, or read as far as it is whole"
+)
 @pytest.mark.parametrize("name", INPUTS)
 def test_every_truncation_is_refused_or_read(name: str) -> None:
     data, read = INPUTS[name]
@@ -184,6 +187,7 @@ def test_every_truncation_is_refused_or_read(name: str) -> None:
         assert isinstance(result, FormatError), f"a file cut at {length} was read"
 
 
+@pytest.mark.attack("Files", "any damage of an ETDump", "a trace, or exit code 2")
 @pytest.mark.parametrize("name", INPUTS)
 def test_no_damage_leads_to_anything_but_a_trace_or_a_format_error(name: str) -> None:
     data, read = INPUTS[name]

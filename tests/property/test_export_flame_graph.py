@@ -148,6 +148,11 @@ def named(names: list[str]) -> Trace:
     return read_log(log.image(), [CPU])
 
 
+@pytest.mark.attack(
+    "Texts",
+    "`;`, spaces and newlines in names, for collapsed stacks",
+    "one line per stack; different names stay different",
+)
 @given(st.lists(HOSTILE, min_size=1, max_size=4, unique=True))
 @settings(max_examples=40)
 def test_hostile_names_neither_break_a_line_nor_meet_another(names: list[str]) -> None:

@@ -35,6 +35,9 @@ def test_every_name_is_text_and_comes_back(raw: bytes) -> None:
     assert unescaped(text) == name
 
 
+@pytest.mark.attack(
+    "Texts", "names that look like escaped ones", "exported and read again, they are the same names"
+)
 def test_a_name_that_looks_escaped_is_not_mistaken_for_another() -> None:
     names = [r"\xff", b"\xff".decode("utf-8", "surrogateescape"), r"\\xff", "\\", r"\\"]
     assert len({escaped(name) for name in names}) == len(names)
@@ -97,6 +100,7 @@ def test_a_delimited_table_has_every_cell(trace: Trace, format_: tuple[str, str]
                 assert cell == ("" if expected is None else str(expected))
 
 
+@pytest.mark.attack("Files", "any damage of a trace in JSON", "a trace, or exit code 2")
 def test_no_damage_to_json_leads_to_anything_but_a_trace_or_a_format_error() -> None:
     data = write_json(full_trace())
     refused = 0

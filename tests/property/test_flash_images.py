@@ -84,6 +84,11 @@ def test_a_flat_image_has_each_byte_at_its_distance_from_the_first(
     assert read.at(begin).segments == (Segment(begin, flat),)
 
 
+@pytest.mark.attack(
+    "Files",
+    "an ELF, HEX or UF2 image that is cut off or changed",
+    "refused, or the same bytes are written",
+)
 @given(segment_lists(), st.data())
 @IN_ONE_FOLDER
 def test_a_file_that_is_cut_off_or_changed_is_refused_or_says_the_same(

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -133,6 +134,9 @@ class Contest:
         return act
 
 
+@pytest.mark.attack(
+    "Leases", "two processes that take one board, interleaved at every step", "never two holders"
+)
 @settings(max_examples=150)
 @given(st.data(), st.integers(1, 2), st.booleans())
 def test_no_order_of_steps_makes_two_holders(

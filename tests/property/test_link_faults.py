@@ -49,6 +49,11 @@ def whole_session(transport: Transport, clock: Callable[[], int]) -> tuple[Sessi
     return session, session.read(Region.OUTPUT), session.read(Region.TRACE)
 
 
+@pytest.mark.attack(
+    "Link and servers",
+    "lost, doubled, swapped and damaged bytes in any order",
+    "every byte right, or exit code 75",
+)
 @settings(max_examples=150, deadline=None)
 @given(faults, behaviours)
 def test_a_session_ends_byte_exact_or_blames_the_line(faults: Faults, behaviour: Behaviour) -> None:
@@ -70,6 +75,9 @@ def test_a_session_ends_byte_exact_or_blames_the_line(faults: Faults, behaviour:
         assert session.statistics.loss == 0
 
 
+@pytest.mark.attack(
+    "Link and servers", "a peer that sends valid nonsense", "exit code 4 or 75; nothing is accepted"
+)
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=64)), st.integers(0, 2**32))
 def test_a_peer_that_talks_nonsense_is_told_from_a_device(nonsense: list[bytes], seed: int) -> None:

@@ -145,6 +145,9 @@ def world_of(prepared: Prepared, endings: list[list[str]]) -> World:
 ENDINGS = [["pass"], ["link", "pass"], ["product"], ["host", "host"]]
 
 
+@pytest.mark.attack(
+    "Nights and history", "kill -9 of a night at every point", "nothing is lost or done twice"
+)
 def test_killed_once_at_every_point(prepared: Prepared) -> None:
     calm = world_of(prepared, ENDINGS)
     assert_complete(prepared, calm, whole(prepared, calm))
@@ -155,6 +158,9 @@ def test_killed_once_at_every_point(prepared: Prepared) -> None:
         assert_complete(prepared, world, whole(prepared, world))
 
 
+@pytest.mark.attack(
+    "Nights and history", "kill -9 of a night again and again", "nothing is lost or done twice"
+)
 @settings(max_examples=25)
 @given(scripts(), st.sets(st.integers(1, 150), max_size=10))
 def test_killed_again_and_again(

@@ -52,6 +52,9 @@ def test_what_was_written_is_read_again(first: list[Record], second: list[Record
         assert read_journal(Path(name) / JOURNAL)[0] == first + second
 
 
+@pytest.mark.attack(
+    "Nights and history", "a journal that is cut off anywhere", "the night goes on where it was"
+)
 @settings(max_examples=50)
 @given(JOURNALS, st.data())
 def test_a_journal_that_was_cut_off_goes_on(records: list[Record], data: st.DataObject) -> None:
@@ -94,6 +97,9 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
     Journal.open(tmp_path).close()
 
 
+@pytest.mark.attack(
+    "Nights and history", "a full disk while the journal is written", "no part of a line is left"
+)
 def test_a_full_disk_leaves_no_part_of_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,6 +55,9 @@ def test_any_device_log_gives_a_sound_page(log: CompactLog) -> None:
     Page(html_report([EvaluatedRun("a file", subject, evaluate(subject))])).assert_sound()
 
 
+@pytest.mark.attack(
+    "Texts", "markup and scripts in any text of a trace", "HTML shows them as text; nothing acts"
+)
 @given(texts, texts, texts)
 @settings(max_examples=25, deadline=None)
 def test_whatever_texts_there_are_none_acts(title: str, reason: str, console: str) -> None:
@@ -67,6 +71,9 @@ def test_whatever_texts_there_are_none_acts(title: str, reason: str, console: st
     page.assert_sound()
 
 
+@pytest.mark.attack(
+    "Texts", "markup and scripts in any text of a result", "HTML shows them as text; nothing acts"
+)
 @given(st.fixed_dictionaries(dict.fromkeys(("board", "unit", "port", "commit", "session"), texts)))
 @settings(max_examples=15, deadline=None)
 def test_whatever_a_result_says_none_of_it_acts(fields: dict[str, str]) -> None:
@@ -77,6 +84,11 @@ def test_whatever_a_result_says_none_of_it_acts(fields: dict[str, str]) -> None:
     Page(html_report([reported(result=result), reported(result=result)])).assert_sound()
 
 
+@pytest.mark.attack(
+    "Texts",
+    "markup and scripts in commits, units and labels of a history",
+    "HTML shows them as text; nothing acts",
+)
 @given(texts, texts, texts)
 @settings(max_examples=10, deadline=None)
 def test_whatever_history_says_none_of_it_acts(name: str, commit: str, delegate: str) -> None:

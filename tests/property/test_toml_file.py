@@ -142,6 +142,9 @@ def test_files_of_this_project_have_places_for_all_their_keys(folder: str) -> No
         assert set(document.positions) == all_keys(document.data)
 
 
+@pytest.mark.attack(
+    "Arguments and scripts", "any text instead of TOML", "exit code 2, with line and column"
+)
 @pytest.mark.parametrize(
     ("data", "said"),
     [

@@ -88,6 +88,7 @@ def test_model_too_large(etharness: Etharness, tmp_path: Path) -> None:
     assert failure(tmp_path)["exit_code"] == 4
 
 
+@pytest.mark.attack("Files", "a model that is cut off", "exit code 2; the board is not asked")
 def test_model_truncated(etharness: Etharness, tmp_path: Path) -> None:
     model = tmp_path / "half.pte"
     whole = (MODELS / "kws_int8.pte").read_bytes()
@@ -174,6 +175,9 @@ def test_budget_exceeded(etharness: Etharness, tmp_path: Path) -> None:
     assert [check["subject"] for check in result["verdict"]["checks"] if not check["passed"]]
 
 
+@pytest.mark.attack(
+    "Clocks and logs", "a log that is full", "the exact number of dropped events is reported"
+)
 def test_a_full_buffer_reports_the_exact_number_of_dropped_events(
     etharness: Etharness, tmp_path: Path
 ) -> None:

@@ -210,6 +210,11 @@ def test_pull_waits_for_the_end_of_a_run(bench: Bench) -> None:
     assert bench.result("pulled")["runs_completed"] == int(runs)
 
 
+@pytest.mark.attack(
+    "Host and signals",
+    "SIGINT at any moment of a run",
+    "exit code 130; the next command finds a free board",
+)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_an_interrupt_at_any_moment_leaves_a_board_that_works(seed: int, tmp_path: Path) -> None:
     """From the first execution to the report; the second time twice in a row."""
@@ -229,6 +234,7 @@ def test_an_interrupt_at_any_moment_leaves_a_board_that_works(seed: int, tmp_pat
             bench.passes()
 
 
+@pytest.mark.attack("Host and signals", "SIGINT while Python runs a destructor", "exit code 130")
 def test_an_interrupt_that_python_loses_ends_the_run_all_the_same(tmp_path: Path) -> None:
     """A finalizer that is running when Ctrl-C comes loses it."""
 

@@ -81,6 +81,7 @@ EDITS: dict[str, tuple[Callable[[Document], object], str]] = {
 }
 
 
+@pytest.mark.attack("Files", "a `result.json` with changed numbers and a new digest", "exit code 2")
 @pytest.mark.parametrize("name", EDITS)
 def test_a_result_that_contradicts_itself_is_damaged(
     name: str, failed: Path, tmp_path: Path, etharness: Etharness

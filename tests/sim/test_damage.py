@@ -258,6 +258,9 @@ def test_no_command_takes_a_damaged_file(
     assert any(refused)
 
 
+@pytest.mark.attack(
+    "Files", "one flipped bit of a run's log", "every command ends with exit code 2"
+)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_one_flipped_bit_of_the_log_ends_every_command(
     command: str, runs: Runs, etharness: Etharness
@@ -281,6 +284,7 @@ def test_every_change_of_every_file_is_found(file: str, change: Change, runs: Ru
             load_source(copy)
 
 
+@pytest.mark.attack("Files", "one flipped bit of `result.json`", "exit code 2")
 @pytest.mark.parametrize("bit", range(8))
 def test_a_flipped_bit_of_any_part_of_a_result_is_found(bit: int, runs: Runs, copy: Path) -> None:
     """Braces, keys, numbers, strings and white space: each damaged in another way."""
@@ -572,6 +576,7 @@ def test_a_run_without_a_trace_is_verified(
     assert (added.code, ": damaged: " in added.out) == (2, True)
 
 
+@pytest.mark.attack("Host and signals", "kill -9 of a run", "its result says that it was cut off")
 def test_a_run_that_was_killed_is_read_as_far_as_it_got(
     runs: Runs, copy: Path, etharness: Etharness, caplog: pytest.LogCaptureFixture
 ) -> None:

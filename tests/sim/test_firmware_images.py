@@ -51,6 +51,9 @@ def test_headers_within_a_segment_are_not_written_to_the_board(tmp_path: Path) -
     assert read_image(elf).address == 0x8000100
 
 
+@pytest.mark.attack(
+    "Flashing", "a downloaded image of another board", "exit code 2 before anything is written"
+)
 @pytest.mark.parametrize("form", ["elf", "hex"])
 def test_a_downloaded_image_is_for_its_board_alone(
     etharness: Callable[..., CommandResult], tmp_path: Path, form: str

@@ -94,6 +94,9 @@ def test_a_flashed_board_gives_the_trace_of_one_that_is_started(
     assert json.loads((tmp_path / "flashed/flash.json").read_text())["build_id_after"]
 
 
+@pytest.mark.attack(
+    "Flashing", "a byte that was written wrong", "exit code 75: the comparison fails"
+)
 def test_a_byte_that_was_written_wrong_fails_the_verification(
     etharness: Etharness, tmp_path: Path
 ) -> None:
@@ -111,6 +114,11 @@ def test_a_byte_that_was_written_wrong_fails_the_verification(
     assert record["build_id_after"] is None
 
 
+@pytest.mark.attack(
+    "Flashing",
+    "half of an image, not compared by the tool",
+    "the board does not report the build id, so flashing fails",
+)
 @pytest.mark.parametrize(
     ("rest", "attempts"),
     [
@@ -172,6 +180,7 @@ def test_a_board_that_still_runs_another_build_is_refused(
     assert len(record["attempts"]) == 2
 
 
+@pytest.mark.attack("Flashing", "an image of another board with the same build id", "refused")
 def test_an_image_of_another_board_is_refused_though_its_build_is_the_same(
     etharness: Etharness, tmp_path: Path
 ) -> None:
@@ -182,6 +191,9 @@ def test_an_image_of_another_board_is_refused_though_its_build_is_the_same(
     assert list(tmp_path.iterdir()) == []  # nothing was started
 
 
+@pytest.mark.attack(
+    "Flashing", "an image that is cut off", "exit code 2 before anything is started"
+)
 @pytest.mark.parametrize("share", [0.3, 0.99])
 def test_an_image_that_is_cut_off_is_refused_before_anything_is_started(
     etharness: Etharness, tmp_path: Path, share: float
@@ -195,6 +207,7 @@ def test_an_image_that_is_cut_off_is_refused_before_anything_is_started(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.attack("Flashing", "a gdbserver that goes away", "exit code 75, blamed on flashing")
 def test_a_gdbserver_that_goes_away_is_a_failure_of_flashing(
     etharness: Etharness, tmp_path: Path
 ) -> None:
@@ -204,6 +217,9 @@ def test_a_gdbserver_that_goes_away_is_a_failure_of_flashing(
     assert "no connection to the gdbserver" in result.err
 
 
+@pytest.mark.attack(
+    "Flashing", "a flashing tool that hangs", "ended at its deadline with all it has started"
+)
 def test_a_tool_that_hangs_is_ended_at_its_deadline_with_all_it_started(
     etharness: Etharness, tmp_path: Path
 ) -> None:
@@ -217,6 +233,9 @@ def test_a_tool_that_hangs_is_ended_at_its_deadline_with_all_it_started(
     assert found.stdout == b""
 
 
+@pytest.mark.attack(
+    "Flashing", "Ctrl-C while a board is flashed", "exit code 130; no program is left"
+)
 def test_an_interrupted_flashing_leaves_no_program_and_says_so(tmp_path: Path) -> None:
     mark = f"2{os.getpid()}.5"
     board = gdb_saying(tmp_path, f"shell sleep {mark}")

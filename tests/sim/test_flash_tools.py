@@ -209,6 +209,11 @@ def test_daplink_takes_an_image(tmp_path: Path, drive: Path) -> None:
     assert kept == [IMAGE.as_hex()]
 
 
+@pytest.mark.attack(
+    "Flashing",
+    "a DAPLink drive that refuses an image after the copy",
+    "exit code 75, with its words",
+)
 @pytest.mark.parametrize(
     ("reason", "again"),
     [
@@ -290,6 +295,11 @@ def test_a_board_that_has_that_build_is_left_alone_if_needed(
     assert "not flashed" in result.out
 
 
+@pytest.mark.attack(
+    "Flashing",
+    "a flashing tool that reports success and writes nothing",
+    "exit code 4: the board runs another build",
+)
 def test_a_tool_that_only_says_so_is_found_out_by_the_build_id(
     etharness: Etharness, tmp_path: Path
 ) -> None:

@@ -146,6 +146,11 @@ def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.Monkey
     assert "its budget is too tight" in status.out
 
 
+@pytest.mark.attack(
+    "Nights and history",
+    "a PostgreSQL server that is gone during a night",
+    "it has all results later, each once",
+)
 def test_a_server_that_is_away_has_all_results_later_and_once(
     plan: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch, postgresql: Server
 ) -> None:
@@ -277,6 +282,9 @@ def test_a_simulated_board_runs_the_image_of_the_plan(tmp_path: Path, etharness:
     assert flashed["image"] == str(tmp_path / "an385.elf")
 
 
+@pytest.mark.attack(
+    "Nights and history", "a history that may only be read, for a night", "exit code 71"
+)
 def test_a_history_that_cannot_be_written_is_this_host_s_trouble(
     tmp_path: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -171,6 +171,9 @@ def test_a_rate_reaches_the_device(tmp_path: Path) -> None:
         assert port.baud == 921_600
 
 
+@pytest.mark.attack(
+    "Link and servers", "a second client of a serial server", "exit code 75: in use"
+)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_of_two_clients_the_second_is_told(scheme: str, tmp_path: Path) -> None:
     with (
@@ -186,6 +189,9 @@ def test_of_two_clients_the_second_is_told(scheme: str, tmp_path: Path) -> None:
         assert first.read(5) == b"still there"
 
 
+@pytest.mark.attack(
+    "Link and servers", "a serial server that is killed and comes back", "the run goes on"
+)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_server_that_is_killed_and_comes_back_is_no_failure(
     scheme: str, device: str, tmp_path: Path

@@ -45,6 +45,9 @@ def test_a_sanitized_board_runs_the_models(board: Path, model: str, trace_limit:
     assert outcome.trace.losses.any == (trace_limit > 0)
 
 
+@pytest.mark.attack(
+    "Files", "damaged models on firmware with sanitizers", "refused; no sanitizer reports anything"
+)
 def test_a_sanitized_board_refuses_damaged_models(board: Path) -> None:
     whole = (MODELS / "kws_int8.pte").read_bytes()
     damaged = board.parent / "damaged.pte"

@@ -37,6 +37,11 @@ def test_target_kinds_are_told_apart() -> None:
     assert isinstance(load_board("qemu-mps2-an385")[0].target, QemuTarget)
 
 
+@pytest.mark.attack(
+    "Arguments and scripts",
+    "board files with wrong types, ranges and keys",
+    "exit code 2, with file, line and key",
+)
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [

@@ -77,6 +77,7 @@ def test_a_truncated_file_is_refused(length: int) -> None:
         read_bundled_program(DATA[:length])
 
 
+@pytest.mark.attack("Files", "any damage of a `.bpte` file", "read, or exit code 2")
 @given(
     st.lists(st.tuples(st.integers(0, len(DATA) - 1), st.integers(0, 255)), min_size=1, max_size=4)
 )

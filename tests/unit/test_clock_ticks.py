@@ -31,6 +31,7 @@ def test_a_duration_across_the_wrap_is_not_a_tick_short(start: int, end: int, ti
     assert durations(profile_trace([start], [end], UP32)).tolist() == [ticks]
 
 
+@pytest.mark.attack("Clocks and logs", "counters of 8 to 64 bits that wrap", "durations are exact")
 @pytest.mark.parametrize("bits", [8, 16, 24, 31, 32, 48, 56, 63, 64])
 @pytest.mark.parametrize("down", [False, True])
 def test_one_tick_across_the_wrap_at_any_width(bits: int, down: bool) -> None:
@@ -89,6 +90,7 @@ def test_an_outer_scope_starts_before_the_inner_ones_that_were_logged_first() ->
     assert timeline.origins == (100,)
 
 
+@pytest.mark.attack("Clocks and logs", "a counter that steps back", "counted; not taken for a wrap")
 def test_a_small_step_back_is_counted_and_no_wrap() -> None:
     timeline = unwrap(profile_trace([10, 9], [10, 9], UP32))
     assert timeline.end.tolist() == [1, 0]

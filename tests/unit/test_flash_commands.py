@@ -67,6 +67,11 @@ def test_openocd() -> None:
     assert "-c 'transport select swd' -c 'program {/i/f.elf} reset exit'" in call
 
 
+@pytest.mark.attack(
+    "Arguments and scripts",
+    "a USB serial number that is a Tcl command",
+    "OpenOCD is not told this number",
+)
 @pytest.mark.parametrize("serial", ["a}", "{b", "c\\", "d\n; exec reboot"])
 def test_openocd_is_told_no_serial_number_that_would_be_a_command(serial: str) -> None:
     with pytest.raises(UsageError, match=r"does not support|cannot be an argument"):
@@ -409,6 +414,11 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.attack(
+    "Arguments and scripts",
+    "a board file's words with `-`, quotes, `;` or newlines, for a flashing tool",
+    "exit code 2, with file and key; none becomes an option or a line of a script",
+)
 @pytest.mark.parametrize(("tool", "option", "others"), OPTIONS)
 @given(value=HOSTILE)
 def test_an_option_cannot_become_another_or_a_line_of_a_script(
@@ -418,6 +428,11 @@ def test_an_option_cannot_become_another_or_a_line_of_a_script(
         msgspec.convert({**others, option: value}, TOOLS[tool].options_type)
 
 
+@pytest.mark.attack(
+    "Arguments and scripts",
+    "a USB serial number that begins with `-`",
+    "refused before a tool is started",
+)
 @pytest.mark.parametrize("tool", ["pyocd", "st-flash", "west", "picotool", "dfu-util"])
 def test_a_serial_number_cannot_become_an_option(tool: str) -> None:
     options = {"pyocd": {"target": "a"}, "west": {"build_dir": "b"}}.get(tool, {})
@@ -426,11 +441,19 @@ def test_a_serial_number_cannot_become_an_option(tool: str) -> None:
         commands(tool, BIN, probe=probe, **options)
 
 
+@pytest.mark.attack(
+    "Arguments and scripts", "a port that begins with `-`", "refused before a tool is started"
+)
 def test_a_port_cannot_become_an_option() -> None:
     with pytest.raises(UsageError, match="'-w' is not a port"):
         commands("stm32flash", BIN, port="-w")
 
 
+@pytest.mark.attack(
+    "Arguments and scripts",
+    "a `preset` with `../` or an option of CMake",
+    "exit code 2; no build directory outside the cache",
+)
 @pytest.mark.parametrize(
     "preset", ["../../../etc", "/etc", "-DCMAKE_C_COMPILER=/bin/sh", "a b", ""]
 )

@@ -85,6 +85,9 @@ def board(tmp_path: Path) -> Path:
     return serial_native(tmp_path, 'order = ["openocd"]')
 
 
+@pytest.mark.attack(
+    "Link and servers", "a board that prints for ever", "exit code 75 in bounded memory"
+)
 @pytest.mark.parametrize("kind", FLOODS)
 def test_a_run_on_a_port_that_never_stops_ends_in_bounded_memory(
     board: Path, tmp_path: Path, kind: str
@@ -122,6 +125,11 @@ def test_other_commands_end_on_such_a_port_too(board: Path, tmp_path: Path, comm
     assert peak < MOST_MB
 
 
+@pytest.mark.attack(
+    "Flashing",
+    "a flashing tool that prints without end",
+    "a log of bounded size; ended at its deadline",
+)
 def test_a_tool_that_never_stops_leaves_a_bounded_log(board: Path, tmp_path: Path) -> None:
     tool = stand_in(tmp_path, "endless", "echo begins; trap 'exit' TERM; yes 'erasing, sector 7'")
     text = board.read_text().partition("[flash]")[0]

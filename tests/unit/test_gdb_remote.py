@@ -20,6 +20,11 @@ from tests.support.fake_gdbserver import FakeGdbserver
 BASE = FakeGdbserver.BASE
 
 
+@pytest.mark.attack(
+    "Link and servers",
+    "a gdbserver that damages, splits and repeats packets",
+    "the right memory, or an error",
+)
 @settings(max_examples=50)
 @given(
     st.data(),
@@ -67,6 +72,9 @@ def test_a_halt_ends_when_the_block_ends() -> None:
     assert server.log[-1] == b"D"
 
 
+@pytest.mark.attack(
+    "Link and servers", "a debugger connection that ends at any point", "the board runs on"
+)
 @pytest.mark.parametrize("failure", [ProbeError, KeyboardInterrupt, ZeroDivisionError])
 def test_whatever_ends_a_connection_the_board_runs_on(failure: type[BaseException]) -> None:
     with FakeGdbserver() as server:
@@ -116,6 +124,9 @@ def test_memory_that_cannot_be_accessed() -> None:
             probe.reset("reset halt")
 
 
+@pytest.mark.attack(
+    "Link and servers", "a gdbserver that accepts and is silent", "exit code 75 at the deadline"
+)
 @pytest.mark.parametrize(
     ("silent", "message"),
     [

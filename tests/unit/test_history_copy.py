@@ -71,6 +71,9 @@ def other_url(store_url: str, tmp_path: Path, request: pytest.FixtureRequest) ->
     return running.new_database()
 
 
+@pytest.mark.attack(
+    "Nights and history", "kill -9 of a copy between histories", "it goes on where it was"
+)
 def test_a_killed_copy_goes_on_where_it_was(store_url: str, other_url: str) -> None:
     """Killed within a transaction: the batches before it stay, and are not copied again."""
     with open_store(store_url) as source:
@@ -238,6 +241,11 @@ def test_a_history_is_not_copied_to_itself(tmp_path: Path, store_url: str) -> No
         store.copy_to(same)
 
 
+@pytest.mark.attack(
+    "Nights and history",
+    "a copy to a history that may only be read",
+    "refused before anything is copied",
+)
 def test_a_target_that_may_only_be_read_is_refused(
     stores: tuple[Store, Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,9 @@ def test_a_store_of_the_first_version_is_migrated(empty_url: str) -> None:
         assert store.results(Selection(ids=["new"])) == [entry_of(new.result, new.subject)[0]]
 
 
+@pytest.mark.attack(
+    "Nights and history", "a migration that fails halfway", "the history is as before"
+)
 def test_a_migration_that_fails_changes_nothing(
     empty_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +113,9 @@ def test_a_migration_that_fails_changes_nothing(
         assert store.add(ONE.result, ONE.subject)
 
 
+@pytest.mark.attack(
+    "Nights and history", "a history of a newer version", "exit code 2; nothing is changed"
+)
 def test_a_newer_version_is_refused(empty_url: str) -> None:
     with open_store(empty_url):
         pass
@@ -121,6 +127,9 @@ def test_a_newer_version_is_refused(empty_url: str) -> None:
     assert raised.value.hint == "pip install --upgrade etdump-harness"
 
 
+@pytest.mark.attack(
+    "Nights and history", "a database of another program", "exit code 2; nothing is changed"
+)
 def test_a_database_of_something_else_is_refused(empty_url: str) -> None:
     base = database(empty_url)
     base.write(lambda c: c.execute(text("CREATE TABLE invoices (mine INTEGER)")))
@@ -136,6 +145,7 @@ def test_making_a_history_says_nothing(tmp_path: Path, caplog: pytest.LogCapture
     assert [record for record in caplog.records if record.name.startswith("harness")] == []
 
 
+@pytest.mark.attack("Nights and history", "a damaged SQLite file", "exit code 2, with its name")
 @pytest.mark.parametrize(
     ("content", "said"),
     [(b"no database" * 100, "is damaged or not a history"), (b"SQLite format 3\0" * 90, "damaged")],
@@ -163,6 +173,9 @@ def test_damage_within_a_file_is_named(tmp_path: Path) -> None:
         store.results()
 
 
+@pytest.mark.attack(
+    "Nights and history", "a full disk while results are added", "the earlier results stay"
+)
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     file = tmp_path / "h.sqlite"
     items = [made(f"r{number:02}", unit="u" * 9000 + str(number)) for number in range(40)]
@@ -198,6 +211,9 @@ def test_what_may_only_be_read_can_be_asked(
     assert not file.with_name(f"{file.name}-wal").exists()
 
 
+@pytest.mark.attack(
+    "Nights and history", "a file that may only be read", "it can be asked; writing is refused"
+)
 def test_a_file_of_another_is_not_written(tmp_path: Path) -> None:
     """SQLite itself refuses, though the file looked as if it could be written."""
     file = tmp_path / "h.sqlite"
@@ -225,6 +241,9 @@ def test_urls_of_no_history(url: str) -> None:
         open_store(url)
 
 
+@pytest.mark.attack(
+    "Texts", "a database URL with a password that fails", "no message contains the password"
+)
 def test_no_message_has_a_password() -> None:
     with pytest.raises(HarnessError) as raised:
         open_store("postgresql://me:secret@localhost:1/db", deadline_s=1)

@@ -56,6 +56,9 @@ def check_whole(url: str, expected: set[str]) -> None:
         assert samples == measure(item.subject)
 
 
+@pytest.mark.attack(
+    "Nights and history", "eight processes that add the same results", "each result once"
+)
 def test_eight_processes_add_each_result_once(empty_url: str, tmp_path: Path) -> None:
     """All of them add all results, each in an order of its own, to a history that nobody made."""
     writers, count = 8, 12
@@ -79,6 +82,9 @@ def test_eight_processes_add_each_result_once(empty_url: str, tmp_path: Path) ->
     check_whole(empty_url, {f"r{number:03}" for number in range(count)})
 
 
+@pytest.mark.attack(
+    "Nights and history", "kill -9 of a process that adds results", "whole results only"
+)
 def test_a_killed_writer_leaves_whole_results(store_url: str) -> None:
     """Killed at any moment: of what it was adding there is all or nothing, and the rest goes on."""
     seed = random.SystemRandom().randrange(1 << 32)

@@ -56,6 +56,7 @@ def test_a_held_board_says_by_whom(caplog: pytest.LogCaptureFixture) -> None:
     )
 
 
+@pytest.mark.attack("Leases", "kill -9 of the holder of a board", "the board is free at once")
 def test_a_board_is_let_go_when_its_holder_is_killed() -> None:
     with another_process(PORT) as process:
         process.send_signal(signal.SIGKILL)
@@ -275,6 +276,7 @@ def test_a_session_ends_when_its_board_is_taken() -> None:
     os.close(slave)
 
 
+@pytest.mark.attack("Leases", "a full disk while a board is held", "the lease stays")
 def test_heartbeats_are_counted_and_a_full_disk_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -293,6 +295,7 @@ def test_heartbeats_are_counted_and_a_full_disk_ends_nothing(
         ours.check()
 
 
+@pytest.mark.attack("Leases", "damaged lease files", "never two holders")
 @pytest.mark.parametrize("garbage", [b"", b"[1, 2", b"\xff\x00", b"{}", b"[" * 100_000])
 def test_what_cannot_be_read_is_never_two_holders(garbage: bytes) -> None:
     """The kernel says whether a process is there; of a person nothing else could."""
@@ -337,6 +340,7 @@ def test_files_are_as_shared_as_their_directory(tmp_path: Path) -> None:
         assert {file.stat().st_mode & 0o777 for file in shared.iterdir()} == {0o660}
 
 
+@pytest.mark.attack("Leases", "a process id that is used again", "not taken for the holder")
 def test_a_process_is_told_from_a_later_one_of_the_same_id() -> None:
     host = HERE
     assert is_alive(host, os.getpid(), own_start())

@@ -286,6 +286,11 @@ def test_servers_that_do_not_do_their_part(words: list[bytes], why: str, remedy:
     assert caught.value.exit_code == 75
 
 
+@pytest.mark.attack(
+    "Link and servers",
+    "an RFC 2217 server that confirms another baud rate",
+    "refused, with both rates",
+)
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [

@@ -188,6 +188,7 @@ def test_a_device_that_restarts_by_itself_is_noticed() -> None:
         session.read(Region.TRACE)
 
 
+@pytest.mark.attack("Link and servers", "a second host on the same line", "noticed; the run fails")
 def test_another_host_is_noticed() -> None:
     bench = Bench()
     session = bench.ready()
@@ -233,6 +234,9 @@ def test_an_answer_that_does_not_parse_is_counted_and_asked_for_again() -> None:
     assert bench.clock.now < 1, "no need to wait for what has come"
 
 
+@pytest.mark.attack(
+    "Link and servers", "answers that do not parse", "exit code 75 after counted retries"
+)
 @pytest.mark.parametrize("op", [Op.OPEN, Op.WRITE, Op.COMMIT, Op.STAT, Op.READ])
 def test_answers_that_do_not_parse_end_as_a_link_error(op: Op) -> None:
     bench = Bench(malformed={op})
@@ -246,6 +250,9 @@ def test_answers_that_do_not_parse_end_as_a_link_error(op: Op) -> None:
     assert bench.session.statistics.corrupt[CorruptReason.BODY]
 
 
+@pytest.mark.attack(
+    "Link and servers", "a device that answers anything without end", "ends at the deadline"
+)
 def test_a_device_that_never_stops_talking_cannot_hold_up_the_host() -> None:
     bench = Bench(silent={Op.STATUS})
     bench.session.hello(1)
@@ -260,6 +267,9 @@ def test_a_device_that_never_stops_talking_cannot_hold_up_the_host() -> None:
     assert bench.session.statistics.stale_answers > 1000
 
 
+@pytest.mark.attack(
+    "Link and servers", "firmware of another protocol version", "refused with both versions"
+)
 def test_a_device_of_another_version() -> None:
     bench = Bench()
     bench.device._hello = lambda frame: bench.device.say(  # type: ignore[method-assign]

@@ -136,6 +136,9 @@ def test_a_download_that_stops_is_given_up_with_figures() -> None:
         bench.session.read(Region.TRACE)
 
 
+@pytest.mark.attack(
+    "Link and servers", "data that pass every CRC with a wrong digest", "read again; never accepted"
+)
 def test_a_wrong_digest_is_never_accepted() -> None:
     bench = Bench()
     bench.session.run(1, timeout_s=5)

@@ -49,6 +49,11 @@ def test_units_of_the_lab_are_chosen(tmp_path: Path, chosen: str, units: list[st
     assert [unit.id for unit in prepare(plan, lab).units] == units
 
 
+@pytest.mark.attack(
+    "Arguments and scripts",
+    "nightly plans with wrong types, ranges and keys",
+    "exit code 2, with file, line and key",
+)
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

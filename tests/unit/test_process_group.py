@@ -104,6 +104,9 @@ def test_what_a_program_leaves_behind_is_ended_with_it(mark: str) -> None:
     assert living(mark) == []
 
 
+@pytest.mark.attack(
+    "Host and signals", "a tool whose child leaves the process group", "ended with the tool"
+)
 def test_a_child_in_a_group_of_its_own_is_ended_too(mark: str) -> None:
     """As `timeout` puts itself and what it runs into one."""
     done = run_program(["timeout", "1000", "sh", "-c", f"sleep {mark}; :"], 1)

@@ -195,6 +195,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         read_etrecord(write_record(tmp_path / "zip", FILES, identifier=False))
 
 
+@pytest.mark.attack("Files", "an ETRecord that inflates to far more than it says", "refused")
 def test_a_file_that_unpacks_to_more_than_it_can_hold_is_refused(tmp_path: Path) -> None:
     with ZipFile(tmp_path / "bomb", "w", ZIP_DEFLATED) as archive:
         archive.writestr("ETRECORD_V0", "")
@@ -203,6 +204,7 @@ def test_a_file_that_unpacks_to_more_than_it_can_hold_is_refused(tmp_path: Path)
         read_etrecord(tmp_path / "bomb")
 
 
+@pytest.mark.attack("Files", "any damage of an ETRecord", "read, or exit code 2")
 @given(data=st.data())
 def test_a_damaged_record_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -147,6 +147,7 @@ def model(request: pytest.FixtureRequest) -> bytes:
     return (MODELS / f"{request.param}.pte").read_bytes()
 
 
+@pytest.mark.attack("Files", "any damage of a `.pte` file, on the host", "read, or exit code 2")
 @given(data=st.data())
 def test_damage_is_either_harmless_or_refused(model: bytes, data: st.DataObject) -> None:
     damaged = bytearray(model)

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import jsonschema
+import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 from rich.console import Console
@@ -129,6 +130,9 @@ def test_the_page_has_a_section_with_heat_and_its_style() -> None:
     assert ".heat4 {" in page.decode()
 
 
+@pytest.mark.attack(
+    "Texts", "markup and newlines in counter names of a device", "every report shows them as text"
+)
 def test_names_of_a_device_cannot_break_a_report() -> None:
     trace = trace_of(
         RunSpec([EventSpec("conv", 0, 9, counts=(7,))]),

@@ -84,6 +84,9 @@ def test_annotations_are_workflow_commands() -> None:
     assert line.endswith("::LinkError%3A port gone".replace("%3A", ":"))
 
 
+@pytest.mark.attack(
+    "Texts", "newlines, `::` and commas in names, for GitHub's annotations", "one line each"
+)
 @given(ANY_TEXT, ANY_TEXT)
 def test_no_name_ends_an_annotation_or_adds_a_property(subject: str, reason: str) -> None:
     [line] = github_annotations([reported(unmet(subject=subject, reason=reason))])

@@ -71,6 +71,9 @@ def test_a_run_that_did_not_end_is_an_error_with_its_owner() -> None:
     assert "exit code 75" in (error.text or "")
 
 
+@pytest.mark.attack(
+    "Texts", "control characters and markup in any text, for JUnit XML", "a valid document"
+)
 @given(subject=ANY_TEXT, reason=ANY_TEXT, console=ANY_TEXT)
 @settings(max_examples=50)
 def test_any_text_makes_a_document_that_can_be_read(

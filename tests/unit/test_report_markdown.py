@@ -76,6 +76,7 @@ def test_any_text_is_shown_as_it_is(around: str, text: str) -> None:
     assert shown[-1] == "x" + printable(text) + "x"
 
 
+@pytest.mark.attack("Texts", "Markdown and HTML in names", "shown as text")
 @pytest.mark.parametrize(
     "text",
     ["<script>alert(1)</script>", "a|b", "`code`", "**bold**", "[x](http://y)", "# head", "- a"],

@@ -179,6 +179,9 @@ def test_a_trace_without_events_is_said_to_be_empty() -> None:
     assert printed(Trace.unset(0)).splitlines()[2] == "no profile events"
 
 
+@pytest.mark.attack(
+    "Texts", "terminal escapes in names of operators, boards and models", "printed as visible text"
+)
 def test_names_cannot_control_the_terminal() -> None:
     log = CompactLog().block("Execute").profile(b"\x1b[2J [red]\xff", 0, 1)
     text = printed(read_log(log.image(), [SYSTICK]))

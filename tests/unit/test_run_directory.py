@@ -59,6 +59,9 @@ def test_an_earlier_run_is_cleared_and_nothing_else(tmp_path: Path) -> None:
     assert (tmp_path / "demo").is_dir()
 
 
+@pytest.mark.attack(
+    "Files", "an output folder with files of somebody else", "exit code 2; they stay"
+)
 def test_files_that_no_run_made_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "inputs").mkdir()
     np.save(tmp_path / "inputs/0.npy", np.zeros(3))

@@ -62,6 +62,7 @@ def test_waiting_stops_when_it_ends() -> None:
     child.close()
 
 
+@pytest.mark.attack("Host and signals", "a simulator that ignores SIGTERM", "killed")
 def test_one_that_ignores_sigterm_is_killed() -> None:
     child = python(
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
@@ -87,6 +88,9 @@ def test_one_that_is_forgotten_ends_too() -> None:
     assert gone(pid)
 
 
+@pytest.mark.attack(
+    "Host and signals", "kill -9 of a command with a simulator", "the simulator ends"
+)
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
 def test_one_whose_parent_is_killed_ends_too() -> None:
     parent = python(

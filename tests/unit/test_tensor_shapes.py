@@ -47,6 +47,9 @@ def refused(data: bytes, shape: Shape) -> FormatError:
     return caught.value
 
 
+@pytest.mark.attack(
+    "Files", "a tensor of an ETDump with an impossible shape", "refused before memory is taken"
+)
 @pytest.mark.parametrize(("why", "shape"), IMPOSSIBLE.items(), ids=IMPOSSIBLE)
 def test_an_impossible_tensor_in_a_dump_is_refused_before_memory_is_taken(
     why: str, shape: Shape
@@ -76,6 +79,7 @@ def test_any_other_tensor_is_read(sizes: tuple[int, ...], strides: tuple[int, ..
     assert tensor_array(TensorValue(6, sizes, strides, 0), bytes(2000)).shape == sizes
 
 
+@pytest.mark.attack("Files", "a tensor of a device log with an impossible shape", "refused")
 @pytest.mark.parametrize(
     ("sizes", "strides", "nbytes", "why"),
     [

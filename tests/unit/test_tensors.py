@@ -62,6 +62,9 @@ def header(text: str) -> bytes:
     return b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text.encode()
 
 
+@pytest.mark.attack(
+    "Files", "a `.npy` file that claims 10^12 elements", "exit code 2 before memory is taken"
+)
 @pytest.mark.parametrize(
     ("data", "why"),
     [

@@ -72,6 +72,11 @@ def test_two_units_of_one_name_are_refused(tmp_path):
         load_units(write(tmp_path, text))
 
 
+@pytest.mark.attack(
+    "Arguments and scripts",
+    "unit files with wrong types, ranges and keys",
+    "exit code 2, with file, line and key",
+)
 @pytest.mark.parametrize(
     ("line", "what"),
     [

@@ -26,6 +26,7 @@ from typing import Final
 import msgspec
 
 from harness.errors import UsageError
+from harness.records.decode_json import decode_json
 from harness.target.lease.records import own_start, process_start
 
 _MARK: Final = "etharness"
@@ -214,7 +215,7 @@ def held_for_children(keys: Collection[str], held: Inherited) -> Iterator[None]:
 
 def _published() -> dict[str, Inherited]:
     try:
-        return msgspec.json.decode(os.environ.get(VARIABLE) or "{}", type=dict[str, Inherited])
+        return decode_json(os.environ.get(VARIABLE) or "{}", type_=dict[str, Inherited])
     except msgspec.DecodeError as error:
         raise UsageError(f"invalid ${VARIABLE}: {error}") from error
 

@@ -27,6 +27,7 @@ import msgspec
 from harness.errors import InfrastructureError
 from harness.files import NotRegularFileError, read_regular, replace_file
 from harness.link.ports import device_path, is_device, port_identity
+from harness.records.decode_json import decode_json
 from harness.target.lease.flock import share_permissions, warn_not_regular
 from harness.target.ports import list_ports
 from harness.target.process_group import read_process
@@ -289,8 +290,8 @@ def read_record(path: Path, type_: type[_T]) -> _T | Damaged | None:
     except OSError:
         return "damaged"
     try:
-        return msgspec.json.decode(data, type=type_)
-    except (msgspec.DecodeError, RecursionError):
+        return decode_json(data, type_=type_)
+    except msgspec.DecodeError:
         return "damaged"
 
 
