@@ -32,6 +32,10 @@ from harness.target.lease.holding import Lease
 
 _POLL_S: Final = 0.5
 
+# Made at import, not by the threads of units: see `harness/records/result.py`.
+_HEALTH: Final = msgspec.json.Decoder(list[Health])
+_FLASH: Final = msgspec.json.Decoder(FlashRecord)
+
 
 class Commands:
     """Implements ``Effects`` with ``etharness`` commands as child processes."""
@@ -126,7 +130,7 @@ class Commands:
         arguments = [unit.id, "--json"]
         found = self._probe(unit, "health", arguments, deadline, Owner.BOARD, answer)
         try:
-            [health] = msgspec.json.decode(read_regular(answer), type=list[Health])
+            [health] = _HEALTH.decode(read_regular(answer))
         except (OSError, ValueError):
             return found  # the command failed before it printed its document
         failed = [each for each in health.findings if each.state == "fail"]
@@ -155,7 +159,7 @@ class Commands:
         needed = [] if again else ["--if-needed"]
         ending = self._call([*command, *needed], self._plan.deadlines.flash_s, log)
         try:
-            return ending, msgspec.json.decode(read_regular(record), type=FlashRecord).failure
+            return ending, _FLASH.decode(read_regular(record)).failure
         except (OSError, ValueError):
             return ending, None  # the command failed before it wrote a record
 

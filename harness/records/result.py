@@ -453,6 +453,11 @@ def digest_of(data: bytes) -> str:
     return sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+# Made once, at import: msgspec 0.22 describes a type when it is first decoded, and crashes when two
+# threads do that at the same time.
+_DECODER: Final = msgspec.json.Decoder(Result)
+
+
 def decode(data: bytes, where: str) -> Result:
     """Parse the JSON of a result, including results of versions without ids.
 
@@ -464,7 +469,7 @@ def decode(data: bytes, where: str) -> Result:
     """
     try:
         data.decode()  # msgspec does not validate UTF-8 in skipped fields
-        return msgspec.json.decode(data, type=Result)
+        return _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         earlier = _before_ids(data)
         if earlier is None:

@@ -76,6 +76,9 @@ class TicketRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.owner} on {self.host}{reason}, process {self.pid} ({self.command})"
 
 
+_TICKET: Final = msgspec.json.Decoder(TicketRecord)
+
+
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """A drawn number, and the record of the process that waits with it."""
@@ -153,7 +156,7 @@ class LeaseQueue:
     def _tickets(self, stems: Collection[str] | None) -> Iterable[Ticket]:
         for number in self._numbers(".json"):
             # A damaged record is passed over until its process has renewed it.
-            record = read_record(self._record_file(number), TicketRecord)
+            record = read_record(self._record_file(number), _TICKET)
             if isinstance(record, TicketRecord) and (
                 stems is None or not set(stems).isdisjoint(record.stems)
             ):
@@ -168,7 +171,7 @@ class LeaseQueue:
         """Remove what killed processes have left."""
         now = self._clock.now()
         for number in self._numbers():
-            record = read_record(self._record_file(number), TicketRecord)
+            record = read_record(self._record_file(number), _TICKET)
             record = record if isinstance(record, TicketRecord) else None
             if record and record.host != self._host and not _is_silent(record, now):
                 continue  # its lock may not be visible here

@@ -237,6 +237,11 @@ class TakenLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens: tuple[str, ...]
 
 
+# Made at import: msgspec 0.22 describes a type when it is first decoded, and crashes when two
+# threads do that at the same time.
+LEASE: Final = msgspec.json.Decoder(LeaseRecord)
+TAKEN: Final = msgspec.json.Decoder(TakenLease)
+
 Damaged = Literal["damaged"]
 """A record file exists, but cannot be read or parsed."""
 
@@ -274,7 +279,7 @@ def new_record(
     )
 
 
-def read_record(path: Path, type_: type[_T]) -> _T | Damaged | None:
+def read_record(path: Path, decoder: msgspec.json.Decoder[_T]) -> _T | Damaged | None:
     """Read a record file; None if it does not exist, "damaged" if it is not a valid record.
 
     A path that is not a regular file counts as missing, with a warning.
@@ -289,7 +294,7 @@ def read_record(path: Path, type_: type[_T]) -> _T | Damaged | None:
     except OSError:
         return "damaged"
     try:
-        return msgspec.json.decode(data, type=type_)
+        return decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):
         return "damaged"
 

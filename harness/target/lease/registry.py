@@ -22,11 +22,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from harness.errors import BusyError
 from harness.target.lease.flock import Flock, make_directory
 from harness.target.lease.records import (
+    LEASE,
+    TAKEN,
     Damaged,
     Instant,
     LeaseHolder,
@@ -124,10 +127,10 @@ class HeldLease:
         """Return how the lease was lost, in words; "" while it is held."""
         if self._released:
             return "it has ended"
-        taken = _read_valid(self.registry.taken_file(self.key), TakenLease)
+        taken = _read_valid(self.registry.taken_file(self.key), TAKEN)
         if taken is not None and self.record.token in taken.tokens:
             return f"it was taken by {taken.by} on {taken.host}"
-        other = _read_valid(self.registry.record_file(self.key, self.level), LeaseRecord)
+        other = _read_valid(self.registry.record_file(self.key, self.level), LEASE)
         if other is not None and other.token != self.record.token:
             return f"it went to {other}, because this process wrote no heartbeats"
         now = self.registry.clock.now()
@@ -141,7 +144,7 @@ class HeldLease:
             return
         self._released = True
         file = self.registry.record_file(self.key, self.level)
-        current = _read_valid(file, LeaseRecord)
+        current = _read_valid(file, LEASE)
         replaced = current is not None and current.token != self.record.token
         if self.lock.is_held and not replaced:
             # It may stay behind: a record without a lock is stale.
@@ -301,7 +304,7 @@ class LeaseRegistry:
 
     def person(self, key: LockKey) -> LeaseRecord | Damaged | None:
         """Return the person's lease in force, None without one, "damaged" if it is unreadable."""
-        record = read_record(self._person_file(key), LeaseRecord)
+        record = read_record(self._person_file(key), LEASE)
         if isinstance(record, LeaseRecord) and record.is_expired(self.clock.now()):
             return None
         return record
@@ -310,7 +313,7 @@ class LeaseRegistry:
         """Return the token of the lease that admits a process with ``tokens``; "" for none."""
         lender = self._lender(key, tokens)
         if lender is not None:
-            record = _read_valid(self.record_file(key, lender), LeaseRecord)
+            record = _read_valid(self.record_file(key, lender), LEASE)
             return record.token if record is not None else ""
         person = self.person(key)
         if isinstance(person, LeaseRecord) and self._admits(person, tokens):
@@ -328,7 +331,7 @@ class LeaseRegistry:
             held.append(Holder("person", 0, None if person == "damaged" else person))
         now = self.clock.now()
         for level in self._levels(key):
-            record = _read_valid(self.record_file(key, level), LeaseRecord)
+            record = _read_valid(self.record_file(key, level), LEASE)
             elsewhere = record is not None and record.host != self.holder.host
             alive = record is not None and record.beat.seconds_until(now) < STALE_S
             if (elsewhere and alive) or Flock(self._lock_file(key, level)).is_locked():
@@ -345,7 +348,7 @@ class LeaseRegistry:
         for file in sorted(self.directory.glob("*")):
             if named := re.fullmatch(r"([^.].*)\.(?:(\d+)\.lock|person\.json)", file.name):
                 stem = named[1]
-                record = _read_valid(file.with_suffix(".json"), LeaseRecord)
+                record = _read_valid(file.with_suffix(".json"), LEASE)
                 if record is not None or stem not in found:
                     found[stem] = record.what if record is not None else stem
         return [LockKey(stem, name) for stem, name in found.items()]
@@ -376,12 +379,12 @@ class LeaseRegistry:
         """Return the highest level held by one of ``tokens``, or None."""
         if not tokens:
             return None
-        taken = _read_valid(self.taken_file(key), TakenLease)
+        taken = _read_valid(self.taken_file(key), TAKEN)
         taken_tokens = taken.tokens if taken is not None else ()
         for level in reversed(self._levels(key)):
             if below is not None and level >= below:
                 continue
-            record = _read_valid(self.record_file(key, level), LeaseRecord)
+            record = _read_valid(self.record_file(key, level), LEASE)
             if (
                 record is not None
                 and record.token in tokens
@@ -406,7 +409,7 @@ class LeaseRegistry:
         first: Busy | None = None
         for level in self._levels(key):
             file = self.record_file(key, level)
-            record = read_record(file, LeaseRecord)
+            record = read_record(file, LEASE)
             valid = record if isinstance(record, LeaseRecord) else None
             if record is None or (valid is not None and valid.host == self.holder.host):
                 self._watched.pop((key.stem, level), None)
@@ -428,7 +431,7 @@ class LeaseRegistry:
         return ours or record.token in tokens
 
     def _busy(self, key: LockKey, level: int) -> Busy:
-        record = _read_valid(self.record_file(key, level), LeaseRecord)
+        record = _read_valid(self.record_file(key, level), LEASE)
         return Busy(record, _describe(record))
 
     def _not_ours(
@@ -454,10 +457,10 @@ class LeaseRegistry:
             lock.release()
 
 
-def _read_valid(file: Path, type_: type[_Record]) -> _Record | None:
+def _read_valid(file: Path, decoder: msgspec.json.Decoder[_Record]) -> _Record | None:
     """Return the record in a file; None if it is missing or damaged."""
-    record = read_record(file, type_)
-    return record if isinstance(record, type_) else None
+    record = read_record(file, decoder)
+    return None if record == "damaged" else record
 
 
 def _describe(record: LeaseRecord | None) -> str:
