@@ -8,6 +8,7 @@ return containers of their own. So a second, shallow scan finds the positions in
 from __future__ import annotations
 
 import re
+import threading
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ _BYTE_ORDER_MARKS: Final = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
+
+_converting: Final = threading.Lock()
+"""msgspec 0.22 crashes when two threads use a type for the first time at the same time."""
 
 _PATTERN: Final = re.compile(r"Expected `str` matching regex '.*'(?= - at |$)", re.DOTALL)
 _SPACE: Final = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
@@ -91,7 +95,8 @@ class Document:
         for key in table:
             data = data.get(key, {})
         try:
-            return msgspec.convert(data, type_)
+            with _converting:
+                return msgspec.convert(data, type_)
         except msgspec.ValidationError as error:
             raise self._usage_error(error, type_, data, table) from error
 

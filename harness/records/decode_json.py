@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, overload
+import threading
+from functools import cache
+from typing import Any, Final, TypeVar, overload
 
 import msgspec
 
 _T = TypeVar("_T")
+
+_MAKING: Final = threading.Lock()
+"""msgspec 0.22 crashes when two threads make decoders of the same type at the same time."""
 
 
 @overload
@@ -21,6 +26,16 @@ def decode_json(data: bytes | str, type_: Any = Any, *, strict: bool = True) -> 
             msgspec raises a RecursionError, which nobody expects of a damaged file.
     """
     try:
-        return msgspec.json.decode(data, type=type_, strict=strict)
+        return _decoder(type_, strict).decode(data)
     except RecursionError as error:
         raise msgspec.DecodeError("brackets are nested too deeply") from error
+
+
+def _decoder(type_: Any, strict: bool) -> msgspec.json.Decoder[Any]:
+    with _MAKING:
+        return _made(type_, strict)
+
+
+@cache
+def _made(type_: Any, strict: bool) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(type_, strict=strict)

@@ -92,7 +92,7 @@ def test_codes() -> None:
 def test_commands_and_options() -> None:
     assert complete("etharness nig") == plain("nightly")
     assert complete("etharness lab ") == plain(
-        *("units", "ports", "who", "lease", "release", "health", "power")
+        *("units", "ports", "who", "status", "lease", "release", "health", "power")
     )
     assert complete("etharness run --fl") == plain("--flash")
     assert complete("etharness completion ") == plain("bash", "zsh", "fish")

@@ -457,7 +457,7 @@ class LeaseRegistry:
 def _read_valid(file: Path, type_: type[_Record]) -> _Record | None:
     """Return the record in a file; None if it is missing or damaged."""
     record = read_record(file, type_)
-    return record if isinstance(record, type_) else None
+    return None if record == "damaged" else record
 
 
 def _describe(record: LeaseRecord | None) -> str:
