@@ -115,6 +115,15 @@ def test_text_from_code_is_no_markdown() -> None:
 
 def test_pages_become_those_of_the_site() -> None:
     page = "| `a \\| b` | c \\| d |\n\n```toml file=plan.toml\nx = 1\n```\n"
-    assert for_site(page) == page.replace("a \\|", "a |").replace(
-        "file=plan.toml", 'title="plan.toml"'
-    )
+    expected = page.replace("a \\|", "a |").replace("file=plan.toml", 'title="plan.toml"')
+    assert for_site(page, Path("docs/nightly.md"), {}) == expected
+
+
+def test_files_that_sentences_name_become_links() -> None:
+    files = {Path("docs/lab.md"), Path("docs/checks/README.md"), Path("schema/result.schema.json")}
+    page = "See `docs/lab.md`, [`docs/lab.md`](x) and `docs/gone.md`.\n\n    `docs/lab.md`\n"
+    linked = page.replace("See `docs/lab.md`", "See [`docs/lab.md`](../lab.md)")
+    assert for_site(page, Path("docs/checks/B01.md"), files) == linked
+    assert for_site(page, Path("docs/lab.md"), files) == page
+    shown = for_site("`schema/result.schema.json`", Path("README.md"), files)
+    assert shown == "[`schema/result.schema.json`](schema/result.schema.json)"
