@@ -69,6 +69,7 @@ def main(arguments: list[str]) -> int:
     count = sum(1 for _ in SITE.rglob("*.html"))
     if not broken:
         print(f"docs: {count} pages without a broken link, in {SITE.relative_to(ROOT)}")
+        print(f"docs: python3 -m http.server --directory {SITE.relative_to(ROOT)} serves them")
     return 1 if broken else 0
 
 
