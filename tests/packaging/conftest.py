@@ -40,6 +40,24 @@ class Installed:
             check=False,
         )
 
+    def paste(self, block: str, *, cwd: Path) -> None:
+        """Run a block of a page as a reader would paste it into a shell, and expect success.
+
+        The wheel is installed already, so lines that call pip are left out.
+        """
+        lines = [line for line in block.splitlines() if not line.startswith("pip install ")]
+        done = subprocess.run(
+            ["sh", "-euxc", "\n".join(lines)],
+            cwd=cwd,
+            env=self.variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, block + done.stdout + done.stderr
+
 
 @pytest.fixture(scope="session")
 def wheel(shared: Path) -> Path:

@@ -19,6 +19,7 @@ from harness.report.findings import sarif_report
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.reported import reported, unmet
+from tools.docs import messages
 from tools.docs.links import broken_links
 from tools.docs.markdown import code, for_site, prose, table
 
@@ -93,18 +94,40 @@ def test_messages_name_pages_that_an_installed_copy_has() -> None:
     assert named <= {*page_names(), *CODES}
 
 
+def test_messages_of_the_troubleshooting_page_are_those_of_the_program() -> None:
+    page = (ROOT / "docs/troubleshooting.md").read_text()
+    quoted = re.findall(r"`([^`]+)`", " ".join(re.findall(r"^\*\*(.*?)\*\*", page, re.MULTILINE)))
+    pieces = [
+        piece for text in quoted for piece in re.split(r" ?\.\.\.", text) if piece.strip(" ,")
+    ]
+    source = " ".join(path.read_text() for path in (ROOT / "harness").rglob("*.py"))
+    assert len(pieces) > 8
+    assert [piece for piece in pieces if piece not in source] == []
+
+
+def test_the_catalogue_has_messages_with_what_to_try() -> None:
+    catalogue = dict(messages.pages(ROOT))
+    assert set(catalogue) == {f"messages/{name}.md" for name in ("README", 2, 3, 4, 75)}
+    found = re.search(
+        r"^\| `serial port \{\w+\} not found; .*\| check that", catalogue["messages/75.md"], re.M
+    )
+    assert found
+    assert sum(text.count("\n| `") for text in catalogue.values()) > 400
+
+
 def test_broken_links_of_a_site_are_found(tmp_path: Path) -> None:
     (tmp_path / "a b").mkdir()
     (tmp_path / "index.html").write_text(
         '<h1 id="top">A</h1><a href="#top"></a><a href="a%20b/#x"></a><img src="x.png">'
         '<a href="a%20b/index.html#y"></a><a href="https://example.com/gone"></a><a href="c"></a>'
+        '<script src="https://cdn.example.com/x.js"></script>'
     )
     (tmp_path / "a b/index.html").write_text('<p id="x"></p><a href="../index.html#top"></a>')
     broken = [link for page, link in broken_links(tmp_path) if page == tmp_path / "index.html"]
-    assert broken == ["x.png", "a%20b/index.html#y", "c"]
+    assert broken == ["x.png", "a%20b/index.html#y", "c", "https://cdn.example.com/x.js"]
     (tmp_path / "x.png").touch()
     (tmp_path / "c").touch()
-    assert [link for _, link in broken_links(tmp_path)] == ["a%20b/index.html#y"]
+    assert [link for _, link in broken_links(tmp_path)] == broken[1::2]
 
 
 def test_text_from_code_is_no_markdown() -> None:
@@ -115,6 +138,15 @@ def test_text_from_code_is_no_markdown() -> None:
 
 def test_pages_become_those_of_the_site() -> None:
     page = "| `a \\| b` | c \\| d |\n\n```toml file=plan.toml\nx = 1\n```\n"
-    assert for_site(page) == page.replace("a \\|", "a |").replace(
-        "file=plan.toml", 'title="plan.toml"'
-    )
+    expected = page.replace("a \\|", "a |").replace("file=plan.toml", 'title="plan.toml"')
+    assert for_site(page, Path("docs/nightly.md"), {}) == expected
+
+
+def test_files_that_sentences_name_become_links() -> None:
+    files = {Path("docs/lab.md"), Path("docs/checks/README.md"), Path("schema/result.schema.json")}
+    page = "See `docs/lab.md`, [`docs/lab.md`](x) and `docs/gone.md`.\n\n    `docs/lab.md`\n"
+    linked = page.replace("See `docs/lab.md`", "See [`docs/lab.md`](../lab.md)")
+    assert for_site(page, Path("docs/checks/B01.md"), files) == linked
+    assert for_site(page, Path("docs/lab.md"), files) == page
+    shown = for_site("`schema/result.schema.json`", Path("README.md"), files)
+    assert shown == "[`schema/result.schema.json`](schema/result.schema.json)"

@@ -1,4 +1,4 @@
-"""Build the site of the documentation and check its links: ``python -m tools.docs [--zensical]``.
+"""Build the site of the documentation and check its links: ``python -m tools.docs [zensical]``.
 
 Pages are the repository's own, at their places, so that their links stay as they are, and those of
 ``reference/``, made from the code. ``mkdocs.yml`` says where each is in the navigation.
@@ -27,22 +27,26 @@ COPIED = ("docs", "examples", "schema")
 def assemble() -> None:
     """Put all pages together, as ``docs_dir`` of ``mkdocs.yml``."""
     shutil.rmtree(OUTPUT, ignore_errors=True)
-    files = [*ROOT.glob("*.md")]
-    files += [file for folder in COPIED for file in (ROOT / folder).rglob("*") if file.is_file()]
+    found = [*ROOT.glob("*.md")]
+    found += [file for folder in COPIED for file in (ROOT / folder).rglob("*") if file.is_file()]
+    files = {file.relative_to(ROOT) for file in found if _belongs(file)}
     for file in files:
-        if file.suffix in {".py", ".pyc"} and "examples" not in file.parts:
-            continue
-        place = PAGES / file.relative_to(ROOT)
+        place = PAGES / file
         place.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix == ".md":
-            place.write_text(for_site(file.read_text()))
+            place.write_text(for_site((ROOT / file).read_text(), file, files))
         else:
-            shutil.copyfile(file, place)
+            shutil.copyfile(ROOT / file, place)
     for generate in (commands.pages, messages.pages, python_names.pages, schemas.pages):
         for name, text in generate(ROOT):
             place = PAGES / "reference" / name
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text)
+
+
+def _belongs(file: Path) -> bool:
+    """Whether pages may link to a file: not to generators and what Python leaves."""
+    return file.suffix != ".pyc" and (file.suffix != ".py" or file.parent.name == "examples")
 
 
 def build(generator: str) -> int:
@@ -55,9 +59,9 @@ def build(generator: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Build the site, with the generator's successor if asked to, and report broken links."""
+    """Build the site with mkdocs, or with the generator that is named; report broken links."""
     assemble()
-    if code := build("zensical" if "--zensical" in arguments else "mkdocs"):
+    if code := build(arguments[0] if arguments else "mkdocs"):
         return code
     broken = broken_links(SITE)
     for page, link in broken:
@@ -65,6 +69,7 @@ def main(arguments: list[str]) -> int:
     count = sum(1 for _ in SITE.rglob("*.html"))
     if not broken:
         print(f"docs: {count} pages without a broken link, in {SITE.relative_to(ROOT)}")
+        print(f"docs: python3 -m http.server --directory {SITE.relative_to(ROOT)} serves them")
     return 1 if broken else 0
 
 

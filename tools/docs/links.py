@@ -1,4 +1,7 @@
-"""Links of built pages: every internal one leads to a file, and its anchor to an element."""
+"""Links of built pages: every internal one leads to a file, and its anchor to an element.
+
+No page may load anything from another host: labs without a network read the site, too.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,14 @@ class Page(HTMLParser):
 
     Attributes:
         links: Values of ``href`` and ``src``.
+        loaded: Those that a browser loads with the page.
         anchors: Values of ``id`` and ``name``.
     """
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.links: list[str] = []
+        self.loaded: list[str] = []
         self.anchors: set[str] = set()
         self.feed(text)
 
@@ -27,6 +32,8 @@ class Page(HTMLParser):
         for name, value in attrs:
             if value and name in {"href", "src"}:
                 self.links.append(value)
+                if tag != "a":
+                    self.loaded.append(value)
             elif value and (name == "id" or (name == "name" and tag == "a")):
                 self.anchors.add(value)
 
@@ -46,6 +53,8 @@ def _broken(path: Path, page: Page, pages: dict[Path, Page]) -> Iterator[str]:
     for link in page.links:
         address = urlsplit(link)
         if address.scheme or address.netloc:
+            if address.netloc and link in page.loaded:
+                yield link
             continue
         place = (path.parent / unquote(address.path)).resolve() if address.path else path
         place = place / "index.html" if place.is_dir() else place

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 
 FILE_NAME = re.compile(r"^(```\w+) file=(\S+)$", re.MULTILINE)
 """How a block names its file: tests write it there, and the site shows it as a title."""
@@ -16,11 +18,32 @@ SPAN = re.compile(r"`[^`]+`")
 """Code within a line."""
 
 
-def for_site(text: str) -> str:
-    """Return a page of the repository as the site's generator expects it."""
+MENTION = re.compile(r"(?<!\[)`((?:docs|examples|schema)/[\w./-]+)`")
+"""A file of the repository, named in a sentence."""
+
+
+def for_site(text: str, page: Path, files: Collection[Path]) -> str:
+    """Return a page of the repository as the site's generator expects it.
+
+    Args:
+        text: The page.
+        page: Its path in the repository.
+        files: Paths of all files of the site; where a sentence names one, it becomes a link.
+    """
+
+    def link(match: re.Match[str]) -> str:
+        file = Path(match[1])
+        address = Path(os.path.relpath(file, page.parent)).as_posix()
+        return f"[{match[0]}]({address})" if file in files and file != page else match[0]
+
     text = FILE_NAME.sub(r'\1 title="\2"', text)
     # Forges end a cell at every bar without a backslash; Python-Markdown at none within code.
-    return ROW.sub(lambda row: SPAN.sub(lambda span: span[0].replace(r"\|", "|"), row[0]), text)
+    text = ROW.sub(lambda row: SPAN.sub(lambda span: span[0].replace(r"\|", "|"), row[0]), text)
+    # Code stands between fences, or is indented.
+    parts = re.split(r"(^```.*?^```$|^    [^\n]*$)", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(
+        part if number % 2 else MENTION.sub(link, part) for number, part in enumerate(parts)
+    )
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

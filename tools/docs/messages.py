@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,21 +63,17 @@ def _kinds(exit_code: int) -> str:
 
 
 def _index() -> str:
-    rows = [
-        [str(exit_code), f"[{title}]({exit_code}.md)"]
-        for exit_code, title in {1: "", **TITLES}.items()
-        if title
-    ]
+    rows = [[str(exit_code), f"[{title}]({exit_code}.md)"] for exit_code, title in TITLES.items()]
     checks = [
         [f"[{item.code}](../../docs/checks/{file.name})", prose(item.title)]
         for item in CODES.values()
         for file in sorted((Path(__file__).parents[2] / "docs/checks").glob(f"{item.code}-*.md"))
     ]
     return (
-        "# Troubleshooting by message\n\n"
+        "# Messages by exit code\n\n"
         "A command that fails prints `error:`, what failed and on what, and on the next line "
         "what to try. Search this site for words of the message, or go by the exit code "
-        "(`echo $?`).\n\n"
+        "(`echo $?`). Texts that the device or another program sends are not listed.\n\n"
         f"{EXIT_CODES}\n\n"
         + table(["exit code", "messages"], rows)
         + "## Failed checks\n\nThe lines `failed:`, `warning:` and `note:` begin with the code of "
@@ -88,38 +84,58 @@ def _index() -> str:
 
 def _messages(package: Path) -> Iterator[Message]:
     for file in sorted(package.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+        module = ast.parse(file.read_text())
+        constants = dict(_constants(module))
+        for node in ast.walk(module):
             if not isinstance(node, ast.Raise) or not isinstance(node.exc, ast.Call):
                 continue
             kind = getattr(node.exc.func, "id", "")
             if kind not in CLASSES or not node.exc.args:
                 continue
-            text = _template(node.exc.args[0])
+            text = _template(node.exc.args[0], constants)
             words = re.findall(r"[a-z]{2,}", re.sub(r"\{.*?\}", "", text))
             if len(words) < MIN_WORDS:
                 continue  # another function's text
-            hints = [_template(word.value) for word in node.exc.keywords if word.arg == "hint"]
-            yield Message(kind, text, "".join(hints))
+            hints = [word.value for word in node.exc.keywords if word.arg == "hint"]
+            hint = _template(hints[0], constants) if hints else ""
+            # A hint that another function makes is not known here.
+            yield Message(kind, text, "" if re.fullmatch(r"\{\w+\}", hint) else hint)
 
 
-def _template(node: ast.expr) -> str:
+def _constants(module: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield names and values of texts that a module defines."""
+    for node in module.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        target = node.target if isinstance(node, ast.AnnAssign) else target
+        value = getattr(node, "value", None)
+        text = value.value if isinstance(value, ast.Constant) else None
+        if isinstance(target, ast.Name) and isinstance(text, str):
+            yield target.id, text
+
+
+def _template(node: ast.expr, constants: Mapping[str, str]) -> str:
     """Return a text as it stands in the code, with ``{name}`` for each value."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.JoinedStr):
-        return "".join(_template(part) for part in node.values)
+        return "".join(_template(part, constants) for part in node.values)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _template(node.left) + _template(node.right)
+        return _template(node.left, constants) + _template(node.right, constants)
     if isinstance(node, ast.FormattedValue):
-        return _template(node.value) if isinstance(node.value, ast.JoinedStr) else _name(node.value)
-    return _name(node)
+        return _template(node.value, constants)
+    if isinstance(node, ast.Name) and node.id in constants:
+        return constants[node.id]
+    return "{" + (_name(node) or "...") + "}"
 
 
-def _name(node: ast.expr) -> str:
-    """Return a placeholder: the last name of an expression, which says most about it."""
-    names = [
-        part.attr if isinstance(part, ast.Attribute) else part.id
-        for part in ast.walk(node)
-        if isinstance(part, ast.Attribute | ast.Name)
-    ]
-    return "{" + (names[0].strip("_") if names else "...") + "}"
+def _name(node: ast.AST) -> str:
+    """Return the name of a value: of a call that of its argument, as in ``display_path(file)``."""
+    if isinstance(node, ast.Call):
+        own = _name(node.args[0]) if node.args else ""
+        return own or _name(node.func)
+    if isinstance(node, ast.Attribute):
+        return node.attr.strip("_")
+    if isinstance(node, ast.Name):
+        return node.id.strip("_")
+    names = (_name(child) for child in ast.iter_child_nodes(node))
+    return next((name for name in names if name), "")

@@ -58,11 +58,11 @@ def _page(code: str) -> Markup | str:
     """The page of a code without its title and without links, which would leave the report."""
     _, markupsafe, markdown_it = require_libraries()
     try:
-        _, text = explain(code)
+        _, explained = explain(code)
     except UsageError:  # no such page
         return ""
     renderer = markdown_it.MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = renderer.parse(text)
+    tokens = renderer.parse(explained.text)
     if tokens and tokens[0].type == "heading_open":
         del tokens[:3]
     for token in tokens:

@@ -1,0 +1,57 @@
+"""Blocks of pages, pasted in order into a folder with a model, a budget and a run, page by page.
+
+A block marked as ``sh`` or ``python`` is one that a reader can run as it is. All pages run where
+$ETHARNESS_EVERY_PAGE is set, those of `QUICK` always.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MODELS
+from tests.packaging.conftest import ROOT, Installed
+
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
+
+BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+QUICK = ("docs/api.md", "docs/exports.md")
+SLOW = ("docs/budgets.md", "docs/inspect.md", "docs/placed-models.md", "docs/reports.md")
+
+ELSEWHERE = {
+    "docs/boards.md": "tests/sim/test_board_guide.py follows it in a checkout",
+    "docs/lab.md": "needs a unit",
+    "docs/probes.md": "tests/sim/test_debug_probe.py runs its blocks beside a simulated probe",
+    "docs/pytest.md": "tests/sim/test_pytest_plugin.py runs its blocks",
+}
+"""Pages whose blocks do not run here, and why."""
+
+PAGES = (*QUICK, *SLOW) if os.environ.get("ETHARNESS_EVERY_PAGE") else QUICK
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_of_a_page_runs_as_pasted(
+    page: str, installed: Installed, tmp_path: Path
+) -> None:
+    shutil.copy(MODELS / "kws_int8.pte", tmp_path / "model.pte")
+    (tmp_path / "other.toml").write_text("schema = 1\n")
+    installed.paste("etharness run --board native --model model.pte -o out/run", cwd=tmp_path)
+    blocks = BLOCK.findall((ROOT / page).read_text())
+    assert blocks
+    for number, (language, body) in enumerate(blocks):
+        if language == "sh":
+            installed.paste(body, cwd=tmp_path)
+        else:
+            (tmp_path / f"block{number}.py").write_text(body)
+            installed.paste(f"python block{number}.py", cwd=tmp_path)
+
+
+def test_no_page_with_blocks_is_forgotten() -> None:
+    pages = {path.relative_to(ROOT).as_posix(): path for path in ROOT.glob("docs/**/*.md")}
+    found = {name for name, path in pages.items() if BLOCK.search(path.read_text())}
+    assert found == {*QUICK, *SLOW, *ELSEWHERE}, "list the page in QUICK, SLOW or ELSEWHERE"
