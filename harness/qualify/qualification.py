@@ -161,7 +161,7 @@ def qualify(
     with ExitStack() as stack:
         unit_s = board.deadlines.unit_s
         held = stack.enter_context(hold_if(request.leased, reason="qualify", timeout_s=unit_s))
-        if held is not None and held.lease != "local":
+        if held is not None:
             found.bench.port = held.port
         elif isinstance(board.target, SerialTarget) and request.port is not None:
             # Each stage opens the port anew, and nobody may come between two of them.
