@@ -59,6 +59,12 @@ CONSOLE: Final = "console.log"
 LIMIT_S: Final = 600.0
 """Default of the longest time of a qualification, seconds."""
 
+_USUAL_EXECUTE_S: Final = 60.0
+"""Longest execution that board files of real and emulated boards expect."""
+
+_SHORT_S: Final = 120.0
+"""Longest time of a stage that grows with the slowness of a simulator."""
+
 _OUT_OF_TIME_CODE: Final = 75
 """Exit code when only time was missing: the same command with --resume goes on."""
 
@@ -155,7 +161,7 @@ def qualify(
     with ExitStack() as stack:
         unit_s = board.deadlines.unit_s
         held = stack.enter_context(hold_if(request.leased, reason="qualify", timeout_s=unit_s))
-        if held is not None and held.lease != "local":
+        if held is not None:
             found.bench.port = held.port
         elif isinstance(board.target, SerialTarget) and request.port is not None:
             # Each stage opens the port anew, and nobody may come between two of them.
@@ -266,7 +272,7 @@ class _Qualifier:
             if silent:
                 self._put(stage, StageOutcome("not run", "the board did not answer"))
                 continue
-            silent = not self._prove(stage, min(left, stage.limit_s))
+            silent = not self._prove(stage, left)
         self._write(conclude=True)
 
     def _check_build(self, build_id: str) -> None:
@@ -276,9 +282,15 @@ class _Qualifier:
                 hint="qualify without --resume",
             )
 
-    def _prove(self, stage: Stage, limit_s: float) -> bool:
+    def _limit_s(self, stage: Stage) -> float:
+        """Return the longest time of a stage; a short one has more on a simulator of a core."""
+        slowness = max(1.0, self._board.deadlines.execute_s / _USUAL_EXECUTE_S)
+        return stage.limit_s * (slowness if stage.limit_s <= _SHORT_S else 1.0)
+
+    def _prove(self, stage: Stage, left_s: float) -> bool:
         """Carry out a stage; return whether there is anything left to ask the board."""
-        self.bench.begin(stage.title, limit_s)
+        limit_s = self._limit_s(stage)
+        self.bench.begin(stage.title, min(limit_s, left_s))
         self._stages(stage.title, 0, 0)
         began, before = time.monotonic(), self.bench.info
         if stage.name == "flash":
@@ -291,7 +303,7 @@ class _Qualifier:
             raise
         except (LinkError, TargetError, FormatError, FlashError) as error:
             outcome = failed(error.message, error.hint)
-            if limit_s < stage.limit_s and self.bench.left_s < 1:
+            if left_s < limit_s and self.bench.left_s < 1:
                 # --limit has cut it off, so it says nothing about the board.
                 outcome = StageOutcome("not run", error.message, (), "go on with --resume")
             # Nothing else can be proven of a board that has never answered.
