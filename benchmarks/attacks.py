@@ -123,7 +123,12 @@ def happened(outcome: Counter[str]) -> str:
 
 def page(attacks: Sequence[Attack], results: Mapping[Test, str]) -> str:
     held = sum(results[attack.where].startswith("held") for attack in attacks)
-    lines = [INTRODUCTION, f"Of {len(attacks)} attacks and faults, {held} promises held."]
+    broken = sum("not hold" in results[attack.where] for attack in attacks)
+    lines = [
+        INTRODUCTION,
+        f"Of {len(attacks)} attacks and faults, {held} promises held, {broken} did not, and "
+        f"{len(attacks) - held - broken} were not run.",
+    ]
     for area, rows in groupby(attacks, key=lambda attack: attack.area):
         lines += ["", f"## {area}", ""]
         lines += ["| attack or fault | promised | what happened | test |", "|---|---|---|---|"]
