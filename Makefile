@@ -34,7 +34,7 @@ help:
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
-	@echo "make measure    regenerate what is measured in docs: networks, cycles, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, debug probes, nights, scaling"
+	@echo "make measure    regenerate what is measured in docs: networks, cycles, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, debug probes, nights, scaling, attacks"
 	@echo "make release    wheel, sdist, firmware images, sizes and checksums of the commit, in dist/"
 	@echo "make release-check  the same, built twice in different folders and compared"
 
@@ -102,6 +102,7 @@ measure: setup-test setup-oracle setup-docs
 	$(PYTHON) -m benchmarks.remote
 	$(PYTHON) -m benchmarks.probes
 	$(PYTHON) -m benchmarks.night
+	$(PYTHON) -m benchmarks.attacks
 	$(PYTHON) -m benchmarks.verdict_study
 	$(PYTHON) -m benchmarks.bisect_study
 	$(PYTHON) -m benchmarks.bisect_boards

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
@@ -114,7 +114,7 @@ class RunDirectory:
                     f"{folder} is a symbolic link, and a run deletes and writes files in it",
                     hint="remove the link, or name another directory with -o",
                 )
-        earlier = [path / name for name in cls(path).files()]
+        earlier = [path / name for name in _names(path, _is_file_or_link)]
         if earlier and not (path / RESULT).is_file():
             names = ", ".join(str(file.relative_to(path)) for file in earlier)
             raise UsageError(
@@ -176,11 +176,7 @@ class RunDirectory:
 
     def files(self) -> list[str]:
         """Return the names of the files that a run wrote, and of no others."""
-        names = [name for name in _FILES if _is_file(self.path / name)]
-        for folder in _TENSORS:
-            found = sorted((self.path / folder).glob("*.npy"))
-            names += [f"{folder}/{file.name}" for file in found if _is_file(file)]
-        return names
+        return _names(self.path, Path.is_file)
 
     @property
     def is_one(self) -> bool:
@@ -278,14 +274,22 @@ class RunDirectory:
             return FileRecord(file.tell(), digest)
 
 
-def _is_file(path: Path) -> bool:
-    """Whether it is a file or a symbolic link: writing through a dangling link makes a file."""
+def _names(path: Path, exists: Callable[[Path], bool]) -> list[str]:
+    names = [name for name in _FILES if exists(path / name)]
+    for folder in _TENSORS:
+        found = sorted((path / folder).glob("*.npy"))
+        names += [f"{folder}/{file.name}" for file in found if exists(file)]
+    return names
+
+
+def _is_file_or_link(path: Path) -> bool:
+    """Whether it is a file or any symbolic link: writing through a dangling one makes a file."""
     return path.is_file() or path.is_symlink()
 
 
 def _remove_run(path: Path) -> None:
     """Remove the files of a run, and its folders if nothing else is in them."""
-    for name in RunDirectory(path).files():
+    for name in _names(path, _is_file_or_link):
         (path / name).unlink()
     for folder in (*(path / name for name in _TENSORS), path):
         with suppress(OSError):  # absent, or not empty
