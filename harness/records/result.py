@@ -423,6 +423,8 @@ class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
         return {**fields, "time": "emulated" if self.emulated_time else ""}
 
 
+# Made at import: msgspec 0.22 crashes when two threads decode a type for the first time at once.
+_DECODER: Final = msgspec.json.Decoder(Result)
 NO_RUN: Final = RunIdentity()
 """The identity of a trace whose run is unknown."""
 
@@ -451,11 +453,6 @@ def digest_of(data: bytes) -> str:
     document = msgspec.json.decode(data)
     document.pop("digest", None)
     return sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-# Made once, at import: msgspec 0.22 describes a type when it is first decoded, and crashes when two
-# threads do that at the same time.
-_DECODER: Final = msgspec.json.Decoder(Result)
 
 
 def decode(data: bytes, where: str) -> Result:
