@@ -103,6 +103,8 @@ measure: setup-test setup-oracle setup-docs
 	$(PYTHON) -m benchmarks.probes
 	$(PYTHON) -m benchmarks.night
 	$(PYTHON) -m benchmarks.attacks
+	$(PYTHON) -m benchmarks.long_night
+	ETHARNESS_QUEUE_EXAMPLES=2000 $(PYTHON) -m pytest tests/property/test_lease_queue.py
 	$(PYTHON) -m benchmarks.verdict_study
 	$(PYTHON) -m benchmarks.bisect_study
 	$(PYTHON) -m benchmarks.bisect_boards
