@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export CMAKE_C_COMPILER_LAUNCHER = $(shell command -v ccache)
 export CCACHE_NOHASHDIR = true
 
-.PHONY: help setup demo test test-fast test-property fresh oracle exports labgrid docs c-coverage lint tidy measure release release-check
+.PHONY: help setup demo test test-fast test-property nightly-tests fresh oracle exports labgrid docs c-coverage lint tidy measure release release-check
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
@@ -26,6 +26,7 @@ help:
 	@echo "make test       every test, on simulated boards too"
 	@echo "make test-fast  unit and property tests only"
 	@echo "make test-property  property tests only"
+	@echo "make nightly-tests  property tests with twenty times the examples, from a seed that is printed"
 	@echo "make fresh      'make demo test' as a newcomer's first commands, in a bare Debian of its own; needs root"
 	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
 	@echo "make exports    open exports and packages of the device library in the tools they are for (installs them)"
@@ -57,6 +58,14 @@ test-fast: setup-fast
 
 test-property: setup-fast
 	$(PYTHON) -m pytest $(PYTEST_FLAGS) tests/property
+
+# A failure is repeated by `make nightly-tests SEED=...`.
+ifndef SEED
+SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+endif
+nightly-tests: setup-fast
+	@echo "seed of this run: $(SEED)"
+	$(PYTHON) -m pytest $(PYTEST_FLAGS) --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout 3600 tests/property
 
 # CI has no time for all tests twice; it leaves the property tests to this.
 fresh:

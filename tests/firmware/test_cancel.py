@@ -15,6 +15,7 @@ from harness.link.frames import Frame, encode
 from harness.link.wire import LISTEN_MS, RESPONSE, Op, Region, State, Status
 from harness.records.trace import Losses
 from tests.support.c_server import TICK, CServer
+from tests.support.examples import examples
 from tests.support.prepared_server import prepare
 
 RUN = 7
@@ -148,7 +149,7 @@ def test_the_watchdog_is_fed_while_the_device_listens(etstub: ct.CDLL) -> None:
     assert server.fed >= usual + LISTEN_MS / TICK - 2
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     tick=st.integers(1, TICKS),
     noise=st.binary(max_size=6).map(lambda noise: noise.replace(b"\1", b"\2")),

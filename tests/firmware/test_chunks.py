@@ -17,6 +17,7 @@ from harness.errors import FormatError
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Losses, Stack, Trace
 from harness.records.values import TensorValue
+from tests.support.examples import examples
 from tests.support.tracer import CTracer, Pair
 from tests.support.tracer_calls import CALL
 from tests.support.tracer_model import Model
@@ -79,7 +80,7 @@ def placeless(trace: Trace) -> Trace:
 
 
 @given(calls=CALLS, cuts=st.sets(st.integers(0, 40)), data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_division_of_a_log_gives_the_same_trace(
     etstub: ct.CDLL, calls: list[tuple], cuts: set[int], data: st.DataObject
 ) -> None:
@@ -95,7 +96,7 @@ def test_any_division_of_a_log_gives_the_same_trace(
 
 
 @given(calls=CALLS, cuts=st.sets(st.integers(0, 40)), data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_two_tracers_are_told_apart(
     etstub: ct.CDLL, calls: list[tuple], cuts: set[int], data: st.DataObject
 ) -> None:
@@ -120,7 +121,7 @@ def test_two_tracers_are_told_apart(
 
 
 @given(calls=CALLS, cuts=st.sets(st.integers(0, 40), min_size=1), data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_missing_chunk_is_counted_with_its_records(
     etstub: ct.CDLL, calls: list[tuple], cuts: set[int], data: st.DataObject
 ) -> None:

@@ -13,6 +13,7 @@ from harness.decode.device_log_format import RECORD_SIZE
 from harness.link.wire import Region, WhenFull
 from harness.records.trace import Losses, Trace
 from tests.support.c_server import CServer
+from tests.support.examples import examples
 from tests.support.tiny_model import relu_model
 from tests.support.tracer import CTracer
 
@@ -64,7 +65,7 @@ def test_the_newest_runs_stay_and_those_given_up_are_counted(etstub: ct.CDLL) ->
 
 @given(sizes=st.lists(st.integers(0, 50), max_size=60))
 @example(sizes=[0, 0, 16, 19, 20])  # the last takes one record more than any before
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_what_stays_are_whole_runs_and_the_last(etstub: ct.CDLL, sizes: list[int]) -> None:
     tracer = loaded(etstub)
     for number, events in enumerate(sizes):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from harness.decode.device_log import read_log
 from harness.decode.ed00 import read_ed00, write_ed00
 from tests.support.device_file import device_file
+from tests.support.examples import examples
 from tests.support.tracer import CTracer, Pair
 from tests.support.tracer_calls import CALL
 from tests.support.tracer_model import Model
@@ -31,7 +32,7 @@ def logged(etstub: ct.CDLL, size: int, calls: list[tuple]) -> CTracer:
     allocations=st.lists(st.tuples(st.integers(0, 2), st.integers(-(2**31) + 1, 2**31 - 1))),
     keep=st.booleans(),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_the_device_and_the_host_write_the_same(
     etstub: ct.CDLL, size: int, calls: list, allocations: list, keep: bool
 ) -> None:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from harness.files import data_directory
 from harness.target.build import build_directory, build_preset
 from tests.conftest import NATIVE_PRESET
+from tests.support.examples import examples
 from tests.support.kernels import Array, Out, Tensor, run_all
 from tests.support.mirrors import load_library
 from tests.support.operators import CHAR
@@ -33,7 +34,7 @@ CORES = {
 """Compiler options for the bodies of the inner loops."""
 
 generated = settings(
-    max_examples=50,
+    max_examples=examples(50),
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

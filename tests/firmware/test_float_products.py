@@ -15,12 +15,13 @@ import numpy.typing as npt
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.kernels import Out, Tensor, run
 
 Floats = npt.NDArray[np.float32]
 
 generated = settings(
-    max_examples=60,
+    max_examples=examples(60),
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -11,6 +11,7 @@ from cobs import cobs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.mirrors import mirrors
 
 MTU = 300
@@ -127,13 +128,13 @@ def framed(payload: bytes) -> bytes:
 
 
 @given(st.lists(PIECE, max_size=8).map(b"".join))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_stream_is_read_as_the_protocol_says(etstub: ct.CDLL, stream: bytes) -> None:
     assert decode(etstub, stream) == expect(stream)
 
 
 @given(st.binary(max_size=1100) | st.integers(0, 1100).map(lambda size: b"x" * size))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_encoding_is_standard_cobs_over_zlibs_crc(etstub: ct.CDLL, body: bytes) -> None:
     payload = b"\0" + body
     encoded = encode(etstub, payload)

@@ -18,6 +18,7 @@ from harness.analyze.ticks import durations
 from harness.link.wire import Status
 from harness.records.trace import NO_NAME
 from tests.conftest import FIXTURES, MODELS
+from tests.support.examples import examples
 from tests.support.npu import NPU_BITS, Recorder, program_of, run_job
 from tests.support.programs import ProgramBuilder
 from tests.support.runtime import RuntimeFailure, load
@@ -54,7 +55,7 @@ def linear_job() -> Job:
     return job_of(Op.LINEAR, 2, 3, 4, seed=1)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(
     op=st.sampled_from(Op), rows=sizes, columns=sizes, terms=sizes, seed=sizes, relu=st.booleans()
 )
@@ -115,7 +116,7 @@ def test_an_event_says_which_command_it_was_and_what_it_moved(
     assert durations(trace)[row] == cost.cycles == 32 + 6 + 15
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(start=st.integers(0, 2**32 - 1) | st.integers(2**32 - 400, 2**32 - 1))
 def test_the_counter_runs_on_across_wraps_of_both_clocks(etstub: ct.CDLL, start: int) -> None:
     job = Job()

@@ -19,6 +19,7 @@ from harness.link.frames import encode
 from harness.link.wire import RESPONSE, VERSION, Op, Region, Reset, State, Status
 from harness.records.trace import Losses
 from tests.support.c_server import MTU, TICK, CServer
+from tests.support.examples import examples
 from tests.support.prepared_server import INPUTS, MODEL, OUTPUTS, digest_of, prepare
 from tests.support.tiny_model import relu_model
 
@@ -230,7 +231,7 @@ NOISE = st.lists(
 
 
 @given(noise=NOISE)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_noise_does_not_keep_a_host_from_working(etstub: ct.CDLL, noise: list[bytes]) -> None:
     server = CServer(etstub)
     for piece in noise:
@@ -265,7 +266,7 @@ REQUEST = st.one_of(
 
 
 @given(requests=st.lists(REQUEST, max_size=30), prepared=st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_every_request_is_answered_once(
     etstub: ct.CDLL, requests: list[tuple[int, bytes]], prepared: bool
 ) -> None:

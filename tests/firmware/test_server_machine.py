@@ -25,6 +25,7 @@ from harness.link import messages
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, encode
 from harness.link.wire import RESPONSE, Op, Region, Reset, State, Status
 from tests.support.c_server import BAUDS, MTU, CServer, join
+from tests.support.examples import examples
 from tests.support.prepared_server import INPUTS, MODEL, OUTPUTS
 
 MODEL_CAPACITY = 4096
@@ -414,4 +415,6 @@ class Conversation(RuleBasedStateMachine):
 
 def test_any_conversation(etstub: ct.CDLL) -> None:
     machine = type("Machine", (Conversation,), {"library": etstub})
-    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=40))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples(60), stateful_step_count=40)
+    )

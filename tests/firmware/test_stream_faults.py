@@ -35,6 +35,7 @@ from harness.runs.trace_download import read_debug_buffer
 from harness.testing.fault_filter import FaultFilter, Faults
 from tests.support.bad_lines import bad_lines
 from tests.support.c_server import CServer
+from tests.support.examples import examples
 from tests.support.line import Line, Wire
 from tests.support.listening import ListeningServer
 from tests.support.tiny_model import relu_model
@@ -222,7 +223,7 @@ wires = st.builds(
         while_running=st.booleans(),
     )
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_any_line_brings_a_whole_log_or_is_blamed(etstub: ct.CDLL, under: Circumstances) -> None:
     end = session_under(etstub, under)
     assert end == "whole" or end.endswith("exit 75")
@@ -245,7 +246,7 @@ words = st.integers(0, 3) | st.integers(0, 2**32 - 1) | st.integers(0, 2000)
 
 
 @given(st.lists(st.tuples(words, st.builds(LogAck, words, words, words)), min_size=1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_answers_that_make_no_sense_lose_nothing(
     etstub: ct.CDLL, answers: list[tuple[int, LogAck]]
 ) -> None:

@@ -10,10 +10,11 @@ import numpy.typing as npt
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.kernels import Out, Tensor, run
 
 generated = settings(
-    max_examples=100,
+    max_examples=examples(100),
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

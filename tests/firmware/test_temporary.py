@@ -13,6 +13,7 @@ from firmware_stub.models.npu.command_format import Op
 from firmware_stub.models.npu.job import Command, Job
 from harness.link.wire import Status
 from harness.records.trace import Kind, Trace
+from tests.support.examples import examples
 from tests.support.mirrors import mirrors
 from tests.support.npu import Recorder, program_of
 from tests.support.programs import ProgramBuilder
@@ -89,7 +90,7 @@ def take(loaded: Loaded, run: Run, size: int) -> int | None:
     return None if found is None else int(found)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(sizes=st.lists(st.integers(1, 90) | st.integers(2**32 - 40, 2**32 - 1), max_size=12))
 def test_pieces_are_aligned_and_apart_until_there_is_no_more(
     etstub: ct.CDLL, sizes: list[int]

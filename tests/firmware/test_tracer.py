@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from harness.decode.device_log import read_log
 from harness.decode.device_log_format import NO_NAME, RECORD_SIZE
 from harness.records.trace import Losses
+from tests.support.examples import examples
 from tests.support.tracer import CTracer, DelegateEvent, Event, Pair
 from tests.support.tracer_calls import CALL
 from tests.support.tracer_model import UNSET_CHAIN, Model
@@ -44,7 +45,7 @@ def test_every_way_to_log_obeys_level_and_filter(etstub: ct.CDLL) -> None:
     calls=st.lists(CALL, max_size=60),
     data=st.data(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_calls_give_the_log_the_format_describes(
     etstub: ct.CDLL, size: int, debug: int, level: int, calls: list[tuple], data: st.DataObject
 ) -> None:

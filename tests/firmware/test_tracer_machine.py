@@ -24,6 +24,7 @@ from harness.decode.device_log import read_log
 from harness.decode.device_log_format import RECORD_SIZE, Record
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Kind, Losses
+from tests.support.examples import examples
 from tests.support.tracer import CTracer, DelegateEvent, Event, Pair
 from tests.support.tracer_calls import CALL, CHAIN, HANDLE, I32, METADATA, U32
 from tests.support.tracer_model import Model, Started
@@ -173,5 +174,6 @@ def agree(model: Model, image: bytes) -> None:
 def test_any_calls_on_several_tracers(etstub: ct.CDLL) -> None:
     machine = type("Machine", (Tracers,), {"library": etstub})
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=100, stateful_step_count=30, deadline=None)
+        machine,
+        settings=settings(max_examples=examples(100), stateful_step_count=30, deadline=None),
     )

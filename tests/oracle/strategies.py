@@ -10,12 +10,14 @@ import numpy.typing as npt
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
+
 Shape = tuple[int, ...]
 seeds = st.integers(0, 2**32 - 1)
 
 # The library is built once per session: a fixture that generated examples may share.
 oracle = settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.kernels import Array, Out, Tensor, run
 from tests.support.operators import CHAR
 
@@ -18,7 +19,7 @@ pytest.importorskip("executorch.backends.cortex_m.passes.cortex_m_pass_manager")
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
 generated = settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -21,6 +21,7 @@ from tests.support.bisections import (
     run_to_its_end,
     unmeasured,
 )
+from tests.support.examples import examples
 
 
 @st.composite
@@ -32,7 +33,7 @@ def planted(draw: st.DrawFn) -> tuple[int, int, frozenset[int]]:
     return count, first, broken - {count}
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(planted())
 def test_an_exact_board_needs_one_run_of_a_commit(
     given_history: tuple[int, int, frozenset[int]],
@@ -61,7 +62,7 @@ def test_an_exact_board_needs_one_run_of_a_commit(
     assert document.bound == document.noise == 0
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_any_outcomes_lead_to_an_answer_and_a_resumed_search_to_the_same(
     data: st.DataObject,
@@ -91,7 +92,7 @@ def test_any_outcomes_lead_to_an_answer_and_a_resumed_search_to_the_same(
         assert 0 < decision.probability <= 1
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(1, 30), st.data())
 def test_verdicts_that_flip_are_repeated(count: int, data: st.DataObject) -> None:
     first = data.draw(st.integers(1, count))

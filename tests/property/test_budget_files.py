@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from harness.check.budget import Budget, load_budget
 from harness.errors import UsageError
+from tests.support.examples import examples
 
 LIMITS = st.sampled_from(
     ["limit_us = 5", "limit_ticks = 6", "at_least_ms = 1", "limit_percent = 7"]
@@ -68,7 +69,7 @@ def said(path: Path, board: str = "native") -> Any:
 
 
 @given(st.lists(parts(), min_size=1, max_size=4), st.sampled_from(["native", "qemu-riscv32-virt"]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_sections_that_match_are_as_files_that_extend_each_other(
     tmp_path_factory: pytest.TempPathFactory, layers: list[dict[str, Any]], board: str
 ) -> None:
@@ -92,7 +93,7 @@ def test_sections_that_match_are_as_files_that_extend_each_other(
 
 
 @given(parts(), parts())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_every_field_has_the_place_of_the_file_that_gives_it(
     tmp_path_factory: pytest.TempPathFactory, base: dict[str, Any], own: dict[str, Any]
 ) -> None:

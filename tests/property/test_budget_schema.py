@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from harness.check.rules import BudgetFile
 from harness.config.toml_file import read_document
 from harness.files import data_directory
+from tests.support.examples import examples
 
 SCHEMA = json.loads((data_directory("schema") / "budget.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(
@@ -96,7 +97,7 @@ def loads(data: Any) -> str:
 
 
 @given(documents())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_what_the_schema_accepts_loads_and_the_other_way_round(data: dict[str, Any]) -> None:
     complaint = loads(data)
     accepted = VALIDATOR.is_valid(data)

@@ -24,6 +24,7 @@ from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Losses, 
 from harness.records.verdict import Check
 from tests.conftest import FIXTURES, CommandResult
 from tests.support.documents import document
+from tests.support.examples import examples
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 Etharness = Callable[..., CommandResult]
@@ -100,7 +101,7 @@ def held(subject: Subject, path: Path) -> list[Check]:
 
 
 @given(subjects(), WISHES)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_what_was_measured_keeps_to_it(
     tmp_path_factory: pytest.TempPathFactory, measured: list[Subject], wishes: Wishes
 ) -> None:
@@ -124,7 +125,7 @@ def slower(trace: Trace, row: int, factor: float) -> Trace:
     st.sampled_from([0.0, 0.02, 0.2]),
     st.data(),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_an_operator_slowed_by_more_than_the_margin_fails(
     tmp_path_factory: pytest.TempPathFactory, took: list[int], margin: float, data: st.DataObject
 ) -> None:

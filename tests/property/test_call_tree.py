@@ -18,6 +18,7 @@ from harness.analyze.merged_tree import merged_tree
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Block, Kind, Trace
 from harness.strategies import arbitrary_traces
+from tests.support.examples import examples
 from tests.support.logs import profile_trace
 
 
@@ -78,7 +79,7 @@ def log_of(scopes: list[Scope], origin: int) -> tuple[list[Scope], list[int]]:
     down=st.booleans(),
     origin=st.integers(0, 2**40),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_parents_come_back_from_a_log_in_order_of_ends(
     scopes: list[Scope], bits: int, down: bool, origin: int
 ) -> None:
@@ -110,7 +111,7 @@ def test_parents_come_back_from_a_log_in_order_of_ends(
     tick=st.integers(2, 400),
     origin=st.integers(0, 2**20),
 )
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_with_coarse_ticks_every_wrong_parent_is_marked(
     scopes: list[Scope], tick: int, origin: int
 ) -> None:
@@ -199,7 +200,7 @@ def ordered(
         max_size=30,
     )
 )
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_anything_in_order_of_starts_gives_a_tree(events: list[tuple[int, int, int, int]]) -> None:
     columns = np.array(events, np.int64).reshape(len(events), 4)
     tree = begin_tree(ordered(*columns.T))
@@ -226,7 +227,7 @@ def test_depth_counts_ancestors(choices: list[int]) -> None:
 
 
 @given(arbitrary_traces(), st.booleans())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_any_log_has_a_tree_in_which_times_add_up(trace: Trace, across_blocks: bool) -> None:
     tree = call_tree(trace, across_blocks=across_blocks)
     depth = tree.depth.tolist()

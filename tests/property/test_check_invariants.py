@@ -19,6 +19,7 @@ from harness.report.markdown import markdown_report
 from harness.report.results import report_document
 from harness.runs.evaluation import evaluate_run
 from harness.strategies import Execution, arbitrary_traces, executions, traces
+from tests.support.examples import examples
 from tests.support.logs import profile_trace
 from tests.support.sound import METHOD, PLANNED, TEMPORARY, Logged, Sound, sound
 
@@ -30,13 +31,13 @@ def errors(subject: Subject) -> set[str]:
 
 
 @given(made=sound())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_sound_trace_passes_every_check(made: Sound) -> None:
     assert [item for item in evaluate(made.subject).checks if not item.passed] == []
 
 
 @given(made=sound())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_two_cores_that_do_the_same_at_a_time_are_as_sound_as_one(made: Sound) -> None:
     subject = made.read(made.image() + made.image(tracer=1))
     assert set(subject.trace.tracer.tolist()) == {0, 1}
@@ -278,7 +279,7 @@ DAMAGES: list[tuple[str, Damage, bool | None]] = [
     ("code", "damage", "delegated"), DAMAGES, ids=[item[1].__name__ for item in DAMAGES]
 )
 @given(data=st.data())
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_damage_is_told_by_its_own_check_alone(
     code: str, damage: Damage, delegated: bool | None, data: st.DataObject
 ) -> None:
@@ -290,7 +291,7 @@ def test_damage_is_told_by_its_own_check_alone(
 
 
 @given(made=sound(), chunks=st.integers(0, 3), records=st.integers(1, 99))
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_missing_records_fail_and_a_missing_number_alone_hides_nothing(
     made: Sound, chunks: int, records: int
 ) -> None:
@@ -302,7 +303,7 @@ def test_missing_records_fail_and_a_missing_number_alone_hides_nothing(
 
 
 @given(trace=st.one_of(arbitrary_traces(), traces()))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_any_trace_can_be_judged_and_reported(trace: Trace) -> None:
     run = evaluate_run("any trace", trace)
     assert "B05" in {check.code for check in run.verdict.checks}
@@ -321,7 +322,7 @@ def test_a_log_that_spans_more_than_can_be_fails_by_its_order() -> None:
 
 
 @given(execution=executions())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_executions_that_others_test_with_are_sound(execution: Execution) -> None:
     bad = [check for check in evaluate(Subject(execution.trace)).checks if not check.passed]
     assert bad == []

@@ -15,6 +15,7 @@ from harness.check.evaluate import evaluate
 from harness.check.subject import ModelOutput, Subject
 from harness.records.verdict import Check
 from harness.report.facts import output_facts
+from tests.support.examples import examples
 from tests.support.reported import SMALL
 
 FLOATS = st.sampled_from([np.float16, np.float32, np.float64])
@@ -45,7 +46,7 @@ def pairs(draw: st.DrawFn, dtypes: st.SearchStrategy[Any]) -> tuple[Any, Any]:
 
 
 @given(pair=pairs(FLOATS), rtol=TOLERANCE, atol=TOLERANCE)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_floats_differ_where_numpy_says_so(pair: tuple[Any, Any], rtol: float, atol: float) -> None:
     value, reference = pair
     wide = [item.astype(np.float64) for item in pair]
@@ -60,7 +61,7 @@ def test_floats_differ_where_numpy_says_so(pair: tuple[Any, Any], rtol: float, a
 
 
 @given(pair=pairs(INTEGERS), atol=st.sampled_from([None, 1.0, 1000.0]))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_integers_are_exact_unless_a_tolerance_is_given(
     pair: tuple[Any, Any], atol: float | None
 ) -> None:

@@ -15,6 +15,7 @@ from harness.analyze.alignment import Alignment, Steadiness, align
 from harness.analyze.brackets import Break, Point, solve
 from harness.records.clock_domain import ClockDomain, Ping
 from tests.support.clocks import TrueClock
+from tests.support.examples import examples
 
 MHZ = Fraction(10**6)
 small = st.integers(-30, 30)
@@ -50,7 +51,7 @@ def corners(
 
 
 @given(gaps())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_strip_is_all_lines_that_fit_and_no_other(
     given_: tuple[list[Point], list[Point], tuple[Fraction, Fraction]],
 ) -> None:
@@ -142,7 +143,7 @@ def covers(case: Case, alignment: Alignment, instants: list[Fraction]) -> None:
 
 
 @given(cases(), st.lists(thousandths(1), max_size=5))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_bounds_cover_the_truth_on_any_link(case: Case, within: list[Fraction]) -> None:
     alignment = align(case.pings, case.clock.domain, case.steadiness)
     assert len(alignment.epochs) == 1, alignment.epochs
@@ -154,7 +155,7 @@ def test_bounds_cover_the_truth_on_any_link(case: Case, within: list[Fraction]) 
 
 
 @given(cases(), st.lists(thousandths(1), min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_durations_are_within_their_bounds(case: Case, parts: list[Fraction]) -> None:
     alignment = align(case.pings, case.clock.domain, case.steadiness)
     first, last = case.reads[0], case.reads[-1]
@@ -168,7 +169,7 @@ def test_durations_are_within_their_bounds(case: Case, parts: list[Fraction]) ->
 
 
 @given(cases(), st.integers(-(2**50), 2**50), st.integers(0, 2**64))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_where_either_clock_begins_does_not_matter(case: Case, later: int, ahead: int) -> None:
     def placed(alignment: Alignment) -> list[list[int]]:
         epoch = alignment.epochs[0]
@@ -195,7 +196,7 @@ def test_where_either_clock_begins_does_not_matter(case: Case, later: int, ahead
 
 
 @given(cases(), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_epochs_begin_where_the_counter_was_reset(case: Case, data: st.DataObject) -> None:
     """A reset by so much that no rate within the tolerance explains it."""
     domain, count = case.clock.domain, len(case.pings)
@@ -224,7 +225,7 @@ def test_epochs_begin_where_the_counter_was_reset(case: Case, data: st.DataObjec
 @given(
     st.integers(8, 40), st.integers(1, 1000), st.integers(0, 2**40), st.booleans(), st.booleans()
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_silence_is_settled_or_ambiguous_and_never_guessed(
     bits: int, milliwraps: int, start: int, down: bool, told: bool
 ) -> None:

@@ -12,6 +12,7 @@ from harness.analyze.converters import Function, Rate, rescale, time_scale
 from harness.analyze.ticks import durations, exact_nanoseconds, unwrap
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Block, Trace
+from tests.support.examples import examples
 
 slopes = st.fractions(Fraction(1, 50), 50, max_denominator=50)
 
@@ -24,7 +25,7 @@ slopes = st.fractions(Fraction(1, 50), 50, max_denominator=50)
     slope=slopes,
     offset=st.integers(-(10**6), 10**6),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_rates_and_affine_functions_agree_with_the_truth(
     bits: int,
     down: bool,

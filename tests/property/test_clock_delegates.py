@@ -13,6 +13,7 @@ from harness.analyze.placement import host_times, qualities
 from harness.records.clock_domain import ClockDomain, Ping
 from harness.records.trace import NO_NAME, Block, Trace
 from tests.support.clocks import TrueClock
+from tests.support.examples import examples
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def systems(draw: st.DrawFn) -> System:
 
 
 @given(systems())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_bounds_cover_when_the_npu_worked(system: System) -> None:
     times = host_times(system.trace, system.pings, system.restart)
     npu = times.delegates.get(1)
@@ -107,7 +108,7 @@ def test_bounds_cover_when_the_npu_worked(system: System) -> None:
 
 
 @given(systems())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_qualities_count_what_they_say(system: System) -> None:
     times = host_times(system.trace, system.pings, system.restart)
     found = {quality.clock: quality for quality in qualities(times)}

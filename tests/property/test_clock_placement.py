@@ -15,6 +15,7 @@ from harness.analyze.alignment import Alignment, Steadiness, align
 from harness.analyze.placement import Placement, place
 from harness.records.clock_domain import ClockDomain, Ping
 from tests.support.clocks import TrueClock
+from tests.support.examples import examples
 from tests.support.logs import profile_trace
 
 HZ = Fraction(10**6)
@@ -69,7 +70,7 @@ def logs(draw: st.DrawFn) -> Logged:
 
 
 @given(logs())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_every_event_comes_back_or_is_reported_late(logged: Logged) -> None:
     alignment, placement = logged.placed()
     wrap = logged.clock.domain.modulus
@@ -104,7 +105,7 @@ def _pairs(logged: Logged, first: int, last: int) -> list[tuple[int, int]]:
 
 
 @given(logs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_events_are_where_the_host_was(logged: Logged) -> None:
     alignment, placement = logged.placed()
     started, ended = placement.instants(alignment)

@@ -14,11 +14,12 @@ from harness.decode.device_log import read_log
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import concatenate
 from harness.strategies import DrawnTimeline, timelines
+from tests.support.examples import examples
 from tests.support.logs import CompactLog
 
 
 @given(timelines())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_any_timeline_comes_back_up_to_its_origin(timed: DrawnTimeline) -> None:
     trace = timed.trace()
     lengths = [end - start for start, end in zip(timed.starts, timed.ends, strict=True)]
@@ -33,7 +34,7 @@ def test_any_timeline_comes_back_up_to_its_origin(timed: DrawnTimeline) -> None:
 
 
 @given(timelines(), st.sets(st.integers(1, 11)), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_a_log_that_was_pulled_in_parts_has_the_timeline_of_the_whole(
     timed: DrawnTimeline, cuts: set[int], again: bool
 ) -> None:
@@ -52,7 +53,7 @@ def test_a_log_that_was_pulled_in_parts_has_the_timeline_of_the_whole(
 
 
 @given(timelines(), st.integers(0, 2**64 - 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_where_the_counter_begins_does_not_matter(timed: DrawnTimeline, shift: int) -> None:
     def at(offset: int) -> tuple[list[int], list[int], list[int]]:
         trace = timed.trace(shift=offset)
@@ -66,7 +67,7 @@ def test_where_the_counter_begins_does_not_matter(timed: DrawnTimeline, shift: i
     st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20),
     st.fractions(min_value=Fraction(1, 10), max_value=10**10, max_denominator=10**6),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_conversion_is_within_one_ulp_of_the_exact_value(ticks: list[int], hz: Fraction) -> None:
     clock = ClockDomain("c", hz)
     for tick, converted in zip(

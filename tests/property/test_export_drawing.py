@@ -22,6 +22,7 @@ from harness.export.timeline import Drawing, arrange, draw
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import NO_CLOCK, Kind, Trace
 from harness.strategies import device_logs, traces
+from tests.support.examples import examples
 from tests.support.exports import check_nesting
 from tests.support.logs import CompactLog
 
@@ -40,7 +41,7 @@ def attempt(trace: Trace) -> Drawing | None:
 
 
 @given(any_trace)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_every_event_with_a_time_is_drawn_once_or_counted(trace: Trace) -> None:
     drawing = attempt(trace)
     if drawing is None:
@@ -60,7 +61,7 @@ DRAWN = [("kineto", "torch"), ("kineto", "hta"), ("pytorch-et", None)]
 
 
 @given(any_trace, st.sampled_from(DRAWN))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_every_trace_that_can_be_drawn_is_valid_json(
     trace: Trace, format_: tuple[str, str | None]
 ) -> None:
@@ -85,7 +86,7 @@ def test_every_trace_that_can_be_drawn_is_valid_json(
 
 
 @given(any_trace, st.sampled_from(["perfetto", "chakra"]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_every_trace_that_can_be_drawn_is_written_as_protobuf(trace: Trace, name: str) -> None:
     pytest.importorskip("google.protobuf")
     drawing = attempt(trace)
@@ -126,7 +127,7 @@ def log_of(nested: list[object], log: CompactLog, now: int, around: list[int]) -
 
 
 @given(calls(), st.integers(0, 2**32 - 1), st.fractions(1, 10**9, max_denominator=1000))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_scopes_are_drawn_as_they_were_nested(
     nested: list[object], origin: int, hz: Fraction
 ) -> None:
@@ -189,7 +190,7 @@ jobs = st.lists(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(jobs, st.integers(0, 2**24 - 1), st.integers(0, 2**32 - 1))
 def test_a_delegates_events_are_no_further_off_than_said(
     calls: list[tuple[int, int, int, int]], npu_origin: int, origin: int

@@ -25,6 +25,7 @@ from harness.records.result import RunIdentity
 from harness.records.trace import OPERATOR_CALL, Trace
 from harness.strategies import device_logs, traces
 from tests.conftest import FIXTURES
+from tests.support.examples import examples
 from tests.support.exports import CPU, NPU, delegated_trace
 from tests.support.logs import CompactLog
 
@@ -58,7 +59,7 @@ def benchmarks(text: str) -> list[dict[str, Any]]:
 
 
 @given(any_trace)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_every_operator_is_one_benchmark(trace: Trace) -> None:
     text = attempt(trace, "google-benchmark")
     if text is None:
@@ -116,7 +117,7 @@ def samples(text: str) -> Iterator[tuple[str, str, float]]:
 
 
 @given(any_trace)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_every_line_of_the_metrics_is_a_sample_of_its_family(trace: Trace) -> None:
     text = attempt(trace, "openmetrics")
     if text is not None:

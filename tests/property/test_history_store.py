@@ -31,6 +31,7 @@ from harness.records.clock_domain import ClockDomain
 from harness.records.measurement import UNRECORDED, MeasurementSettings, settings_key
 from harness.records.result import VerdictRecord, microseconds
 from harness.records.verdict import Check
+from tests.support.examples import examples
 from tests.support.postgresql import Server
 from tests.support.results import Made, made, unmet
 from tests.support.traces import EventSpec, RunSpec, trace_of
@@ -327,7 +328,8 @@ def sound(item: Made) -> bool:
 def test_both_databases_are_what_a_dictionary_is(postgresql: Server, tmp_path: Path) -> None:
     urls = [str(tmp_path / "h.sqlite"), postgresql.new_database()]
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        lambda: HistoryMachine(urls), settings=settings(max_examples=8, stateful_step_count=15)
+        lambda: HistoryMachine(urls),
+        settings=settings(max_examples=examples(8), stateful_step_count=15),
     )
 
 
@@ -336,7 +338,7 @@ def test_both_databases_are_what_a_dictionary_is(postgresql: Server, tmp_path: P
     st.text(st.characters(), max_size=5),
     st.lists(decisions(), max_size=2),
 )
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_a_copy_of_a_history_is_the_same(
     items: list[Made], description: str, decided: list[Decision]
 ) -> None:

@@ -14,6 +14,7 @@ from harness.inspector import Inspector, TimeScale
 from harness.inspector.event_times import STATISTICS, PerfData, statistics
 from harness.records.trace import Kind
 from harness.records.values import DebugValue
+from tests.support.examples import examples
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 FEW = st.integers(-1, 2)
@@ -45,7 +46,7 @@ RUNS = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(runs=st.lists(RUNS, max_size=5))
 def test_every_event_is_in_exactly_one_place(runs: list[RunSpec]) -> None:
     data = write_ed00(trace_of(*runs))
@@ -76,7 +77,7 @@ def test_every_event_is_in_exactly_one_place(runs: list[RunSpec]) -> None:
         assert sum(map(len, block.run_outputs)) == len(returned)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(runs=st.lists(RUNS, min_size=1, max_size=3), times=st.integers(2, 3))
 def test_the_same_runs_again_are_more_repeats_of_the_same_events(
     runs: list[RunSpec], times: int
@@ -93,7 +94,7 @@ def test_the_same_runs_again_are_more_repeats_of_the_same_events(
                 assert more.perf_data.raw == one.perf_data.raw * times
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(runs=st.lists(RUNS, max_size=4), read=st.sets(st.integers(0, 8)))
 def test_a_table_is_the_same_whichever_events_were_read_before(
     runs: list[RunSpec], read: set[int]

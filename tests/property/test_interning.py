@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from harness.decode import ed00_events as interning
 from harness.decode.ed00_events import Interner
 from harness.decode.flatbuffer import FlatBuffer
+from tests.support.examples import examples
 
 LETTERS = st.binary(max_size=80)
 ALIKE = st.builds(
@@ -32,7 +33,7 @@ def written(strings: list[bytes]) -> tuple[FlatBuffer, np.ndarray]:
 
 @pytest.mark.parametrize("alike_keys", [False, True])
 @given(st.lists(st.one_of(LETTERS, ALIKE), min_size=1, max_size=40), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_numbers_are_those_of_a_dictionary(
     alike_keys: bool, strings: list[bytes], data: st.DataObject
 ) -> None:

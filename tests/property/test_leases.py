@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 from harness.errors import BusyError
 from harness.target.lease.records import Instant, LeaseHolder, LeaseRecord, LockKey
 from harness.target.lease.registry import HEARTBEAT_S, STALE_S, Busy, HeldLease, LeaseRegistry
+from tests.support.examples import examples
 
 BOARD = LockKey("board", "the board")
 HOSTS = ("here", "there")
@@ -269,4 +270,6 @@ class Leases(RuleBasedStateMachine):
 
 
 TestLeases = Leases.TestCase
-TestLeases.settings = settings(max_examples=100, stateful_step_count=40, report_multiple_bugs=False)
+TestLeases.settings = settings(
+    max_examples=examples(100), stateful_step_count=40, report_multiple_bugs=False
+)

@@ -29,6 +29,7 @@ from harness.strategies import executions
 from harness.strategies.executions import Execution
 from tests.conftest import CommandResult
 from tests.support.documents import document
+from tests.support.examples import examples
 from tests.support.logs import CompactLog
 from tests.support.pages import Page
 from tests.support.traces import EventSpec, RunSpec, trace_of
@@ -180,7 +181,7 @@ def test_without_a_wall_time_no_share_is_made_up() -> None:
 
 
 @given(executions(max_operators=4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_operators_never_add_up_to_more_than_the_executions(made: Execution) -> None:
     found = in_json(made.trace)
     shares = [op["share"] for op in found["operators"] if op["share"] is not None]

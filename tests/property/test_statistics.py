@@ -14,6 +14,7 @@ from harness.analyze.blocks import equal_rows, in_groups
 from harness.analyze.statistics import largest_operators, operator_series, operator_statistics
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Block, Trace
+from tests.support.examples import examples
 
 CLOCKS = (
     ClockDomain("ns", Fraction(10**9)),
@@ -48,7 +49,7 @@ def trace_of(events: list[tuple[int, int, int, int]], sizes: list[int]) -> Trace
 
 
 @given(EVENTS, st.lists(st.integers(0, 20), max_size=5))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_each_operator_has_the_statistics_of_its_own_durations(
     events: list[tuple[int, int, int, int]], sizes: list[int]
 ) -> None:
@@ -85,7 +86,7 @@ def test_each_operator_has_the_statistics_of_its_own_durations(
 
 
 @given(EVENTS, st.lists(st.integers(0, 20), max_size=5), st.integers(1, 9))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_largest_operators_are_those_with_the_longest_total_times(
     events: list[tuple[int, int, int, int]], sizes: list[int], most: int
 ) -> None:

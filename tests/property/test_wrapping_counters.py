@@ -21,6 +21,7 @@ from harness.export.formats import FORMATS, export
 from harness.export.timeline import draw
 from harness.records.trace import Trace
 from harness.report.document import trace_document
+from tests.support.examples import examples
 from tests.support.exports import check_nesting
 from tests.support.wrapping import narrowed, on_a_wide_counter
 
@@ -107,7 +108,7 @@ def _protobuf() -> None:
 
 @given(counters(), st.booleans())
 @example((32, 0), True)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_decode_and_every_export_are_those_of_a_wide_counter(
     counter: tuple[int, int], adding: bool
 ) -> None:
@@ -123,7 +124,7 @@ def test_decode_and_every_export_are_those_of_a_wide_counter(
 
 
 @given(counters(), st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_without_its_width_nothing_is_negative_and_nothing_unknown_is_a_number(
     counter: tuple[int, int], adding: bool
 ) -> None:
@@ -163,7 +164,7 @@ def assert_no_negative_time(data: bytes, name: str) -> None:
 
 
 @given(counters(widths=(32, 48)), st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_wrap_that_shows_is_suspected(counter: tuple[int, int], adding: bool) -> None:
     bits, offset = counter
     trace = read_ed00(narrowed(WIDE, bits, offset, adding=adding))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from harness.analyze.ticks import durations
 from harness.decode.device_log import read_log, without_repeated
 from harness.errors import LinkError
 from harness.files import data_directory
+from harness.link.transports import Transport
 from harness.link.values import RunOptions
 from harness.link.wire import Region
 from harness.records.trace import WAITING, Trace
@@ -20,7 +22,6 @@ from harness.runs.run import run_model
 from harness.runs.source import load_source
 from tests.conftest import CommandResult
 from tests.support.boards import started
-from tests.support.slow_line import SlowLine
 
 pytestmark = pytest.mark.sim
 
@@ -30,6 +31,37 @@ RUNS = 300
 SLOW_RUNS = 30
 
 Event = tuple[str | None, int, int]
+
+
+_BITS_PER_BYTE = 10
+_PIECE = 64
+"""Bytes that are handed over at once."""
+
+
+class SlowLine:
+    """A transport on which bytes take as long as on a slow serial line, in real time.
+
+    What is behind it does not notice, as bytes wait on the host's side.
+    """
+
+    def __init__(self, inner: Transport, baud: int) -> None:
+        self._inner = inner
+        self._byte_s = _BITS_PER_BYTE / baud
+        self._held = b""
+
+    def read(self, timeout: float) -> bytes:
+        if not self._held:
+            self._held = self._inner.read(timeout)
+        piece, self._held = self._held[:_PIECE], self._held[_PIECE:]
+        time.sleep(len(piece) * self._byte_s)
+        return piece
+
+    def write(self, data: bytes, timeout: float) -> None:
+        time.sleep(len(data) * self._byte_s)
+        self._inner.write(data, timeout)
+
+    def close(self) -> None:
+        self._inner.close()
 
 
 @pytest.mark.parametrize("board", ["native", "qemu-mps2-an385"])

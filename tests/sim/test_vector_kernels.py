@@ -31,12 +31,13 @@ from tests.firmware.test_fast_kernels import (
 )
 from tests.firmware.test_float_products import assert_same_bits, floats
 from tests.support.boards import Bench, started
+from tests.support.examples import examples
 from tests.support.kernels import Array, Out, Tensor, one_call, outputs, run_all
 
 pytestmark = pytest.mark.sim
 CORES = ["qemu-mps3-an547", "qemu-mps2-an386"]
 generated = settings(
-    max_examples=25,
+    max_examples=examples(25),
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -19,6 +19,7 @@ from harness.records.result import RunIdentity
 from harness.records.trace import OPERATOR_CALL, Trace
 from harness.strategies import traces
 from tests.conftest import FIXTURES
+from tests.support.examples import examples
 from tests.support.exports import delegated_trace
 
 pytestmark = pytest.mark.tools
@@ -60,7 +61,7 @@ def test_what_prometheus_reads_is_what_we_measured(name: str | None) -> None:
 
 
 @given(traces(counters=2))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_prometheus_reads_the_metrics_of_any_trace(trace: Trace) -> None:
     try:
         found = families(trace)

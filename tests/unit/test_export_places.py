@@ -20,6 +20,7 @@ from harness.export.timeline import draw
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Trace
 from harness.strategies import traces
+from tests.support.examples import examples
 from tests.support.exports import delegated_trace
 from tests.support.logs import CompactLog
 
@@ -44,7 +45,7 @@ def names(trace: Trace, name: str) -> list[int]:
 
 
 @given(traces())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_every_start_is_that_of_the_drawing_or_absent(trace: Trace) -> None:
     columns, notes = place_columns(trace)
     found = columns["start_ns"]

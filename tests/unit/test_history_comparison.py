@@ -86,6 +86,14 @@ def test_sizes_need_no_repeats() -> None:
     assert only(exact([10_000.0], 9_000.0, size())).judgement == "improvement"
 
 
+def test_between_two_middle_sizes_the_smaller_is_the_level() -> None:
+    """A mean of both would be the size of no result."""
+    number = only(exact([10_000.0, 20_000.0, 10_000.0, 20_000.0], 20_000.0, size()))
+    assert number.baseline is not None
+    assert number.baseline.value == 10_000.0
+    assert number.judgement == "regression"
+
+
 def test_operators_that_came_and_went_are_named() -> None:
     builder = HistoryBuilder()
     for place in range(5):

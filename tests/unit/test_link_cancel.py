@@ -16,6 +16,7 @@ from harness.testing.fault_filter import FaultFilter, Faults
 from harness.testing.simulated_board import MODEL_MAGIC, Behaviour, SimulatedBoard, trace_of
 from harness.testing.virtual_clock import VirtualClock
 from tests.support.bad_lines import bad_lines
+from tests.support.examples import examples
 
 MODEL = MODEL_MAGIC + b"model"
 COUNT = 1000
@@ -156,7 +157,7 @@ def test_a_later_session_ends_a_run() -> None:
     assert session.status().outcome.status == Status.CANCELLED
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     bad_lines(1e-4, 1e-3, 3e-3, cut=False),
     st.floats(0, 3),

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from harness.nightly.folder import DOCUMENT, documents, nights, open_folder
 from harness.nightly.journal import JOURNAL, Finished, read_journal
+from tests.support.examples import examples
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 jumps = st.sampled_from([-400_000.0, -86_400.0, -1.0, 0.0, 0.0, 1.0, 86_400.0])
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.lists(
         st.tuples(jumps, st.sampled_from(["lab", "lab-2"]), st.booleans(), st.booleans()),

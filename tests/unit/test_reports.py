@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from harness.errors import UsageError
 from harness.records.result import Result, VerdictRecord
 from harness.report.formats import check_report_file, write_report
-from harness.runs.directory import RunDirectory
+from harness.runs.directory import CONSOLE, RunDirectory
 from tests.conftest import FIXTURES, CommandResult
 from tests.support.documents import document
 from tests.support.reported import FINISHED, failed_run, held, reported, slower_by_3_percent, unmet
@@ -159,3 +159,12 @@ def test_a_damaged_log_of_a_failed_run_does_not_stop_a_report(
     code, out, _ = etharness("report", run)
     assert code == 1
     assert "the log contradicts itself" in out
+
+
+def test_a_page_shows_how_the_console_of_a_run_ends(tmp_path: Path, etharness: Etharness) -> None:
+    path = run_directory(tmp_path / "run", LOGGED)
+    (path / CONSOLE).write_text("".join(f"line {number}.\n" for number in range(2_000)))
+    etharness("report", str(path), "-o", str(tmp_path / "run.html"))
+    page = (tmp_path / "run.html").read_text()
+    assert "line 1999." in page
+    assert "line 0." not in page

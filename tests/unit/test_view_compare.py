@@ -20,6 +20,7 @@ from harness.records.trace import Trace
 from harness.report.compare import print_comparison
 from tests.conftest import CommandResult
 from tests.support.documents import document
+from tests.support.examples import examples
 from tests.support.logs import CompactLog
 
 CPU = ClockDomain("cpu", Fraction(1_000_000), 32)
@@ -122,7 +123,7 @@ RUNS = st.lists(
 
 
 @given(RUNS, RUNS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_swapping_the_traces_turns_every_difference_around(
     one: list[dict[str, int]], other: list[dict[str, int]]
 ) -> None:
