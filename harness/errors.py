@@ -2,9 +2,9 @@
 
 The class decides the exit code of the command line: 2 usage or configuration, 3 not comparable,
 4 the target misbehaved, 75 infrastructure that may be retried, 1 a failed check when the Python
-API raises one. (0 is a pass and 130 an interrupt; they have no exception here.) The class also
-names the owner of the failure. A nightly run probes the board afterwards and may attribute the
-failure to another owner.
+API raises one. (0 is a pass, 130 an interrupt and 143 SIGTERM; they have no exception here.) The
+class also names the owner of the failure. A nightly run probes the board afterwards and may
+attribute the failure to another owner.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXIT_CODES: Final = (
     "Exit codes: 0 pass; 1 a check failed; 2 usage or configuration; 3 results not comparable; "
-    "4 the target misbehaved; 75 infrastructure, safe to retry; 130 interrupted."
+    "4 the target misbehaved; 75 infrastructure, safe to retry; 130 interrupted; 143 terminated."
 )
 """Exit codes of the command line in a sentence."""
 

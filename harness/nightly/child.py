@@ -20,8 +20,8 @@ from harness.capped import CappedFile
 from harness.files import read_tail
 from harness.target.process_group import ProcessGroup, with_death_signal
 
-_ASK_S: Final = 5.0
-"""Time between SIGTERM and SIGKILL."""
+_ASK_S: Final = 20.0
+"""Time between SIGTERM and SIGKILL: a run is ended on its board first, and its trace is read."""
 _LOOK_S: Final = 0.5
 """Interval at which a wait checks whether the nightly run is stopped."""
 _TAIL_BYTES: Final = 4000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from harness.target.process_group import run_program, with_death_signal
 BUILT: Final = "etharness-built"
 """File in a build directory with the options of the last complete build."""
 
+_UNDER_WAY: Final = "etharness-building"
+"""File in a build directory while programs write there; it stays if they are killed."""
+
 _BUILD_LIMIT_S: Final = 300.0
 
 
@@ -29,7 +33,11 @@ def build_root() -> Path:
 
 @contextmanager
 def alone_in(directory: Path, what: str) -> Iterator[None]:
-    """Lock ``directory`` against builds of other processes; wait for one in progress."""
+    """Lock ``directory`` against builds of other processes; wait for one in progress.
+
+    A directory in which a build was cut off is removed: a compiler that was killed leaves a half
+    object file, which Make takes for a new one.
+    """
     directory.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(directory.with_name(f"{directory.name}.lock"), timeout=_BUILD_LIMIT_S)
     try:
@@ -40,9 +48,25 @@ def alone_in(directory: Path, what: str) -> Iterator[None]:
             hint=f"end that process, which holds {lock.lock_file}, or set ETHARNESS_BUILD_DIR",
         ) from error
     try:
+        if (directory / _UNDER_WAY).exists():
+            shutil.rmtree(directory)
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def building_in(directory: Path) -> Iterator[None]:
+    """Mark a locked directory while programs write there, for `alone_in` of the next build."""
+    directory.mkdir(parents=True, exist_ok=True)
+    mark = directory / _UNDER_WAY
+    mark.touch()
+    try:
+        yield
+    except UsageError:
+        mark.unlink()  # the programs have ended by themselves
+        raise
+    mark.unlink()
 
 
 def run_build_step(command: list[str], cwd: Path, what: str) -> None:
@@ -50,7 +74,7 @@ def run_build_step(command: list[str], cwd: Path, what: str) -> None:
 
     Raises:
         UsageError: It failed, and the message has the end of its output; or it does not exist.
-        InfrastructureError: It timed out, or cannot be started.
+        InfrastructureError: It timed out, was killed, or cannot be started.
     """
     try:
         done = run_program(with_death_signal(command), _BUILD_LIMIT_S, cwd=cwd)
@@ -62,6 +86,11 @@ def run_build_step(command: list[str], cwd: Path, what: str) -> None:
         raise InfrastructureError(
             f"building {what} timed out after {_BUILD_LIMIT_S:.0f} s{done.remains}",
             hint="try again when the machine is less busy",
+        )
+    if done.code < 0:
+        raise InfrastructureError(
+            f"building {what} failed: {command[0]} {done.how}{done.remains}",
+            hint="try again; the host may have run out of memory",
         )
     if done.code != 0:
         tail = "\n".join(done.output.strip().splitlines()[-20:])
