@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
 
@@ -26,9 +25,8 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM, by which systemd and CI systems end a command. It ends as with Ctrl-C."""
 
 
-@dataclass(slots=True)
 class _Interrupts:
-    """State of the handlers of this process.
+    """State of the handlers of this process; no dataclass, which would delay their start.
 
     Attributes:
         raised: Number of the signal that was raised and may have been lost; 0 without one.
@@ -36,9 +34,8 @@ class _Interrupts:
         waiting: Number of the signal that came in such a context; 0 without one.
     """
 
-    raised: int = 0
-    deferred: int = 0
-    waiting: int = 0
+    def __init__(self) -> None:
+        self.raised = self.deferred = self.waiting = 0
 
 
 _state: Final = _Interrupts()
@@ -146,6 +143,16 @@ def interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
     if not _state.raised:
         return None
     return Terminated() if _state.raised == signal.SIGTERM else KeyboardInterrupt()
+
+
+def settle(interrupt: BaseException) -> int:
+    """Return the exit code of a command that ends with an interrupt, just before it exits.
+
+    An interrupt that passed through exec(), as dataclasses call it, has left a note in the
+    interpreter, which would end with SIGINT instead of this code. The next exec() clears it.
+    """
+    exec("")
+    return exit_code_of(interrupt)
 
 
 def exit_code_of(interrupt: BaseException) -> int:

@@ -15,7 +15,7 @@ import click
 from harness import __version__
 from harness.cli.output import report_failure, report_usage_error
 from harness.errors import EXIT_CODES, HarnessError, HostError, UsageError, did_you_mean
-from harness.interrupts import exit_code_of, interrupt_behind, interrupt_text, interrupts
+from harness.interrupts import interrupt_behind, interrupt_text, interrupts, settle
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -155,10 +155,7 @@ def _run(arguments: list[str] | None) -> int:
             return _report(error)
         if interrupt.args:
             click.echo(interrupt_text(interrupt), err=True)
-        # An interrupt that passed through exec(), as dataclasses call it, has left a note in the
-        # interpreter, which would end with SIGINT instead of this code. The next exec() clears it.
-        exec("")
-        return exit_code_of(interrupt)
+        return settle(interrupt)
 
 
 def _report(failure: BaseException) -> int:

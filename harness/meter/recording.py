@@ -8,6 +8,7 @@ says that samples are missing here; instead of a current it has their number (u3
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,6 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import FormatError
+from harness.files import check_size
+
+MOST_RECORDING: Final = 1 << 30
+"""Largest recording, bytes: 20 minutes of a PPK2, one minute of a Joulescope."""
 
 _GAP: Final = 0xFF
 _RECORD: Final = np.dtype([("amperes", "<f4"), ("volts", "<f4"), ("flags", "u1")])
@@ -112,15 +117,19 @@ class Recording:
 
 
 class RecordingWriter:
-    """Writes a recording to a file, block by block."""
+    """Writes a recording to a file, block by block.
+
+    Attributes:
+        size: Length of the file so far, bytes.
+    """
 
     def __init__(self, path: Path, header: RecordingHeader) -> None:
         self._file = path.open("wb")
-        self._file.write(msgspec.json.encode(header) + b"\n")
+        self.size = self._file.write(msgspec.json.encode(header) + b"\n")
 
     def write(self, block: SampleBlock) -> None:
         """Append samples."""
-        self._file.write(encode_block(block))
+        self.size += self._file.write(encode_block(block))
 
     def close(self) -> None:
         """Close the file."""
@@ -149,6 +158,7 @@ def read_recording(path: Path) -> Recording:
     """
     with path.open("rb") as file:
         line = file.readline(65536)
+        check_size(path, os.fstat(file.fileno()).st_size, MOST_RECORDING)
         data = file.read()
     try:
         header = msgspec.json.decode(line, type=RecordingHeader)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +17,16 @@ from harness.errors import InfrastructureError, UsageError
 from harness.files import absolute, user_cache
 from harness.target.process_group import run_program, with_death_signal
 
+_log = logging.getLogger(__name__)
+
 BUILT: Final = "etharness-built"
 """File in a build directory with the options of the last complete build."""
+
+MOST_CACHE: Final = 10 << 30
+"""Size of all build directories above which the longest unused are removed, bytes."""
+
+UNUSED_S: Final = 3600.0
+"""A directory that was used so recently is kept: what was built there may be about to start."""
 
 _UNDER_WAY: Final = "etharness-building"
 """File in a build directory while programs write there; it stays if they are killed."""
@@ -48,6 +58,7 @@ def alone_in(directory: Path, what: str) -> Iterator[None]:
             hint=f"end that process, which holds {lock.lock_file}, or set ETHARNESS_BUILD_DIR",
         ) from error
     try:
+        os.utime(lock.lock_file)  # by which `_trim` knows when the directory was last used
         if (directory / _UNDER_WAY).exists():
             shutil.rmtree(directory)
         yield
@@ -67,6 +78,38 @@ def building_in(directory: Path) -> Iterator[None]:
         mark.unlink()  # the programs have ended by themselves
         raise
     mark.unlink()
+    _trim(directory.parent)
+
+
+def _trim(root: Path) -> None:
+    """Remove the build directories that were not used for longest, until the others fit.
+
+    A directory is kept if a process has locked it, or used it within the last hour.
+    """
+    found = []
+    for lock in root.glob("*.lock"):
+        directory = lock.with_suffix("")
+        with suppress(OSError):  # another process removes it
+            if directory.is_dir():
+                found.append((lock.stat().st_mtime, directory, _size_of(directory)))
+    total = sum(size for *_, size in found)
+    for used, directory, size in sorted(found):
+        if total <= MOST_CACHE or time.time() - used < UNUSED_S:
+            return
+        with suppress(Timeout), FileLock(f"{directory}.lock", timeout=0):
+            shutil.rmtree(directory, ignore_errors=True)
+            total -= size
+            _log.info("removed the build directory %s, unused for longest", directory)
+
+
+def _size_of(directory: Path) -> int:
+    """Return the bytes of all files in a directory."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(f"{folder}/{name}").st_size
+    return total
 
 
 def run_build_step(command: list[str], cwd: Path, what: str) -> None:

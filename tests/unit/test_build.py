@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from harness.config.board import load_board
+from harness.config.board import Capacity, load_board
 from harness.errors import InfrastructureError, UsageError
 from harness.target import build, build_cache
-from harness.target.build import build_directory, build_firmware, build_preset
+from harness.target.build import PlacedModel, build_directory, build_firmware, build_preset
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.22)
@@ -180,3 +180,23 @@ def test_a_build_that_fails_keeps_what_is_complete(sources: Path) -> None:
     (sources / "CMakeLists.txt").write_text(PROJECT)
     build_preset(sources, "native", directory, {})
     assert (directory / "times").read_text() == "xxx"
+
+
+def test_of_images_with_a_model_the_newest_are_kept(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "_KEPT_IMAGES", 2)
+    (sources / "CMakeLists.txt").write_text(
+        PROJECT
+        + """
+add_custom_target(
+  placed_firmware
+  COMMAND "${CMAKE_COMMAND}" -E copy "${ETD_PLACED_MODEL}" "${CMAKE_BINARY_DIR}/placed_firmware")
+"""
+    )
+    board, _ = load_board("native")
+    capacity = Capacity(model=1, arena=1, inputs=1, trace=1)
+    models = [PlacedModel(f"{name}.pte", name.encode(), capacity) for name in "abc"]
+    images = [build_firmware(board, model).image for model in models]
+    assert [image.exists() for image in images] == [False, True, True]
+    assert images[2].read_bytes() == b"c"
