@@ -25,6 +25,13 @@ EXIT_CODES: Final = (
 """Exit codes of the command line in a sentence."""
 
 
+EXHAUSTED: Final = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS),
+    *(errno.ENOMEM, errno.EMFILE, errno.ENFILE),
+)
+"""System errors about missing resources of the host. The caller is to blame for any other one."""
+
+
 class Owner(StrEnum):
     """The area in which a failure has to be fixed.
 
@@ -214,6 +221,16 @@ class HostError(InfrastructureError):
         disk_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         hint = "free space on that disk, and try again" if disk_full else ""
         return cls(f"{action}: {error.strerror or error}{file}", hint=hint)
+
+
+def write_error(error: OSError, action: str) -> HarnessError:
+    """Return the error for a file that the user named and that cannot be written.
+
+    It is the host's if it has no space, and the user's if the file cannot be there.
+    """
+    if error.errno in EXHAUSTED:
+        return HostError.of(error, action)
+    return UsageError(f"{action}: {error.strerror or error}")
 
 
 class BusyError(InfrastructureError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import importlib
 import io
@@ -14,7 +13,14 @@ import click
 
 from harness import __version__
 from harness.cli.output import report_failure, report_usage_error
-from harness.errors import EXIT_CODES, HarnessError, HostError, UsageError, did_you_mean
+from harness.errors import (
+    EXHAUSTED,
+    EXIT_CODES,
+    HarnessError,
+    HostError,
+    UsageError,
+    did_you_mean,
+)
 from harness.interrupts import interrupt_behind, interrupt_text, interrupts, settle
 
 if TYPE_CHECKING:
@@ -57,9 +63,6 @@ SECTIONS = {
 
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 """The same by name."""
-
-_EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ENOMEM, errno.EMFILE)
-"""System errors about missing resources of the host; any other one is a defect of this program."""
 
 
 def lazy_group(package: str, sections: Mapping[str, Mapping[str, str]]) -> type[click.Group]:
@@ -174,7 +177,7 @@ def _report(failure: BaseException) -> int:
         report_failure(error)
         return error.exit_code
     except (OSError, MemoryError) as error:
-        if isinstance(error, OSError) and error.errno not in _EXHAUSTED:
+        if isinstance(error, OSError) and error.errno not in EXHAUSTED:
             raise
         failure = HostError.of(error, "the host ran out of a resource")
         report_failure(failure)
