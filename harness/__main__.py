@@ -1,5 +1,24 @@
 """``python -m harness``: the command ``etharness`` of this very installation."""
 
-from harness.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line; Ctrl-C ends it with 130 also while its modules are imported."""
+    try:
+        from harness.interrupts import interrupt_behind, interrupts, settle
+
+        with interrupts(terminate=True):
+            try:
+                from harness.cli import main as command
+            except BaseException as error:
+                if (interrupt := interrupt_behind(error)) is None:
+                    raise
+                sys.exit(settle(interrupt))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    command()
+
+
+if __name__ == "__main__":
+    main()

@@ -22,7 +22,7 @@ from harness.check.subject import Subject
 from harness.config.board import Board
 from harness.config.project import find_project
 from harness.errors import ChecksFailedError, HarnessError, UsageError
-from harness.files import absolute, write_atomic
+from harness.files import absolute, read_model, write_atomic
 from harness.records.result import Failure, RunIdentity, recorded_settings
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
@@ -409,7 +409,7 @@ class Run:
         executed = None
         try:
             if model is not None:
-                program = read_program(find_project().find_model(Path(model)).read_bytes())
+                program = read_program(read_model(find_project().find_model(Path(model))))
                 executed = find_method(program, self.trace, method)
                 method = executed.name
             source = Source((Dump(self.trace),), self.result)

@@ -2,9 +2,9 @@
 
 The class decides the exit code of the command line: 2 usage or configuration, 3 not comparable,
 4 the target misbehaved, 75 infrastructure that may be retried, 1 a failed check when the Python
-API raises one. (0 is a pass and 130 an interrupt; they have no exception here.) The class also
-names the owner of the failure. A nightly run probes the board afterwards and may attribute the
-failure to another owner.
+API raises one. (0 is a pass, 130 an interrupt and 143 SIGTERM; they have no exception here.) The
+class also names the owner of the failure. A nightly run probes the board afterwards and may
+attribute the failure to another owner.
 """
 
 from __future__ import annotations
@@ -20,9 +20,16 @@ if TYPE_CHECKING:
 
 EXIT_CODES: Final = (
     "Exit codes: 0 pass; 1 a check failed; 2 usage or configuration; 3 results not comparable; "
-    "4 the target misbehaved; 75 infrastructure, safe to retry; 130 interrupted."
+    "4 the target misbehaved; 75 infrastructure, safe to retry; 130 interrupted; 143 terminated."
 )
 """Exit codes of the command line in a sentence."""
+
+
+EXHAUSTED: Final = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS),
+    *(errno.ENOMEM, errno.EMFILE, errno.ENFILE),
+)
+"""System errors about missing resources of the host. The caller is to blame for any other one."""
 
 
 class Owner(StrEnum):
@@ -214,6 +221,16 @@ class HostError(InfrastructureError):
         disk_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         hint = "free space on that disk, and try again" if disk_full else ""
         return cls(f"{action}: {error.strerror or error}{file}", hint=hint)
+
+
+def write_error(error: OSError, action: str) -> HarnessError:
+    """Return the error for a file that the user named and that cannot be written.
+
+    It is the host's if it has no space, and the user's if the file cannot be there.
+    """
+    if error.errno in EXHAUSTED:
+        return HostError.of(error, action)
+    return UsageError(f"{action}: {error.strerror or error}")
 
 
 class BusyError(InfrastructureError):

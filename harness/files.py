@@ -9,7 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from harness.errors import UsageError
 
@@ -101,6 +101,52 @@ def read_regular(path: Path, most: int = -1, *, follow: bool = True) -> bytes:
         return file.read(most)
 
 
+MOST_MODEL: Final = (1 << 31) - 1
+"""Largest model or debug buffer, bytes: offsets in a FlatBuffer are signed and have 32 bits."""
+
+MOST_DOCUMENT: Final = 256 << 20
+"""Largest JSON document of a run, a night or a history, bytes; usual ones have some kilobytes."""
+
+MOST_TRACE: Final = 16 << 30
+"""Largest file with traces, bytes."""
+
+_PIECE: Final = 1 << 20
+
+
+class TooLargeError(UsageError):
+    """A file is larger than any sound file of its kind; it was not read."""
+
+
+def check_size(path: Path, size: int, most: int) -> None:
+    """Check the size of a file before memory is taken for it.
+
+    Raises:
+        TooLargeError: It is larger than ``most`` bytes.
+    """
+    if size > most:
+        raise TooLargeError(
+            f"{display_path(path)} is too large: {size:,} bytes, the limit is {most:,}",
+            hint="check that it is the right file, and that it is not damaged",
+        )
+
+
+def read_limited(path: Path, most: int) -> bytes:
+    """Read a file of at most ``most`` bytes; it may be a pipe, whose size is not known before.
+
+    Raises:
+        TooLargeError: It is larger.
+        OSError: It does not exist or cannot be read.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        check_size(path, size, most)
+        data = file.read(size)
+        while piece := file.read(_PIECE):
+            data += piece
+            check_size(path, len(data), most)
+        return data
+
+
 Content = bytes | mmap.mmap
 """The bytes of a file, or a large file mapped into memory."""
 
@@ -115,10 +161,13 @@ def map_or_read(path: Path) -> Content:
     reads beyond the end.
 
     Raises:
+        TooLargeError: It has more than `MOST_TRACE` bytes.
         OSError: The file cannot be read.
     """
     with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size < _MAPPED:
+        size = os.fstat(file.fileno()).st_size
+        check_size(path, size, MOST_TRACE)
+        if size < _MAPPED:
             return file.read()
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
@@ -214,10 +263,10 @@ def read_model(path: Path) -> bytes:
     """Read a ``.pte`` file.
 
     Raises:
-        UsageError: It cannot be read.
+        UsageError: It cannot be read, or is too large.
     """
     try:
-        return path.read_bytes()
+        return read_limited(path, MOST_MODEL)
     except OSError as error:
         raise UsageError(
             f"cannot read the model {display_path(path)}: {error.strerror}",

@@ -27,7 +27,7 @@ OUTPUT_PLACEHOLDER: Final = "{output}"
 SKIP: Final = 125
 """Exit code for a commit that cannot be built or run, as for ``git bisect run``."""
 
-_INTERRUPTED: Final = (130, -signal.SIGINT)
+_INTERRUPTED: Final = (130, -signal.SIGINT, 143)
 
 _INFRASTRUCTURE: Final = (71, 74, 75, 76)
 """Exit codes of failures that a retry may cure: host, flashing, any of them, link."""

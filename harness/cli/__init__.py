@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import importlib
 import io
-import signal
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -15,7 +13,15 @@ import click
 
 from harness import __version__
 from harness.cli.output import report_failure, report_usage_error
-from harness.errors import EXIT_CODES, HarnessError, HostError, UsageError, did_you_mean
+from harness.errors import (
+    EXHAUSTED,
+    EXIT_CODES,
+    HarnessError,
+    HostError,
+    UsageError,
+    did_you_mean,
+)
+from harness.interrupts import interrupt_behind, interrupt_text, interrupts, settle
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -59,9 +65,6 @@ SECTIONS = {
 
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 """The same by name."""
-
-_EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ENOMEM, errno.EMFILE)
-"""System errors about missing resources of the host; any other one is a defect of this program."""
 
 
 def lazy_group(package: str, sections: Mapping[str, Mapping[str, str]]) -> type[click.Group]:
@@ -136,32 +139,48 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     # Hundreds of thousands of events form no reference cycles, and searching for them is slow.
     gc.set_threshold(1_000_000, 50, 50)
-    # A killed job must still stop the simulators it started.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     # A pipe on Windows is not in UTF-8. Names that its code page lacks are escaped.
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
+    with interrupts(terminate=True):
+        code = _run(arguments)
+    sys.exit(code)
+
+
+def _run(arguments: list[str] | None) -> int:
+    """Run the command line; return its exit code."""
     try:
         # The name is also for `python -m harness`.
-        code = cli.main(arguments, prog_name="etharness", standalone_mode=False)
-    except (click.exceptions.Abort, KeyboardInterrupt) as interrupt:
-        cause = interrupt.__cause__ or interrupt  # click turns an interrupt into an Abort
-        if cause.args:
-            click.echo(f"interrupted: {cause}", err=True)
-        code = 130
+        return cli.main(arguments, prog_name="etharness", standalone_mode=False) or 0
+    except BaseException as error:
+        # click turns an interrupt into an Abort.
+        cause = error.__cause__ if isinstance(error, click.exceptions.Abort) else error
+        interrupt = interrupt_behind(cause or error)
+        if interrupt is None:
+            return _report(error)
+        if interrupt.args:
+            click.echo(interrupt_text(interrupt), err=True)
+        return settle(interrupt)
+
+
+def _report(failure: BaseException) -> int:
+    """Print a failure of the command line; return its exit code, or raise it if it is a defect."""
+    try:
+        raise failure
+    except click.exceptions.Abort:
+        return 130
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        code = error.exit_code
+        return error.exit_code
     except click.ClickException as error:
         report_usage_error(error)
-        code = error.exit_code
+        return error.exit_code
     except HarnessError as error:
         report_failure(error)
-        code = error.exit_code
+        return error.exit_code
     except (OSError, MemoryError) as error:
-        if isinstance(error, OSError) and error.errno not in _EXHAUSTED:
+        if isinstance(error, OSError) and error.errno not in EXHAUSTED:
             raise
         failure = HostError.of(error, "the host ran out of a resource")
         report_failure(failure)
-        code = failure.exit_code
-    sys.exit(code or 0)
+        return failure.exit_code

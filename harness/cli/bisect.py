@@ -195,6 +195,6 @@ def _search(bisection: Bisection, deadline: int | None, output: OutputOptions) -
             bisection.run(deadline, on_start, on_run)
         except KeyboardInterrupt as interrupt:
             done = len(bisection.state.runs)
-            raise KeyboardInterrupt(
+            raise type(interrupt)(
                 f"{done} runs are kept; `etharness bisect --resume` continues"
             ) from interrupt

@@ -23,7 +23,7 @@ from harness.cli.reading_options import ReadingOptions, reading_options
 from harness.decode.pte import read_program
 from harness.errors import UsageError
 from harness.export.formats import FORMATS, export, find_format, format_names
-from harness.files import write_atomic
+from harness.files import read_model, write_atomic
 from harness.records.result import RunIdentity
 from harness.runs.energy import energy_of_run
 from harness.runs.source import Source, load_metadata
@@ -109,7 +109,7 @@ def command(
     _refuse_to_replace(file, force)
     source = reading.load(path)
     trace = source.trace
-    executed = find_method(read_program(model.read_bytes()), trace, method) if model else None
+    executed = find_method(read_program(read_model(model)), trace, method) if model else None
     named = executed.name if executed else method
     symbols = load_metadata(source, etrecord=etrecord, method=named).symbols
     energy = energy_of_run(trace, source.result, path)

@@ -19,11 +19,15 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from harness.errors import UsageError, did_you_mean
+from harness.files import read_limited
 
 _T = TypeVar("_T")
 
 Keys = tuple[str | int, ...]
 """Path of a value in a document: keys of tables and indices of arrays, outermost first."""
+
+MOST_TOML: Final = 4 << 20
+"""Largest TOML file, bytes; a file written by a person has some kilobytes."""
 
 _BYTE_ORDER_MARKS: Final = {
     b"\xef\xbb\xbf": "UTF-8",
@@ -137,7 +141,7 @@ def read_document(path: Path) -> Document:
         UsageError: It is missing or not valid TOML; the message names file, line and column.
     """
     try:
-        text = _decoded(path, path.read_bytes())
+        text = _decoded(path, read_limited(path, MOST_TOML))
         return Document(path, text, tomllib.loads(text))
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None

@@ -34,6 +34,9 @@ _MAPS: Final = (
 _LARGEST_RATIO: Final = 200
 """Largest ratio of a file's size to the whole record, against zip bombs (deflate reaches 1,000)."""
 
+MOST_MEMBER: Final = 1 << 30
+"""Largest JSON file in a record, bytes."""
+
 Handles = int | tuple[int, ...]
 """One debug handle, or several for a fused operator."""
 
@@ -269,7 +272,8 @@ class _Archive:
             raise FormatError(f"{self.path}: {error}", field=name) from None
 
     def _read(self, info: ZipInfo) -> bytes:
-        if info.file_size > _LARGEST_RATIO * self.path.stat().st_size:
+        most = min(MOST_MEMBER, _LARGEST_RATIO * self.path.stat().st_size)
+        if info.file_size > most:
             raise FormatError(
                 f"{self.path}: {info.file_size} bytes announced, too many for the size of the file",
                 field=info.filename,

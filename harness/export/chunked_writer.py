@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from harness.errors import UsageError
+from harness.errors import UsageError, write_error
 from harness.export.delimited import delimited
 from harness.export.extra import require
 from harness.files import replace_file
@@ -47,7 +47,7 @@ def write_pieces(file: Path, pieces: Iterable[Piece], types: Mapping[str, str]) 
                     rows = _delimited(out, pieces, types, "," if suffix == ".csv" else "\t")
         replace_file(partial, file)
     except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}") from error
+        raise write_error(error, f"cannot write {file}") from error
     finally:
         partial.unlink(missing_ok=True)
     return rows

@@ -17,6 +17,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.errors import FormatError, UsageError
+from harness.files import read_limited
+
+MOST_IMAGE: Final = 1 << 30
+"""Largest file with an image, bytes; one with debug information has some megabytes."""
 
 _LARGEST_BIN: Final = 64 << 20
 """Limit of a flat image, bytes: one with pieces in flash and in RAM would have gigabytes."""
@@ -179,7 +183,7 @@ def read_image(path: Path) -> Image:
         FormatError: It is truncated, inconsistent, or contains nothing to write.
     """
     try:
-        data = path.read_bytes()
+        data = read_limited(path, MOST_IMAGE)
     except OSError as error:
         raise UsageError(f"cannot read the image {path}: {error.strerror}") from error
     kind = _kind(path, data)

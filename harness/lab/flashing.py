@@ -33,6 +33,7 @@ from harness.errors import (
 from harness.files import write_atomic
 from harness.flash.execute import Log, run_steps, version_of
 from harness.flash.tool import FlashStep, Job
+from harness.interrupts import exit_code_of, interrupt_text
 from harness.lab.flash_plan import FlashRequest, FlashSteps, Stages, plan
 from harness.lab.units import check_identity, hold_if
 from harness.link.session import Session
@@ -146,9 +147,10 @@ class _FlashOperation:
             failure = Failure(type(error).__name__, error.message, error.hint, error.owner)
             self._update(exit_code=error.exit_code, failure=failure)
             raise
-        except KeyboardInterrupt:
-            failure = Failure("KeyboardInterrupt", "interrupted", "", Owner.HOST)
-            self._update(exit_code=130, failure=failure)
+        except KeyboardInterrupt as interrupt:
+            message = interrupt_text(interrupt)
+            failure = Failure(type(interrupt).__name__, message, "", Owner.HOST)
+            self._update(exit_code=exit_code_of(interrupt), failure=failure)
             raise
         finally:
             self._log.close()

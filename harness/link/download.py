@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from harness.errors import LinkError, PartialReadError
+from harness.errors import LinkError, PartialReadError, TargetError
 from harness.link.exchange import Exchange, FrameDamage, Progress
 from harness.link.frames import OVERHEAD, CorruptReason, Frame
 from harness.link.messages import (
@@ -25,6 +25,9 @@ from harness.link.wire import READ_QUEUE, RESPONSE, Op, Region
 
 WINDOW_FRAMES: Final = 32
 """Default window, in MTUs."""
+
+MOST_REGION: Final = 1 << 30
+"""Largest region that is read, bytes: a device that claims more is damaged."""
 
 _MISSED_READS: Final = 2
 """READs in a row that noise may explain; after more, the device cannot receive while it sends."""
@@ -70,6 +73,12 @@ def download(
             sequence,
         )
         check(status)
+        if info.size > MOST_REGION:
+            raise TargetError(
+                f"{exchange.board}: the device says that {region.name} {index} has {info.size:,} "
+                f"bytes; the limit is {MOST_REGION:,}",
+                hint="its memory may be overwritten: reset the board, and run again",
+            )
         reader = _RegionReader(exchange, region, index, info.size, progress, window)
         reader.expect_first(sequence, first)
         try:

@@ -25,6 +25,8 @@ _ENDS: Final = (b"W", b"X")
 _SMALL_PACKET: Final = 400
 """Bytes of a packet that every server accepts; used if it does not state its own limit."""
 _LARGEST_READ: Final = 16384
+MOST_PACKET: Final = 1 << 20
+"""Largest packet of a server, and most text that a command may print, bytes."""
 _REPEAT: Final = re.compile(rb"(.)\*(.)", re.DOTALL)
 _HEXADECIMAL: Final = re.compile(rb"(?:[0-9a-fA-F]{2})+")
 _FAILED: Final = re.compile(
@@ -251,6 +253,7 @@ class GdbRemote:
         deadline = time.monotonic() + self._timeout_s
         while reply.startswith(b"O") and reply != b"OK":  # text to print, in hexadecimal
             printed += bytes.fromhex(reply[1:].decode("ascii", "replace"))
+            self._check_size(len(printed), "printed for one command")
             try:
                 reply = self._packet(deadline)
             except TimeoutError:
@@ -399,6 +402,14 @@ class GdbRemote:
         if not data:
             raise self._ended("it closed the connection")
         self._received += data
+        self._check_size(len(self._received), "sent no whole packet in")
+
+    def _check_size(self, size: int, what: str) -> None:
+        if size > MOST_PACKET:
+            raise ProbeError(
+                f"{self._address} {what} {size:,} bytes: it is no gdbserver, or it is broken",
+                hint="check the port: OpenOCD serves gdb at 3333, telnet at 4444, Tcl at 6666",
+            )
 
     def _ended(self, why: object) -> ProbeError:
         return ProbeError(

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from harness.errors import TargetError
 from harness.link.transfer import MissingRanges
 from harness.link.values import LogAck, LogPart, LogWait
+
+MOST_LOG: Final = 1 << 30
+"""Largest streamed log, bytes; the chunks of a log are in memory until the end of the run."""
+
+
+class LogTooLongError(TargetError):
+    """A streamed log has reached the limit: the run makes more events than can be kept."""
 
 
 @dataclass(slots=True)
@@ -35,6 +44,7 @@ class LogChunks:
     def __init__(self) -> None:
         self._chunks: dict[int, _Chunk] = {}
         self._newest = -1
+        self._size = 0
 
     def add(self, part: LogPart) -> LogAck | None:
         """Add a part; return the answer if it is the last one that the device sends for now."""
@@ -69,10 +79,16 @@ class LogChunks:
         return tuple(bytes(chunk.image) for chunk in chunks if not chunk.missing)
 
     def _open(self, number: int, size: int) -> _Chunk:
-        self._newest = max(self._newest, number)
-        return self._chunks.setdefault(
-            number, _Chunk(bytearray(size), MissingRanges(size), awaited=size)
-        )
+        if number not in self._chunks:
+            if self._size + size > MOST_LOG:
+                raise LogTooLongError(
+                    f"the streamed log exceeds {MOST_LOG:,} bytes in chunk {number + 1}",
+                    hint="run the model less often, or log less: --profile method",
+                )
+            self._size += size
+            self._newest = max(self._newest, number)
+            self._chunks[number] = _Chunk(bytearray(size), MissingRanges(size), awaited=size)
+        return self._chunks[number]
 
     def _answer(self, number: int) -> LogAck:
         chunk = self._chunks[number]

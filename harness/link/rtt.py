@@ -28,6 +28,8 @@ _POLL_S: Final = 0.001
 _START_S: Final = 2.0
 """Longest time until firmware has written its control block."""
 _MOST_CHANNELS: Final = 64
+MOST_RING: Final = 1 << 24
+"""Largest ring, bytes: more than any microcontroller has for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class RttTransport:
 
     def _ring(self, descriptor: int) -> RttRing:
         _, bytes_at, size, put, taken, _ = _RING.unpack(self._probe.read(descriptor, _RING.size))
-        if not bytes_at or size < 2 or put >= size or taken >= size:
+        if not bytes_at or not 2 <= size <= MOST_RING or put >= size or taken >= size:
             raise PortError(f"the RTT ring at {descriptor:#x} is damaged, or not initialized yet")
         return RttRing(descriptor, bytes_at, size)
 

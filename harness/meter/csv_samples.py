@@ -25,6 +25,8 @@ from harness.errors import UsageError
 from harness.meter.recording import RecordingHeader, SampleBlock
 
 _ROWS: Final = 65_536
+MOST_LINE: Final = 1 << 16
+"""Longest line of a file, characters."""
 _WAIT_S: Final = 60.0
 """Longest wait for the file after the run: its user has to stop the recording and to export it."""
 
@@ -108,7 +110,7 @@ class CsvSamples:
 
     def _read(self, file: TextIO) -> Iterator[SampleBlock]:
         with file:
-            rows = csv.reader(file)
+            rows = csv.reader(self._lines(file))
             columns = _Columns(self._path, next(rows, []), self._pin, self._volts is not None)
             last: float | None = None
             period = 0.0
@@ -125,6 +127,20 @@ class CsvSamples:
                 at = np.flatnonzero(missing)
                 gaps = tuple(zip(at.tolist(), missing[at].tolist(), strict=True))
                 yield SampleBlock(amperes, volts, marker, np.zeros(len(chunk), np.uint8), gaps)
+
+    def _lines(self, file: TextIO) -> Iterator[str]:
+        """Yield the lines of a file; one without an end must not fill the memory.
+
+        Raises:
+            UsageError: A line is too long, or not text.
+        """
+        try:
+            while line := file.readline(MOST_LINE + 1):
+                if len(line) > MOST_LINE:
+                    raise self._error(f"a line has more than {MOST_LINE:,} characters")
+                yield line
+        except UnicodeDecodeError as error:
+            raise self._error(f"it is not text: {error}") from error
 
     def _period(self, times: np.ndarray) -> float:
         """Return the time between two samples, exact beyond the resolution of a printed time."""

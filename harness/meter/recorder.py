@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from harness.errors import HostError, MeterError
-from harness.meter.recording import RecordingWriter, SampleBlock
+from harness.errors import HostError, MeterError, UsageError
+from harness.meter.recording import MOST_RECORDING, RecordingWriter, SampleBlock
 from harness.meter.source import Meter
 
 _READ_S: Final = 0.02
@@ -138,6 +138,11 @@ class MeterRecorder:
         if self._writer is None:  # only now some meters know their rate
             self._writer = RecordingWriter(self._path, self._meter.header)
         self._writer.write(block)
+        if self._writer.size > MOST_RECORDING:
+            raise UsageError(
+                f"{self._path}: the recording exceeds {MOST_RECORDING:,} bytes",
+                hint="run the model less often",
+            )
         self._samples += len(block)
         self._flowing.set()
         return True

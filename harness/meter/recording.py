@@ -8,6 +8,7 @@ says that samples are missing here; instead of a current it has their number (u3
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import FormatError
+from harness.files import check_size
 from harness.records.decode_json import decode_json
+
+MOST_RECORDING: Final = 1 << 30
+"""Largest recording, bytes: 20 minutes of a PPK2, one minute of a Joulescope."""
 
 _GAP: Final = 0xFF
 _RECORD: Final = np.dtype([("amperes", "<f4"), ("volts", "<f4"), ("flags", "u1")])
@@ -113,15 +118,19 @@ class Recording:
 
 
 class RecordingWriter:
-    """Writes a recording to a file, block by block."""
+    """Writes a recording to a file, block by block.
+
+    Attributes:
+        size: Length of the file so far, bytes.
+    """
 
     def __init__(self, path: Path, header: RecordingHeader) -> None:
         self._file = path.open("wb")
-        self._file.write(msgspec.json.encode(header) + b"\n")
+        self.size = self._file.write(msgspec.json.encode(header) + b"\n")
 
     def write(self, block: SampleBlock) -> None:
         """Append samples."""
-        self._file.write(encode_block(block))
+        self.size += self._file.write(encode_block(block))
 
     def close(self) -> None:
         """Close the file."""
@@ -150,6 +159,7 @@ def read_recording(path: Path) -> Recording:
     """
     with path.open("rb") as file:
         line = file.readline(65536)
+        check_size(path, os.fstat(file.fileno()).st_size, MOST_RECORDING)
         data = file.read()
     try:
         header = decode_json(line, type_=RecordingHeader)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -17,14 +18,18 @@ from pathlib import Path
 from typing import Final
 
 from harness.capped import CappedFile
+from harness.errors import HostError
 from harness.files import read_tail
 from harness.target.process_group import ProcessGroup, with_death_signal
 
-_ASK_S: Final = 5.0
-"""Time between SIGTERM and SIGKILL."""
+_ASK_S: Final = 20.0
+"""Time between SIGTERM and SIGKILL: a run is ended on its board first, and its trace is read."""
 _LOOK_S: Final = 0.5
 """Interval at which a wait checks whether the nightly run is stopped."""
 _TAIL_BYTES: Final = 4000
+FILES_PER_UNIT: Final = 16
+"""Most open files of this process for a unit: pipes and logs of its child, locks of its lease."""
+_OTHER_FILES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,28 @@ class Ending:
         if self.code is None:
             return "not started"
         return f"exit {self.code}" if self.code >= 0 else f"signal {-self.code}"
+
+
+def allow_open_files(units: int) -> None:
+    """Raise this process's limit of open files, if need be, to what a night of units needs.
+
+    Raises:
+        HostError: The host does not allow that many.
+    """
+    if sys.platform == "win32":  # it has no such limit
+        return
+    import resource
+
+    wanted = _OTHER_FILES + FILES_PER_UNIT * units
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise HostError(
+            f"{units} units need {wanted} open files; this host allows {hard} per process",
+            hint="raise the limit: `ulimit -Hn`, or LimitNOFILE= of systemd",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Children:

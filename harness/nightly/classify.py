@@ -25,6 +25,9 @@ _OF_CODES: Final = {
 }
 """Owner of a failed command without a result, by exit code; the host for other codes."""
 
+_INTERRUPTS: Final = ("KeyboardInterrupt", "Terminated")
+"""Kinds of failures of runs that Ctrl-C or SIGTERM ended."""
+
 _NO_ROOM: Final = re.compile(
     r"No space left on device|Disk quota exceeded|MemoryError|Cannot alloc"
 )
@@ -146,7 +149,7 @@ def _by_result(ending: Ending | None, result: Result) -> Cause:
         evidence = (f"the result was complete before the process ended with {ending.text}",)
     failure = result.failure
     if failure is not None:
-        if failure.kind == "KeyboardInterrupt":
+        if failure.kind in _INTERRUPTS:
             if ending is None or ending.stopped:
                 return Cause(stopped=True, message="stopped with the nightly run")
             return Cause(owner=Owner.HOST, kind=failure.kind, message="interrupted")

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from harness.config.toml_file import Document
 from harness.errors import BusyError, HarnessError, InfrastructureError, Owner, UsageError
-from harness.files import read_regular
+from harness.files import MOST_DOCUMENT, MOST_MODEL, check_size, read_limited, read_regular
 from harness.history import open_store
 from harness.nightly.journal import JOURNAL, Began, Ended, Finished, Journal, Stored, read_journal
 from harness.nightly.plan import NightlyPlan, NightUnit, model_file, options_of, path_of
@@ -108,7 +108,7 @@ def fingerprint(
     for file in sorted(set(_files(plan, document, units))):
         # Relative to the plan, wherever the nightly run is started from.
         name = os.path.relpath(file, document.path.parent)
-        found[f"file {name}"] = hashlib.sha256(file.read_bytes()).hexdigest()
+        found[f"file {name}"] = hashlib.sha256(read_limited(file, MOST_MODEL)).hexdigest()
     return found
 
 
@@ -187,8 +187,10 @@ def documents(folders: Iterable[Path]) -> Iterator[NightDocument]:
     """Yield the readable summaries of nightly runs."""
     for folder in folders:
         try:
-            yield msgspec.json.decode(read_regular(folder / DOCUMENT), type=NightDocument)
-        except (OSError, msgspec.DecodeError):
+            data = read_regular(folder / DOCUMENT, MOST_DOCUMENT + 1)
+            check_size(folder / DOCUMENT, len(data), MOST_DOCUMENT)
+            yield msgspec.json.decode(data, type=NightDocument)
+        except (OSError, HarnessError, msgspec.DecodeError):
             continue
 
 

@@ -7,6 +7,7 @@ last line, left by a power failure, is dropped and reported; any other damage is
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import zlib
@@ -20,13 +21,16 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from harness.errors import BusyError, FormatError, InfrastructureError, Owner
-from harness.files import read_regular
+from harness.files import check_size, read_regular
 from harness.nightly.plan import Retry
 from harness.records.decode_json import decode_json
 from harness.records.nightly import Attempt, NightlyStep, UnitEvent
 
 JOURNAL: Final = "journal.jsonl"
 """File name of the journal in the folder of a nightly run."""
+
+MOST_JOURNAL: Final = 256 << 20
+"""Largest journal, bytes; a night of 64 units writes some megabytes."""
 
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _HEAD: Final = b'{"crc":"%08x","record":'
@@ -170,6 +174,8 @@ class Journal:
                 raise JournalError(self._failed)
             before = os.fstat(self._descriptor).st_size
             try:
+                if before + len(line) > MOST_JOURNAL:
+                    raise OSError(errno.EFBIG, f"the journal has reached {MOST_JOURNAL:,} bytes")
                 self._write(line)
             except OSError as error:
                 failure = _unwritable(self._file, error)
@@ -215,7 +221,8 @@ def read_journal(file: Path) -> tuple[list[Record], int]:
     Raises:
         FormatError: A line before the last is damaged, or is of another version.
     """
-    data = read_regular(file) if file.exists() else b""
+    data = read_regular(file, MOST_JOURNAL + 1) if file.exists() else b""
+    check_size(file, len(data), MOST_JOURNAL)
     records: list[Record] = []
     at = 0
     for number, text in enumerate(data.split(b"\n"), start=1):
@@ -245,9 +252,12 @@ def read_journal(file: Path) -> tuple[list[Record], int]:
 
 
 def _unwritable(file: Path, error: OSError) -> JournalError:
+    full = error.errno == errno.EFBIG
     return JournalError(
         f"cannot write the journal {file}: {error.strerror}",
-        hint="free some disk space, then run the same command to resume",
+        hint="begin a new nightly run with --fresh, of fewer steps"
+        if full
+        else "free some disk space, then run the same command to resume",
     )
 
 

@@ -35,7 +35,14 @@ from harness.nightly.journal import (
     Record,
     Resumed,
 )
-from harness.nightly.plan import NightlyPlan, NightUnit, load_plan, path_of, units_of
+from harness.nightly.plan import (
+    MOST_STEPS,
+    NightlyPlan,
+    NightUnit,
+    load_plan,
+    path_of,
+    units_of,
+)
 from harness.nightly.worker import Effects, Worker
 from harness.records.nightly import NightlyStep, UnitEvent
 from harness.records.result import now_utc
@@ -97,14 +104,24 @@ def prepare(file: Path, units_file: Path | None, patterns: Sequence[str] = ()) -
     """
     plan, document = load_plan(file)
     units = units_of(plan, document, units_file)
-    steps = {}
-    for unit in units:
-        models = [
+    models_of = {
+        unit.id: [
             model.name
             for model in plan.model
             if not model.boards or unit.board.name in model.boards
         ]
-        labels = [variant.label for variant in plan.variants]
+        for unit in units
+    }
+    labels = [variant.label for variant in plan.variants]
+    count = sum(map(len, models_of.values())) * len(labels) * plan.repeats
+    if count > MOST_STEPS:
+        raise UsageError(
+            f"{file}: the plan has {count:,} steps; the limit is {MOST_STEPS:,}",
+            hint="reduce repeats, or divide it into several plans",
+        )
+    steps = {}
+    for unit in units:
+        models = models_of[unit.id]
         order = (unit.id, unit.board.name, models, labels)
         planned = steps_of(*order, repeats=plan.repeats, seed=plan.seed)
         steps[unit.id] = select_steps(planned, patterns)

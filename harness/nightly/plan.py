@@ -19,6 +19,17 @@ from harness.errors import Owner, UsageError
 from harness.files import absolute
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+
+MOST_UNITS: Final = 256
+"""Most units of a night; each has a thread, and a process with its pipes."""
+
+MOST_STEPS: Final = 100_000
+"""Most steps of a night, of all units together."""
+
+MOST_RETRIES: Final = 100
+"""Most retries of a step after failures of one owner."""
+
+_Retries = Annotated[int, msgspec.Meta(ge=0, le=MOST_RETRIES)]
 _NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 
 ONLY: Final = "only"
@@ -103,7 +114,7 @@ class PlannedBoards(Strict, frozen=True, kw_only=True):
     board: str
     units: tuple[Name, ...] = ()
     fixtures: tuple[Name, ...] = ()
-    count: Positive | None = None
+    count: Annotated[int, msgspec.Meta(gt=0, le=MOST_UNITS)] | None = None
     image: str | None = None
 
 
@@ -153,10 +164,10 @@ class Retry(Strict, frozen=True, kw_only=True):
     ``backoff_s`` is the pause before the first retry, which doubles each time.
     """
 
-    link: Count = 2
-    flash: Count = 1
-    board: Count = 1
-    host: Count = 2
+    link: _Retries = 2
+    flash: _Retries = 1
+    board: _Retries = 1
+    host: _Retries = 2
     backoff_s: _NotNegative = 2.0
 
     def times(self, owner: Owner) -> int:
@@ -375,6 +386,11 @@ def units_of(plan: NightlyPlan, document: Document, units_file: Path | None) -> 
         else:
             names = [f"{board.name}-{number + 1}" for number in range(planned.count or 1)]
             found += [NightUnit(name, board, file, None, images) for name in names]
+    if len(found) > MOST_UNITS:
+        raise UsageError(
+            f"{document.path}: the plan selects {len(found)} units; the limit is {MOST_UNITS}",
+            hint="divide it into several plans",
+        )
     _check_names(plan, document, found)
     return found
 

@@ -24,6 +24,7 @@ from harness.errors import (
     InfrastructureError,
     UsageError,
 )
+from harness.files import read_model
 from harness.lab.units import check_identity, hold_if
 from harness.link.session import Session
 from harness.pytest_plugin.cases import Case, CaseUnit, budget_of, find_file, with_files
@@ -67,10 +68,7 @@ class Runs:
         Raises:
             UsageError: The model cannot be read.
         """
-        try:
-            digest = hashlib.sha256(model.read_bytes()).hexdigest()
-        except OSError as error:
-            raise UsageError(f"cannot read the model {model}: {error.strerror}") from error
+        digest = hashlib.sha256(read_model(model)).hexdigest()
         given = sorted((name, repr(value)) for name, value in options.items())
         key = repr((str(unit.file), unit.name, unit.port, str(model), digest, given))
         name = f"{unit.board.name}-{model.stem}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"

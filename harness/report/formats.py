@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from harness.errors import UsageError
+from harness.errors import UsageError, write_error
 from harness.files import write_atomic
 from harness.plugins import REPORTS, load_plugin, plugin_names, unfit_plugin
 from harness.records.nightly import NightDocument
@@ -110,7 +110,7 @@ def write_file(file: Path, data: bytes) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(file, data)
     except OSError as error:
-        raise UsageError(f"cannot write the report {file}: {error.strerror}") from error
+        raise write_error(error, f"cannot write the report {file}") from error
 
 
 def check_report_file(file: Path) -> None:

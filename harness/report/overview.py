@@ -34,6 +34,7 @@ OWNERS: Final = {
     4: "the target misbehaved",
     75: "infrastructure, safe to retry",
     130: "interrupted",
+    143: "terminated",
 }
 """What exit codes mean."""
 

@@ -34,6 +34,7 @@ from harness.check.budget import read_files
 from harness.check.evaluate import DEFAULT_BUDGET
 from harness.config.board import Board, load_board
 from harness.errors import FormatError, UsageError
+from harness.files import read_limited
 from harness.history.history_json import encode_history
 from harness.lab.postmortem import examine
 from harness.records.result import ClockRecord, encode
@@ -425,7 +426,7 @@ def _absolute(path: Path) -> Path:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_limited(path, MOST_BYTES)
     except OSError as error:
         raise UsageError(f"cannot bundle {path}: {error.strerror}") from error
 

@@ -39,7 +39,7 @@ from msgspec.structs import replace
 
 from harness.check.history.samples import History
 from harness.errors import DamagedError, FormatError, UsageError
-from harness.files import write_atomic
+from harness.files import MOST_DOCUMENT, read_limited, write_atomic
 from harness.history.history_json import decode_history, encode_history
 from harness.records.clock_domain import ClockDomain
 from harness.records.contradictions import contradiction
@@ -170,7 +170,7 @@ class RunDirectory:
 
     def _write_files(self, files: Mapping[str, FileRecord]) -> None:
         """Replace the records of files in ``result.json``; fields of later versions stay."""
-        document = msgspec.json.decode((self.path / RESULT).read_bytes())
+        document = msgspec.json.decode(_document(self.path / RESULT))
         document["files"] = dict(files)
         self.write(RESULT, encode({**document, "digest": digest_of(encode(document))}))
 
@@ -225,7 +225,7 @@ class RunDirectory:
                 f"{self.path} is not a run directory: it has no {RESULT}",
                 hint="create one with `etharness run -o DIRECTORY`",
             )
-        data = path.read_bytes()
+        data = _document(path)
         result = decode(data, str(path))
         found = [*_defects_of_result(result, data), *self._defects(result, names)]
         if not found and (contrary := contradiction(result)):
@@ -285,6 +285,10 @@ def _names(path: Path, exists: Callable[[Path], bool]) -> list[str]:
 def _is_file_or_link(path: Path) -> bool:
     """Whether it is a file or any symbolic link: writing through a dangling one makes a file."""
     return path.is_file() or path.is_symlink()
+
+
+def _document(path: Path) -> bytes:
+    return read_limited(path, MOST_DOCUMENT)
 
 
 def _remove_run(path: Path) -> None:
@@ -360,7 +364,7 @@ def load_history(directory: Path) -> History | None:
     file = directory / HISTORY
     if not file.is_file():
         return None
-    return decode_history(file.read_bytes(), str(file))
+    return decode_history(_document(file), str(file))
 
 
 def save_verdict(directory: Path, verdict: VerdictRecord) -> None:
@@ -380,6 +384,6 @@ def later_verdict(run: RunDirectory) -> VerdictRecord | None:
         return None
     run.load_result()
     try:
-        return msgspec.json.decode(file.read_bytes(), type=VerdictRecord)
+        return msgspec.json.decode(_document(file), type=VerdictRecord)
     except msgspec.DecodeError as error:
         raise FormatError(f"{file}: invalid verdict: {error}") from error

@@ -33,7 +33,7 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
-from harness.files import display_path, read_tail
+from harness.files import MOST_DOCUMENT, display_path, read_limited, read_tail
 from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
 from harness.records.contradictions import changed_outputs
@@ -443,7 +443,9 @@ def with_evidence(run: EvaluatedRun) -> EvaluatedRun:
     document = None
     if crash.is_file():
         try:
-            document = msgspec.json.decode(crash.read_bytes(), type=PostmortemDocument)
+            document = msgspec.json.decode(
+                read_limited(crash, MOST_DOCUMENT), type=PostmortemDocument
+            )
         except msgspec.DecodeError as error:
             raise FormatError(f"{crash}: invalid postmortem document: {error}") from error
     text = printed.decode(errors="backslashreplace")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Final
 
 from harness.errors import HarnessError, LinkError
+from harness.interrupts import heed, interrupts, took_effect
 from harness.lab.flash_plan import Stages
 from harness.link.exchange import Progress
 from harness.link.run import RunOutcome
@@ -25,35 +23,16 @@ _PULL_S: Final = 10.0
 
 @contextmanager
 def heeded_interrupts() -> Iterator[Callable[[], None]]:
-    """Yield a function that raises KeyboardInterrupt if Ctrl-C was pressed and had no effect.
+    """Yield a function that raises an interrupt again if it had no effect.
 
-    Python raises it wherever the main thread is. In a finalizer, or in what C code calls and whose
-    errors it ignores, it gets lost; a run of many executions would then go on. The function does
-    nothing after the context.
+    A run of many executions would go on otherwise.
     """
-    pressed = False
-    handler = signal.getsignal(signal.SIGINT)
-
-    def note(number: int, frame: FrameType | None) -> None:
-        nonlocal pressed
-        pressed = True
-        signal.default_int_handler(number, frame)
-
-    def heed() -> None:
-        if pressed:
-            raise KeyboardInterrupt
-
-    # Other threads cannot set handlers, and a caller's own handler knows better what to do.
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    ours = in_main_thread and handler is signal.default_int_handler
-    if ours:
-        signal.signal(signal.SIGINT, note)
-    try:
-        yield heed
-    finally:
-        pressed = False  # it had its effect, or the run is over
-        if ours:
-            signal.signal(signal.SIGINT, handler)
+    with interrupts(terminate=False):
+        try:
+            yield heed
+        except KeyboardInterrupt:
+            took_effect()
+            raise
 
 
 def end_interrupted_run(

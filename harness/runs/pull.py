@@ -7,6 +7,7 @@ import time
 import uuid
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from harness.config.board import Board, attached, load_board
 from harness.decode.firmware_elf import FirmwareElf
 from harness.decode.postmortem import is_postmortem
 from harness.errors import FormatError, RunInProgressError, TargetError, UsageError
+from harness.files import read_limited
 from harness.lab.flash_plan import Stages
 from harness.lab.postmortem import (
     ExaminedPostmortem,
@@ -212,6 +214,9 @@ def _pulled(board: Board, unit: str, completed: int, began: float) -> Result:
 
 _log = logging.getLogger(__name__)
 
+MOST_DUMP: Final = 64 << 20
+"""Largest postmortem or memory dump that contains one, bytes."""
+
 
 def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> ExaminedPostmortem:
     """Read a postmortem from a run directory, a saved file or a memory dump.
@@ -230,7 +235,7 @@ def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> ExaminedPost
         if damaged is not None:
             raise damaged
     try:
-        image = file.read_bytes()
+        image = read_limited(file, MOST_DUMP)
     except OSError as error:
         raise UsageError(
             f"cannot read the postmortem {file}: {error.strerror}",

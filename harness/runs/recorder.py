@@ -16,6 +16,7 @@ from harness.capped import CappedBuffer
 from harness.config.board import Board
 from harness.errors import HarnessError, HostError, InfrastructureError, Owner
 from harness.files import display_path
+from harness.interrupts import exit_code_of, interrupt_text
 from harness.records.result import UNFINISHED, Failure, Result, now_utc
 from harness.runs.directory import CONSOLE, RunDirectory
 from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
@@ -79,9 +80,9 @@ class RunRecorder:
             self.update(failure=failure, exit_code=error.exit_code)
             raise
         except KeyboardInterrupt as interrupt:
-            message = f"interrupted: {interrupt}" if interrupt.args else "interrupted"
-            failure = Failure("KeyboardInterrupt", message, "", Owner.HOST)
-            self.update(failure=failure, exit_code=130)
+            message = interrupt_text(interrupt)
+            failure = Failure(type(interrupt).__name__, message, "", Owner.HOST)
+            self.update(failure=failure, exit_code=exit_code_of(interrupt))
             raise
         finally:
             write_error = self._finish()

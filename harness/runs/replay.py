@@ -14,10 +14,19 @@ import msgspec
 from harness.check.budget import read_files
 from harness.check.evaluate import DEFAULT_BUDGET
 from harness.errors import FormatError, UsageError
+from harness.files import MOST_DOCUMENT, read_limited
 from harness.history.history_json import decode_history
 from harness.records.decode_json import decode_json
 from harness.records.result import encode
-from harness.runs.bundle import MANIFEST, RUN, VERDICT_FILE, Archive, Manifest, bundle_verdict
+from harness.runs.bundle import (
+    MANIFEST,
+    MOST_BYTES,
+    RUN,
+    VERDICT_FILE,
+    Archive,
+    Manifest,
+    bundle_verdict,
+)
 from harness.runs.directory import to_clock_domain
 from harness.runs.evaluation import BundleVerdict, EvaluatedRun, evaluate_path
 from harness.runs.source import ReadOptions
@@ -78,7 +87,7 @@ def open_bundle(file: Path) -> Bundle:
             names the damaged file in it.
     """
     try:
-        data = file.read_bytes()
+        data = read_limited(file, MOST_BYTES)
     except OSError as error:
         raise UsageError(f"cannot read the bundle {file}: {error.strerror}") from error
     archive = Archive(data, str(file))
@@ -186,7 +195,7 @@ def replay(bundle: Bundle, directory: Path) -> Replayed:
         _check_inside(budget, directory)
     history = None
     if (file := path_of(manifest.history)) is not None:
-        history = decode_history(file.read_bytes(), manifest.history)
+        history = decode_history(read_limited(file, MOST_DOCUMENT), manifest.history)
     run = evaluate_path(
         directory / manifest.evaluated,
         budget or DEFAULT_BUDGET,

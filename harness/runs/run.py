@@ -320,12 +320,13 @@ class _Run(RunRecorder):
         self._set_inputs(session, loaded)
         try:
             outcome, restart = self._execute(session)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             self.meter.interrupt()
             keep = partial(self._keep_partial, session, info)
             ended = end_interrupted_run(session, keep, self.stages)
             done, wanted = self.result.runs_completed, self.request.runs
-            raise KeyboardInterrupt(f"{done} of {wanted} executions completed{ended}") from None
+            text = f"{done} of {wanted} executions completed{ended}"
+            raise type(interrupt)(text) from None
         self._read_outputs(session, loaded)
         progress = partial(self.stages, "pulling")
         return self._pull(session, info, outcome, restart, progress)

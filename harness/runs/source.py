@@ -34,7 +34,7 @@ from harness.errors import (
     NotComparableError,
     UsageError,
 )
-from harness.files import Content, map_or_read
+from harness.files import MOST_MODEL, Content, map_or_read, read_limited
 from harness.records.clock_domain import ClockDomain
 from harness.records.result import Result
 from harness.records.trace import EXECUTION, Damage, Kind, Trace, concatenate
@@ -220,7 +220,9 @@ def load_source(
         dumps = (_with_buffer(dumps, debug_buffer),)
         damaged = damaged or _examined_alone(debug_buffer)[1]
     elif (beside := _buffer_of(file, result)) is not None:
-        dumps = tuple(replace(dump, debug_buffer=beside.read_bytes()) for dump in dumps)
+        dumps = tuple(
+            replace(dump, debug_buffer=read_limited(beside, MOST_MODEL)) for dump in dumps
+        )
     loaded = Source(dumps, result, found.damage, padding=found.padding)
     if result is not None and file is not None and file == RunDirectory(file.parent).trace_file:
         damaged = damaged or _miscounted(file, result, loaded)
@@ -339,7 +341,7 @@ def load_metadata(
     if model is not None:
         if not model.is_file():
             raise UsageError(f"model {model} not found")
-        found = find_method(read_program(model.read_bytes()), trace, method)
+        found = find_method(read_program(read_limited(model, MOST_MODEL)), trace, method)
         method = found.name
         arguments = event_arguments(trace, found)
     if etrecord is not None:
@@ -501,7 +503,7 @@ def _with_buffer(dumps: Sequence[Dump], path: Path) -> Dump:
             f"{path} cannot be the debug buffer of {len(dumps)} dumps",
             hint="give a file with only the dump that it belongs to",
         )
-    return replace(dumps[0], debug_buffer=path.read_bytes())
+    return replace(dumps[0], debug_buffer=read_limited(path, MOST_MODEL))
 
 
 def _joined(traces: Sequence[Trace]) -> Trace:

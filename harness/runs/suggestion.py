@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.check.budget import load_budget
 from harness.check.evaluate import evaluate
 from harness.check.suggest import Wishes, suggest
-from harness.errors import UsageError
+from harness.errors import UsageError, write_error
 from harness.records.verdict import Check
 from harness.runs.evaluation import subject_of
 from harness.runs.source import Source
@@ -45,7 +45,7 @@ def write_suggestion(
     try:
         file.write_text(suggest(subjects, wishes), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write the budget {file}: {error.strerror}") from error
+        raise write_error(error, f"cannot write the budget {file}") from error
     checks: list[Check] = []
     for subject in subjects:
         budget = load_budget(file, subject.board, subject.model, subject.unit)

@@ -18,7 +18,13 @@ from harness.errors import InfrastructureError, UsageError
 from harness.extras import require_linux
 from harness.files import data_directory, write_atomic
 from harness.records.result import FirmwareSize
-from harness.target.build_cache import BUILT, alone_in, build_root, run_build_step
+from harness.target.build_cache import (
+    BUILT,
+    alone_in,
+    build_root,
+    building_in,
+    run_build_step,
+)
 from harness.target.executorch import linked_executorch
 from harness.target.process_group import run_program
 from harness.target.simulator import build_simulator
@@ -289,9 +295,10 @@ def _build(
 ) -> None:
     definitions = [f"-D{key}={value}" for key, value in options.items()]
     configure = [cmake, "--preset", preset, "-B", str(directory), *definitions]
-    run_build_step(configure, source, repr(preset))
     build = [cmake, "--build", str(directory), "--target", target]
-    run_build_step([*build, "--parallel", str(os.cpu_count() or 1)], source, repr(preset))
+    with building_in(directory):
+        run_build_step(configure, source, repr(preset))
+        run_build_step([*build, "--parallel", str(os.cpu_count() or 1)], source, repr(preset))
 
 
 def find_cmake() -> str | None:

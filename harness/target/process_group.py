@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.capped import CappedBuffer
+from harness.interrupts import deferred
 from harness.target.drain import Sink, start_drain
 
 _log = logging.getLogger(__name__)
@@ -95,21 +96,30 @@ class ProcessGroup:
             OSError: It cannot be started.
         """
         self.remaining: tuple[Process, ...] = ()
-        # Not used as a context manager, which would wait for its end without a timeout.
-        self._process: subprocess.Popen[Any] = subprocess.Popen(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if stderr is None else subprocess.PIPE,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,  # has no effect on Windows
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        )
-        self.pid = self._process.pid
-        pipes = [(self._process.stdout, stdout), (self._process.stderr, stderr)]
-        self._drain = start_drain([(pipe, sink) for pipe, sink in pipes if pipe and sink])
         self._ended = False
+        started = False
+        try:
+            # An interrupt in here would leave a process that nobody knows.
+            with deferred():
+                # Not as a context manager, which would wait for its end without a timeout.
+                self._process: subprocess.Popen[Any] = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT if stderr is None else subprocess.PIPE,
+                    cwd=cwd,
+                    env=env,
+                    start_new_session=True,  # has no effect on Windows
+                    creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+                )
+                self.pid = self._process.pid
+                pipes = [(self._process.stdout, stdout), (self._process.stderr, stderr)]
+                self._drain = start_drain([(pipe, sink) for pipe, sink in pipes if pipe and sink])
+                started = True
+        except KeyboardInterrupt:
+            if started:
+                self.end()
+            raise
 
     @property
     def returncode(self) -> int | None:
@@ -157,6 +167,11 @@ class ProcessGroup:
             Its exit status; None if the kernel cannot end it. Surviving processes are logged and
             stored in ``remaining``.
         """
+        # Another Ctrl-C waits: what still runs would write on, and its lock would be free.
+        with deferred():
+            return self._end()
+
+    def _end(self) -> int | None:
         if self._ended:
             return self._process.returncode
         deadline = time.monotonic() + _GONE_S

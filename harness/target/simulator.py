@@ -23,7 +23,13 @@ from harness.errors import InfrastructureError, LinkError, TargetError, UsageErr
 from harness.files import data_directory
 from harness.link.session import Session
 from harness.link.transports import EmulatedUart
-from harness.target.build_cache import BUILT, alone_in, build_root, run_build_step
+from harness.target.build_cache import (
+    BUILT,
+    alone_in,
+    build_root,
+    building_in,
+    run_build_step,
+)
 from harness.target.executorch import cxx_compiler
 from harness.target.process_group import with_death_signal
 
@@ -135,15 +141,16 @@ def build_simulator(core: RtlCore, training: Path | None = None) -> Path:
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
             command = _command(core, verilator, source, rtl, work)
-            if training is not None:
-                run_build_step([*command, *_PROFILED], source, what)
-                _train(work / "simulator", training, what)
-                for built_file in (*work.glob("*.o"), *work.glob("*.a"), *work.glob("*.gch")):
-                    built_file.unlink()
-                command += _GUIDED
-            run_build_step(command, source, what)
-            (work / "simulator").replace(simulator)
-            shutil.rmtree(work)  # of some versions of Verilator more than 100 MB
+            with building_in(directory):
+                if training is not None:
+                    run_build_step([*command, *_PROFILED], source, what)
+                    _train(work / "simulator", training, what)
+                    for built_file in (*work.glob("*.o"), *work.glob("*.a"), *work.glob("*.gch")):
+                        built_file.unlink()
+                    command += _GUIDED
+                run_build_step(command, source, what)
+                (work / "simulator").replace(simulator)
+                shutil.rmtree(work)  # of some versions of Verilator more than 100 MB
             built.write_text(wanted)
     return simulator
 

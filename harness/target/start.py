@@ -21,6 +21,7 @@ from harness.capped import CappedBuffer
 from harness.config.board import Board, NativeTarget, QemuTarget, RtlTarget, SerialTarget
 from harness.config.unit import UsbPort
 from harness.errors import HarnessError, InfrastructureError, TargetError, UsageError
+from harness.interrupts import deferred
 from harness.link.transports import (
     EmulatedUart,
     SerialTransport,
@@ -140,16 +141,20 @@ class ChildProcess:
         self._stdout = CappedBuffer(0, _OUTPUT_BYTES)
         self._stderr = CappedBuffer(0, _TAIL_BYTES)
         try:
-            self._process = subprocess.Popen(
-                with_death_signal(command),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                # Ctrl-C must not end it: the run is ended first, and its trace is read.
-                process_group=0,
-            )
+            with deferred():  # an interrupt in here would leave a process that nobody knows
+                self._start(command)
         except OSError as error:
             raise InfrastructureError(f"cannot start {name}: {error}") from error
+
+    def _start(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            with_death_signal(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # Ctrl-C must not end it: the run is ended first, and its trace is read.
+            process_group=0,
+        )
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self._drain = start_drain(

@@ -139,26 +139,34 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
         yield bench
 
 
-@pytest.mark.parametrize("name", BOARDS)
-def test_ctrl_c_keeps_the_trace_of_what_ran(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [*((board, signal.SIGINT) for board in BOARDS), ("native", signal.SIGTERM)],
+    ids=[*BOARDS, "terminated"],
+)
+def test_an_interrupt_keeps_the_trace_of_what_ran(
+    name: str, number: signal.Signals, tmp_path: Path
+) -> None:
     """The ordinary case: the command starts the board, and Ctrl-C reaches everything it started."""
     build_firmware(load_board(name)[0])
     bench = Bench(tmp_path, ("--board", name))
     run = bench.start_run(MANY, "out")
     time.sleep(2)
-    run.signal(signal.SIGINT)
+    run.signal(number)
     code, _, err = run.end()
-    assert code == 130
+    assert code == 128 + number
     result = bench.result("out")
     completed = result["runs_completed"]
     assert isinstance(completed, int)
     assert 0 < completed < int(MANY)
     kept = "the run has ended on the board, and its trace is saved"
-    message = f"interrupted: {completed} of {MANY} executions completed; {kept}"
+    terminated = number == signal.SIGTERM
+    word = "terminated" if terminated else "interrupted"
+    message = f"{word}: {completed} of {MANY} executions completed; {kept}"
     assert err.strip() == message
-    assert result["exit_code"] == 130
+    assert result["exit_code"] == code
     assert result["failure"] == {
-        "kind": "KeyboardInterrupt",
+        "kind": "Terminated" if terminated else "KeyboardInterrupt",
         "message": message,
         "hint": "",
         "owner": "host",

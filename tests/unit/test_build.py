@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
-from harness.config.board import load_board
+from harness.config.board import Capacity, load_board
 from harness.errors import InfrastructureError, UsageError
 from harness.target import build, build_cache
-from harness.target.build import build_directory, build_firmware, build_preset
+from harness.target.build import PlacedModel, build_directory, build_firmware, build_preset
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.22)
@@ -121,3 +125,78 @@ def test_waiting_for_another_build_has_a_deadline(
         build_preset(sources, "native", directory, {})
     assert "another process has been building 'native'" in caught.value.message
     assert f"{directory.name}.lock" in caught.value.hint
+
+
+CUT_OFF = (
+    PROJECT
+    + """
+if(EXISTS "${CMAKE_BINARY_DIR}/half")
+  message(FATAL_ERROR "the object file is truncated")
+endif()
+file(WRITE "${CMAKE_BINARY_DIR}/half" "")
+if(NOT EXISTS "${CMAKE_SOURCE_DIR}/quick")
+  execute_process(COMMAND "${CMAKE_COMMAND}" -E sleep 60)
+endif()
+file(REMOVE "${CMAKE_BINARY_DIR}/half")
+"""
+)
+
+
+@pytest.mark.uncounted
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_build_that_was_cut_off_breaks_no_later_one(
+    number: signal.Signals, sources: Path
+) -> None:
+    """What a killed compiler leaves looks like a complete file to Make."""
+    (sources / "CMakeLists.txt").write_text(CUT_OFF)
+    directory = build_directory(sources, "native")
+    program = (
+        "from pathlib import Path\n"
+        "from harness.interrupts import interrupts\n"
+        "from harness.target.build import build_preset\n"
+        "with interrupts(terminate=True):\n"
+        f"    build_preset(Path({str(sources)!r}), 'native', Path({str(directory)!r}), {{}})\n"
+    )
+    half = directory / "half"
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL) as builder:
+        deadline = time.monotonic() + 60
+        while not half.exists():
+            assert builder.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        builder.send_signal(number)
+    assert builder.returncode != 0
+    (sources / "quick").touch()
+    build_preset(sources, "native", directory, {})
+    assert (directory / "whose").read_text() == str(sources)
+
+
+def test_a_build_that_fails_keeps_what_is_complete(sources: Path) -> None:
+    directory = build_directory(sources, "native")
+    build_preset(sources, "native", directory, {})
+    (sources / "CMakeLists.txt").write_text(PROJECT + "message(FATAL_ERROR wrong)")
+    with pytest.raises(UsageError, match="wrong"):
+        build_preset(sources, "native", directory, {})
+    (sources / "CMakeLists.txt").write_text(PROJECT)
+    build_preset(sources, "native", directory, {})
+    assert (directory / "times").read_text() == "xxx"
+
+
+def test_of_images_with_a_model_the_newest_are_kept(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "_KEPT_IMAGES", 2)
+    (sources / "CMakeLists.txt").write_text(
+        PROJECT
+        + """
+add_custom_target(
+  placed_firmware
+  COMMAND "${CMAKE_COMMAND}" -E copy "${ETD_PLACED_MODEL}" "${CMAKE_BINARY_DIR}/placed_firmware")
+"""
+    )
+    board, _ = load_board("native")
+    capacity = Capacity(model=1, arena=1, inputs=1, trace=1)
+    models = [PlacedModel(f"{name}.pte", name.encode(), capacity) for name in "abc"]
+    images = [build_firmware(board, model).image for model in models]
+    assert [image.exists() for image in images] == [False, True, True]
+    assert images[2].read_bytes() == b"c"

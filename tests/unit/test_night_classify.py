@@ -38,6 +38,7 @@ UNFINISHED = failed("Unfinished", Owner.HOST, 75)
         (ending(75), failed("OldError", None, 75), Owner.HOST, False),
         (ending(2), failed("UsageError", Owner.TEST, 2), Owner.TEST, False),
         (ending(130), failed("KeyboardInterrupt", Owner.HOST, 130), Owner.HOST, False),
+        (ending(143), failed("Terminated", Owner.HOST, 143), Owner.HOST, False),
         (ending(-15, expired=True), UNFINISHED, Owner.PRODUCT, True),
         (ending(-15, expired=True), None, Owner.HOST, False),
         (ending(-9), UNFINISHED, Owner.HOST, False),
