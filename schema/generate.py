@@ -155,12 +155,14 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     from harness.records import lab, result
     from harness.report import document
     from harness.runs import bundle
+    from harness.site import folder
 
     schemas = {"result": result.json_schema(), "events": events.json_schema()}
     schemas["budget"] = rules.json_schema()
     schemas["nightly-plan"] = msgspec.json.schema(plan.NightlyPlan)
     schemas["quarantine"] = msgspec.json.schema(quarantine.QuarantineFile)
     schemas["bundle"] = msgspec.json.schema(bundle.Manifest)
+    schemas["site"] = msgspec.json.schema(folder.SiteChanges)
     schemas |= lab.json_schemas()
     schemas |= {name: document.json_schema(name) for name in document.SCHEMAS}
     for name, schema in schemas.items():

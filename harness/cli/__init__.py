@@ -43,6 +43,7 @@ SECTIONS = {
     "Boards over time": {
         "history": "Store results and show how they changed.",
         "nightly": "Run models on all boards of a rack, according to a plan.",
+        "site": "Write a static site of all results of a history.",
         "bisect": "Find the commit that changed a measured number, or broke a run.",
         "lab": "List, lease, examine and power-cycle the units of a lab.",
     },
