@@ -71,16 +71,17 @@ def changes_between(
 ) -> Iterator[SeriesChange]:
     """Yield what became of each series between two sets of results, in the order of the series.
 
+    A set without any number, such as of a board that did not answer, has lost none of them.
+
     Args:
         model: The model on a unit.
         before: Places of results.
         after: Places of other results.
     """
+    if not all(any(_values(series, some) for series in model.series) for some in (before, after)):
+        return
     for series in model.series:
-        old, new = (
-            [value for place in places if (value := series.values[place]) is not None]
-            for places in (before, after)
-        )
+        old, new = _values(series, before), _values(series, after)
         if not old and not new:
             continue
         if not old or not new:
@@ -99,6 +100,10 @@ def changes_between(
             outcome=_outcome(second - first, least, first),
             least=least,
         )
+
+
+def _values(series: SiteSeries, places: Sequence[int]) -> list[float]:
+    return [value for place in places if (value := series.values[place]) is not None]
 
 
 def least_share(series: SiteSeries, level: float, before: int, after: int) -> float | None:

@@ -122,9 +122,7 @@ def _at_commit(
     model: ModelOnUnit, own: Sequence[int], base: str, before: Sequence[int]
 ) -> ModelAtCommit:
     found = [*changes_between(model, before, own)] if base else []
-    # A result without numbers, such as of a board that did not answer, has lost none of them.
-    measured = {change.outcome for change in found} - {"vanished"}
-    changed = [c for c in found if c.outcome in _ORDER] if measured - {"appeared"} else []
+    changed = [change for change in found if change.outcome in _ORDER]
     changed.sort(key=lambda c: (_ORDER.index(c.outcome), -abs(c.share or 0.0)))
     old = {model.results[place].built for place in before}
     new = {model.results[place].built for place in own}

@@ -153,7 +153,7 @@ class ModelOnUnit(msgspec.Struct, frozen=True):
     def title(self) -> str:
         """Its name."""
         model, board = self.model or "unknown model", self.board or "unknown board"
-        unit = f", unit {self.unit}" if self.unit not in ("", self.board) else ""
+        unit = f" ({self.unit})" if self.unit not in ("", self.board) else ""
         return f"{model} on {board}{unit}"
 
     def commits(self) -> dict[str, list[int]]:

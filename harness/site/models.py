@@ -82,7 +82,7 @@ def describe_model(
     for series in sorted(_shown(history.series), key=_rank):
         number = compared.get(series.metric)
         if number is not None and (plain := undisturbed.get(series.metric)) is not None:
-            number = msgspec.structs.replace(number, steps=plain.steps)
+            number = _with_all_steps(number, plain.steps)
         at = [places.get(history.results[place].id) for place in series.results]
         described = _series(slug, series, at, len(results), number, history.decisions)
         chart = series_chart(history, series, _CHART, compared=number, where=f"{model} on {board}")
@@ -148,6 +148,15 @@ def _compared(
         return found, found
     undecided = msgspec.structs.replace(history, decisions=())
     return found, _by_metric(compare_with_history(undecided, [newest], LIMITS))
+
+
+def _with_all_steps(number: Compared, every: Sequence[MetricStep]) -> Compared:
+    """Return a number with also the steps that a decision hides; these are decided."""
+    undecided = {step.first_bad_utc for step in number.steps if step.undecided}
+    steps = (
+        msgspec.structs.replace(step, undecided=step.first_bad_utc in undecided) for step in every
+    )
+    return msgspec.structs.replace(number, steps=tuple(steps))
 
 
 def _by_metric(comparison: HistoryComparison) -> dict[Metric, Compared]:

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from harness.records.result import microseconds
 from harness.report.summaries import URGENCY, RunState
 from harness.site.changes import WORDS
-from harness.site.documents import ModelOnUnit, SiteResult, SiteSeries
+from harness.site.documents import ModelOnUnit, SiteResult, SiteSeries, SiteStep
 
 NewsKind = Literal[
     "failed", "slower", "larger", "fixed", "faster", "gone", "failing", "set-up", "infrastructure"
@@ -51,6 +51,7 @@ class NewsItem:
         model: The model on a unit that it is about.
         text: What happened, in a sentence.
         commit: Tested commit; empty if unknown.
+        since: Whether it has been so since that commit, and is not only known of it.
         series: Series that it is about, the worst first.
     """
 
@@ -58,6 +59,7 @@ class NewsItem:
     model: ModelOnUnit
     text: str
     commit: str = ""
+    since: bool = False
     series: tuple[SiteSeries, ...] = ()
 
 
@@ -116,7 +118,7 @@ def _verdicts(model: ModelOnUnit) -> Iterator[NewsItem]:
         else 0
     )
     count = f"failed the last {len(states) - first} times"
-    yield NewsItem("failing", model, f"{count}: {_why(latest)}", _at(told[first]))
+    yield NewsItem("failing", model, f"{count}: {_why(latest)}", _at(told[first]), since=True)
 
 
 def _numbers(model: ModelOnUnit) -> Iterator[NewsItem]:
@@ -136,12 +138,21 @@ def _numbers(model: ModelOnUnit) -> Iterator[NewsItem]:
             ordered = tuple(sorted(some, key=lambda s: -abs(s.change or 0.0)))
             whole = [series for series in model.series[:1] if series in ordered]
             shown = (*whole, *(series for series in ordered if series not in whole))
-            yield NewsItem(kind, model, _count_text(shown), commit, shown)
+            step = None if kind == "faster" else _newest_increase(shown)
+            at = commit if step is None else step.first_bad
+            text = _count_text(shown)
+            yield NewsItem(kind, model, text, at, since=step is not None, series=shown)
     vanished = tuple(series for series in model.series if series.judgement == "vanished")
     if vanished:
         noun = "number is" if len(vanished) == 1 else "numbers are"
         text = f"{len(vanished)} {noun} in the baseline, but not in the newest result"
-        yield NewsItem("gone", model, text, commit, vanished)
+        yield NewsItem("gone", model, text, commit, series=vanished)
+
+
+def _newest_increase(series: Sequence[SiteSeries]) -> SiteStep | None:
+    """Return the last step of the first series with one, if it is an increase."""
+    step = next((one.steps[-1] for one in series if one.steps), None)
+    return step if step is not None and step.after > step.before else None
 
 
 def _count_text(series: Sequence[SiteSeries]) -> str:
@@ -149,7 +160,14 @@ def _count_text(series: Sequence[SiteSeries]) -> str:
 
 
 def change_text(series: SiteSeries) -> str:
-    """Return the change of the newest result with its sign, and a word for it."""
+    """Return the change of the newest result with its sign, and a word for it.
+
+    An increase that the baseline contains, and that nobody accepted, is named instead.
+    """
+    undecided = next((step for step in series.steps if step.undecided), None)
+    if undecided is not None and series.judgement != "regression":
+        size = undecided.after / undecided.before - 1 if undecided.before else 0.0
+        return f"{100 * size:+.1f} % in the baseline, not accepted"
     if series.change is None:
         return series.judgement
     grew, shrank = WORDS[series.kind]

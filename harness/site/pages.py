@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -13,10 +14,10 @@ from harness import __version__
 from harness.check.history.checks import percentage
 from harness.report.html import environment as report_environment
 from harness.report.matrix import Matrix, MatrixCell, MatrixLink, matrix_of
-from harness.report.summaries import URGENCY, RunSummary, counts_of_states, word_of
+from harness.report.summaries import STATES, URGENCY, RunSummary, counts_of_states, word_of
 from harness.site.changes import DEVIATIONS, WORDS
 from harness.site.commits import SiteCommit
-from harness.site.documents import ModelOnUnit, commit_page, night_page
+from harness.site.documents import ModelOnUnit, SiteSeries, commit_page, night_page
 from harness.site.models import ChartedSeries
 from harness.site.news import TITLES, NewsItem, NewsKind, change_text, is_gone, state_of_model
 from harness.site.nights import SiteNight
@@ -60,6 +61,7 @@ def environment() -> Environment:
         execution_of=execution_of,
         night_page=night_page,
         state_of_model=state_of_model,
+        states_without=states_without,
         percentage=percentage,
         tracked=tracked,
         unit_of=unit_of,
@@ -72,12 +74,13 @@ def environment() -> Environment:
 
 @cache
 def edition() -> str:
-    """Return a digest of what all pages are made with: the templates, and this version."""
+    """Return a digest of what all pages are made with: templates, code, and this version."""
     loader = environment().loader
     assert loader is not None
     names = [name for name in sorted(loader.list_templates()) if name.endswith((".j2", ".css"))]
     texts = [loader.get_source(environment(), name)[0] for name in names]
-    return hashlib.sha256("\0".join([__version__, *texts]).encode()).hexdigest()
+    code = [path.read_text() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    return hashlib.sha256("\0".join([__version__, *texts, *code]).encode()).hexdigest()
 
 
 def commit_text(commit: str) -> str:
@@ -89,6 +92,17 @@ def commit_text(commit: str) -> str:
 def when(utc: str) -> str:
     """Return a time to the minute."""
     return utc[:16].replace("T", " ")
+
+
+def states_without(model: ModelOnUnit, series: SiteSeries) -> str:
+    """Return how the results ended that a series has no value of, in words."""
+    pairs = zip(model.results, series.values, strict=True)
+    counts = counts_of_states(result.state for result, value in pairs if value is None)
+    return ", ".join(
+        f"{count:,} {word_of(state) if count == 1 else STATES[state]}"
+        for state, count in counts.items()
+        if count
+    )
 
 
 def style() -> bytes:

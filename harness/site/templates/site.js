@@ -44,10 +44,6 @@
         item.append(element("span", kind, { class: "kind" }), element("a", text, { href: root + page }));
         return item;
       }));
-      for (const row of all("#matrix-table tbody tr")) {
-        const text = `${row.textContent} ${all("td", row).map((cell) => cell.dataset.label).join(" ")}`.toLowerCase();
-        row.hidden = words.length > 0 && fits.length > 0 && !words.some((word) => text.includes(word)) ? false : false;
-      }
     };
     search.addEventListener("input", show);
     addEventListener("keydown", (event) => {
@@ -56,5 +52,231 @@
         search.focus();
       }
     });
+  }
+
+  // The same number of other models, boards and units.
+  const elsewhere = document.getElementById("elsewhere");
+  if (elsewhere) {
+    const link = (page) => new URL(root + page, location.href).pathname;
+    load("data/search.js").then((entries) => {
+      const begin = `${elsewhere.dataset.title} of `;
+      const same = entries.filter(([kind, text, page]) => kind === "number" && text.startsWith(begin) && link(page) !== location.pathname);
+      elsewhere.hidden = !same.length;
+      elsewhere.querySelector("ul").append(...same.slice(0, 100).map(([, text, page]) => {
+        const item = element("li");
+        item.append(element("a", text.slice(begin.length).replace(/ \([^()]*\)$/, ""), { href: root + page }));
+        return item;
+      }));
+    });
+  }
+
+  // Charts: a point at a time, by pointer or button, and a closer look at a part of the results.
+  for (const figure of all(".series figure.curve")) {
+    const plot = figure.querySelector(".plot");
+    const picture = plot.querySelector("svg");
+    const points = all(".dot", plot).map((dot) => ({
+      x: parseFloat(dot.getAttribute("d").slice(1)), text: dot.textContent,
+    })).sort((a, b) => a.x - b.x);
+    if (points.length < 3) continue;
+    const upright = all("line, text", plot).flatMap((part) => {
+      const at = part.getAttribute("x1") === part.getAttribute("x2") ? part.getAttribute("x1") : null;
+      const x = part.tagName === "text" && !part.matches(".y, .percent, .rule") ? part.getAttribute("x") : at;
+      return x?.endsWith("%") ? [{ part, x: 10 * parseFloat(x) }] : [];
+    });
+    const cursor = document.createElementNS("http://www.w3.org/2000/svg", "line");
+    for (const [key, value] of Object.entries({ class: "cursor", y1: "0", y2: "100%", visibility: "hidden" })) cursor.setAttribute(key, value);
+    plot.append(cursor);
+    const tools = element("p", undefined, { class: "tools" });
+    const told = element("output");
+    let [low, high, chosen] = [0, 1000, points.length - 1];
+    const place = (x) => `${100 * (x - low) / (high - low)}%`;
+    const inside = (x) => x >= low && x <= high;
+    const draw = () => {
+      picture.setAttribute("viewBox", `${low} 0 ${high - low} 1000`);
+      plot.classList.toggle("zoomed", high - low < 1000);
+      for (const { part, x } of upright) {
+        for (const name of part.tagName === "text" ? ["x"] : ["x1", "x2"]) part.setAttribute(name, place(x));
+        part.setAttribute("visibility", inside(x) ? "visible" : "hidden");
+      }
+      for (const name of ["x1", "x2"]) cursor.setAttribute(name, place(points[chosen].x));
+      cursor.setAttribute("visibility", told.textContent && inside(points[chosen].x) ? "visible" : "hidden");
+    };
+    const choose = (number) => {
+      chosen = Math.max(0, Math.min(points.length - 1, number));
+      told.textContent = points[chosen].text;
+      const half = (high - low) / 2;
+      if (!inside(points[chosen].x)) zoom(points[chosen].x - half, points[chosen].x + half);
+      draw();
+    };
+    const zoom = (from, to) => {
+      const wide = Math.max(Math.min(to - from, 1000), Math.min(1000, 2500 / points.length));
+      low = Math.max(0, Math.min(1000 - wide, (from + to - wide) / 2));
+      high = low + wide;
+      draw();
+    };
+    const nearest = (event) => {
+      const box = picture.getBoundingClientRect();
+      const x = low + (high - low) * (event.clientX - box.left) / box.width;
+      return points.reduce((best, point, number) => (Math.abs(point.x - x) < Math.abs(points[best].x - x) ? number : best), 0);
+    };
+    let begun = null;
+    plot.addEventListener("pointerdown", (event) => { begun = nearest(event); });
+    plot.addEventListener("pointermove", (event) => choose(nearest(event)));
+    plot.addEventListener("pointerup", (event) => {
+      const [a, b] = [begun, nearest(event)].sort((one, other) => one - other);
+      if (begun !== null && b - a > 1) zoom(points[a].x, points[b].x);
+      begun = null;
+    });
+    plot.addEventListener("dblclick", () => zoom(0, 1000));
+    const middle = () => points[chosen].x;
+    const actions = {
+      "Earlier result": () => choose(told.textContent ? chosen - 1 : chosen),
+      "Later result": () => choose(chosen + 1),
+      "Zoom in": () => zoom(middle() - (high - low) / 4, middle() + (high - low) / 4),
+      "Show all": () => zoom(0, 1000),
+    };
+    for (const [name, act] of Object.entries(actions)) {
+      const button = element("button", name, { type: "button" });
+      button.addEventListener("click", act);
+      tools.append(button, " ");
+    }
+    tools.append(told);
+    figure.after(tools);
+  }
+
+  // Any two commits: medians of both on the same unit, as ``changes.py`` compares them.
+  const before = document.getElementById("before");
+  if (before) {
+    const after = document.getElementById("after");
+    const every = document.getElementById("all-rows");
+    const headline = document.getElementById("compared");
+    const notes = document.getElementById("notes");
+    const body = document.querySelector("#table tbody");
+    const most = 1000;
+    const order = ["worse", "vanished", "appeared", "better", "unknown", "same"];
+    const median = (values) => {
+      const sorted = values.toSorted ? values.toSorted((a, b) => a - b) : [...values].sort((a, b) => a - b);
+      const half = sorted.length >> 1;
+      return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+    };
+    const digits = (value) => value.toLocaleString("en", { maximumSignificantDigits: Math.abs(value) >= 1000 ? 9 : 3, maximumFractionDigits: 3, roundingPriority: "lessPrecision" });
+    const scales = {
+      ns: [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]],
+      bytes: [[10 * 1048576, "MiB", 1048576], [10 * 1024, "KiB", 1024], [1, "bytes"]],
+      nJ: [[1e3, "uJ"], [1, "nJ"]], ticks: [[1, "ticks"]], count: [[1, "counts"]],
+    };
+    const shown = (unit, value) => {
+      const [from, name, divisor] = scales[unit].find(([least]) => Math.abs(value) >= least) ?? scales[unit].at(-1);
+      return `${digits(value / (divisor ?? from))} ${name}`;
+    };
+    const compare = (series, old, fresh, index) => {
+      const [a, b] = [old, fresh].map((places) => places.map((n) => series.values[n]).filter((value) => value !== null));
+      if (!a.length && !b.length) return null;
+      const found = { series, counts: [a.length, b.length], least: null, share: null };
+      if (!a.length || !b.length) {
+        return { ...found, outcome: a.length ? "vanished" : "appeared", old: a.length ? median(a) : null, fresh: b.length ? median(b) : null };
+      }
+      [found.old, found.fresh] = [median(a), median(b)];
+      const change = found.fresh - found.old;
+      found.share = found.old ? found.fresh / found.old - 1 : null;
+      if (series.noise !== null) {
+        const noise = index.deviations * series.noise * Math.sqrt(1 / a.length + 1 / b.length);
+        const absolute = found.old ? series.absolute_limit / Math.abs(found.old) : 0;
+        found.least = Math.max(noise, series.relative_limit, absolute);
+      }
+      if (change === 0) found.outcome = "same";
+      else if (found.least === null) found.outcome = "unknown";
+      else if (Math.abs(change) <= found.least * Math.abs(found.old)) found.outcome = "same";
+      else found.outcome = change > 0 ? "worse" : "better";
+      return found;
+    };
+    const words = (found, index) => ({
+      worse: index.words[found.series.kind][0], better: index.words[found.series.kind][1],
+      same: "no change above noise", unknown: "too few results to tell", appeared: "new", vanished: "gone",
+    })[found.outcome];
+    const percent = (share) => `${share > 0 ? "+" : ""}${(100 * share).toFixed(1)} %`;
+    let asked = 0;
+    const show = async () => {
+      const mine = ++asked;
+      const index = await load("data/index.js");
+      const [a, b] = [index.commits.indexOf(before.value), index.commits.indexOf(after.value)];
+      const both = index.models.filter(([, , , commits]) => commits.includes(a) && commits.includes(b));
+      const models = await Promise.all(both.map(([file]) => load(file)));
+      if (mine !== asked) return;
+      const rows = [];
+      const built = [];
+      const numberless = [];
+      for (const model of models) {
+        const places = [before.value, after.value].map((commit) => model.results.flatMap((result, n) => (result.commit === commit ? [n] : [])));
+        const made = places.map((some) => JSON.stringify([...new Set(some.map((n) => JSON.stringify(model.results[n].built)))].sort()));
+        if (made[0] !== made[1]) built.push(model);
+        // A result without any number, such as of a board that did not answer, has lost none of them.
+        const has = (some) => model.series.some((series) => some.some((n) => series.values[n] !== null));
+        if (!places.every(has)) {
+          numberless.push(model);
+          continue;
+        }
+        for (const series of model.series) {
+          const found = compare(series, places[0], places[1], index);
+          if (found) rows.push({ ...found, model });
+        }
+      }
+      rows.sort((x, y) => order.indexOf(x.outcome) - order.indexOf(y.outcome) || Math.abs(y.share ?? 0) - Math.abs(x.share ?? 0));
+      const count = (outcome) => rows.filter((row) => row.outcome === outcome).length;
+      const texts = [["worse", "worse"], ["better", "better"], ["appeared", "new"], ["vanished", "gone"], ["same", "without a change above noise"], ["unknown", "with too few results to tell"]];
+      headline.hidden = false;
+      headline.className = `headline ${count("worse") ? "fail" : count("better") ? "pass" : "same"}`;
+      headline.textContent = !both.length ? "No model was tested at both commits on the same unit."
+        : texts.map(([outcome, text]) => [count(outcome), text]).filter(([n]) => n).map(([n, text]) => `${n.toLocaleString("en")} ${text}`).join(", ") || "No numbers to compare.";
+      const left = index.models.filter(([, , , commits]) => commits.includes(a) !== commits.includes(b)).length;
+      const remarks = [];
+      if (left) remarks.push(`${left.toLocaleString("en")} models on units were tested at only one of them.`);
+      const named = (some) => some.slice(0, 5).map((model) => `${model.model} on ${model.board}`).join("; ") + (some.length > 5 ? ` and ${some.length - 5} more` : "");
+      if (built.length) remarks.push(`⚠ Firmware, model file or version differ for ${named(built)}: differences may come from that.`);
+      if (numberless.length) remarks.push(`No result has numbers at one of them: ${named(numberless)}.`);
+      notes.replaceChildren(...remarks.map((text) => element("p", text, { class: "about" })));
+      const wanted = rows.filter((row) => every.checked || order.indexOf(row.outcome) < 4);
+      document.getElementById("table").hidden = !wanted.length;
+      body.replaceChildren(...wanted.slice(0, most).map((found) => {
+        const row = element("tr");
+        const cell = (content, name = "") => {
+          const made = element("td", undefined, name ? { class: name } : {});
+          made.append(content);
+          row.append(made);
+        };
+        const side = (value) => (value === null ? "-" : shown(found.series.unit, value));
+        const [, title, page] = both[models.indexOf(found.model)];
+        cell(element("a", title, { href: root + page }));
+        cell(element("a", found.series.title, { href: root + found.series.page }), "name");
+        cell(side(found.old), "n");
+        cell(side(found.fresh), "n");
+        const text = [found.share === null ? "" : percent(found.share), words(found, index)].filter(Boolean).join(", ");
+        cell(element("span", text, { class: `change ${{ worse: "regression", better: "improvement" }[found.outcome] ?? ""}` }));
+        cell(found.least === null ? "-" : `${digits(100 * found.least)} %`, "n");
+        cell(found.counts.join(", "), "n");
+        return row;
+      }));
+      if (wanted.length > most) notes.append(element("p", `${(wanted.length - most).toLocaleString("en")} more rows are not shown.`, { class: "more" }));
+    };
+    // The commits are in the address, so that a comparison can be sent to somebody.
+    const follow = () => {
+      const [a, b] = location.hash.slice(1).split("..").map(decodeURIComponent);
+      const pick = (select, commit) => {
+        const option = [...select.options].find((one) => one.value === commit) ?? [...select.options].find((one) => one.value.startsWith(commit));
+        if (option) select.value = option.value;
+      };
+      if (a && b) { pick(before, a); pick(after, b); }
+      return show();
+    };
+    const write = () => { location.hash = `${encodeURIComponent(before.value)}..${encodeURIComponent(after.value)}`; };
+    before.addEventListener("change", write);
+    after.addEventListener("change", write);
+    document.getElementById("swap").addEventListener("click", () => {
+      [before.value, after.value] = [after.value, before.value];
+      write();
+    });
+    every.addEventListener("change", show);
+    addEventListener("hashchange", follow);
+    follow();
   }
 })();
