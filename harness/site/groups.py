@@ -56,8 +56,9 @@ class ResultGroup:
 
     def digest(self, edition: str) -> str:
         """Return a digest of all that its pages depend on: their edition, too."""
-        content = msgspec.json.encode([edition, self.left_out, self.entries, self.decisions])
-        return hashlib.sha256(content).hexdigest()
+        content = repr([edition, self.left_out, self.entries, self.decisions])
+        # Names may hold bytes that are not UTF-8, which JSON cannot encode.
+        return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()
 
     def history(self, store: Store) -> History:
         """Read the numbers of its results; the baseline is that of the newest occasion."""

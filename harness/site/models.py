@@ -46,6 +46,9 @@ _KINDS: Final[dict[str, SeriesKind]] = {
     "ns": "time",
     "ticks": "time",
 }
+_MOST_LINES: Final = 40
+"""Lines at which commits begin in a chart."""
+
 _DIGITS: Final = 9
 """Significant digits of values in data files."""
 
@@ -86,7 +89,7 @@ def describe_model(
         at = [places.get(history.results[place].id) for place in series.results]
         described = _series(slug, series, at, len(results), number, history.decisions)
         chart = series_chart(history, series, _CHART, compared=number, where=f"{model} on {board}")
-        charted.append(ChartedSeries(described, chart))
+        charted.append(ChartedSeries(described, _thinned(chart)))
     found = ModelOnUnit(
         slug=slug,
         board=board,
@@ -99,6 +102,13 @@ def describe_model(
         series=tuple(item.series for item in charted),
     )
     return found, charted
+
+
+def _thinned(chart: SeriesChart) -> SeriesChart:
+    """Return a chart without the lines at which commits begin, if they would be all there is."""
+    if len(chart.curve.columns) <= _MOST_LINES:
+        return chart
+    return replace(chart, curve=replace(chart.curve, columns=()))
 
 
 def _shown(every: Sequence[Series]) -> Iterator[Series]:
@@ -150,6 +160,23 @@ def _compared(
     return found, _by_metric(compare_with_history(undecided, [newest], LIMITS))
 
 
+def _by_metric(comparison: HistoryComparison) -> dict[Metric, Compared]:
+    """Return the numbers of a comparison, with the noise of what is measured.
+
+    The noise of an operator there is without what all operators of a session have in common, as
+    that is taken out before they are compared. Pages show values as they were measured.
+    """
+    common = {item.clock: item.noise or 0.0 for item in comparison.common}
+    found = {}
+    for number in comparison.numbers:
+        metric = number.metric
+        if number.noise is not None and metric.kind == "operator":
+            noise = math.hypot(number.noise, common.get(metric.clock, 0.0))
+            number = msgspec.structs.replace(number, noise=noise)
+        found[metric] = number
+    return found
+
+
 def _with_all_steps(number: Compared, every: Sequence[MetricStep]) -> Compared:
     """Return a number with also the steps that a decision hides; these are decided."""
     undecided = {step.first_bad_utc for step in number.steps if step.undecided}
@@ -157,10 +184,6 @@ def _with_all_steps(number: Compared, every: Sequence[MetricStep]) -> Compared:
         msgspec.structs.replace(step, undecided=step.first_bad_utc in undecided) for step in every
     )
     return msgspec.structs.replace(number, steps=tuple(steps))
-
-
-def _by_metric(comparison: HistoryComparison) -> dict[Metric, Compared]:
-    return {number.metric: number for number in comparison.numbers}
 
 
 def _series(

@@ -33,6 +33,14 @@ TITLES: Final[dict[NewsKind, str]] = {
 _PRODUCT: Final = ("pass", "failed")
 """States that say something about the model or the firmware."""
 
+_JUDGED: Final = {
+    "same": "no detectable change",
+    "too little": "too few results to tell",
+    "appeared": "new",
+    "vanished": "gone",
+}
+"""Words for what became of a series that neither grew nor shrank."""
+
 _MISSED: Final = 3
 """A model on a unit is gone if it misses so many of its usual intervals, and a day at least."""
 
@@ -168,11 +176,11 @@ def change_text(series: SiteSeries) -> str:
     if undecided is not None and series.judgement != "regression":
         size = undecided.after / undecided.before - 1 if undecided.before else 0.0
         return f"{100 * size:+.1f} % in the baseline, not accepted"
-    if series.change is None:
-        return series.judgement
     grew, shrank = WORDS[series.kind]
-    words = {"regression": grew, "improvement": shrank, "same": "no detectable change"}
+    words = {"regression": grew, "improvement": shrank, **_JUDGED}
     word = words.get(series.judgement, series.judgement)
+    if series.change is None:
+        return word
     return f"{100 * series.change:+.1f} %, {word}" if series.change else "no change"
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
-import axe_core_python
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from tests.support.accessibility import AUDIT, AXE, CONTRAST
 from tests.support.browser import FOCUSABLE, Browser, energy
 
-AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
 THEMES = ("light", "dark")
 
 PLACES = """
@@ -22,51 +20,6 @@ return [...document.querySelectorAll(arguments[0])].map((mark) => {
   const style = getComputedStyle(mark);
   return [box.left + scrollX, box.top + scrollY, box.width, box.height, style.fill, style.stroke];
 });
-"""
-
-_CONTRAST = """
-const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-const rgb = (colour) => {
-  canvas.clearRect(0, 0, 1, 1);
-  canvas.fillStyle = colour;
-  canvas.fillRect(0, 0, 1, 1);
-  return [...canvas.getImageData(0, 0, 1, 1).data];
-};
-const light = (colour) => {
-  const [r, g, b] = rgb(colour).map((v) => v / 255)
-    .map((v) => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
-  return .2126 * r + .7152 * g + .0722 * b;
-};
-const ratio = (a, b) => {
-  const [low, high] = [light(a), light(b)].sort((x, y) => x - y);
-  return (high + .05) / (low + .05);
-};
-const behind = (element) => {
-  for (let at = element; at; at = at.parentElement) {
-    const colour = getComputedStyle(at).backgroundColor;
-    if (rgb(colour)[3] === 255) return colour;
-  }
-  return "white";
-};
-const found = [];
-for (const element of document.body.querySelectorAll("*")) {
-  if (!element.checkVisibility() || ["SCRIPT", "title"].includes(element.tagName)) continue;
-  if (![...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
-  const style = getComputedStyle(element);
-  const frame = element.closest(".f");
-  const text = element instanceof SVGElement ? style.fill : style.color;
-  const back = frame ? getComputedStyle(frame.querySelector("rect")).fill : behind(element);
-  found.push([ratio(text, back), element.textContent.trim().slice(0, 40)]);
-}
-return found;
-"""
-
-
-# Contrast takes axe most of its time, and is measured by itself.
-_AUDIT = """
-const done = arguments[0];
-const options = { resultTypes: ["violations"], rules: { "color-contrast": { enabled: false } } };
-axe.run(document, options).then(done, (error) => done({ error: `${error}` }));
 """
 
 
@@ -286,7 +239,7 @@ def test_the_flame_view_is_moved_in_and_zoomed_by_keys(browser: Browser) -> None
 def test_no_text_is_hard_to_read(browser: Browser, name: str, theme: str) -> None:
     browser.open(name, theme=theme)
     browser.unfold()
-    found = browser.run(_CONTRAST)
+    found = browser.run(CONTRAST)
     assert len(found) > 100
     assert [item for item in found if item[0] < 4.5] == []
 
@@ -296,7 +249,7 @@ def test_an_audit_of_accessibility_finds_nothing(browser: Browser, name: str) ->
     browser.open(name)
     browser.unfold()
     browser.run(AXE)
-    result: dict[str, Any] = browser.chrome.execute_async_script(_AUDIT)
+    result: dict[str, Any] = browser.chrome.execute_async_script(AUDIT)
     assert "error" not in result, result
     assert len(result["passes"]) > 20
     assert [

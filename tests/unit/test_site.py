@@ -1,0 +1,277 @@
+"""``etharness site``: what its pages say, and what it does to a folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lxml.html
+import pytest
+from sqlalchemy import create_engine, text
+
+from harness.history import open_store
+from harness.history.entries import Selection
+from harness.site.documents import commit_page
+from harness.site.writer import SiteOptions, write_site
+from tests.conftest import CommandResult
+from tests.support.documents import document
+from tests.support.results import made, trace_with
+from tests.support.sites import ACCEPTED_FROM, NIGHTS, SLOWER_FROM, commit_of, site_history
+
+Etharness = Callable[..., CommandResult]
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return site_history(tmp_path_factory.mktemp("history") / "h.sqlite")
+
+
+@pytest.fixture(scope="module")
+def site(history: Path) -> Path:
+    """A site, not to be changed."""
+    with open_store(str(history)) as store:
+        write_site(store, history.parent / "site", SiteOptions("Nightly results"))
+    return history.parent / "site"
+
+
+def page_of(site: Path, name: str) -> Any:
+    return lxml.html.fromstring((site / name).read_bytes())
+
+
+def text_of(element: Any) -> str:
+    """The text of an element as it is read: parts do not run into each other."""
+    return " ".join(" ".join(element.itertext()).split())
+
+
+def texts(page: Any, path: str) -> list[str]:
+    return [text_of(element) for element in page.xpath(path)]
+
+
+def news(kind: str) -> str:
+    return f"//h3[@id='new-{kind}']/following-sibling::ul[1]/li"
+
+
+def series_page(site: Path, model: str, board: str, title: str) -> Any:
+    found = [
+        page
+        for path in site.glob(f"series/{model}-{board}-*/*.html")
+        if texts(page := lxml.html.fromstring(path.read_bytes()), "//h1") == [title]
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_the_first_page_begins_with_what_is_new(site: Path) -> None:
+    page = page_of(site, "index.html")
+    assert texts(page, "//h1") == ["Nightly results"]
+    assert texts(page, "//p[contains(@class, 'headline')]") == [
+        "5 models on units: 1 still failing, 2 slower, 1 larger, 1 fixed, 1 gone"
+    ]
+    headings = texts(page, "//h2")
+    assert headings[:3] == ["What is new", "Infrastructure", "Models and boards"]
+    [slower, undecided] = texts(page, news("slower"))
+    since = commit_of(SLOWER_FROM)[:10]
+    assert slower.startswith(
+        f"kws on board-a (board-a-1) : 2 numbers since {since} median execution"
+    )
+    assert "median of conv #0 +20" in slower
+    assert "in the baseline, not accepted" in undecided
+    assert "median of add #1" not in undecided  # that one was accepted
+    [larger] = texts(page, news("larger"))
+    assert "peak of allocator planned_1 +6.7 %, larger" in larger
+    [fixed] = texts(page, news("fixed"))
+    assert fixed.startswith("vww on board-a (board-a-1) : passes again; it failed: B01")
+    [gone] = texts(page, news("gone"))
+    assert gone.startswith("gone on board-a (board-a-1) : no result since 2026-11-08")
+    [failing] = texts(page, news("failing"))
+    assert "failed the last 3 times: H01" in failing
+
+
+def test_infrastructure_is_never_among_failures_of_the_product(site: Path) -> None:
+    page = page_of(site, "index.html")
+    [section] = page.xpath("//section[h2[@id='new-infrastructure']]")
+    [item] = texts(section, ".//li")
+    assert item.startswith("vww on board-b (board-b-1) : the board did not answer for 5 s")
+    [product] = page.xpath("//section[h2[@id='new']]")
+    assert "did not answer" not in text_of(product)
+    night = page_of(site, page.xpath("//section[h2[@id='nights']]//a/@href")[0])
+    [section] = night.xpath("//section[h2[@id='infrastructure']]")
+    assert len(section.xpath(".//tbody/tr")) == 1
+    assert "did not answer" not in text_of(night.xpath("//section[h2[@id='results']]")[0])
+
+
+def test_the_matrix_has_verdict_time_memory_and_trend(site: Path) -> None:
+    page = page_of(site, "index.html")
+    assert texts(page, "//*[@id='matrix-table']/thead//th") == ["model", "board-a", "board-b"]
+    assert texts(page, "//*[@id='matrix-table']/tbody//th") == ["gone", "kws", "vww"]
+    cells = page.xpath("//*[@id='matrix-table']/tbody//td")
+    assert text_of(cells[1]) == "no result"
+    failed = text_of(cells[2])
+    assert failed.startswith("✕ failed 249 us +3.")
+    assert "slower" in failed
+    assert cells[2].xpath(".//*[@class='spark']")
+    assert text_of(cells[5]).startswith("○ infrastructure failure 239 us")
+
+
+def test_a_series_says_its_steps_who_accepted_them_and_what_would_be_found(site: Path) -> None:
+    page = series_page(site, "kws", "board-b", "median of add #1")
+    [row] = texts(page, "//section[h2[@id='steps']]//tbody/tr")
+    before, after = (commit_of(night)[:10] for night in (ACCEPTED_FROM - 1, ACCEPTED_FROM))
+    assert row.startswith(f"{before} {after} 2026-11-05 01:01")
+    assert row.endswith("accepted by jane: exact rounding now")
+    tiles = texts(page, "//dl[@class='tiles']/div")
+    assert tiles[1].startswith("smallest change that would be found 2.")
+    assert any(
+        "⚑ accepted by jane" in label
+        for label in texts(page, "//*[local-name()='text'][contains(@class, 'flag')]")
+    )
+    assert f"etharness bisect --good {before} --bad {after}" in text_of(page)
+
+
+def test_a_result_without_numbers_is_named_below_the_chart(site: Path) -> None:
+    page = series_page(site, "vww", "board-b", "median execution")
+    assert "they have no such number: 1 infrastructure failure." in text_of(page)
+
+
+def test_a_commit_is_compared_with_the_one_before(site: Path) -> None:
+    page = page_of(site, commit_page(commit_of(SLOWER_FROM)))
+    assert texts(page, "//p[contains(@class, 'headline')]/span")[0] == "regression"
+    rows = texts(page, "//section[h2[@id='changed']]//tbody/tr")
+    assert rows[0].startswith(
+        "kws on board-a (board-a-1) median of conv #0 39.8 us 47.9 us +20.6 %, slower"
+    )
+    assert {row.split(" (")[0] for row in rows} == {"kws on board-a"}
+    quiet = page_of(site, commit_page(commit_of(2)))
+    assert texts(quiet, "//p[contains(@class, 'headline')]/span")[0] == "nothing above noise"
+    assert "No number changed by more than its noise." in text_of(quiet)
+    first = page_of(site, commit_page(commit_of(0)))
+    assert texts(first, "//p[contains(@class, 'headline')]/span")[0] == "nothing to compare with"
+
+
+def references(page: Any) -> Iterator[str]:
+    for attribute in ("href", "src"):
+        yield from page.xpath(f"//@{attribute}")
+
+
+def test_all_links_are_relative_and_lead_to_files_of_the_site(site: Path) -> None:
+    files = {path for path in site.rglob("*") if path.is_file()}
+    pages = [path for path in files if path.suffix == ".html"]
+    assert len(pages) > 50
+    reached = set()
+    for path in pages:
+        for reference in references(lxml.html.fromstring(path.read_bytes())):
+            if reference.startswith(("#", "data:,")):
+                continue
+            target = (path.parent / reference.partition("#")[0]).resolve()
+            assert target in files, f"{path.name}: {reference}"
+            reached.add(target)
+    data = {path for path in files if path.parent.name == "data"}
+    assert files - reached - data == {site / "etharness-site.json"}
+    listed = json.loads((site / "etharness-site.json").read_text())["files"]
+    assert {site / name for name in listed} == files - {site / "etharness-site.json"}
+
+
+def test_a_second_time_writes_nothing_and_a_gone_model_is_removed_and_named(
+    history: Path, tmp_path: Path, etharness: Etharness
+) -> None:
+    copy = shutil.copy(history, tmp_path / "h.sqlite")
+    site = tmp_path / "public"
+    first = document("site", etharness("site", copy, "-o", site, "--json").out)
+    assert first["results"] == 4 * NIGHTS + NIGHTS - 4
+    assert first["unchanged"] == 0
+    times = {path: path.stat().st_mtime_ns for path in site.rglob("*")}
+    again = document("site", etharness("site", copy, "-o", site, "--json").out)
+    assert again["written"] == again["removed"] == []
+    assert again["unchanged"] == len(first["written"])
+    assert {path: path.stat().st_mtime_ns for path in site.rglob("*")} == times
+    with open_store(str(copy)) as store:
+        store.remove(Selection(model="gone.pte"))
+    code, out, _ = etharness("site", copy, "-o", site)
+    assert code == 0
+    removed = [line for line in out.splitlines() if line.startswith("removed: ")]
+    assert any(line.startswith("removed: models/gone-board-a") for line in removed)
+    assert out.splitlines()[-1].endswith(f"{len(removed)} removed")
+    assert not [*site.rglob("*gone*")]
+
+
+def test_a_file_that_somebody_changed_is_written_again(site: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(site, tmp_path / "site"))
+    changed = [next(copy.glob("series/*/*.html")), copy / "index.html"]
+    expected = [path.read_bytes() for path in changed]
+    changed[0].write_bytes(b"x")
+    changed[1].unlink()
+    with open_store(str(site.parent / "h.sqlite")) as store:
+        changes = write_site(store, copy, SiteOptions("Nightly results"))
+    assert [path.read_bytes() for path in changed] == expected
+    assert set(changes.written) == {path.relative_to(copy).as_posix() for path in changed}
+
+
+def test_an_empty_history_gives_a_page_that_says_what_to_do(
+    tmp_path: Path, etharness: Etharness
+) -> None:
+    open_store(str(tmp_path / "h.sqlite")).close()
+    assert etharness("site", tmp_path / "h.sqlite", "-o", tmp_path / "public").code == 0
+    page = page_of(tmp_path / "public", "index.html")
+    assert "The history has no results yet." in text_of(page)
+
+
+def test_errors_name_the_folder_or_history_and_what_to_try(
+    history: Path, tmp_path: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("years of work")
+    code, _, err = etharness("site", history, "-o", "mine")
+    assert (code, [*(tmp_path / "mine").iterdir()]) == (2, [tmp_path / "mine/thesis.txt"])
+    assert "mine is not empty and not a site" in err
+    assert "try: give a new or empty folder" in err
+    code, _, err = etharness("site", history, "-o", "mine/thesis.txt")
+    assert code == 2
+    assert "is not a folder" in err
+    code, _, err = etharness("site", "none.sqlite", "-o", "public")
+    assert code == 2
+    assert "none.sqlite" in err
+    assert not (tmp_path / "public").exists()
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged/etharness-site.json").write_text('{"files": {"../x": "0"}}')
+    code, _, err = etharness("site", history, "-o", "damaged")
+    assert code == 2
+    assert "names a file outside: '../x'" in err
+
+
+def test_a_history_of_a_newer_version_is_refused(
+    history: Path, tmp_path: Path, etharness: Etharness
+) -> None:
+    copy = Path(shutil.copy(history, tmp_path / "h.sqlite"))
+    engine = create_engine(f"sqlite:///{copy}")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE etharness_history SET version_num = 'v9000'"))
+    engine.dispose()
+    code, _, err = etharness("site", copy, "-o", tmp_path / "public")
+    assert code == 2
+    assert "which is newer than" in err
+    assert not (tmp_path / "public").exists()
+
+
+def test_names_are_only_shown_whatever_they_hold(tmp_path: Path) -> None:
+    name = "</script><b>&\udcff\n"
+    with open_store(str(tmp_path / "h.sqlite")) as store:
+        for number in range(3):
+            item = made(
+                f"r{number}",
+                trace_with({"native_call_</script><b>&\n": [10, 20]}),
+                model=f"{name}.pte",
+                unit=name,
+                commit=name,
+                session=name,
+            )
+            store.add(item.result, item.subject)
+        write_site(store, tmp_path / "site")
+    for path in (tmp_path / "site").rglob("*"):
+        if path.suffix == ".html":
+            assert not lxml.html.fromstring(path.read_bytes()).xpath("//b"), path
+        elif path.suffix == ".js" and path.parent.name == "data":
+            assert b"<" not in path.read_bytes()
