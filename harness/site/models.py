@@ -10,7 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from harness.check.history.compare import compare_with_history
-from harness.check.history.comparison import Compared, HistoryComparison, MetricStep
+from harness.check.history.comparison import CommonChange, Compared, HistoryComparison, MetricStep
 from harness.check.history.decisions import series_of
 from harness.check.history.samples import Decision, History, Measured, Metric, Series
 from harness.check.history.settings import HistoryLimits
@@ -161,20 +161,36 @@ def _compared(
 
 
 def _by_metric(comparison: HistoryComparison) -> dict[Metric, Compared]:
-    """Return the numbers of a comparison, with the noise of what is measured.
+    """Return the numbers of a comparison as they were measured.
 
-    The noise of an operator there is without what all operators of a session have in common, as
-    that is taken out before they are compared. Pages show values as they were measured.
+    What all operators of a session have in common is taken out before each is compared, and judged
+    by itself. Pages show values that contain it, so it is put back into changes, noise and
+    judgements.
     """
-    common = {item.clock: item.noise or 0.0 for item in comparison.common}
-    found = {}
-    for number in comparison.numbers:
-        metric = number.metric
-        if number.noise is not None and metric.kind == "operator":
-            noise = math.hypot(number.noise, common.get(metric.clock, 0.0))
-            number = msgspec.structs.replace(number, noise=noise)
-        found[metric] = number
-    return found
+    common = {item.clock: item for item in comparison.common}
+    return {
+        number.metric: _as_measured(number, common[number.metric.clock])
+        if number.metric.kind == "operator" and number.metric.clock in common
+        else number
+        for number in comparison.numbers
+    }
+
+
+def _as_measured(number: Compared, common: CommonChange) -> Compared:
+    """Put what all operators have in common back into the number of one."""
+    noise, relative, judgement = number.noise, number.relative, number.judgement
+    if noise is not None:
+        noise = math.hypot(noise, common.noise or 0.0)
+    if relative is not None:
+        relative = (1 + relative) * (1 + number.common) - 1
+        shift = common.change.value
+        with_all = relative * shift > 0 and abs(relative) > number.relative_limit
+        if judgement == "same" and with_all:
+            if common.judgement == "regression":
+                judgement = "regression"
+            elif common.judgement == "improvement":
+                judgement = "improvement"
+    return msgspec.structs.replace(number, noise=noise, relative=relative, judgement=judgement)
 
 
 def _with_all_steps(number: Compared, every: Sequence[MetricStep]) -> Compared:

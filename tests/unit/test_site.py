@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import lxml.html
+import numpy as np
 import pytest
 from sqlalchemy import create_engine, text
 
@@ -19,7 +21,7 @@ from harness.site.writer import SiteOptions, write_site
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.results import made, trace_with
-from tests.support.sites import ACCEPTED_FROM, NIGHTS, SLOWER_FROM, commit_of, site_history
+from tests.support.sites import ACCEPTED_FROM, NIGHTS, SLOWER_FROM, commit_of, site_history, started
 
 Etharness = Callable[..., CommandResult]
 
@@ -256,6 +258,29 @@ def test_a_history_of_a_newer_version_is_refused(
     assert code == 2
     assert "which is newer than" in err
     assert not (tmp_path / "public").exists()
+
+
+def test_what_slows_all_operators_down_is_a_change_of_each(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    with open_store(str(tmp_path / "h.sqlite")) as store:
+        for night in range(15):
+            factor = (1.3 if night == 14 else 1.0) * (1 + 0.003 * random.standard_normal())
+            times = {
+                f"native_call_op{n}": [
+                    int(20_000 * (n + 1) * factor * (1 + 0.002 * random.standard_normal()))
+                    for _ in range(3)
+                ]
+                for n in range(12)
+            }
+            facts = {"started_utc": started(night), "session": f"s{night}", "commit": f"{night:09}"}
+            item = made(f"r{night}", trace_with(times), runs_completed=3, **facts)
+            store.add(item.result, item.subject)
+        write_site(store, tmp_path / "site")
+    [slower] = texts(page_of(tmp_path / "site", "index.html"), news("slower"))
+    assert slower.startswith("kws on native : 12 numbers at 000000014")
+    changes = [float(text) for text in re.findall(r"\+(\d+\.\d) %, slower", slower)]
+    assert len(changes) == 6
+    assert all(27 < change < 33 for change in changes)
 
 
 def test_names_are_only_shown_whatever_they_hold(tmp_path: Path) -> None:
