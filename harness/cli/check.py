@@ -13,9 +13,9 @@ from harness.cli.options import (
     VERDICT,
     FilePath,
     PanelCommand,
-    absolute_history,
     annotations_option,
     baseline_option,
+    compared_history_option,
     option,
     output_options,
     panel,
@@ -61,13 +61,7 @@ if TYPE_CHECKING:
         type=FilePath(dir_okay=False),
         help="ETRecord of the model; required by limits on modules.",
     ),
-    option(
-        "--history",
-        callback=absolute_history,
-        metavar="URL",
-        help="Compare with this history: an SQLite file or postgresql:// URL.  [default with "
-        "--baseline: $ETHARNESS_HISTORY, or .etharness/history.sqlite near the project]",
-    ),
+    compared_history_option,
     baseline_option,
 )
 @panel(

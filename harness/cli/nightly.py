@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,10 @@ from harness.cli.options import FilePath, PanelCommand, option, output_options, 
 from harness.cli.output import OutputOptions
 
 if TYPE_CHECKING:
+    from harness.nightly.journal import Record
     from harness.nightly.orchestrator import Prepared
+    from harness.records.nightly import NightDocument
+    from harness.report.nightly import ProgressPrinter
 
 
 class _NightlyCommand(PanelCommand):
@@ -43,6 +47,13 @@ class _NightlyCommand(PanelCommand):
         help="Print the state of each quarantine entry; exit with 1 if one should be removed.",
     ),
     option(
+        "--site",
+        metavar="DIR",
+        type=FilePath(),
+        help="Write the site of the plan's history to this folder while the nightly run is under "
+        "way; see `etharness site`.",
+    ),
+    option(
         "--fresh",
         is_flag=True,
         help="Start a new nightly run, even if the last one is unfinished.",
@@ -56,6 +67,7 @@ def command(
     dry_run: bool,
     quarantine_status: bool,
     fresh: bool,
+    site: Path | None,
     output: OutputOptions,
 ) -> int:
     """Run models on all boards of a rack, according to a plan.
@@ -71,11 +83,27 @@ def command(
         return 0
     if quarantine_status:
         return _quarantine_status(prepared, output)
-    from harness.nightly.finish import run_nightly
-    from harness.nightly.journal import Ended, OfUnit, Record
-    from harness.report import formats
-
     printer = ProgressPrinter(len(prepared.all_steps), quiet=output.json or output.verbosity < 0)
+    document = _run(prepared, units, printer, site, fresh=fresh)
+    if output.json:
+        output.print_json(document)
+    else:
+        show_night(output.console(), document, verbosity=output.verbosity)
+    return document.exit_code
+
+
+def _run(
+    prepared: Prepared,
+    units: Path | None,
+    printer: ProgressPrinter,
+    site: Path | None,
+    *,
+    fresh: bool,
+) -> NightDocument:
+    """Run the plan to its end, and write the site meanwhile if there is one."""
+    from harness.nightly.finish import run_nightly
+    from harness.nightly.journal import Ended, OfUnit
+    from harness.report import formats
 
     def show(record: Record) -> None:
         if isinstance(record, Ended):
@@ -83,14 +111,22 @@ def command(
         elif isinstance(record, OfUnit):
             printer.happened(record.event)
 
-    document = run_nightly(
-        prepared, units, formats, fresh=fresh, on_record=show, on_message=printer.say
-    )
-    if output.json:
-        output.print_json(document)
-    else:
-        show_night(output.console(), document, verbosity=output.verbosity)
-    return document.exit_code
+    run = partial(run_nightly, prepared, units, formats, fresh=fresh, on_message=printer.say)
+    if site is None:
+        return run(on_record=show)
+    from harness.site.live import LiveSite
+
+    def show_and_write(record: Record) -> None:
+        show(record)
+        live.learn(record)
+
+    with LiveSite(prepared, site) as live:
+        document = run(on_begin=live.begin, on_record=show_and_write)
+        live.finish(document)
+    if live.failures:
+        updates = f"{live.failures} of {live.updates} updates of the site failed"
+        click.echo(f"warning: {site}: {updates}, the last one: {live.reason}", err=True)
+    return document
 
 
 def _quarantine_status(prepared: Prepared, output: OutputOptions) -> int:

@@ -353,6 +353,15 @@ def baseline_of(_: click.Context, __: click.Parameter, text: str | None) -> Base
     return parse_baseline(text)
 
 
+compared_history_option = option(
+    "--history",
+    callback=absolute_history,
+    metavar="URL",
+    help="Compare with this history: an SQLite file or postgresql:// URL.  [default with "
+    "--baseline: $ETHARNESS_HISTORY, or .etharness/history.sqlite near the project]",
+)
+"""``--history`` of evaluations, passed as a text, or None."""
+
 baseline_option = option(
     "--baseline",
     metavar="REF",

@@ -27,6 +27,7 @@ from harness.check.history.measure import metric_of
 from harness.check.history.samples import Metric, Provenance, Sample, Series, occasion_of
 from harness.check.history.stored import LinkFigures, StoredResult, Tested
 from harness.export.values import escaped, unescaped
+from harness.formatting import operator_title
 from harness.history.entries import Selection
 from harness.history.interning import batches, known_metrics, known_names, name_digest
 from harness.history.tables import BITS, CLOCK, CODE, METRIC, NAME, NUMBER, RESULT, TIME
@@ -188,7 +189,8 @@ def series(
         rows: The results.
         statistics: The statistics of operator times; each becomes a series.
         executions: The executions that the statistics cover.
-        pattern: ``fnmatch`` pattern for the names of operators, allocators and other metrics.
+        pattern: ``fnmatch`` pattern for the names or titles (``conv2d #5``) of operators,
+            allocators and other metrics.
     """
     indices = {row.id: index for index, row in enumerate(rows)}
     wanted = None if pattern is None else _matching(connection, pattern)
@@ -264,9 +266,19 @@ def _matching(connection: Connection, pattern: str) -> list[int]:
     names = {row.id: row.text for row in connection.execute(select(NAME.c.id, NAME.c.text))}
     return [
         row.id
-        for row in connection.execute(select(METRIC.c.id, METRIC.c.name_id))
-        if fnmatchcase(unescaped(names[row.name_id]), pattern)
+        for row in connection.execute(
+            select(METRIC.c.id, METRIC.c.name_id, METRIC.c.chain, METRIC.c.instruction)
+        )
+        if matches_name(
+            unescaped(names[row.name_id]), pattern, row.instruction if row.chain != -1 else None
+        )
     ]
+
+
+def matches_name(name: str, pattern: str, instruction: int | None) -> bool:
+    """Whether a pattern selects an operator or a number by its name or title, ``conv2d #5``."""
+    title = operator_title(name, instruction)
+    return pattern == title or fnmatchcase(name, pattern) or fnmatchcase(title, pattern)
 
 
 def _order(metric: Metric) -> tuple[Any, ...]:

@@ -145,6 +145,14 @@ class Store:
         """Return every combination of board, model and method with results, sorted."""
         return self._database.read(reading.tested)
 
+    def known_model(self, name: str | None) -> str | None:
+        """Return the file name of a model that may be given without its suffix.
+
+        A name that no result has is returned as it is.
+        """
+        models = {item.model for item in self.tested()} if name is not None else set()
+        return f"{name}.pte" if name not in models and f"{name}.pte" in models else name
+
     def only_tested(
         self, board: str | None, model: str | None, method: str | None
     ) -> tuple[str, str, str]:
@@ -154,7 +162,7 @@ class Store:
             NotComparableError: No result matches.
             UsageError: Results of several combinations match.
         """
-        wanted = (board, model, method)
+        wanted = (board, self.known_model(model), method)
         tested = [(item.board, item.model, item.method) for item in self.tested()]
         found = [
             item

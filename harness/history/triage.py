@@ -25,7 +25,7 @@ from harness.export.values import escaped, unescaped
 from harness.history.baselines import newest
 from harness.history.entries import Selection
 from harness.history.interning import Interned, known_metrics, known_names
-from harness.history.reading import number_of, with_settings
+from harness.history.reading import matches_name, number_of, with_settings
 from harness.history.tables import DECISION
 from harness.records.measurement import UNRECORDED
 from harness.records.trace import OPERATOR_CALL
@@ -119,7 +119,7 @@ def choose_series(
     Args:
         history: Results of the series.
         pattern: ``fnmatch`` pattern for the name of an operator, allocator or size, or for its
-            text in checks, such as ``conv2d, instruction 4``.
+            title or text in checks, such as ``conv2d #4`` or ``conv2d, instruction 4``.
         several: Whether the pattern may select several series.
 
     Raises:
@@ -227,8 +227,12 @@ def _level_of(
 
 
 def _matches(metric: Metric, pattern: str) -> bool:
-    texts = (metric.name, subject_of_metric(metric))
-    return pattern in texts or any(fnmatchcase(text, pattern) for text in texts)
+    text, instruction = subject_of_metric(metric), metric.instruction
+    return (
+        pattern in (metric.name, text)
+        or fnmatchcase(text, pattern)
+        or matches_name(metric.name, pattern, instruction if metric.chain != -1 else None)
+    )
 
 
 def add_decisions(

@@ -75,6 +75,7 @@ def run_nightly(
     writer: ReportWriter,
     *,
     fresh: bool = False,
+    on_begin: Callable[[Night], None] = lambda _: None,
     on_record: Callable[[Record], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> NightDocument:
@@ -85,6 +86,7 @@ def run_nightly(
         units_file: The lab's ``units.toml``; None for the default.
         writer: Writes the reports that the plan lists.
         fresh: Begin a new one in any case.
+        on_begin: Called with the opened nightly run, before anything runs.
         on_record: Called with every record added to the journal.
         on_message: Called with further messages for people.
 
@@ -98,6 +100,7 @@ def run_nightly(
         on_message(f"{night.name} {verb} in {night.directory}")
         if night.journal.dropped:
             on_message(f"dropped {night.journal.dropped} bytes of a torn line of the journal")
+        on_begin(night)
         effects = Commands(
             prepared.plan, prepared.document, units_file, night.directory, night.name
         )

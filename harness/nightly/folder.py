@@ -245,7 +245,7 @@ def store_results(
     """
     for turn in range(_TRIES):
         try:
-            return _add_all(url, directories), None
+            return add_results(url, directories), None
         except InfrastructureError as error:
             failure: HarnessError = error
         except HarnessError as error:
@@ -260,7 +260,12 @@ def store_results(
     return [], Trouble(owner=owner, message=message, hint=f"{hint}{later}")
 
 
-def _add_all(url: str, directories: Sequence[Path]) -> list[str]:
+def add_results(url: str, directories: Sequence[Path]) -> list[str]:
+    """Add run directories to the history; return a note for each that it refuses.
+
+    Raises:
+        HarnessError: The history cannot be opened or written.
+    """
     refused = []
     with open_store(url, deadline_s=_OPEN_S) as store:
         for directory in run_directories(directories):

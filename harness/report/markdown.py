@@ -1,111 +1,234 @@
-"""Evaluated runs as Markdown for CI systems: the verdict first, then the reasons, then the rest."""
+"""Evaluated runs as Markdown for CI systems and comments: what decided, what changed, the rest."""
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from harness.records.nightly import NightDocument
+from harness.report.deltas import DELTA_HEADERS, DELTA_NUMBERS, counts_text, describe_deltas
 from harness.report.description import CheckRow, RunDescription, describe
 from harness.report.nightly import headline, tables
 from harness.report.operators import several_blocks
-from harness.report.overview import HEADERS, describe_overview
+from harness.report.overview import Overview, describe_overview
 from harness.report.roofline import ROOFLINE_HEADERS, ROOFLINE_NUMBERS
+from harness.report.summaries import STATES, RunSummary, word_of
 from harness.report.text import LONGEST_SENTENCE, brief
+from harness.report.tracked import TrackedNumber
 from harness.runs.evaluation import EvaluatedRun
 
-MOST_BYTES: Final = 1024 * 1024
-"""GitHub's limit for the summary of a step; it refuses a longer one as a whole."""
+MOST_BYTES: Final = 65_536
+"""GitHub's limit for a comment in characters, of which none is shorter than a byte; it refuses a
+longer one as a whole."""
 
-_MOST_RUNS: Final = 1000
+_RUN_BYTES: Final = 20_000
+"""The most that one of several runs takes, so that one run does not displace the others."""
+
+_MOST_RUNS: Final = 100
 """Runs in the table of all."""
 
-_MOST_STEPS: Final = 200
+_MOST_STEPS: Final = 60
 """Rows of a table of a nightly run."""
 
+_MOST_CHANGES: Final = 60
+
 _MOST_ROWS: Final = 10
-"""Operators, and changes against history."""
+"""Operators, and changes with all digits."""
 
 _MOST_CHECKS: Final = 50
 
+_LONGEST_TITLE: Final = 300
+"""Characters of a heading."""
+
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]|~$])")
+
+_REFERENCES: Final = re.compile(r"@|[#!%~$](?=\d)")
+"""What would notify a person, or link to issue 5 where ``conv2d #5`` is an operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A part of a page that is shown, cut, or left out.
+
+    Attributes:
+        title: Its title.
+        headers: Headers of its table.
+        rows: Rows of its table, the most important first.
+        numbers: Columns of numbers.
+        what: What the rows are.
+        most: Rows that are shown.
+        folded: Show the title only, until a reader opens it.
+        before: Markdown above the table.
+        after: Markdown below it.
+    """
+
+    title: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: Iterable[int] = ()
+    what: str = "rows"
+    most: int = _MOST_ROWS
+    folded: bool = True
+    before: str = ""
+    after: str = ""
+
+    def text(self, room: int) -> str:
+        """Return the Markdown in at most this number of bytes; empty if nothing fits."""
+        start, end = f"**{escaped(self.title, LONGEST_SENTENCE)}**\n\n", ""
+        if not self.title:
+            start = ""
+        elif self.folded:
+            start = f"<details><summary>{_in_tag(self.title)}</summary>\n\n"
+            end = "</details>\n\n"
+        start += self.before + (_header(self.headers, self.numbers) if self.rows else "")
+        end = ("\n" if self.rows else "") + self.after + end
+        room -= len((start + end + _more(len(self.rows), self.what)).encode())
+        shown: list[str] = []
+        for cells in self.rows[: self.most]:
+            line = _row(list(map(_cell, cells)))
+            room -= len(line.encode())
+            if room < 0:
+                break
+            shown.append(line)
+        if room < 0 and not shown:
+            return ""
+        missing = _more(len(self.rows) - len(shown), self.what)
+        return "".join([start, *shown, missing, end])
 
 
 def markdown_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = None) -> bytes:
     """Return Markdown about ``runs`` and their nightly run, of at most ``MOST_BYTES``.
 
-    Of several runs those that did not pass come first, after a table of all. Runs that do not fit
-    are left out, the last ones first, and counted.
+    The first line has the verdict and what decided it. Of several runs those that did not pass come
+    first, after a table of all. Whatever does not fit is left out, the least important first, and
+    counted. The last line is a comment by which a bot finds its own comment again: it names what
+    was tested, and stays the same while that does.
     """
     described = [describe(run) for run in runs]
     overview = describe_overview(described)
-    alone = len(runs) == 1 and night is None
-    if night is not None:
-        head = "".join(_night(night))
-    else:
-        head = "" if alone else f"# {overview.headline}\n\n"
-        rows = [overview.rows[n] for n in overview.order[:_MOST_RUNS]]
-        more = _more(len(runs) - len(rows), "runs")
-        head += "" if alone else f"{markdown_table(HEADERS, rows)}{more}\n"
-    note = "\n*{} more runs are left out: CI systems show 1 MiB. Other reports have all.*\n"
-    left = MOST_BYTES - len(head.encode()) - len(note.format(len(runs)).encode())
-    shown = []
+    marker = _marker(overview, night)
+    note = "*{} more runs are left out. Other reports have all.*\n\n"
+    room = MOST_BYTES - len((marker + note.format(f"{len(runs):,}")).encode())
+    if night is None and len(runs) == 1:
+        text = "".join(_alone(described[0], overview.summaries[0], room))
+        return f"{text}{marker}".encode()
+    head = "".join(_night(night, room) if night is not None else _all(described, overview, room))
+    room -= len(head.encode())
+    shown: list[str] = []
     for place in overview.order:
-        section = "".join(_section(described[place], alone=alone))
-        left -= len(section.encode())
-        if left < 0:
+        most = min(room, _RUN_BYTES)
+        section = "".join(_one_of(described[place], overview.summaries[place], most))
+        room -= len(section.encode())
+        if room < 0:
             break
         shown.append(section)
     missing = len(runs) - len(shown)
-    return "".join([head, *shown, note.format(f"{missing:,}") if missing else ""]).encode()
+    return "".join([head, *shown, note.format(f"{missing:,}") if missing else "", marker]).encode()
 
 
-def _night(night: NightDocument) -> Iterator[str]:
-    """The tables of a nightly run, each cut to what fits."""
-    yield f"# {escaped(headline(night), LONGEST_SENTENCE)}\n\n{escaped(night.night)}\n\n"
-    for table in tables(night):
-        shown = table.rows[:_MOST_STEPS]
-        text = markdown_table(table.headers, shown, numbers=table.numbers)
-        more = _more(len(table.rows) - len(shown), "rows")
-        yield f"**{table.title}**\n\n{text}{more}\n"
-    for note in night.notes:
-        yield f"{escaped(note, LONGEST_SENTENCE)}\n\n"
+def _marker(overview: Overview, night: NightDocument | None) -> str:
+    """Return the comment by which a bot finds its own comment."""
+    if night is not None:
+        subject = f"night {night.name}"
+    elif len(overview.summaries) == 1:
+        subject = overview.summaries[0].name
+    else:
+        boards = dict.fromkeys(sorted(run.board for run in overview.summaries if run.board))
+        subject = f"runs on {' '.join(boards)}" if boards else "runs"
+    # Two dashes or an angle bracket would end it.
+    plain = re.sub(r"[^\w. -]+|-{2,}", "-", brief(subject, 100)).strip(" -")
+    return f"<!-- etdump-harness: {plain} -->\n"
 
 
-def _section(run: RunDescription, *, alone: bool) -> Iterator[str]:
-    level = "#" if alone else "##"
-    yield f"{level} {escaped(run.verdict.line, LONGEST_SENTENCE)}\n\n"
-    yield f"{escaped(run.title)}{f', {escaped(run.kernels)}' if run.kernels else ''}\n\n"
+def _alone(run: RunDescription, summary: RunSummary, room: int) -> Iterator[str]:
+    """The page of one run."""
+    word = "PASS" if run.verdict.outcome == "pass" else "FAIL"
+    title = f"{word}: {summary.name}: {run.verdict.why}"
+    yield (head := f"## {escaped(title, _LONGEST_TITLE)}\n\n")
+    yield from _run(run, summary, room - len(head.encode()))
+
+
+def _one_of(run: RunDescription, summary: RunSummary, room: int) -> Iterator[str]:
+    """One of several runs; those that passed are folded."""
+    if summary.state != "pass":
+        title = f"{word_of(summary.state)}: {summary.label}: {run.verdict.why}"
+        yield (head := f"### {escaped(title, _LONGEST_TITLE)}\n\n")
+        yield from _run(run, summary, room - len(head.encode()))
+        return
+    title = brief(f"PASS: {summary.label}: {run.verdict.why}", _LONGEST_TITLE)
+    head, end = f"<details><summary>{_in_tag(title)}</summary>\n\n", "</details>\n\n"
+    yield head
+    yield from _run(run, summary, room - len((head + end).encode()))
+    yield end
+
+
+def _run(run: RunDescription, summary: RunSummary, room: int) -> Iterator[str]:
+    """A run below its title, in at most this number of bytes."""
+    # Of a run that passed the headline stands above.
+    about = [run.verdict.headline] * (run.verdict.why != run.verdict.headline)
+    about += [run.title, run.kernels]
+    if run.changes is not None:
+        about.append(f"compared with {run.changes.description}")
+    head = f"{escaped('; '.join(filter(None, about)), LONGEST_SENTENCE)}\n\n"
     if run.failure is not None and run.failure.hint:
-        yield f"Try: {escaped(run.failure.hint, LONGEST_SENTENCE)}\n\n"
-    yield from _checks("Failed checks", run.verdict.failed)
+        head += f"Try: {escaped(run.failure.hint, LONGEST_SENTENCE)}\n\n"
+    yield head
+    note = "*Left out: {}. Other reports have all.*\n\n"
+    blocks = [*_blocks(run, summary)]
+    names = [block.title or "changes" for block in blocks]
+    room -= len((head + note.format(", ".join(names))).encode())
+    missing = []
+    for block, name in zip(blocks, names, strict=True):
+        text = block.text(room)
+        room -= len(text.encode())
+        if text:
+            yield text
+        else:
+            missing.append(name)
+    if missing:
+        yield note.format(", ".join(missing))
+
+
+def _blocks(run: RunDescription, summary: RunSummary) -> Iterator[_Block]:
+    """The parts of a run, the most important first."""
+    if deltas := [row.cells for row in describe_deltas(run, summary)]:
+        after = ""
+        if run.changes is not None:
+            parts = [counts_text(run.changes), run.changes.detectable]
+            after = f"{escaped('; '.join(filter(None, parts)), LONGEST_SENTENCE)}\n\n"
+        yield _Block(
+            *("", DELTA_HEADERS, deltas, DELTA_NUMBERS, "changes", _MOST_CHANGES),
+            folded=False,
+            after=after,
+        )
+    yield from _checks("Failed checks", run.verdict.failed, folded=False)
     yield from _checks("Warnings and notes", run.verdict.warned)
     yield from _changes(run)
     yield from _operators(run)
     yield from _counters(run)
     yield from _energy(run)
     yield from _roofline(run)
-    lost = [[item.note or item.what, f"{item.count:,}"] for item in run.losses if item.count]
-    if lost:
-        yield f"**Losses**\n\n{markdown_table(['what', 'count'], lost, numbers=[1])}\n"
-    table = markdown_table(["", ""], [[fact.label, fact.text] for fact in run.facts])
-    yield f"<details><summary>Provenance</summary>\n\n{table}\n</details>\n\n"
+    if lost := [[item.note or item.what, f"{item.count:,}"] for item in run.losses if item.count]:
+        yield _Block("Losses", ["what", "count"], lost, [1], most=len(lost))
+    facts = [[fact.label, fact.text] for fact in run.facts]
+    yield _Block("Provenance", ["", ""], facts, most=len(facts))
 
 
-def _checks(title: str, checks: Sequence[CheckRow]) -> Iterator[str]:
+def _checks(title: str, checks: Sequence[CheckRow], *, folded: bool = True) -> Iterator[_Block]:
     if checks:
-        shown = checks[:_MOST_CHECKS]
-        rows = [[row.code, row.subject, row.rule, row.reason] for row in shown]
-        table = markdown_table(["code", "subject", "rule", "reason"], rows)
-        yield f"**{title}**\n\n{table}{_more(len(checks) - len(shown), 'checks')}\n"
+        rows = [[row.code, row.subject, row.rule, row.reason] for row in checks]
+        headers = ["code", "subject", "rule", "reason"]
+        yield _Block(title, headers, rows, what="checks", most=_MOST_CHECKS, folded=folded)
 
 
-def _changes(run: RunDescription) -> Iterator[str]:
-    """Numbers that differ from the baseline."""
+def _changes(run: RunDescription) -> Iterator[_Block]:
+    """Numbers that differ from the baseline, with all digits and bounds."""
     if run.changes is None or not run.changes.changed:
         return
-    changed, several = run.changes.changed, run.changes.several_units
+    several = run.changes.several_units
     headers = ["", "number", *["unit"] * several]
     first = len(headers)
     headers += ["baseline", "now", "change", "relative", "by chance"]
@@ -114,14 +237,13 @@ def _changes(run: RunDescription) -> Iterator[str]:
             *(row.judgement, row.name, *[row.unit] * several),
             *(row.baseline, row.now, row.change, row.relative, row.chance),
         ]
-        for row in changed[:_MOST_ROWS]
+        for row in run.changes.changed
     ]
-    table = markdown_table(headers, rows, numbers=range(first, len(headers)))
-    title = f"Compared with {escaped(run.changes.description)}"
-    yield f"**{title}**\n\n{table}{_more(len(changed) - len(rows), 'numbers')}\n"
+    title = f"Compared with {run.changes.description}"
+    yield _Block(title, headers, rows, range(first, len(headers)), "numbers")
 
 
-def _operators(run: RunDescription) -> Iterator[str]:
+def _operators(run: RunDescription) -> Iterator[_Block]:
     """The operators with the longest total time."""
     table = run.operators
     if table is None or not table.operators:
@@ -134,14 +256,13 @@ def _operators(run: RunDescription) -> Iterator[str]:
             *(row.name, *[row.block] * several, row.instruction, f"{row.count:,}"),
             *(row.texts.p50, row.texts.avg, row.share_text),
         ]
-        for row in table.operators[:_MOST_ROWS]
+        for row in table.operators
     ]
-    text = markdown_table(headers, rows, numbers=range(1 + several, len(headers)))
-    more = _more(len(table.operators) - len(rows), "operators")
-    yield f"**Longest operators**\n\n{text}{more}\n"
+    numbers = range(1 + several, len(headers))
+    yield _Block("Longest operators", headers, rows, numbers, "operators")
 
 
-def _counters(run: RunDescription) -> Iterator[str]:
+def _counters(run: RunDescription) -> Iterator[_Block]:
     """What hardware counters counted in the operators with the longest total time."""
     table = run.counters
     if table is None or not table.operators:
@@ -149,54 +270,124 @@ def _counters(run: RunDescription) -> Iterator[str]:
     headers = ["operator", "instruction", *table.headers]
     rows = [
         [item.row.name, item.row.instruction, *(cell.text for cell in item.cells)]
-        for item in table.operators[:_MOST_ROWS]
+        for item in table.operators
     ]
-    text = markdown_table(headers, rows, numbers=range(1, len(headers)))
-    more = _more(len(table.operators) - len(rows), "operators")
     notes = "".join(f"{escaped(note)}\n\n" for note in table.notes)
-    yield f"**Hardware counters (median)**\n\n{text}{more}\n{notes}"
+    numbers = range(1, len(headers))
+    title = "Hardware counters (median)"
+    yield _Block(title, headers, rows, numbers, "operators", after=notes)
 
 
-def _energy(run: RunDescription) -> Iterator[str]:
+def _energy(run: RunDescription) -> Iterator[_Block]:
     """The energy of executions and of the operators that draw most."""
     if run.energy is None:
         return
-    shown = run.energy.rows[:_MOST_ROWS]
-    yield "**Energy**\n\n"
-    if shown:
-        headers, rows = run.energy.headers, [row.cells for row in shown]
-        yield markdown_table(headers, rows, numbers=range(1, len(headers)))
-        yield f"{_more(len(run.energy.rows) - len(shown), 'operators')}\n"
-    for line in run.energy.lines:
-        yield f"{escaped(line, LONGEST_SENTENCE)}\n\n"
+    headers, rows = run.energy.headers, [row.cells for row in run.energy.rows]
+    lines = "".join(f"{escaped(line, LONGEST_SENTENCE)}\n\n" for line in run.energy.lines)
+    yield _Block("Energy", headers, rows, range(1, len(headers)), "operators", after=lines)
 
 
-def _roofline(run: RunDescription) -> Iterator[str]:
+def _roofline(run: RunDescription) -> Iterator[_Block]:
     """The operators with the longest total time against what the core can do."""
     if run.roofline is None:
         return
-    rows = [item.cells for item in run.roofline.rows[:_MOST_ROWS]]
-    text = markdown_table(ROOFLINE_HEADERS, rows, numbers=ROOFLINE_NUMBERS)
-    more = _more(len(run.roofline.rows) - len(rows), "operators")
-    yield f"**Roofline**: {escaped(run.roofline.roof)}\n\n{text}{more}\n"
+    rows = [item.cells for item in run.roofline.rows]
+    title = f"Roofline: {run.roofline.roof}"
+    yield _Block(title, ROOFLINE_HEADERS, rows, ROOFLINE_NUMBERS, "operators")
+
+
+def _all(runs: Sequence[RunDescription], overview: Overview, room: int) -> Iterator[str]:
+    """The verdict about several runs, and a line for each."""
+    text = overview.headline
+    if overview.passed < len(runs):
+        worst = overview.order[0]
+        text += f"; {overview.summaries[worst].label}: {runs[worst].verdict.why}"
+    counts = [
+        f"{count:,} {STATES[state] if count > 1 else word_of(state)}"
+        for state, count in overview.counts.items()
+        if count
+    ]
+    kernels = dict.fromkeys(filter(None, (run.kernels for run in runs)))
+    parts = [", ".join(counts), *[f"kernels: {', '.join(kernels)}"] * bool(kernels)]
+    about = escaped("; ".join(parts), LONGEST_SENTENCE)
+    head = f"## {escaped(text, _LONGEST_TITLE)}\n\n{about}\n\n"
+    yield head
+    rows = [_summary(overview.summaries[n]) for n in overview.order]
+    headers = ["run", "outcome", "execution", "change", "memory", "change", "why"]
+    block = _Block("", headers, rows, range(2, 6), "runs", _MOST_RUNS, folded=False)
+    yield block.text((room - len(head.encode())) // 2)
+
+
+def _summary(run: RunSummary) -> tuple[str, ...]:
+    return (
+        *(run.label, word_of(run.state)),
+        *(*_number(run.execution), *_number(run.memory), brief(run.why)),
+    )
+
+
+def _number(number: TrackedNumber | None) -> tuple[str, str]:
+    return ("-", "-") if number is None else (number.text, number.change_text or "-")
+
+
+def _night(night: NightDocument, room: int) -> Iterator[str]:
+    """The tables of a nightly run, each cut to what fits."""
+    yield (head := f"## {escaped(headline(night), LONGEST_SENTENCE)}\n\n{escaped(night.night)}\n\n")
+    room -= len(head.encode())
+    notes = [f"{escaped(note, LONGEST_SENTENCE)}\n\n" for note in night.notes]
+    for table in tables(night):
+        # Half of what is left, so that a long table leaves room for those below it and for runs.
+        block = _Block(
+            *(table.title, table.headers, table.rows, table.numbers, "rows", _MOST_STEPS),
+            folded=False,
+        )
+        text = block.text(room // 2)
+        text = text or f"{_more(len(table.rows), f'rows of the table {table.title}')}\n"
+        room -= len(text.encode())
+        yield text
+    for note in notes:
+        room -= len(note.encode())
+        if room >= 0:
+            yield note
 
 
 def escaped(text: str, longest: int = 300) -> str:
-    """Any text as one line of Markdown without markup."""
+    """Any text as one line of Markdown without markup, mentions and references to issues."""
+    return re.sub(r"^(\s*)([#+-])", r"\1\\\2", _cell(text, longest))
+
+
+def _cell(text: str, longest: int = 300) -> str:
+    """Any text as the cell of a table, where nothing begins a heading or a list."""
     plain = brief(text, longest)
     plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    plain = _SPECIAL.sub(r"\\\1", plain).replace("@", "&#64;")
-    return re.sub(r"^(\s*)([#+-])", r"\1\\\2", plain)
+    return _unlinked(_SPECIAL.sub(r"\\\1", plain))
+
+
+def _in_tag(text: str) -> str:
+    """Any text as the content of an HTML tag, where Markdown has no markup."""
+    return _unlinked(html.escape(text, quote=False))
+
+
+def _unlinked(text: str) -> str:
+    """Put a space without width where GitHub and GitLab would link; they do so after unescaping."""
+    return _REFERENCES.sub(lambda match: f"{match[0]}&#8203;", text)
 
 
 def markdown_table(
     headers: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Iterable[int] = ()
 ) -> str:
     """Return a table; columns of ``numbers`` are aligned to the right."""
+    lines = (_row(list(map(_cell, cells))) for cells in rows)
+    return "".join([_header(headers, numbers), *lines])
+
+
+def _header(headers: Sequence[str], numbers: Iterable[int]) -> str:
     right = set(numbers)
     ruler = ["--:" if index in right else "---" for index in range(len(headers))]
-    lines = [headers, ruler, *(list(map(escaped, row)) for row in rows)]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    return _row(headers) + _row(ruler)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
 
 
 def _more(count: int, what: str) -> str:

@@ -100,7 +100,7 @@ def describe_night(
     return NightSummary(
         counts=counts_of_states(states),
         flaky=sum(outcome.flaky for outcome in night.outcomes),
-        failures=_failures(night.outcomes, states, anchors),
+        failures=failures_of(night.outcomes, anchors),
         matrix=_matrix(night, states, runs, anchors),
     )
 
@@ -114,12 +114,18 @@ def state_of_step(outcome: StepOutcome) -> RunState:
     return "quarantined" if outcome.quarantine else state_of_owner(outcome.owner)
 
 
-def _failures(
-    outcomes: Sequence[StepOutcome], states: Sequence[RunState], anchors: Mapping[str, str]
+def failures_of(
+    outcomes: Sequence[StepOutcome], anchors: Mapping[str, str]
 ) -> dict[RunState, tuple[NightFailure, ...]]:
+    """Return what did not pass, by state, the worst owner first.
+
+    Args:
+        outcomes: Outcomes of steps.
+        anchors: Where runs are shown, by the ids of their results.
+    """
     alike: dict[tuple[RunState, str, str], list[StepOutcome]] = {}
-    for outcome, state in zip(outcomes, states, strict=True):
-        if state != "pass":
+    for outcome in outcomes:
+        if (state := state_of_step(outcome)) != "pass":
             why = f"{outcome.why}; known as: {outcome.quarantine}" if outcome.quarantine else ""
             key = state, str(outcome.owner or ""), why or outcome.why
             alike.setdefault(key, []).append(outcome)

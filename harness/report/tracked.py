@@ -23,11 +23,21 @@ LATEST: Final = 20
 _FEWEST: Final = 3
 """Results of a baseline from which its range says anything."""
 
-_WORDS: Final = {
+_JUDGED: Final = {
+    "changed": "changed",
+    "same": "no detectable change",
+    "appeared": "new",
+    "vanished": "gone",
+    "too little": "too few results to tell",
+}
+
+
+CHANGE_WORDS: Final = {
     "time": {"regression": "slower", "improvement": "faster"},
     "memory": {"regression": "larger", "improvement": "smaller"},
+    "count": {"regression": "more", "improvement": "less"},
 }
-_JUDGED: Final = {"same": "no detectable change", "too little": "too few results to tell"}
+"""Changes of a number in words, by what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +55,8 @@ class TrackedNumber:
             ``same``.
         earlier: Earlier values on the same unit, oldest first, at most ``LATEST``.
         noise: The smallest and largest value of the baseline; None without one.
+        before: The level of the baseline as text; empty without one.
+        compared: What a comparison with history says of it; None without one.
     """
 
     name: str
@@ -56,6 +68,8 @@ class TrackedNumber:
     judgement: str = "same"
     earlier: tuple[float, ...] = ()
     noise: tuple[float, float] | None = None
+    before: str = ""
+    compared: Compared | None = None
 
     @property
     def trend(self) -> tuple[float, ...]:
@@ -76,7 +90,11 @@ def execution_time(run: EvaluatedRun) -> TrackedNumber | None:
     exact = f"{value:,.10g} {'ns' if known else 'ticks'}"
     metric = operator_metric(executed, "")
     found = TrackedNumber("median execution", value, text(value), exact)
-    return _beside_history(run, found, "time", lambda other: _same_operator(metric, other), value)
+
+    def wanted(other: Metric) -> bool:
+        return _same_operator(metric, other)
+
+    return _beside_history(run, found, "time", wanted, value, text)
 
 
 def executions_of(run: EvaluatedRun) -> Operator | None:
@@ -93,7 +111,14 @@ def peak_memory(run: EvaluatedRun, peak: int) -> TrackedNumber:
     found = TrackedNumber("peak memory", peak, short_size(peak), f"{peak:,} bytes")
     allocators = run.subject.allocators if run.subject is not None else ()
     now = float(sum(item.peak_bytes for item in allocators))
-    return _beside_history(run, found, "memory", _is_peak, now)
+    return _beside_history(run, found, "memory", _is_peak, now, short_size)
+
+
+def judgement_word(number: Compared) -> str:
+    """Return what became of a number, as a reader says it: slower, larger, gone."""
+    what = "memory" if number.metric.unit == "bytes" else "count"
+    words = CHANGE_WORDS["time" if number.metric.kind == "operator" else what]
+    return words.get(number.judgement) or _JUDGED[number.judgement]
 
 
 def own_results(history: History, run: EvaluatedRun) -> set[int]:
@@ -117,6 +142,7 @@ def _beside_history(
     what: str,
     wanted: Callable[[Metric], bool],
     now: float,
+    text: Callable[[float], str],
 ) -> TrackedNumber:
     """Add to a number what its history says; ``now`` is the number as the history counts it."""
     history = run.history or History()
@@ -136,8 +162,10 @@ def _beside_history(
     level = statistics.median(baseline) if baseline else 0.0
     change = now / level - 1 if level else None
     # A decision may have moved the baseline, and the comparison knows of it.
-    if len(compared) == 1 and compared[0].metric.statistic in ("p50", "peak_bytes"):
+    same = len(compared) == 1 and compared[0].metric.statistic in ("p50", "peak_bytes")
+    if same:
         change = compared[0].relative if compared[0].relative is not None else change
+        level = compared[0].baseline.value if compared[0].baseline is not None else level
     noise = (min(baseline), max(baseline)) if baseline else None
     judgement, word = _word(compared, what, change, baseline, now)
     return TrackedNumber(
@@ -150,6 +178,8 @@ def _beside_history(
         judgement=judgement,
         earlier=tuple(totals[place] for place in sorted(totals)[-LATEST:]),
         noise=noise if len(baseline) >= _FEWEST else None,
+        before=text(level) if level else "",
+        compared=compared[0] if same else None,
     )
 
 
@@ -171,12 +201,12 @@ def _word(
     Only a comparison with history tells a regression. Without one, the range of the baseline does
     no more than put a change beside the noise.
     """
-    words = _WORDS[what]
+    words = CHANGE_WORDS[what]
     for judgement in ("regression", "improvement"):
         if any(item.judgement == judgement for item in compared):
             return judgement, words[judgement]
     if compared:
-        return "same", _JUDGED.get(compared[0].judgement, compared[0].judgement)
+        return "same", judgement_word(compared[0])
     if not change:
         return "same", "no change"
     if len(baseline) >= _FEWEST and min(baseline) <= now <= max(baseline):

@@ -22,6 +22,7 @@ from harness.site.models import ChartedSeries
 from harness.site.news import TITLES, NewsItem, NewsKind, change_text, is_gone, state_of_model
 from harness.site.nights import SiteNight
 from harness.site.numbers import execution_of, memory_of, tracked, unit_of, value_text
+from harness.site.running import PAGE, REFRESH_S, RunningNight
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -53,6 +54,8 @@ def environment() -> Environment:
     )
     found.globals.update(
         POLICY=_POLICY,
+        REFRESH_S=REFRESH_S,
+        RUNNING_PAGE=PAGE,
         TITLES=TITLES,
         VERSION=__version__,
         change_text=change_text,
@@ -203,6 +206,7 @@ def index_page(
     matrix: Matrix,
     commits: Sequence[SiteCommit],
     nights: Sequence[SiteNight],
+    running: RunningNight | None = None,
 ) -> bytes:
     """Return the first page: what is new, then the matrix, then commits and nights."""
     return _rendered(
@@ -214,6 +218,7 @@ def index_page(
         matrix=matrix,
         commits=commits,
         nights=nights,
+        running=running,
         headline=headline(news, len(models)),
     )
 
@@ -247,6 +252,12 @@ def night_pages(nights: Sequence[SiteNight]) -> Iterator[tuple[str, bytes]]:
     for night in nights:
         yield night.page, _rendered("night_page.html.j2", "../", night.name, night=night)
     yield "nights.html", _rendered("nights.html.j2", "", "Nights", nights=nights)
+
+
+def running_page(night: RunningNight, nights: Sequence[SiteNight]) -> bytes:
+    """Return the page of a night that is under way; it leads to the results that are there."""
+    page = next((found.page for found in nights if found.name == night.name), "")
+    return _rendered("tonight.html.j2", "", night.name, night=night, page=page)
 
 
 def compare_page(commits: Sequence[SiteCommit]) -> bytes:

@@ -14,6 +14,7 @@ from harness.history.store import Store
 from harness.records.result import microseconds
 from harness.report.html.environment import require_libraries
 from harness.site import pages
+from harness.site.badge import badge_of
 from harness.site.commits import commits_of
 from harness.site.documents import ModelOnUnit, data_path
 from harness.site.folder import SiteChanges, SiteFolder
@@ -21,6 +22,7 @@ from harness.site.groups import ResultGroup, groups_of, site_results
 from harness.site.models import POINTS, describe_model
 from harness.site.news import news_of
 from harness.site.nights import nights_of
+from harness.site.running import PAGE, RunningNight
 
 Progress = Callable[[str, int, int], None]
 """Called with a stage, the number of its steps that are done, and of all."""
@@ -34,9 +36,11 @@ class SiteOptions:
 
     Attributes:
         title: Title of its first page.
+        running: A night that is under way, or has just ended; None for the history alone.
     """
 
     title: str = "Results"
+    running: RunningNight | None = None
 
 
 def _silent(_stage: str, _done: int, _total: int) -> None:
@@ -105,4 +109,10 @@ def _write_common(folder: SiteFolder, models: list[ModelOnUnit], options: SiteOp
     for name, content in (*pages.commit_pages(commits), *pages.night_pages(nights)):
         folder.add(name, content)
     folder.add("compare.html", pages.compare_page(commits))
-    folder.add("index.html", pages.index_page(options.title, models, news, matrix, commits, nights))
+    if options.running is not None:
+        folder.add(PAGE, pages.running_page(options.running, nights))
+    badge = badge_of(options.title, models, news)
+    folder.add("badge.svg", badge.svg)
+    folder.add("badge.json", badge.endpoint)
+    found = pages.index_page(options.title, models, news, matrix, commits, nights, options.running)
+    folder.add("index.html", found)

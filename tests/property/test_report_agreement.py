@@ -185,15 +185,16 @@ def in_html(run: EvaluatedRun) -> Shown:
 
 def in_markdown(run: EvaluatedRun) -> Shown:
     tables: dict[str, list[list[str]]] = {}
-    headings, text, rows = [], "", [[""]]
-    for token in READER.parse(markdown_report([run]).decode()):
+    paragraphs, text, rows = [], "", [[""]]
+    for token in READER.parse(markdown_report([run]).decode().replace("&#8203;", "")):
         if token.type == "inline":
             parts = token.children or []
             assert {part.type.partition("_")[0] for part in parts} <= {"text", "strong", "em"}
             text = "".join(part.content for part in parts)
+            paragraphs.append(text)
             rows[-1].append(text)
-        elif token.type == "heading_close":
-            headings.append(text)
+        elif token.type == "html_block" and (title := re.search("<summary>(.*)<", token.content)):
+            text = title[1]
         elif token.type == "table_open":
             rows = tables[text] = []
         elif token.type == "table_close":
@@ -202,10 +203,16 @@ def in_markdown(run: EvaluatedRun) -> Shown:
             rows.append([])
     failed = tables.get("Failed checks", [])[1:]
     return Shown(
-        verdict=headings[0],
+        verdict=_verdict_of(paragraphs),
         operators=[tuple(row) for row in tables.get("Longest operators", [])[1:]],
         failed=[f"{code} {subject}: {rule}: {reason}" for code, subject, rule, reason in failed],
     )
+
+
+def _verdict_of(paragraphs: Sequence[str]) -> str:
+    """The heading has the verdict and what decided it; a headline that says more stands below."""
+    word, _, why = paragraphs[0].split(": ", 2)
+    return f"{word}: {why if word == 'PASS' else paragraphs[1].partition('; ')[0]}"
 
 
 def in_junit(run: EvaluatedRun) -> Shown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,52 @@ def test_one_operator_is_shown_through_time(tmp_path: Path, history: Any) -> Non
     assert lines[-1] == "baseline: the last 1, 1 of 3 results"
     shown = document("history-show", history("show", "a", "--json").out)
     assert [sample["value"] for sample in shown["series"][0]["samples"]] == [100, 101, 102, 103]
+
+
+def test_models_and_operators_may_be_given_by_their_short_names(
+    tmp_path: Path, history: Any
+) -> None:
+    runs(tmp_path, 2)
+    run_directory(tmp_path / "b", made("b", board="other"), {"native_call_conv2d.out": [1]})
+    history("add", tmp_path)
+    assert history("show", "a #0", "--board", "native", "--model", "kws").code == 0
+    assert "conv2d" in history("show", "conv2d #?", "--board", "other").out
+    assert "nothing that was measured" in history("show", "conv2d #1", "--board", "other").out
+    listed = history("list", "--model", "kws", "--json").out
+    assert listed == history("list", "--model", "kws.pte", "--json").out
+    assert len(document("history-list", listed)) == 3
+    assert history("list", "--model", "kw").out == "0 results, 0 unsound\n"
+    decided = history(
+        *("accept", "conv2d #0", "--board", "other", "--model", "kws"),
+        *("--reason", "faster kernel"),
+    )
+    assert decided.code == 0, decided.err
+
+
+def test_runs_are_reported_beside_a_history(tmp_path: Path, etharness: Etharness) -> None:
+    store = tmp_path / "h.sqlite"
+    for number in range(8):
+        started = f"2026-11-21T00:00:{number:02}+00:00"
+        item = made(f"r{number}", started_utc=started, commit=f"c{number}", session=f"s{number}")
+        run_directory(tmp_path / f"old/{number}", item, {"a": [1_000_000 + number] * 2})
+    etharness("history", "add", tmp_path / "old", "--history", store)
+    for name, time in (("same", 1_000_004), ("slower", 1_500_000)):
+        item = made(name, started_utc="2026-11-22T00:00:00+00:00", commit=name, session=name)
+        run_directory(tmp_path / f"new/{name}", item, {"a": [time] * 2})
+    file = tmp_path / "comment.md"
+    against = ["--history", store, "--baseline", "last:8"]
+    code, out, err = etharness("report", tmp_path / "new", *against, "-o", file)
+    assert code == 1, err
+    assert "FAIL: 1 of 2 runs passed" in out
+    told = file.read_text().replace("&#8203;", "")
+    assert told.startswith("## FAIL: 1 of 2 runs passed; kws on native")
+    assert re.search(
+        r"^\| .* of a #0 \| 1.50 ms \| 1.00 ms \| \+50.00 % \| .* \| slower \|$", told, re.M
+    )
+    # The next report without these options repeats the comparison.
+    assert etharness("report", tmp_path / "new").code == 1
+    unknown = ["--history", store, "--baseline", "commit:ffff"]
+    assert etharness("report", tmp_path / "new", *unknown).code == 3
 
 
 def test_of_several_numbers_the_change_is_shown(tmp_path: Path, history: Any) -> None:

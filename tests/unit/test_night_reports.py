@@ -192,7 +192,7 @@ def test_markdown_shows_the_tables_in_front_of_the_runs(tmp_path: Path) -> None:
     file = tmp_path / "night.md"
     write_report(file, [reported(), failed_run("port gone")], NIGHT)
     text = file.read_text()
-    assert text.startswith("# FAIL (1): 2 of 6 steps passed")
+    assert text.startswith("## FAIL (1): 2 of 6 steps passed")
     for part in TOLD:
         assert part in text
     assert "<b>" not in text

@@ -87,7 +87,7 @@ def change_options(*, reason_required: bool) -> Callable[[_F], _F]:
                 "--model",
                 metavar="FILE",
                 shell_complete=complete_models,
-                help="Model file without its directory.",
+                help="Model, a file without its directory or a name.",
             ),
             option("--method", metavar="NAME", help="Method."),
             settings_option,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.history.options import history_option, opened, selection_options
+from harness.cli.history.options import history_option, opened, selection_options, with_known_model
 from harness.cli.options import RESULTS, FilePath, PanelCommand, option, output_options, panel
 from harness.cli.output import OutputOptions
 from harness.errors import UsageError
@@ -47,7 +47,7 @@ def command(
     if file.exists() and not force:
         raise UsageError(f"{file} already exists", hint="replace it with --force")
     with opened(url) as store:
-        rows = store.export(file, selection)
+        rows = store.export(file, with_known_model(store, selection))
     if output.json:
         from harness.report.history import exported_document
 

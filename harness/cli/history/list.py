@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.history.options import history_option, opened, selection_options
+from harness.cli.history.options import history_option, opened, selection_options, with_known_model
 from harness.cli.options import PanelCommand, output_options
 from harness.cli.output import OutputOptions
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def command(selection: Selection, url: str | None, output: OutputOptions) -> None:
     """List results, oldest first."""
     with opened(url) as store:
-        found = store.results(selection)
+        found = store.results(with_known_model(store, selection))
     if output.json:
         from harness.report.history import entries_document
 

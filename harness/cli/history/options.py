@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,6 +12,7 @@ from harness.cli.completers import complete_boards, complete_models, complete_un
 from harness.cli.options import SELECTION, absolute_history, option, panel, with_options
 
 if TYPE_CHECKING:
+    from harness.history.entries import Selection
     from harness.history.store import Store
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -43,6 +45,11 @@ def opened(url: str | None, *, create: bool = False) -> Store:
     from harness.history import default_history, open_store
 
     return open_store(url or default_history(), create=create)
+
+
+def with_known_model(store: Store, selection: Selection) -> Selection:
+    """Return the selection with the file name of its model, which may be given without suffix."""
+    return replace(selection, model=store.known_model(selection.model))
 
 
 def selection_options(function: _F) -> _F:
@@ -89,7 +96,7 @@ def selection_options(function: _F) -> _F:
                 "--model",
                 metavar="FILE",
                 shell_complete=complete_models,
-                help="Only this model file, named without its directory.",
+                help="Only this model: a file without its directory, or a name.",
             ),
             option("--method", metavar="NAME", help="Only this method."),
             option("--session", metavar="NAME", help="Only results recorded with this label."),

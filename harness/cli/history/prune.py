@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.history.options import history_option, opened, selection_options
+from harness.cli.history.options import history_option, opened, selection_options, with_known_model
 from harness.cli.options import PanelCommand, option, output_options, panel
 from harness.cli.output import OutputOptions
 
@@ -38,7 +38,7 @@ def command(
     results; --keep then counts among them.
     """
     with opened(url) as store:
-        removed = store.prune(keep, selection, dry_run=dry_run)
+        removed = store.prune(keep, with_known_model(store, selection), dry_run=dry_run)
         left = store.info().rows["results"]
     if output.json:
         from harness.report.history import pruned_document

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         "--model",
         metavar="FILE",
         shell_complete=complete_models,
-        help="Model file without its directory; required if there are several.",
+        help="Model, a file without its directory or a name; required if there are several.",
     ),
     option("--method", metavar="NAME", help="Method; required if there are several."),
     option(
@@ -99,7 +99,8 @@ def command(
 ) -> None:
     """Show how times and sizes changed.
 
-    PATTERN selects operators, allocators and sizes by name, such as 'native_call_*' or log_bytes.
+    PATTERN selects operators, allocators and sizes by name, such as 'conv2d #5', 'native_call_*' or
+    log_bytes.
     A single match is shown result by result; of several, the change of each is shown. Decisions
     about changes follow. Results with other measurement settings are a series of their own.
     """

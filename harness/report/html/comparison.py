@@ -20,13 +20,9 @@ from harness.report.text import (
     short_time,
     with_delegate,
 )
+from harness.report.tracked import CHANGE_WORDS
 
 _MOST_ROWS: Final = 500
-
-_WORDS: Final = {
-    "time": {"regression": "slower", "improvement": "faster"},
-    "memory": {"regression": "larger", "improvement": "smaller"},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,4 +217,4 @@ def _kind(before: float | None, after: float | None, what: str) -> tuple[str, st
     if before == after:
         return "same", "same"
     kind = "regression" if after > before else "improvement"
-    return kind, _WORDS[what][kind]
+    return kind, CHANGE_WORDS[what][kind]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.history.options import history_option, opened, selection_options
+from harness.cli.history.options import history_option, opened, selection_options, with_known_model
 from harness.cli.options import SELECTION, PanelCommand, option, output_options, panel
 from harness.cli.output import OutputOptions
 from harness.errors import UsageError
@@ -49,7 +49,8 @@ def command(
         )
     with opened(url) as store:
         if not ids:
-            chosen = selection if unsound else replace(selection, sound=True)
+            chosen = with_known_model(store, selection)
+            chosen = chosen if unsound else replace(chosen, sound=True)
             ids = tuple(entry.provenance.id for entry in store.results(chosen))
         store.set_baseline(name, ids)
         [found] = [item for item in store.baselines() if item.name == name]

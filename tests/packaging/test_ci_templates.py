@@ -1,0 +1,180 @@
+"""The GitHub action and the GitLab component: their shell steps run, as CI systems run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.conftest import ROOT, Installed
+from tests.support.ci_systems import CompositeAction, component_jobs, run_job
+
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
+
+BUDGET = """
+schema = 1
+[[time]]
+event = "Method::execute"
+limit_us = 1
+"""
+
+GH = """#!{python}
+import json, os, pathlib, subprocess, sys
+kept = pathlib.Path({kept!r})
+comments = json.loads(kept.read_text()) if kept.exists() else []
+given = sys.argv[1:]
+assert given[0] == "api", given
+if "--method" not in given:
+    page = json.dumps(comments)
+    subprocess.run(["jq", "-r", given[given.index("--jq") + 1]], input=page, text=True, check=True)
+    sys.exit()
+if os.environ.get("GH_TOKEN") != "writes":
+    sys.exit("HTTP 403: Resource not accessible by integration")
+[field] = [text for text in given if text.startswith("body=@")]
+body = pathlib.Path(field.removeprefix("body=@")).read_text()
+method, where = given[given.index("--method") + 1 :][:2]
+if method == "POST":
+    assert where == "repos/us/models/issues/7/comments", where
+    comments.append({{"id": len(comments) + 1, "user": {{"type": "Bot"}}, "body": body}})
+else:
+    number = int(where.removeprefix("repos/us/models/issues/comments/"))
+    comments[number - 1]["body"] = body
+kept.write_text(json.dumps(comments))
+"""
+"""Stands for GitHub's command ``gh``: keeps comments in a file, and filters as ``gh`` does."""
+
+
+PYTHON = """#!/bin/sh
+[ "$1 $2" = "-m venv" ] || exec {python} "$@"
+mkdir -p "$3/bin"
+printf '#!/bin/sh\n' > "$3/bin/pip"
+chmod +x "$3/bin/pip"
+"""
+"""Stands for an environment in which pip has installed the product already: that is in PATH."""
+
+
+@pytest.fixture
+def variables(installed: Installed) -> dict[str, str]:
+    """Environment of a runner; what the product needs is installed, the product itself is not."""
+    [libraries] = (installed.directory.parent / "lib").glob("python*/site-packages")
+    return {
+        **installed.variables,
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(libraries),
+        "PIP_NO_DEPS": "1",
+        "PIP_IGNORE_INSTALLED": "1",
+        "PIP_NO_INDEX": "1",
+        "GITHUB_REPOSITORY": "us/models",
+    }
+
+
+@pytest.fixture
+def ready(installed: Installed, tmp_path: Path) -> dict[str, str]:
+    """The same where the product is installed: most tests are not about pip."""
+    (programs := tmp_path / "programs").mkdir()
+    write_program(programs / "python3", PYTHON.format(python=sys.executable))
+    # Without packages of the system, none is looked for.
+    write_program(programs / "apt-get", "#!/bin/sh\nexit 9\n")
+    path = f"{programs}{os.pathsep}{installed.variables['PATH']}"
+    return {**installed.variables, "PATH": path, "GITHUB_REPOSITORY": "us/models"}
+
+
+def write_program(file: Path, text: str) -> None:
+    file.write_text(text)
+    file.chmod(0o755)
+
+
+def action(
+    wheel: Path, folder: Path, variables: dict[str, str], event: str, **inputs: str
+) -> CompositeAction:
+    github = {
+        **{"job": "models", "event_name": event, "run_id": "11", "run_attempt": "1"},
+        **{"ref_name": "main", "event.repository.default_branch": "main", "sha": "c0ffee"},
+        **{"event.pull_request.number": "7", "token": "writes", "action_path": str(ROOT)},
+    }
+    given = {"package": str(wheel), **inputs}
+    return CompositeAction(ROOT / "action.yml", given, github, folder, variables)
+
+
+def test_the_action_runs_the_demo_and_keeps_its_history(
+    wheel: Path, variables: dict[str, str], tmp_path: Path
+) -> None:
+    done = action(wheel, tmp_path / "push", variables, "push")
+    assert done.run() == 0, done.printed
+    summary = (tmp_path / "push/step-summary.md").read_text()
+    assert summary.startswith("## PASS: kws\\_int8 on qemu-mps2-an385: ")
+    assert summary == (tmp_path / "push/workspace/etharness-out/summary.md").read_text()
+    made = {file.name for file in (tmp_path / "push/workspace/etharness-out").iterdir()}
+    assert made == {"runs", "summary.md", "report.html", "junit.xml", "results.sarif"}
+    history = tmp_path / "push/temp/etharness.sqlite"
+    key = "etharness-models-qemu-mps2-an385/11-1"
+    assert done.used["actions/cache/save@v4"] == {"path": str(history), "key": key}
+    assert done.used["actions/cache/restore@v4"]["restore-keys"] == key.removesuffix("11-1")
+    assert done.used["actions/upload-artifact@v4"]["path"] == "etharness-out"
+    with sqlite3.connect(history) as store:
+        assert store.execute("select count(*) from result").fetchone() == (1,)
+
+
+def test_the_action_fails_with_the_run_and_says_why_everywhere(
+    wheel: Path, ready: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "budget.toml").write_text(BUDGET)
+    given = {
+        **{"board": "native", "models": "kws_int8\nno-such-model $(touch injected)", "runs": "2"},
+        **{"sarif": "true", "packages": "", "budget": str(tmp_path / "budget.toml")},
+    }
+    done = action(wheel, tmp_path / "job", ready, "pull_request", **given)
+    assert done.run() == 1, done.printed
+    assert "::error file=" in done.printed
+    assert "no-such-model" in done.printed
+    assert not [*tmp_path.rglob("injected")]
+    summary = (tmp_path / "job/step-summary.md").read_text()
+    assert summary.startswith("## FAIL: ")
+    assert "B01 Method::execute" in summary.splitlines()[0]
+    assert done.used["github/codeql-action/upload-sarif@v3"] == {
+        "sarif_file": "etharness-out/results.sarif",
+        "category": "etharness-models-native",
+    }
+    assert "actions/cache/save@v4" not in done.used
+
+
+def test_the_comment_is_written_once_and_then_replaced(
+    wheel: Path, ready: dict[str, str], tmp_path: Path
+) -> None:
+    kept, marker = tmp_path / "comments.json", "<!-- etdump-harness: kws on native -->"
+    write_program(tmp_path / "programs/gh", GH.format(python=sys.executable, kept=str(kept)))
+    other = {"id": 1, "user": {"type": "User"}, "body": marker}
+    kept.write_text(json.dumps([other]))
+    summary = tmp_path / "job/workspace/etharness-out/summary.md"
+    summary.parent.mkdir(parents=True)
+    for text in ("first", "second"):
+        summary.write_text(f"{text}\n\n{marker}\n")
+        done = action(wheel, tmp_path / "job", ready, "pull_request", comment="true")
+        assert done.run(only="Comment") == 0, done.printed
+        # Somebody else's comment is left alone.
+        theirs, own = json.loads(kept.read_text())
+        assert theirs == other
+        assert own["body"] == summary.read_text()
+    readonly = action(wheel, tmp_path / "job", ready, "pull_request", comment="true", token="reads")
+    assert readonly.run(only="Comment") == 0
+    assert "::warning::the comment was not written" in readonly.printed
+    push = action(wheel, tmp_path / "job", ready, "push", comment="true")
+    assert (push.run(only="Comment"), push.printed) == (0, "")
+
+
+def test_the_gitlab_component_runs_the_demo(
+    wheel: Path, ready: dict[str, str], tmp_path: Path
+) -> None:
+    [(name, job)] = component_jobs(ROOT / "templates/etharness.yml", {"package": str(wheel)})
+    assert name == "etharness"
+    (project := tmp_path / "project").mkdir()
+    code, printed = run_job(job, project, {**ready, "CI_COMMIT_SHA": "c0ffee"})
+    assert code == 0, printed
+    assert (project / "etharness-out/summary.md").read_text().startswith("## PASS: kws")
+    assert (project / job["artifacts"]["reports"]["junit"]).read_text().startswith("<?xml")
+    [kept] = job["cache"]["paths"]
+    assert (project / kept).stat().st_size > 0
