@@ -424,8 +424,6 @@ class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
         return {**fields, "time": "emulated" if self.emulated_time else ""}
 
 
-# Made at import: msgspec 0.22 crashes when two threads decode a type for the first time at once.
-_DECODER: Final = msgspec.json.Decoder(Result)
 NO_RUN: Final = RunIdentity()
 """The identity of a trace whose run is unknown."""
 

@@ -28,6 +28,7 @@ ELSEWHERE = {
     "docs/lab.md": "needs a unit",
     "docs/probes.md": "tests/sim/test_debug_probe.py runs its blocks beside a simulated probe",
     "docs/pytest.md": "tests/sim/test_pytest_plugin.py runs its blocks",
+    "docs/tutorial.md": "tests/oracle/test_tutorial.py runs it",
 }
 """Pages whose blocks do not run here, and why."""
 

@@ -233,7 +233,7 @@ def test_a_test_that_names_no_model_or_none_that_is_there(inner: pytest.Pytester
         [
             "UsageError: the test names no model",
             '  try: mark it: @pytest.mark.etharness(model="model.pte")',
-            f"UsageError: cannot read the model {inner.path}/absent.pte: No such file or directory",
+            "UsageError: cannot read the model absent.pte: No such file or directory",
             "etharness fixtures must be arguments of the test or its fixtures",
         ]
     )
