@@ -36,7 +36,7 @@ help:
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
 	@echo "make measure    regenerate what is measured in docs: networks, cycles, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, debug probes, nights, scaling, attacks"
-	@echo "make release    wheel, sdist, firmware images, sizes and checksums of the commit, in dist/"
+	@echo "make release    wheel, sdist, firmware images, sizes, documentation and checksums of the commit, in dist/"
 	@echo "make release-check  the same, built twice in different folders and compared"
 
 setup: setup-test setup-oracle setup-tools setup-labgrid setup-docs
@@ -93,10 +93,10 @@ tidy: setup-test
 lint: setup-test
 	tools/lint
 
-# BOARDS=none or some boards, separated by commas; TAG=v1.2.3 must be of the project's version. The shell reads
-# TAG, not make: a tag may be named like a function of make.
-release release-check: setup-release
-	$(PYTHON) tools/release.py --output dist --boards $(or $(BOARDS),all) --tag "$$TAG" $(if $(filter %-check,$@),--again)
+# BOARDS=none (then without the site of the documentation, too) or some boards, separated by commas; TAG=v1.2.3 must be of the project's
+# version. The shell reads TAG, not make: a tag may be named like a function of make.
+release release-check: setup-release $(if $(filter none,$(BOARDS)),,setup-docs)
+	$(PYTHON) tools/release.py --output dist --boards $(or $(BOARDS),all) $(if $(filter none,$(BOARDS)),,--docs .venv-docs/bin/python) --tag "$$TAG" $(if $(filter %-check,$@),--again)
 
 measure: setup-test setup-oracle setup-docs
 	.venv-docs/bin/python -m tools.docs zensical

@@ -1,4 +1,5 @@
-"""Build a release from a commit: wheel, sdist, images of all real boards, their sizes, checksums.
+"""Build a release from a commit: wheel, sdist, images of all real boards, their sizes, the site
+of the documentation, and checksums.
 
     python tools/release.py --output dist                  of the commit that is checked out
     python tools/release.py --output dist --tag v0.1.0     and refuse a tag of another version
@@ -20,6 +21,7 @@ import sys
 import tarfile
 import tempfile
 import tomllib
+import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tag", default="", help="tag of the release, v and the version")
     parser.add_argument("--commit", default="", help="the commit; default: the one checked out")
     parser.add_argument("--boards", default="all", help="real boards, separated by commas, or none")
+    parser.add_argument("--docs", help="a Python with the extra docs, which builds the site, too")
     parser.add_argument("--again", action="store_true", help="build a second time, and compare")
     chosen = parser.parse_args(arguments)
     try:
@@ -73,10 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         removable(chosen.output)
         with tempfile.TemporaryDirectory(prefix="release-") as folder:
             first = Path(folder) / "once"
-            build(commit, chosen.tag, boards, first)
+            build(commit, chosen.tag, boards, chosen.docs, first)
             if chosen.again:
                 second = Path(folder) / "once-more-in-a-folder-with-a-longer-name" / "files"
-                build(commit, chosen.tag, boards, second)
+                build(commit, chosen.tag, boards, chosen.docs, second)
                 compare(first, second)
             publish(first / "files", chosen.output)
     except (ReleaseError, subprocess.CalledProcessError) as error:
@@ -115,8 +118,8 @@ def described(name: str) -> Board:
     return load_board(name)[0]
 
 
-def build(commit: str, tag: str, boards: Sequence[Board], folder: Path) -> None:
-    """Build everything into ``folder/files``."""
+def build(commit: str, tag: str, boards: Sequence[Board], python: str | None, folder: Path) -> None:
+    """Build everything into ``folder/files``; ``python`` builds the site of the documentation."""
     source, files = folder / "source", folder / "files"
     files.mkdir(parents=True)
     version = tomllib.loads(git("show", f"{commit}:pyproject.toml"))["project"]["version"]
@@ -137,6 +140,9 @@ def build(commit: str, tag: str, boards: Sequence[Board], folder: Path) -> None:
     uv = [sys.executable, "-m", "uv", "build", "--quiet", "--build-constraints", CONSTRAINTS]
     run([*uv, "--out-dir", str(files), "."], source, variables)
     (files / ".gitignore").unlink(missing_ok=True)
+    if python is not None:
+        run([str(Path(python).absolute()), "-m", "tools.docs"], source, variables)
+        archive(source / "out/docs/site", files / f"etdump-harness-docs-{version}.zip")
     images = [
         image(board, version, files, source, variables)
         for board in boards
@@ -155,6 +161,15 @@ def export(commit: str, folder: Path) -> None:
         tar.extractall(folder, filter="data")
     if archive.returncode:
         raise ReleaseError(f"git archive {commit} exited with {archive.returncode}")
+
+
+def archive(folder: Path, file: Path) -> None:
+    """Write the files of a folder in the order of their names, all of the same time."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as site:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            member = zipfile.ZipInfo(path.relative_to(folder).as_posix())
+            member.external_attr = 0o644 << 16
+            site.writestr(member, path.read_bytes(), zipfile.ZIP_DEFLATED)
 
 
 def image(
