@@ -51,7 +51,7 @@ def update(request: UpdateRequest) -> None:
 
 def main(file: str) -> int:
     """Do what a file says; return the exit code."""
-    if os.name == "posix":
+    if sys.platform != "win32":
         os.nice(_NICE)
     try:
         update(msgspec.json.decode(Path(file).read_bytes(), type=UpdateRequest))
