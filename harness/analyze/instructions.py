@@ -18,6 +18,7 @@ import numpy as np
 from harness.analyze.workload import Step
 from harness.config.board import Board
 from harness.files import data_directory
+from harness.records.decode_json import decode_json
 from harness.records.measurement import BUNDLED_KERNELS
 
 _CALL, _MAC, _ELEMENT, _READ, _CONSTANT = range(5)
@@ -149,5 +150,5 @@ def instruction_model(board: Board) -> InstructionModel | None:
     file = data_directory("boards") / "instructions" / f"{board.cpu}.json"
     if not file.is_file():
         return None
-    model = msgspec.json.decode(file.read_bytes(), type=InstructionModel)
+    model = decode_json(file.read_bytes(), type_=InstructionModel)
     return model if model.kernels == BUNDLED_KERNELS else None

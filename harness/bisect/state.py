@@ -13,6 +13,7 @@ import msgspec
 from harness.bisect.commits import Commit
 from harness.errors import HostError, UsageError
 from harness.files import MOST_DOCUMENT, display_path, read_limited, write_atomic
+from harness.records.decode_json import decode_json
 from harness.records.result import encode
 
 STATE: Final = "bisect.json"
@@ -125,7 +126,7 @@ def read_state(folder: Path) -> BisectState | None:
     """
     path = folder / STATE
     try:
-        return msgspec.json.decode(read_limited(path, MOST_DOCUMENT), type=BisectState)
+        return decode_json(read_limited(path, MOST_DOCUMENT), type_=BisectState)
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

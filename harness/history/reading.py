@@ -8,7 +8,6 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
-import msgspec
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -31,6 +30,7 @@ from harness.formatting import operator_title
 from harness.history.entries import Selection
 from harness.history.interning import batches, known_metrics, known_names, name_digest
 from harness.history.tables import BITS, CLOCK, CODE, METRIC, NAME, NUMBER, RESULT, TIME
+from harness.records.decode_json import decode_json
 from harness.records.measurement import UNRECORDED, MeasurementSettings, settings_of_key
 from harness.records.result import UNFINISHED, ClockQuality, microseconds
 from harness.records.trace import Losses
@@ -391,7 +391,7 @@ def _entry(
 
 def _clock(row: Row[Any], names: Mapping[int, str]) -> ClockQuality:
     rate = None if row.rate_low_ppm is None else (row.rate_low_ppm, row.rate_high_ppm)
-    epochs = msgspec.json.decode(names[row.epochs_id], type=list[str])
+    epochs = decode_json(names[row.epochs_id], type_=list[str])
     return ClockQuality(
         clock=names[row.clock_id],
         reference=names[row.reference_id],

@@ -20,6 +20,7 @@ from harness.files import MOST_DOCUMENT, MOST_MODEL, check_size, read_limited, r
 from harness.history import open_store
 from harness.nightly.journal import JOURNAL, Began, Ended, Finished, Journal, Stored, read_journal
 from harness.nightly.plan import NightlyPlan, NightUnit, model_file, options_of, path_of
+from harness.records.decode_json import decode_json
 from harness.records.nightly import NightDocument, Trouble
 from harness.runs.add_results import add_directory, run_directories
 
@@ -189,7 +190,7 @@ def documents(folders: Iterable[Path]) -> Iterator[NightDocument]:
         try:
             data = read_regular(folder / DOCUMENT, MOST_DOCUMENT + 1)
             check_size(folder / DOCUMENT, len(data), MOST_DOCUMENT)
-            yield msgspec.json.decode(data, type=NightDocument)
+            yield decode_json(data, type_=NightDocument)
         except (OSError, HarnessError, msgspec.DecodeError):
             continue
 

@@ -38,6 +38,7 @@ from harness.lab.flash_plan import HowToFlash, Stages
 from harness.lab.units import hold_if
 from harness.qualify import clocks, line, logs, networks
 from harness.qualify.bench import Bench, StageOutcome, failed
+from harness.records.decode_json import decode_json
 from harness.records.qualification import (
     DONE,
     QUALIFICATION,
@@ -379,7 +380,7 @@ def read_qualification(file: Path) -> Qualification:
         UsageError: There is no such file, or it is not a qualification of this version.
     """
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Qualification)
+        return decode_json(file.read_bytes(), type_=Qualification)
     except OSError as error:
         raise UsageError(
             f"cannot read {file}: {error.strerror}",

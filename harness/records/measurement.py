@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from harness.records.decode_json import decode_json
+
 BUNDLED_KERNELS: Final = "bundled C kernels"
 """Name of the bundled kernel library in HELLO."""
 
@@ -121,7 +123,7 @@ def settings_key(settings: MeasurementSettings | None) -> str:
 
 def settings_of_key(key: str) -> MeasurementSettings | None:
     """Return the settings of a key; None for ``UNRECORDED``."""
-    return None if key == UNRECORDED else msgspec.json.decode(key, type=MeasurementSettings)
+    return None if key == UNRECORDED else decode_json(key, type_=MeasurementSettings)
 
 
 def describe_settings(settings: MeasurementSettings | None) -> str:

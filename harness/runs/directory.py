@@ -43,6 +43,7 @@ from harness.files import MOST_DOCUMENT, read_limited, write_atomic
 from harness.history.history_json import decode_history, encode_history
 from harness.records.clock_domain import ClockDomain
 from harness.records.contradictions import contradiction
+from harness.records.decode_json import decode_json
 from harness.records.lab import FLASH, FLASH_LOG
 from harness.records.result import (
     RESTORE,
@@ -170,7 +171,7 @@ class RunDirectory:
 
     def _write_files(self, files: Mapping[str, FileRecord]) -> None:
         """Replace the records of files in ``result.json``; fields of later versions stay."""
-        document = msgspec.json.decode(_document(self.path / RESULT))
+        document = decode_json(_document(self.path / RESULT))
         document["files"] = dict(files)
         self.write(RESULT, encode({**document, "digest": digest_of(encode(document))}))
 
@@ -384,6 +385,6 @@ def later_verdict(run: RunDirectory) -> VerdictRecord | None:
         return None
     run.load_result()
     try:
-        return msgspec.json.decode(_document(file), type=VerdictRecord)
+        return decode_json(_document(file), type_=VerdictRecord)
     except msgspec.DecodeError as error:
         raise FormatError(f"{file}: invalid verdict: {error}") from error

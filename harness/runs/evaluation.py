@@ -37,6 +37,7 @@ from harness.files import MOST_DOCUMENT, display_path, read_limited, read_tail
 from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
 from harness.records.contradictions import changed_outputs
+from harness.records.decode_json import decode_json
 from harness.records.result import RESTORE, Failure, Result, VerdictRecord, moment
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
@@ -443,9 +444,7 @@ def with_evidence(run: EvaluatedRun) -> EvaluatedRun:
     document = None
     if crash.is_file():
         try:
-            document = msgspec.json.decode(
-                read_limited(crash, MOST_DOCUMENT), type=PostmortemDocument
-            )
+            document = decode_json(read_limited(crash, MOST_DOCUMENT), type_=PostmortemDocument)
         except msgspec.DecodeError as error:
             raise FormatError(f"{crash}: invalid postmortem document: {error}") from error
     text = printed.decode(errors="backslashreplace")

@@ -16,6 +16,7 @@ import msgspec
 
 from harness.errors import HostError, UsageError
 from harness.files import display_path, write_atomic
+from harness.records.decode_json import decode_json
 
 MANIFEST: Final = "etharness-site.json"
 
@@ -192,7 +193,7 @@ def _read_manifest(directory: Path) -> SiteManifest:
             f"cannot read {display_path(file)}: {error.strerror}", hint=again
         ) from error
     try:
-        found = msgspec.json.decode(content, type=SiteManifest)
+        found = decode_json(content, type_=SiteManifest)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UsageError(f"{display_path(file)} is damaged: {error}", hint=again) from error
     if found.version != _VERSION:

@@ -15,6 +15,7 @@ import msgspec
 from harness.errors import HarnessError
 from harness.history import open_store
 from harness.nightly.folder import add_results
+from harness.records.decode_json import decode_json
 from harness.site.running import RunningNight
 from harness.site.writer import SiteOptions, write_site
 
@@ -54,7 +55,7 @@ def main(file: str) -> int:
     if sys.platform != "win32":
         os.nice(_NICE)
     try:
-        update(msgspec.json.decode(Path(file).read_bytes(), type=UpdateRequest))
+        update(decode_json(Path(file).read_bytes(), type_=UpdateRequest))
     except HarnessError as error:
         print(error.message, file=sys.stderr)
         return error.exit_code

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from harness.check.history.samples import occasion_of
 from harness.history.store import Store
+from harness.records.decode_json import decode_json
 from harness.records.result import microseconds
 from harness.report.html.environment import require_libraries
 from harness.site import pages
@@ -90,7 +89,7 @@ def _write_model(
     digest = group.digest(pages.edition() + repr([result.night for result in results]))
     if (kept := folder.kept_group(data_path(group.slug), digest)) is not None:
         text = kept.removeprefix(_DATA_BEGIN).removesuffix(b");\n")
-        return msgspec.json.decode(text, type=ModelOnUnit)
+        return decode_json(text, type_=ModelOnUnit)
     model, charted = describe_model(group, results, group.history(store))
     folder.add_group(model.data, digest, pages.model_files(model, charted))
     return model
