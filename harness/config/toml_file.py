@@ -8,7 +8,6 @@ return containers of their own. So a second, shallow scan finds the positions in
 from __future__ import annotations
 
 import re
-import threading
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import msgspec
 
 from harness.errors import UsageError, did_you_mean
 from harness.files import read_limited
+from harness.records.decode_json import DESCRIBING
 
 _T = TypeVar("_T")
 
@@ -34,9 +34,6 @@ _BYTE_ORDER_MARKS: Final = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
-
-_converting: Final = threading.Lock()
-"""msgspec 0.22 crashes when two threads use a type for the first time at the same time."""
 
 _PATTERN: Final = re.compile(r"Expected `str` matching regex '.*'(?= - at |$)", re.DOTALL)
 _SPACE: Final = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
@@ -99,7 +96,7 @@ class Document:
         for key in table:
             data = data.get(key, {})
         try:
-            with _converting:
+            with DESCRIBING:
                 return msgspec.convert(data, type_)
         except msgspec.ValidationError as error:
             raise self._usage_error(error, type_, data, table) from error
@@ -326,7 +323,8 @@ def _wrong_values(
         for key in reversed(keys):
             document = {key: document}
         try:
-            msgspec.convert({**data, **document}, type_)
+            with DESCRIBING:
+                msgspec.convert({**data, **document}, type_)
         except msgspec.ValidationError as error:
             if str(error) == message:
                 yield name

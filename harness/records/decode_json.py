@@ -10,8 +10,9 @@ import msgspec
 
 _T = TypeVar("_T")
 
-_MAKING: Final = threading.Lock()
-"""msgspec 0.22 crashes when two threads make decoders of the same type at the same time."""
+DESCRIBING: Final = threading.RLock()
+"""Held while msgspec uses a type that it may not know yet: 0.22 crashes when two threads do that
+with the same type at the same time."""
 
 
 @overload
@@ -32,7 +33,7 @@ def decode_json(data: bytes | str, type_: Any = Any, *, strict: bool = True) -> 
 
 
 def _decoder(type_: Any, strict: bool) -> msgspec.json.Decoder[Any]:
-    with _MAKING:
+    with DESCRIBING:
         return _made(type_, strict)
 
 

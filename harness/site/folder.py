@@ -177,17 +177,13 @@ def _read_manifest(directory: Path) -> SiteManifest:
     again = f"write the site to a new folder, or remove {display_path(directory)} and try again"
     try:
         content = file.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if not _is_empty(directory):
             raise UsageError(
                 f"{display_path(directory)} is not empty and not a site",
                 hint="give a new or empty folder, or the folder of a site that etharness wrote",
             ) from None
         return SiteManifest()
-    except NotADirectoryError:
-        raise UsageError(
-            f"{display_path(directory)} is not a folder", hint="give a new or empty folder"
-        ) from None
     except OSError as error:
         raise UsageError(
             f"cannot read {display_path(file)}: {error.strerror}", hint=again
