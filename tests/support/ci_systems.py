@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from tests.support.workflow_steps import bash
+
 _EXPRESSION = re.compile(r"\$\{\{ *(.*?) *\}\}")
 _NAME = re.compile(r"'[^']*'|\b[a-z]+(?:\.[\w-]+)+")
 
@@ -128,15 +130,5 @@ def run_job(job: Mapping[str, Any], folder: Path, variables: Mapping[str, str]) 
 
 
 def _bash(script: str, folder: Path, variables: Mapping[str, str]) -> tuple[int, str]:
-    done = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
-        cwd=folder,
-        env=dict(variables),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    done = bash(script, folder, variables, stderr=subprocess.STDOUT)
     return done.returncode, done.stdout

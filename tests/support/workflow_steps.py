@@ -33,15 +33,24 @@ class ShellStep:
         self, workspace: Path, variables: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
         """Run it with ``variables``; of the surroundings it has only these."""
-        return subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", self.script],
-            cwd=workspace / self.folder,
-            env={**variables, **self.variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return bash(self.script, workspace / self.folder, {**variables, **self.variables})
+
+
+def bash(
+    script: str, folder: Path, variables: Mapping[str, str], stderr: int = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
+    """Run a script as the runners of GitHub and GitLab do."""
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+        cwd=folder,
+        env=dict(variables),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        timeout=600,
+        check=False,
+    )
 
 
 def shell_steps(steps: list[dict[str, Any]], values: Mapping[str, str]) -> Iterator[ShellStep]:
