@@ -1,6 +1,6 @@
 """Measure the cycles of networks on the boards of RTL, and write them into docs/cycles.md.
 
-    python -m benchmarks.cycles              # networks of at most 100 million instructions
+    python -m benchmarks.cycles              # all networks: three hours of CPU time
     python -m benchmarks.cycles NETWORK...   # these only, the others stay as they are
 
 Cycles are the same every time; the simulators' speed is of this host, in CPU time. The model is
@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.networks import DEADLINE_S, EVENT, MODELS, networks, run
+from benchmarks.networks import EVENT, MODELS, networks, run
 from harness.analyze.call_tree import call_tree
 from harness.analyze.ticks import durations
 from harness.config.board import load_board
@@ -43,8 +43,12 @@ STALLS: Final = {
 }
 """Counters of cycles in which a core waits."""
 
-TOO_LONG: Final = ("kws_f32", "vww_f32", "ic_f32")
-"""Networks of 0.4 to 1.9 billion instructions: minutes to half an hour of CPU time each."""
+LONG: Final = ("kws_f32", "vww_f32", "ic_f32")
+"""Networks of 0.4 to 1.9 billion instructions. Each core executes them once, with counters, so that
+the same execution tells its instructions, cycles and waits."""
+
+LIMIT_S: Final = 7200.0
+"""Time for an execution: of the longest, on a busy host, a simulator needs most of an hour."""
 
 Events = list[tuple[str, int]]
 
@@ -55,13 +59,13 @@ class Measurement:
 
     Attributes:
         executions: Operators and their ticks, then ``Method::execute``, per execution.
-        stalls: The same events of one more execution, and the cycles in which the core waited.
+        counts: The events of one more execution, and what each counter counted in them.
         cycles: All simulated cycles, the start included; 0 for QEMU.
         seconds: CPU time that they took.
     """
 
     executions: list[Events]
-    stalls: Events = field(default_factory=list)
+    counts: dict[str, Events] = field(default_factory=dict)
     cycles: int = 0
     seconds: float = 0.0
 
@@ -71,7 +75,7 @@ def measure(
 ) -> Measurement:
     """Start a board and run a network ``count`` times, or only start the board.
 
-    With ``counters``, one more execution tells what they counted in each event, added up.
+    With ``counters``, one more execution tells what each of them counted in each event.
     """
     board, _ = load_board(str(board_path))
     path = MODELS / f"{network}.pte"
@@ -84,34 +88,38 @@ def measure(
         noting.chmod(0o755)
         firmware = replace(firmware, simulator=noting)
     executions: list[Events] = []
-    stalls: Events = []
+    counts: dict[str, Events] = {}
     with start_target(board, firmware) as target:
         session = Session(target.transport, deadline_s=board.deadlines.request_s)
         info = session.hello(board.deadlines.boot_s)
-        if network is not None:
-            verdict = run(session, network, count)
+
+        def traced(count: int, options: RunOptions) -> Trace:
+            assert network is not None
+            verdict = run(session, network, count, options, LIMIT_S)
             if verdict.startswith("WRONG"):
                 raise SystemExit(f"{network} on {board.name}: {verdict}")
-            trace = read_log(session.read(Region.TRACE), info.clocks)
+            return read_log(session.read(Region.TRACE), info.clocks)
+
+        if network is not None and count:
+            trace = traced(count, RunOptions())
             executions = split(trace, durations(trace).tolist())
         if counters:
-            options = RunOptions(counters=session.counters().numbers(counters))
-            session.run(1, options, timeout_s=DEADLINE_S)
-            trace = read_log(session.read(Region.TRACE), info.clocks)
-            [stalls] = split(trace, counted(trace))
+            trace = traced(1, RunOptions(counters=session.counters().numbers(counters)))
+            for name, values in zip(counters, counted(trace), strict=True):
+                [counts[name]] = split(trace, values)
     if not notes.exists():
-        return Measurement(executions, stalls)
+        return Measurement(executions, counts)
     said = re.search(r"simulated (\d+) cycles in ([\d.]+) s", notes.read_text())
     assert said is not None, f"{board.name} did not say what it simulated"
-    return Measurement(executions, stalls, int(said[1]), float(said[2]))
+    return Measurement(executions, counts, int(said[1]), float(said[2]))
 
 
-def counted(trace: Trace) -> list[int]:
-    """Return what all counters counted in each event, without what reading them adds."""
-    own = sum(counter.overhead for counter in trace.counters)
-    inner = sum(counter.parent_overhead for counter in trace.counters)
+def counted(trace: Trace) -> list[list[int]]:
+    """Return what each counter counted in each event, without what reading them adds."""
+    own = np.array([counter.overhead for counter in trace.counters])
+    inner = np.array([counter.parent_overhead for counter in trace.counters])
     within = np.bincount(call_tree(trace).parent + 1, minlength=len(trace) + 1)[1:]
-    counts: list[int] = (trace.counts.sum(axis=1) - own - inner * within).tolist()
+    counts: list[list[int]] = (trace.counts - own - np.outer(within, inner)).T.tolist()
     return counts
 
 
@@ -142,21 +150,29 @@ def boots() -> Iterator[str]:
 def table(network: str) -> Iterator[str]:
     """Yield the table of a network: a row per operator, and what no core may contradict."""
     columns: list[tuple[str, Events]] = []
-    waits: dict[str, Events] = {}
+    waits: list[tuple[str, Events]] = []
     with TemporaryDirectory() as folder:
         instructions = "rtl-cv32e40p-instructions"
         [retired] = measure(board_file(Path(folder), instructions, QEMU), network).executions
         for core in CORES:
-            path = board_file(Path(folder), f"rtl-{core}", None)
-            runs = 2 if core in CACHED else 1
-            measured = measure(path, network, runs, STALLS.get(core, ()))
-            cold, *warm = measured.executions
-            if measured.stalls:
-                waits[TITLES[core]] = measured.stalls
-            suffix = ", first" if warm else ""
-            columns.append((f"{TITLES[core]}{suffix}", cold))
-            columns += [(f"{TITLES[core]}, warm", one) for one in warm]
-    titles = [*(title for title, _ in columns), *(f"{title}, waits" for title in waits)]
+            title, stalls = TITLES[core], STALLS.get(core, ())
+            if network in LONG:
+                columns.append((f"{title}, first" if core in CACHED else title, []))
+                target = f'target = {{ kind = "rtl", core = "{core}", profile_guided = true }}'
+                path = board_file(Path(folder), f"rtl-{core}", target)
+                measured = measure(path, network, 0, ("instret", "cycles", *stalls))
+                expect_retired(retired, measured.counts["instret"], core)
+                columns[-1][1].extend(measured.counts["cycles"])
+            else:
+                path = board_file(Path(folder), f"rtl-{core}", None)
+                measured = measure(path, network, 2 if core in CACHED else 1, stalls)
+                cold, *warm = measured.executions
+                columns.append((f"{title}, first" if warm else title, cold))
+                columns += [(f"{title}, warm", one) for one in warm]
+            if stalls:
+                added = [measured.counts[stall] for stall in stalls]
+                waits.append((f"{title}, waits", [total(row) for row in zip(*added, strict=True)]))
+    titles = [title for title, _ in (*columns, *waits)]
     yield f"| event | instructions | {' | '.join(titles)} |"
     yield "|---|---" + "|---" * len(titles) + "|"
     order = [len(retired) - 1, *range(len(retired) - 1)]  # the execution, then its operators
@@ -168,8 +184,26 @@ def table(network: str) -> Iterator[str]:
             ticks = events[row][1]
             assert ticks >= count, f"{title}: {ticks} cycles for {count} instructions of {name}"
             cells.append(f"{ticks:,} ({ticks / count:.2f})")
-        cells += [f"{events[row][1]:,}" for events in waits.values()]
+        cells += [f"{events[row][1]:,}" for _, events in waits]
         yield f"| {' | '.join(cells)} |"
+
+
+def total(row: Sequence[tuple[str, int]]) -> tuple[str, int]:
+    """Add up what several counters counted in one event."""
+    return row[0][0], sum(count for _, count in row)
+
+
+def expect_retired(qemu: Events, core: Events, title: str) -> None:
+    """Check that a core retired in each operator what QEMU did.
+
+    QEMU's ticks hold what the tracer itself takes in an event, the counter does not: the difference
+    is the same for every operator. An execution also holds the reading of its operators' counters,
+    of which only about the right number is taken away.
+    """
+    less = {ticks - count for (_, ticks), (_, count) in zip(qemu[:-1], core[:-1], strict=True)}
+    assert len(less) == 1, f"{title} retired {sorted(less)} instructions less than QEMU"
+    (_, ticks), (_, count) = qemu[-1], core[-1]
+    assert abs(ticks - count) < ticks / 1000, f"{title}: {count:,} instructions, {ticks:,} on QEMU"
 
 
 def written(name: str) -> str:
@@ -185,7 +219,7 @@ def write(name: str, section: str) -> None:
 def main(wanted: Sequence[str]) -> None:
     if not wanted:
         write("boots", "\n".join(boots()) + "\n")
-    for network in wanted or [name for name in networks() if name not in TOO_LONG]:
+    for network in wanted or networks():
         section = "\n".join([network, "", *table(network), "", ""])
         sections = {part.partition("\n")[0]: part for part in written("networks").split("### ")[1:]}
         sections[network] = section

@@ -23,6 +23,7 @@ from harness.config.board import Board, QemuTarget, RtlTarget, SerialTarget, boa
 from harness.decode.device_log import read_log
 from harness.errors import DeviceRefusedError
 from harness.link.session import Session
+from harness.link.values import RunOptions
 from harness.link.wire import Region
 from harness.runs.device_data import from_bytes, to_bytes
 from harness.target.build import build_firmware
@@ -107,8 +108,16 @@ def column(board: Board) -> Iterator[Cell]:
             yield Cell(verdict, ticks, float(exact_nanoseconds(ticks, info.clocks[0]) / 10**6))
 
 
-def run(session: Session, network: str, count: int = 1) -> str:
+def run(
+    session: Session,
+    network: str,
+    count: int = 1,
+    options: RunOptions | None = None,
+    timeout_s: float = DEADLINE_S,
+) -> str:
     """Run the first input of the network's fixture; return how its output compares.
+
+    ``timeout_s`` is the longest wait for one execution.
 
     Raises:
         DeviceRefusedError: The board cannot take it.
@@ -116,7 +125,7 @@ def run(session: Session, network: str, count: int = 1) -> str:
     fixture = np.load(FIXTURES / f"{network}.npz")
     model = session.load_model((MODELS / f"{network}.pte").read_bytes())
     session.set_input(0, to_bytes(fixture["inputs"][0], model.inputs[0]))
-    session.run(count, timeout_s=DEADLINE_S)
+    session.run(count, options or RunOptions(), timeout_s=timeout_s)
     output = from_bytes(session.read(Region.OUTPUT), model.outputs[0])[0]
     expected = fixture["outputs"][0]
     if network.endswith("_int8"):
