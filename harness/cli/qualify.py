@@ -61,6 +61,11 @@ class QualifyCommand(PanelCommand):
         help="Go on with the qualification in DIR; stages that passed are not repeated.",
     ),
     option(
+        "--quick",
+        is_flag=True,
+        help="Prove less in less time: one small network, those that take seconds, no wrap.",
+    ),
+    option(
         "--limit",
         default=10.0,
         show_default=True,
@@ -88,6 +93,7 @@ def command(
     only: tuple[str, ...],
     skip: tuple[str, ...],
     resume: bool,
+    quick: bool,
     limit: float,
     directory: Path,
     note: str,
@@ -111,6 +117,7 @@ def command(
         only=only,
         skip=skip,
         resume=resume,
+        quick=quick,
         limit_s=limit * 60,
         note=note,
     )

@@ -92,6 +92,7 @@ class Bench:
         output: The directory of the qualification.
         how: How to flash it.
         build_id: The build that it must run; None for any.
+        quick: Whether less is to be proven, in less time.
         firmware: The firmware of a simulated board; None for a real one.
         info: The board's latest answer to HELLO; None before.
         up_bytes_s: Bytes per second of an upload, as the stage ``link`` measured; None before.
@@ -115,6 +116,7 @@ class Bench:
         self.port, self.leased = port, leased
         self.how = how or HowToFlash()
         self.build_id: str | None = None
+        self.quick = False
         self.firmware: Firmware | None = None
         self.info: TargetInfo | None = None
         self.up_bytes_s: float | None = None

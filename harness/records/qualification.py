@@ -44,7 +44,8 @@ class Qualification(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``clock`` are what the firmware reports; "" until it has answered. ``emulated_time``: the clock
     counts steps of a simulator, so no time here is that of a real board. ``qualified`` is true once
     every stage has passed or is not offered. ``tested`` is the line for the board file, "" without
-    a qualification. ``resumed_utc`` are the starts of later sessions of the same qualification.
+    a qualification, and after a ``quick`` one, which proves less. ``resumed_utc`` are the starts of
+    later sessions of the same qualification.
     """
 
     tool_version: str
@@ -67,6 +68,7 @@ class Qualification(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clock: str = ""
     tested: str = ""
     resumed_utc: tuple[str, ...] = ()
+    quick: bool = False
     schema: Literal[1] = 1
 
     def stage(self, name: str) -> StageRecord:

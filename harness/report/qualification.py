@@ -21,7 +21,8 @@ _FIGURE_HEADERS: Final = ("stage", "figure", "value", "unit")
 def headline(record: Qualification) -> str:
     """Return the outcome in a sentence."""
     if record.qualified:
-        return f"QUALIFIED: {record.unit} ({record.board})"
+        how = ", quickly: less was proven, and the board file gets no line" * record.quick
+        return f"QUALIFIED: {record.unit} ({record.board}){how}"
     wrong = ", ".join(stage.name for stage in record.failed)
     open_ = ", ".join(stage.name for stage in record.undecided)
     reasons = [f"failed: {wrong}"] * bool(wrong) + [f"not decided: {open_}"] * bool(open_)

@@ -36,22 +36,21 @@ from tests.support.shelf.firmware import Image, make_images
 pytestmark = pytest.mark.sim
 Etharness = Callable[..., CommandResult]
 
-QUICK = ("native", "qemu-lm3s6965evb", "qemu-microbit")
-SLOW = tuple(
+IN_FULL = ("native", "qemu-lm3s6965evb")
+OTHERS = tuple(
     name
     for name in board_names()
     if load_board(name)[0].build is not None
     and not load_board(name)[0].untested
     and not load_board(name)[0].links_executorch
-    and name not in QUICK
+    and name not in IN_FULL
 )
 NOT_OFFERED = {
     "native": {"flash", "counters"},
     "qemu-lm3s6965evb": {"rate", "counters"},
-    "qemu-microbit": {"rate", "wrap", "counters"},
 }
 every_board = pytest.mark.skipif(
-    "ETHARNESS_EVERY_BOARD" not in os.environ, reason="make measure qualifies every board"
+    "ETHARNESS_EVERY_BOARD" not in os.environ, reason="make measure qualifies every board in full"
 )
 
 
@@ -70,7 +69,7 @@ def found_by(stage: str, directory: Path, open_target: OpenTarget, board: str = 
     return found.message
 
 
-@pytest.mark.parametrize("board", QUICK)
+@pytest.mark.parametrize("board", IN_FULL)
 def test_a_sound_board_qualifies(board: str, tmp_path: Path, etharness: Etharness) -> None:
     code, out, err = etharness(
         *("qualify", "--board", board, "-o", tmp_path, "--note", 'a "quick" one', "--json")
@@ -92,9 +91,26 @@ def test_a_sound_board_qualifies(board: str, tmp_path: Path, etharness: Etharnes
     assert "Figures" in (tmp_path / "qualification.html").read_text()
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("board", OTHERS)
+def test_every_other_simulated_board_qualifies_quickly(
+    board: str, tmp_path: Path, etharness: Etharness
+) -> None:
+    code, out, err = etharness("qualify", "--quick", "--board", board, "-o", tmp_path, "--json")
+    record = document("qualify", out)
+    assert code == 0, err + out
+    found = {stage["name"]: stage["state"] for stage in record["stages"]}
+    assert found.pop("wrap") == "skipped"
+    assert set(found.values()) <= {"passed", "not offered"}
+    assert (record["quick"], record["qualified"], record["tested"]) == (True, True, "")
+    assert "quickly" in (tmp_path / "qualification.md").read_text().splitlines()[0]
+    with pytest.raises(UsageError, match="is of a quick qualification"):
+        qualify(QualifyRequest(board, tmp_path, resume=True))
+
+
 @every_board
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("board", SLOW)
+@pytest.mark.parametrize("board", OTHERS)
 def test_every_other_simulated_board_qualifies(board: str, tmp_path: Path) -> None:
     record = qualify(QualifyRequest(board, tmp_path, limit_s=1500))
     assert record.qualified, [(stage.name, stage.message) for stage in record.failed]
