@@ -27,7 +27,10 @@ from tests.support.features import every_method, saved_inputs
 from tests.support.nights import written_plan
 from tests.support.rtl import CORES, QEMU, board_file
 
-pytestmark = [pytest.mark.sim, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.sim,
+    pytest.mark.timeout(7200 if "ETHARNESS_EVERY_MODEL" in os.environ else 900),
+]
 Model = tuple[str, str]
 Measure = Callable[..., harness.Run]
 Executions = list[list[tuple[str, int]]]
