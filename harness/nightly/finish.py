@@ -27,7 +27,7 @@ from harness.nightly.folder import (
     store_results,
     unstored_nights,
 )
-from harness.nightly.journal import Progress, Record, Stored, ended_of
+from harness.nightly.journal import Account, Record, Stored, ended_of
 from harness.nightly.orchestrator import Night, Prepared, Stoppable, ended_attempts, open_night
 from harness.nightly.plan import NightUnit, path_of
 from harness.nightly.quarantine import no_quarantine, outcomes_of_nights, with_passes
@@ -123,7 +123,8 @@ def run_to_end(night: Night, effects: Stoppable, writer: ReportWriter) -> NightD
     for report in plan.reports:
         writer.check_report_file(night.directory / report)
     night.work(effects)
-    outcomes = outcomes_of(night.prepared.all_steps, night.progress, quarantine)
+    account = Account(night.journal.records)
+    outcomes = outcomes_of(night.prepared.all_steps, account, quarantine)
     troubles, notes = _store(night, effects)
     troubles += _damaged_results(night)
     arms: tuple[ArmComparison, ...] = ()
@@ -136,12 +137,11 @@ def run_to_end(night: Night, effects: Stoppable, writer: ReportWriter) -> NightD
         arms = tuple(compared)
     except HarnessError as error:
         troubles.append(_trouble(error))
-    found = summary_of(night, outcomes, arms, troubles, notes, quarantine.status(outcomes))
+    status = quarantine.status(outcomes)
+    found = summary_of(night, account, outcomes, arms, troubles, notes, status)
     if plan.reports:
         late = _report(night, found, writer)
-        found = summary_of(
-            night, outcomes, arms, [*troubles, *late], notes, quarantine.status(outcomes)
-        )
+        found = summary_of(night, account, outcomes, arms, [*troubles, *late], notes, status)
     write_document(night.directory, found)
     night.finish(found.exit_code)
     return found
@@ -165,6 +165,7 @@ def quarantine_of(prepared: Prepared, today: date) -> tuple[QuarantineStatus, ..
 
 def summary_of(
     night: Night,
+    account: Account,
     outcomes: Sequence[StepOutcome],
     arms: tuple[ArmComparison, ...],
     troubles: Sequence[Trouble],
@@ -173,8 +174,8 @@ def summary_of(
 ) -> NightDocument:
     """Return the summary of a nightly run."""
     prepared = night.prepared
-    units = units_summary(prepared.units, outcomes, night.progress)
-    attempts = [ended.attempt for ended in ended_attempts(night)]
+    units = units_summary(prepared.units, outcomes, account)
+    attempts = [attempt for ended in account.attempts.values() for attempt in ended]
     interrupted = sum(attempt.outcome == "interrupted" for attempt in attempts)
     fails = prepared.plan.not_run == "fail"
     code = exit_code_of(outcomes, units, arms, troubles, not_run_fails=fails)
@@ -201,12 +202,12 @@ def summary_of(
 
 
 def outcomes_of(
-    steps: Iterable[NightlyStep], progress: Progress, quarantined: Quarantined = lambda _: ""
+    steps: Iterable[NightlyStep], account: Account, quarantined: Quarantined = lambda _: ""
 ) -> tuple[StepOutcome, ...]:
     """Return the outcome of every step."""
     found = []
     for step in steps:
-        outcome = _outcome(step, progress)
+        outcome = _outcome(step, account)
         if outcome.outcome == "fail":
             outcome = replace(outcome, quarantine=quarantined(outcome))
         found.append(outcome)
@@ -214,13 +215,13 @@ def outcomes_of(
 
 
 def units_summary(
-    units: Sequence[NightUnit], outcomes: Sequence[StepOutcome], progress: Progress
+    units: Sequence[NightUnit], outcomes: Sequence[StepOutcome], account: Account
 ) -> tuple[UnitOutcome, ...]:
     """Return the outcome of every unit, in the order of the plan."""
     by_unit: dict[str, list[StepOutcome]] = {unit.id: [] for unit in units}
     for outcome in outcomes:
         by_unit[outcome.step.unit].append(outcome)
-    return tuple(_unit(unit, by_unit[unit.id], progress.events.get(unit.id, [])) for unit in units)
+    return tuple(_unit(unit, by_unit[unit.id], account.events.get(unit.id, [])) for unit in units)
 
 
 def counts_of(outcomes: Sequence[StepOutcome]) -> dict[str, int]:
@@ -261,11 +262,11 @@ def exit_code_of(
     return next((code for owner, code in EXIT_CODES.items() if owner in owners), 0)
 
 
-def _outcome(step: NightlyStep, progress: Progress) -> StepOutcome:
-    attempts = tuple(progress.attempts.get(step, ()))
+def _outcome(step: NightlyStep, account: Account) -> StepOutcome:
+    attempts = tuple(account.attempts.get(step, ()))
     ended = ended_of(attempts)
     if not ended:
-        last = _end(progress.events.get(step.unit, []))
+        last = _end(account.events.get(step.unit, []))
         owner, why = (last.owner, f"{last.what}: {last.message}") if last else (None, "not reached")
         return StepOutcome(step=step, outcome="not run", owner=owner, why=why, attempts=attempts)
     last_attempt = ended[-1]

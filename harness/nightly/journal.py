@@ -14,6 +14,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
@@ -109,13 +110,14 @@ class JournalError(InfrastructureError):
 class Journal:
     """A journal open for appending; a lock excludes other processes.
 
+    A night writes megabytes, so none of it stays in memory.
+
     Attributes:
-        records: Its records.
         dropped: Size of a torn last line that was dropped when it was opened, bytes.
     """
 
-    def __init__(self, file: Path, records: list[Record], dropped: int, lock: FileLock) -> None:
-        self.records, self.dropped = records, dropped
+    def __init__(self, file: Path, dropped: int, lock: FileLock) -> None:
+        self.dropped = dropped
         self._file, self._lock = file, lock
         self._writing = threading.Lock()
         self._failed = ""
@@ -143,11 +145,11 @@ class Journal:
         except OSError as error:
             raise _unwritable(file, error) from error
         try:
-            records, sound = read_journal(file)
+            _, sound = read_journal(file)
             size = file.stat().st_size if file.exists() else 0
             if size > sound:
                 os.truncate(file, sound)
-            journal = cls(file, records, size - sound, lock)
+            journal = cls(file, size - sound, lock)
             _sync_directory(directory)
         except OSError as error:
             lock.release()
@@ -161,6 +163,15 @@ class Journal:
     def directory(self) -> Path:
         """The folder of the nightly run."""
         return self._file.parent
+
+    @property
+    def records(self) -> list[Record]:
+        """All its records, read from the file.
+
+        Raises:
+            FormatError: Something else has damaged the file.
+        """
+        return read_journal(self._file)[0]
 
     def add(self, record: Record) -> None:
         """Append a record, and return once it is on the disk.
@@ -184,7 +195,6 @@ class Journal:
                 with suppress(OSError):
                     os.ftruncate(self._descriptor, before)
                 raise failure from error
-            self.records.append(record)
 
     def close(self) -> None:
         """Close the journal and release its lock; further calls do nothing."""
@@ -272,8 +282,78 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+@dataclass(slots=True)
+class _Tally:
+    """What counts of the attempts at a step that have ended.
+
+    Attributes:
+        attempts: Their number, with those that were interrupted.
+        passed: Whether the last one passed.
+        failures: Owners of the failures, oldest first.
+    """
+
+    attempts: int = 0
+    passed: bool = False
+    failures: tuple[Owner, ...] = ()
+
+    def learn(self, attempt: Attempt) -> None:
+        """Count an attempt."""
+        self.attempts += 1
+        if attempt.outcome == "interrupted":
+            return
+        self.passed = attempt.outcome == "pass"
+        if not self.passed:
+            self.failures += (attempt.owner or Owner.HOST,)
+
+
 class Progress:
-    """The state of a nightly run.
+    """How far a nightly run is: a few numbers for each step that was attempted.
+
+    Attributes:
+        under_way: Attempts with a recorded start but no recorded end, by step.
+    """
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.under_way: dict[NightlyStep, Started] = {}
+        self._tallies: dict[NightlyStep, _Tally] = {}
+        for record in records:
+            self.learn(record)
+
+    def learn(self, record: Record) -> None:
+        """Update the state by a record."""
+        match record:
+            case Started(step=step):
+                self.under_way[step] = record
+            case Ended(step=step, attempt=attempt):
+                self.under_way.pop(step, None)
+                self._tallies.setdefault(step, _Tally()).learn(attempt)
+            case _:
+                pass
+
+    def next_number(self, step: NightlyStep) -> int:
+        """Return the number of the next attempt at a step."""
+        return self._of(step).attempts + (step in self.under_way) + 1
+
+    def is_done(self, step: NightlyStep, retry: Retry) -> bool:
+        """Whether a step needs no further attempt."""
+        tally = self._of(step)
+        return tally.passed or (bool(tally.failures) and not self.may_retry(step, retry))
+
+    def may_retry(self, step: NightlyStep, retry: Retry) -> bool:
+        """Whether the last failure of a step may be retried, given all failures of its owner."""
+        failures = self._of(step).failures
+        return bool(failures) and failures.count(failures[-1]) <= retry.times(failures[-1])
+
+    def failures(self, step: NightlyStep) -> int:
+        """Return the number of failed attempts at a step."""
+        return len(self._of(step).failures)
+
+    def _of(self, step: NightlyStep) -> _Tally:
+        return self._tallies.get(step) or _Tally()
+
+
+class Account:
+    """What happened in a nightly run, attempt by attempt. It is as large as the journal.
 
     Attributes:
         attempts: Attempts that ended, by step, oldest first.
@@ -286,40 +366,18 @@ class Progress:
         self.under_way: dict[NightlyStep, Started] = {}
         self.events: dict[str, list[UnitEvent]] = defaultdict(list)
         for record in records:
-            self.learn(record)
-
-    def learn(self, record: Record) -> None:
-        """Update the state by a record."""
-        match record:
-            case Started(step=step):
-                self.under_way[step] = record
-            case Ended(step=step, attempt=attempt):
-                self.under_way.pop(step, None)
-                self.attempts[step].append(attempt)
-            case OfUnit(event=event):
-                self.events[event.unit].append(event)
-            case _:
-                pass
-
-    def next_number(self, step: NightlyStep) -> int:
-        """Return the number of the next attempt at a step."""
-        return len(self.attempts[step]) + (step in self.under_way) + 1
-
-    def is_done(self, step: NightlyStep, retry: Retry) -> bool:
-        """Whether a step needs no further attempt."""
-        ended = ended_of(self.attempts.get(step, ()))
-        if not ended:
-            return False
-        return ended[-1].outcome == "pass" or not may_retry(ended, retry)
+            match record:
+                case Started(step=step):
+                    self.under_way[step] = record
+                case Ended(step=step, attempt=attempt):
+                    self.under_way.pop(step, None)
+                    self.attempts[step].append(attempt)
+                case OfUnit(event=event):
+                    self.events[event.unit].append(event)
+                case _:
+                    pass
 
 
 def ended_of(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Return the attempts that were not interrupted."""
     return [attempt for attempt in attempts if attempt.outcome != "interrupted"]
-
-
-def may_retry(attempts: Sequence[Attempt], retry: Retry) -> bool:
-    """Whether the last failure of a step may be retried, given all failures of its owner."""
-    owner = attempts[-1].owner or Owner.HOST
-    failed = sum(attempt.owner is owner for attempt in attempts)
-    return failed <= retry.times(owner)

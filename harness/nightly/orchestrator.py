@@ -213,7 +213,8 @@ class Night:
         directory: Its folder.
         name: Its name, that of the folder.
         journal: Its journal.
-        progress: Its state, derived from the journal.
+        progress: How far it is, derived from the journal.
+        resumed: Whether it was resumed by this or an earlier process.
         began_utc: When it began, ISO 8601.
     """
 
@@ -234,11 +235,13 @@ class Night:
         self._on_record = on_record
         self._lock = threading.Lock()
         self._fatal: BaseException | None = None
-        self.progress = Progress(journal.records)
+        records = journal.records
+        self.progress = Progress(records)
         inputs = folder.fingerprint(prepared.plan, prepared.document, prepared.units)
         if prepared.patterns:
             inputs["--only"] = " ".join(prepared.patterns)
-        began = next((r for r in journal.records if isinstance(r, Began)), None)
+        began = next((record for record in records if isinstance(record, Began)), None)
+        self.resumed = began is not None
         if began is None:
             began = Began(directory.name, now_utc(), __version__, inputs)
             self.record(began)
@@ -246,11 +249,6 @@ class Night:
             folder.check_same(began, inputs, directory)
             self.record(Resumed(now_utc(), journal.dropped))
         self.name, self.began_utc = began.night, began.utc
-
-    @property
-    def resumed(self) -> bool:
-        """Whether it was resumed by this or an earlier process."""
-        return any(isinstance(record, Resumed) for record in self.journal.records)
 
     def record(self, record: Record) -> None:
         """Add a record to the journal, and update the progress.

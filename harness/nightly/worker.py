@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from harness.errors import HarnessError, Owner
 from harness.nightly.child import Ending
 from harness.nightly.classify import Cause, Examined, cause_of, command_failed, refine
-from harness.nightly.journal import Ended, OfUnit, Progress, Record, Started, ended_of, may_retry
+from harness.nightly.journal import Ended, OfUnit, Progress, Record, Started
 from harness.nightly.plan import NightlyPlan, NightUnit
 from harness.records.nightly import Attempt, NightlyStep, UnitEvent
 from harness.records.result import Failure, Result
@@ -328,9 +328,9 @@ class Worker:
 
     def _wait_before(self, step: NightlyStep) -> None:
         """Wait before a step is retried, longer each time."""
-        failed = ended_of(self._progress.attempts[step])
-        if may_retry(failed, self._plan.retry):
-            self._effects.sleep(self._plan.retry.backoff_s * 2 ** min(len(failed) - 1, 6))
+        if self._progress.may_retry(step, self._plan.retry):
+            failures = self._progress.failures(step)
+            self._effects.sleep(self._plan.retry.backoff_s * 2 ** min(failures - 1, 6))
 
     def _time_left(self) -> float:
         if self._ends_at is None:

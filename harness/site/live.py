@@ -6,7 +6,6 @@ import logging
 import sys
 import threading
 import time
-from collections import deque
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -15,7 +14,7 @@ from harness.errors import UsageError
 from harness.files import write_atomic
 from harness.nightly.child import Children
 from harness.nightly.folder import history_url
-from harness.nightly.journal import Ended, Progress, Record
+from harness.nightly.journal import Account, Ended, Journal, Record
 from harness.nightly.orchestrator import Night, Prepared
 from harness.records.nightly import NightDocument
 from harness.records.result import encode, now_utc
@@ -77,9 +76,8 @@ class LiveSite:
         self._url = history_url(prepared.document, prepared.plan.history)
         self._name, self._times = "", ("", "")
         self._night_directory = Path()
-        self._progress = Progress()
-        self._news: deque[Record] = deque()
-        self._unstored: list[Path] = []
+        self._journal: Journal | None = None
+        self._stored = 0
         self._changed, self._over = threading.Event(), threading.Event()
         self._document: NightDocument | None = None
         self._children = Children()
@@ -89,15 +87,13 @@ class LiveSite:
         """Show a night that has been opened, and what happened in it before it was resumed."""
         self._name, self._night_directory = night.name, night.directory
         self._times = (night.began_utc, now_utc())
-        self._news = deque(night.journal.records)
+        self._journal = night.journal
         self._changed.set()
         self._thread.start()
 
-    def learn(self, record: Record) -> None:
-        """Note what happened; takes no time."""
-        if self._thread.ident is not None:  # else the journal has it when the night begins
-            self._news.append(record)
-            self._changed.set()
+    def learn(self, _record: Record) -> None:
+        """Note that something happened, which the journal has; takes no time."""
+        self._changed.set()
 
     def finish(self, document: NightDocument) -> None:
         """Show the end of the night."""
@@ -143,14 +139,17 @@ class LiveSite:
 
     def _write(self, *, over: bool) -> str:
         """Write the site in a process; return why that failed, or nothing."""
-        self._learn_news()
-        added = len(self._unstored)
+        assert self._journal is not None
+        records = self._journal.records
+        self._times = (self._times[0], now_utc())
+        ended = [record.attempt for record in records if isinstance(record, Ended)]
+        results = [self._night_directory / each.directory for each in ended if each.result]
         request = UpdateRequest(
             url=self._url,
             site=str(self._directory),
-            directories=tuple(map(str, self._unstored)),
+            directories=tuple(map(str, results[self._stored :])),
             running=running_night(
-                *(self._prepared, self._name, self._times, self._progress, self._document),
+                *(self._prepared, self._name, self._times, Account(records), self._document),
                 interrupted=over and self._document is None,
             ),
         )
@@ -161,13 +160,5 @@ class LiveSite:
         if ending.expired or ending.code != 0:
             return (ending.output.splitlines() or [ending.text])[-1]
         # The night adds them again at its end, which does no harm.
-        del self._unstored[:added]
+        self._stored = len(results)
         return ""
-
-    def _learn_news(self) -> None:
-        while self._news:
-            record = self._news.popleft()
-            self._progress.learn(record)
-            self._times = (self._times[0], now_utc())
-            if isinstance(record, Ended) and record.attempt.result:
-                self._unstored.append(self._night_directory / record.attempt.directory)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.nightly.finish import outcomes_of, units_summary
-from harness.nightly.journal import Progress
+from harness.nightly.journal import Account
 from harness.nightly.orchestrator import Prepared
 from harness.records.nightly import NightDocument, StepOutcome, UnitOutcome
 from harness.report.nightly import NightFailure, failures_of, headline, state_of_step
@@ -103,7 +103,7 @@ def running_night(
     prepared: Prepared,
     name: str,
     times: tuple[str, str],
-    progress: Progress,
+    account: Account,
     document: NightDocument | None = None,
     *,
     interrupted: bool = False,
@@ -114,12 +114,12 @@ def running_night(
         prepared: Its plan.
         name: Its name.
         times: When it began, and when something last happened.
-        progress: What has happened.
+        account: What has happened.
         document: Its summary, once it has ended.
         interrupted: It was ended early.
     """
-    outcomes = outcomes_of(prepared.all_steps, progress) if document is None else document.outcomes
-    units = units_summary(prepared.units, outcomes, progress)
+    outcomes = outcomes_of(prepared.all_steps, account) if document is None else document.outcomes
+    units = units_summary(prepared.units, outcomes, account)
     done = [
         outcome
         for outcome in outcomes
@@ -136,7 +136,7 @@ def running_night(
         steps=len(outcomes),
         counts=counts_of_states(map(state_of_step, done)),
         failures=failures_of(done, {}),
-        units=tuple(_unit(unit, outcomes, progress) for unit in units),
+        units=tuple(_unit(unit, outcomes, account) for unit in units),
     )
 
 
@@ -146,9 +146,9 @@ def _never_runs(outcome: StepOutcome, units: Sequence[UnitOutcome]) -> bool:
     return outcome.step.unit in gone
 
 
-def _unit(unit: UnitOutcome, outcomes: Sequence[StepOutcome], progress: Progress) -> RunningUnit:
+def _unit(unit: UnitOutcome, outcomes: Sequence[StepOutcome], account: Account) -> RunningUnit:
     own = [outcome for outcome in outcomes if outcome.step.unit == unit.unit]
-    started = next((s for step, s in progress.under_way.items() if step.unit == unit.unit), None)
+    started = next((s for step, s in account.under_way.items() if step.unit == unit.unit), None)
     return RunningUnit(
         outcome=unit,
         step="" if started is None else str(started.step),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.nightly import folder
-from harness.nightly.journal import ended_of
+from harness.nightly.journal import Account, ended_of
 from harness.nightly.orchestrator import Night, Prepared, ended_attempts, open_night, prepare
 from harness.records.nightly import NightlyStep
 from tests.support.night_world import HOW, FragileJournal, Killed, World
@@ -102,11 +102,13 @@ def assert_complete(prepared: Prepared, world: World, night: Night) -> None:
     directories = [item.attempt.directory for item in ended]
     assert len(directories) == len(set(directories))
     calm = reference(prepared, world)
+    account = Account(night.journal.records)
     for step in prepared.all_steps:
         assert night.progress.is_done(step, prepared.plan.retry)
-        owners = [attempt.owner for attempt in ended_of(night.progress.attempts[step])]
+        owners = [attempt.owner for attempt in ended_of(account.attempts[step])]
         assert owners == calm[step], "it came out as without any crash"
     assert not night.progress.under_way
+    assert not account.under_way
     assert not world.leases
 
 

@@ -8,6 +8,7 @@ import resource
 import socket
 import threading
 import time
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -43,9 +44,18 @@ from harness.meter.recording import RecordingHeader, SampleBlock, read_recording
 from harness.nightly import child, journal
 from harness.nightly.child import allow_open_files
 from harness.nightly.folder import unstored_nights
-from harness.nightly.journal import Finished, Journal, JournalError, read_journal
+from harness.nightly.journal import (
+    Ended,
+    Finished,
+    Journal,
+    JournalError,
+    Progress,
+    Started,
+    read_journal,
+)
 from harness.nightly.orchestrator import prepare
 from harness.nightly.plan import MOST_UNITS
+from harness.records.nightly import Attempt, NightlyStep
 from harness.runs.bundle import MANIFEST, pack
 from harness.runs.replay import open_bundle
 from harness.target import build_cache
@@ -57,6 +67,8 @@ from tests.unit.test_link_transfers import MODEL, slow_line
 
 Etharness = Callable[..., CommandResult]
 
+STEP_BYTES = 512
+"""What a night keeps in memory of a step that was attempted."""
 PAGE = Path(__file__).parents[2] / "docs/bounds.md"
 ROW = re.compile(
     r"^\| [^|]+ \| `([a-z0-9_.]+)\.(\w+)` \| ([\d,.]+)( \w+)? \| [^|]+ \| (.+) \|$", re.M
@@ -248,6 +260,35 @@ def test_a_journal_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     huge(tmp_path / "journal.jsonl")
     with pytest.raises(TooLargeError):
         read_journal(tmp_path / "journal.jsonl")
+
+
+def test_a_night_keeps_little_of_a_step_in_memory(tmp_path: Path) -> None:
+    """Of an attempt that failed with pages of evidence, too."""
+    steps = [NightlyStep("a", "native", "small", "", repeat) for repeat in range(1, 301)]
+    with Journal.open(tmp_path) as opened:
+        progress = Progress()
+
+        def attempt(step: NightlyStep) -> None:
+            evidence = tuple(f"{step.repeat}: {number:0500}" for number in range(20))
+            ended = Attempt(
+                number=1, directory="", started_utc="", outcome="fail", evidence=evidence
+            )
+            for record in (Started(step, 1, "", ""), Ended(step, ended)):
+                opened.add(record)
+                progress.learn(record)
+
+        attempt(steps[0])
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            for step in steps[1:]:
+                attempt(step)
+            after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert all(progress.failures(step) == 1 for step in steps)
+        assert len(opened.records) == 600
+    assert (after - before) / len(steps) < STEP_BYTES
 
 
 def test_the_build_cache_loses_what_was_unused_for_longest(

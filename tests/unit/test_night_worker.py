@@ -14,7 +14,7 @@ from harness.errors import Owner
 from harness.nightly.child import Ending
 from harness.nightly.classify import Examined
 from harness.nightly.finish import counts_of, exit_code_of, outcomes_of, units_summary
-from harness.nightly.journal import JournalError
+from harness.nightly.journal import Account, JournalError
 from harness.nightly.orchestrator import Night, Prepared, open_night, prepare
 from harness.nightly.plan import NightUnit
 from harness.records.nightly import NightlyStep, StepOutcome, UnitOutcome
@@ -81,12 +81,16 @@ class Done:
         self.night.worker(self.unit, self.world, ends_at).work(self.prepared.steps["a"])
 
     @property
+    def account(self) -> Account:
+        return Account(self.night.journal.records)
+
+    @property
     def outcomes(self) -> tuple[StepOutcome, ...]:
-        return outcomes_of(self.prepared.all_steps, self.night.progress)
+        return outcomes_of(self.prepared.all_steps, self.account)
 
     @property
     def row(self) -> UnitOutcome:
-        return units_summary(self.prepared.units, self.outcomes, self.night.progress)[0]
+        return units_summary(self.prepared.units, self.outcomes, self.account)[0]
 
     @property
     def exit_code(self) -> int:
@@ -352,8 +356,9 @@ def test_a_defect_of_ours_loses_one_unit_and_says_so(
 
     night = open_night(done.prepared, fresh=True)
     night.work(OnlyOne())
-    outcomes = outcomes_of(done.prepared.all_steps, night.progress)
-    rows = {row.unit: row for row in units_summary(done.prepared.units, outcomes, night.progress)}
+    account = Account(night.journal.records)
+    outcomes = outcomes_of(done.prepared.all_steps, account)
+    rows = {row.unit: row for row in units_summary(done.prepared.units, outcomes, account)}
     assert rows["a"].state == "lost"
     assert "a defect" in rows["a"].why
     assert rows["b"].state == "well"
@@ -382,7 +387,7 @@ def test_a_stuck_unit_delays_no_other(tmp_path: Path, monkeypatch: pytest.Monkey
     done = Done(tmp_path, world("pass"))
     night = open_night(done.prepared, fresh=True)
     night.work(OneStuck())
-    outcomes = outcomes_of(done.prepared.all_steps, night.progress)
+    outcomes = outcomes_of(done.prepared.all_steps, Account(night.journal.records))
     assert [each.outcome for each in outcomes if each.step.unit == "b"] == ["pass", "pass"]
     stuck = next(each for each in outcomes if each.step.unit == "a")
     assert stuck.outcome == "fail"

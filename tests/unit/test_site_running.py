@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import Owner
-from harness.nightly.journal import Ended, OfUnit, Progress, Started
+from harness.nightly.journal import Account, Ended, OfUnit, Started
 from harness.nightly.orchestrator import Prepared, prepare
 from harness.records.nightly import Attempt, NightlyStep, UnitEvent
 from harness.report.html.badge import Badge
@@ -38,7 +38,7 @@ def ended(step: NightlyStep, owner: Owner | None = None, message: str = "") -> E
 
 
 def shown(prepared: Prepared, *records: Ended | Started | OfUnit) -> RunningNight:
-    return running_night(prepared, "night", TIMES, Progress(records))
+    return running_night(prepared, "night", TIMES, Account(records))
 
 
 def test_a_night_that_has_just_begun_has_failed_nothing(prepared: Prepared) -> None:
@@ -73,7 +73,7 @@ def test_failures_of_the_product_and_of_boards_are_apart(prepared: Prepared) -> 
 
 
 def test_an_interrupted_night_says_so(prepared: Prepared) -> None:
-    found = running_night(prepared, "night", TIMES, Progress(), interrupted=True)
+    found = running_night(prepared, "night", TIMES, Account(), interrupted=True)
     assert found.over
     assert found.sentence == "0 of 6 steps done, 0 failed, interrupted"
 
