@@ -1,6 +1,7 @@
 """Have a night of 64 units with eight hours' worth of steps, and write its part of docs/nights.md.
 
-    python -m benchmarks.long_night [--units 64] [--hours 8]      # an hour and more
+    python -m benchmarks.long_night [--units 64] [--hours 8]      # hours
+    python -m benchmarks.long_night --no-history                  # without adding 30,000 results
 
 On a rack a step takes about a minute: flashing, a model over a serial line, some executions. Here a
 step is a process that copies the run directory of one true run, made by the native board at the
@@ -64,8 +65,7 @@ cp {results}/"$unit-${{repeat%-*}}.json" "$out/result.json"
 """
 NOTES = (
     "Slopes are of the second half: at first modules are loaded, and units begin. The journal",
-    "and the run directories grow with every attempt. Memory grows by what it has of the journal,",
-    "about 1.5 kB per attempt; where the rest of its slope comes from is not known.",
+    "and the run directories grow with every attempt, of which memory keeps but the count.",
     "The plan bounds all three: its steps, times one plus its retries. Open files and threads",
     "are bounded by the units, files of leases by the resources and those who wait for them.",
 )
@@ -94,15 +94,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.long_night")
     parser.add_argument("--units", type=int, default=64)
     parser.add_argument("--hours", type=float, default=8)
+    parser.add_argument("--no-history", action="store_true", help="add no result to a history")
     parser.add_argument("--keep", type=Path, help="where the night is to stay")
     given = parser.parse_args()
     repeats = max(2, round(given.hours * 3600 / STEP_S))
     with tempfile.TemporaryDirectory() as scratch:
         home = given.keep or Path(scratch)
         home.mkdir(parents=True, exist_ok=True)
-        night = LongNight(home, given.units, repeats)
+        night = LongNight(home, given.units, repeats, history=not given.no_history)
         night.run()
     command = f"python -m benchmarks.long_night --units {given.units} --hours {given.hours:g}"
+    command += " --no-history" * given.no_history
     before, _, rest = PAGE.read_text().partition(HEADING)
     after = (rest or before).partition(NEXT)[2]
     section = "\n".join(night.section(command))
@@ -113,8 +115,8 @@ def main() -> None:
 class LongNight:
     """One night, and what its process took on the way."""
 
-    def __init__(self, home: Path, units: int, repeats: int) -> None:
-        self.home, self.units, self.repeats = home, units, repeats
+    def __init__(self, home: Path, units: int, repeats: int, *, history: bool) -> None:
+        self.home, self.units, self.repeats, self.history = home, units, repeats, history
         self.samples: list[Sample] = []
         self.seconds = self.finish_s = 0.0
         self.run_bytes = 0
@@ -169,9 +171,10 @@ class LongNight:
         shutil.copy(MODEL, self.home)
         units = [f'[[unit]]\nid = "{name}"\nboard = "native"\n' for name in names]
         (self.home / "units.toml").write_text("schema = 1\n" + "".join(units))
+        history = 'history = "results.sqlite"\n' * self.history
         (self.home / "plan.toml").write_text(
             f'schema = 1\noutput = "nights"\nrepeats = {self.repeats}\njobs = {JOBS}\n'
-            'history = "results.sqlite"\nreports = ["night.html"]\n'
+            f'{history}reports = ["night.html"]\n'
             f'[[board]]\nboard = "native"\nunits = {names}\n'
             f'[[model]]\nfile = "{MODEL.name}"\n'
         )
@@ -219,7 +222,8 @@ class LongNight:
         yield f"{self.units} units, {self.steps} steps: {hours:.2g} hours at {STEP_S} s for a step"
         yield "on each unit. A step is a process that copies a run of the native board"
         yield f"({self.run_bytes / 1000:.1f} kB); everything else is the night itself. So the steps"
-        yield f"took {self.seconds:.0f} s, {times:.0f} times as fast; history, report and summary"
+        what = "history, report and summary" if self.history else "report and summary, no history,"
+        yield f"took {self.seconds:.0f} s, {times:.0f} times as fast; {what}"
         yield f"took {self.finish_s:.0f} s and {self.finish_memory / MEBIBYTE:.0f} MiB at most."
         yield f"Again: `{command}`."
         yield ""
