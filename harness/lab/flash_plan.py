@@ -168,6 +168,12 @@ def plan(
             hint="give the image of this board, or --no-identity for firmware that does not say "
             "its board",
         )
+    work = (request.output / "flash_files").absolute()
+    if work.is_symlink():
+        raise UsageError(
+            f"{work} is a symbolic link, and files for the tool are written in it",
+            hint="remove the link, or name another directory with -o",
+        )
     tool = choice.tool
     if isinstance(board.target, SerialTarget) and request.port is None and request.identity:
         raise UsageError(
@@ -178,7 +184,7 @@ def plan(
     job = Job(
         board=board.name,
         image=image,
-        work=(request.output / "flash_files").absolute(),
+        work=work,
         options=choice.options,
         verify=flash.verify and tool.reads_back(choice.options),
         probe=choice.probe,

@@ -19,6 +19,7 @@ from harness.records.decode_json import decode_json
 from harness.records.result import encode
 from harness.runs.directory import RunDirectory
 from tests.conftest import CommandResult
+from tests.support.flash import serial_native
 from tests.support.reported import FINISHED
 
 DEEP = b"[" * 200_000
@@ -119,6 +120,25 @@ def test_links_to_files_are_replaced(output: Path, precious: Path, name: str, ta
     assert not (output / name).is_symlink()
     assert [path.name for path in precious.iterdir()] == ["weights.npy"]
     assert (precious / "weights.npy").read_bytes() == before
+
+
+@pytest.mark.attack("Files", "a folder `flash_files` that leads elsewhere", "exit code 2 at once")
+def test_files_for_a_tool_are_not_written_through_a_link(
+    etharness: Etharness, tmp_path: Path, precious: Path
+) -> None:
+    board = serial_native(
+        tmp_path, 'order = ["command"]\noptions.command = { write = ["true"], formats = ["bin"] }'
+    )
+    (tmp_path / "i.bin").write_bytes(bytes(64))
+    output = tmp_path / "out"
+    output.mkdir()
+    arguments = ("flash", "--board", board, "--image", tmp_path / "i.bin", "--no-identity")
+    assert etharness(*arguments, "-o", output).code == 0
+    (output / "flash_files").symlink_to(precious)
+    code, _, err = etharness(*arguments, "-o", output)
+    assert code == 2
+    assert "flash_files is a symbolic link" in err
+    assert [path.name for path in precious.iterdir()] == ["weights.npy"]
 
 
 @pytest.mark.attack("Files", "a link by the name of a tool's log", "replaced; not followed")
