@@ -15,7 +15,7 @@ from harness.check.history.baseline import DEFAULT_BASELINE, parse_baseline
 from harness.errors import DamagedError, HarnessError, Owner, UsageError
 from harness.files import write_atomic
 from harness.nightly.arms import compare_arms
-from harness.nightly.child import allow_open_files
+from harness.nightly.child import allow_open_files, return_memory
 from harness.nightly.commands import Commands
 from harness.nightly.folder import (
     DOCUMENT,
@@ -94,6 +94,7 @@ def run_nightly(
         HarnessError: The nightly run cannot begin, or its journal cannot be written.
     """
     allow_open_files(len(prepared.units))
+    return_memory()
     night = open_night(prepared, fresh=fresh, on_record=on_record)
     with night.journal:
         verb = "resumes" if night.resumed else "begins"

@@ -14,9 +14,8 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import msgspec
 from filelock import FileLock, Timeout
@@ -282,8 +281,7 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(NamedTuple):
     """What counts of the attempts at a step that have ended.
 
     Attributes:
@@ -296,14 +294,14 @@ class _Tally:
     passed: bool = False
     failures: tuple[Owner, ...] = ()
 
-    def learn(self, attempt: Attempt) -> None:
-        """Count an attempt."""
-        self.attempts += 1
+    def with_(self, attempt: Attempt) -> _Tally:
+        """Return the tally with one more attempt."""
+        attempts = self.attempts + 1
         if attempt.outcome == "interrupted":
-            return
-        self.passed = attempt.outcome == "pass"
-        if not self.passed:
-            self.failures += (attempt.owner or Owner.HOST,)
+            return self._replace(attempts=attempts)
+        if attempt.outcome == "pass":
+            return _Tally(attempts, True, self.failures)
+        return _Tally(attempts, False, (*self.failures, attempt.owner or Owner.HOST))
 
 
 class Progress:
@@ -316,6 +314,7 @@ class Progress:
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.under_way: dict[NightlyStep, Started] = {}
         self._tallies: dict[NightlyStep, _Tally] = {}
+        self._known: dict[_Tally, _Tally] = {}
         for record in records:
             self.learn(record)
 
@@ -326,7 +325,9 @@ class Progress:
                 self.under_way[step] = record
             case Ended(step=step, attempt=attempt):
                 self.under_way.pop(step, None)
-                self._tallies.setdefault(step, _Tally()).learn(attempt)
+                tally = self._of(step).with_(attempt)
+                # Most steps pass at once, so most share one tally.
+                self._tallies[step] = self._known.setdefault(tally, tally)
             case _:
                 pass
 
@@ -349,7 +350,7 @@ class Progress:
         return len(self._of(step).failures)
 
     def _of(self, step: NightlyStep) -> _Tally:
-        return self._tallies.get(step) or _Tally()
+        return self._tallies.get(step, _Tally())
 
 
 class Account:

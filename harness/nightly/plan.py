@@ -309,10 +309,10 @@ def model_file(document: Document, model: PlannedModel, variant: Variant) -> Pat
 def options_of(plan: NightlyPlan, model: PlannedModel) -> PlannedRun:
     """Return the options of a model: its own, with ``[run]`` of the plan as default."""
     found: dict[str, Any] = {}
-    for field in msgspec.structs.fields(PlannedRun):
-        own = getattr(model, field.name)
-        is_own = own != ({} if field.default is msgspec.NODEFAULT else field.default)
-        found[field.name] = own if is_own else getattr(plan.run, field.name)
+    default = PlannedRun()
+    for name in PlannedRun.__struct_fields__:
+        own = getattr(model, name)
+        found[name] = own if own != getattr(default, name) else getattr(plan.run, name)
     return PlannedRun(**found)
 
 
