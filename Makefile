@@ -24,7 +24,7 @@ help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
 	@echo "make setup      install what all of these need; with -j side by side"
 	@echo "make test       every test, on simulated boards too"
-	@echo "make test-fast  unit and property tests only"
+	@echo "make test-fast  unit and property tests in a minute: few examples, and none that waits for seconds"
 	@echo "make test-property  property tests only"
 	@echo "make nightly-tests  property tests with twenty times the examples, from a seed that is printed"
 	@echo "make fresh      'make demo test' as a newcomer's first commands, in a bare Debian of its own; needs root"
@@ -54,7 +54,7 @@ test: setup-test
 	$(PYTHON) -m coverage report
 
 test-fast: setup-fast
-	$(PYTHON) -m pytest $(PYTEST_FLAGS) tests/unit tests/property
+	$(PYTHON) -m pytest $(PYTEST_FLAGS) --hypothesis-profile=fast -m "not slow" tests/unit tests/property
 
 test-property: setup-fast
 	$(PYTHON) -m pytest $(PYTEST_FLAGS) tests/property

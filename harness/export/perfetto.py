@@ -206,8 +206,10 @@ class _PacketWriter:
         run = self.named(_BEGIN, self.run_track, process_name(identity), "run")
         known = {name: escaped(text) for name, text in identity.texts().items() if text}
         self.annotate(run, known | dict(_clocks(self.drawing)))
-        self.packet(int(self.drawing.start.min()), track_event=run)
-        self.packet(int(self.drawing.end.max()), track_event=self.event(_END, self.run_track))
+        last = [self.drawing.end, *(c.time for c in self.drawing.counters if c.unit == "bytes")]
+        end = max(int(times.max()) for times in last if len(times))
+        self.packet(0, track_event=run)
+        self.packet(end, track_event=self.event(_END, self.run_track))
         for phase in self.drawing.phases:
             track = self.phase_tracks[phase.track]
             category = "loading" if phase.name == "loading" else "execution"

@@ -18,6 +18,7 @@ from harness.records.trace import Damage, Trace
 from harness.strategies import damaged, device_logs, traces
 from tests.property.test_etdump_roundtrip import attempt, full_log, full_trace
 from tests.support.captures import printed, recorded
+from tests.support.examples import examples
 from tests.support.logs import CompactLog
 from tests.unit.test_etdump_ed00 import RECORDED
 
@@ -33,7 +34,7 @@ WHOLE = read_ed00(REAL)
 
 
 @given(st.lists(st.tuples(traces(), buffers), min_size=1, max_size=3), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_dumps_in_a_console_capture_are_found(
     dumps: list[tuple[Trace, bytes | None]], data: st.DataObject
 ) -> None:
@@ -51,7 +52,7 @@ def test_dumps_in_a_console_capture_are_found(
 
 
 @given(st.lists(traces(), min_size=1, max_size=4), st.integers(0, 64), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_dumps_behind_one_another_are_found(
     dumps: list[Trace], zeros: int, last_without_prefix: bool
 ) -> None:
@@ -99,7 +100,7 @@ def salvaged(data: bytes) -> FoundDumps | None:
 
 
 @given(traces(), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_what_is_salvaged_of_a_truncated_dump_was_in_it(trace: Trace, data: st.DataObject) -> None:
     file = write_ed00(trace)
     cut = data.draw(st.integers(12, len(file) - 1))
@@ -115,7 +116,7 @@ def test_what_is_salvaged_of_a_truncated_dump_was_in_it(trace: Trace, data: st.D
 @pytest.mark.attack("Files", "any damage of dumps, salvaged", "neither a crash nor much memory")
 @pytest.mark.parametrize("name", ["real", "full", "log", "capture"])
 @given(st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_no_damage_crashes_or_takes_much_memory(name: str, data: st.DataObject) -> None:
     whole = {
         "real": REAL,
@@ -141,7 +142,7 @@ def test_no_damage_crashes_or_takes_much_memory(name: str, data: st.DataObject) 
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_arbitrary_bytes(tail: bytes) -> None:
     for start in (
         b"",
@@ -180,7 +181,7 @@ def test_damage_says_what_and_where() -> None:
 
 
 @given(device_logs(counters=True), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_what_is_salvaged_of_a_truncated_device_log_was_in_it(
     log: CompactLog, data: st.DataObject
 ) -> None:

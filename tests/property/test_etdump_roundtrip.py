@@ -21,13 +21,14 @@ from harness.records.clock_domain import HOST_NANOSECONDS
 from harness.records.trace import NO_CLOCK, NO_NAME, Block, Kind, Trace
 from harness.records.values import DebugValue, TensorValue
 from harness.strategies import device_logs, traces
+from tests.support.examples import examples
 from tests.support.logs import CompactLog
 
 _Result = TypeVar("_Result")
 
 
 @given(traces())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_reading_what_was_written_gives_the_same_trace(trace: Trace) -> None:
     data = write_ed00(trace)
     assert read_ed00(data) == trace
@@ -37,13 +38,13 @@ def test_reading_what_was_written_gives_the_same_trace(trace: Trace) -> None:
 
 
 @given(traces(), traces())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_traces_are_equal_only_when_their_files_say_the_same(one: Trace, other: Trace) -> None:
     assert (one == other) == (read_ed00(write_ed00(one)) == read_ed00(write_ed00(other)))
 
 
 @given(traces(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_every_single_difference_is_seen(trace: Trace, data: st.DataObject) -> None:
     """A changed cell makes a trace unequal, before and after a file."""
     if not len(trace):
@@ -63,7 +64,7 @@ def test_every_single_difference_is_seen(trace: Trace, data: st.DataObject) -> N
 
 
 @given(device_logs(counters=True))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_device_log_survives_an_ed00_file_but_for_what_is_counted(log: CompactLog) -> None:
     trace = read_log(log.image())
     assert sum(block.count for block in trace.blocks) == len(trace)
@@ -211,7 +212,7 @@ def test_no_damage_leads_to_anything_but_a_trace_or_a_format_error(name: str) ->
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_arbitrary_bytes_behind_a_valid_beginning(tail: bytes) -> None:
     for start in (b"\x10\0\0\0ED00", (len(tail) + 8).to_bytes(4, "little") + b"\x08\0\0\0ED00"):
         attempt(read_ed00, start + tail)

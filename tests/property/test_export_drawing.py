@@ -103,6 +103,9 @@ def test_every_trace_that_can_be_drawn_is_written_as_protobuf(trace: Trace, name
         starts += [phase.start for phase in drawing.phases]
         starts += [0] if len(drawing) else []  # the run
         assert sorted(begun) == sorted(starts)
+        ended = [packet.timestamp for packet in packets if packet.track_event.type == 2]
+        changes = [c.time.max() for c in drawing.counters if c.unit == "bytes" and len(c.time)]
+        assert not begun or max(ended) >= max([drawing.end.max(), *changes])
 
 
 @st.composite

@@ -24,6 +24,7 @@ from harness.records.result import RunIdentity
 from harness.records.trace import Trace
 from harness.strategies import device_logs, traces
 from tests.conftest import FIXTURES
+from tests.support.examples import examples
 from tests.support.exports import CPU, delegated_trace, two_tracers
 from tests.support.logs import CompactLog
 
@@ -72,7 +73,7 @@ def check_speedscope(data: bytes) -> int:
 
 
 @given(any_trace)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_every_drawn_slice_is_in_one_profile(trace: Trace) -> None:
     data = attempt(trace, "speedscope")
     if data is not None:
@@ -101,7 +102,7 @@ def outermost(trace: Trace) -> int:
 
 
 @given(any_trace)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_self_times_sum_to_the_times_of_the_outermost_events(trace: Trace) -> None:
     data = attempt(trace, "folded")
     if data is not None:
@@ -154,7 +155,7 @@ def named(names: list[str]) -> Trace:
     "one line per stack; different names stay different",
 )
 @given(st.lists(HOSTILE, min_size=1, max_size=4, unique=True))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_hostile_names_neither_break_a_line_nor_meet_another(names: list[str]) -> None:
     trace = named(names)
     stacks = folded(export(trace, "folded", identity=RunIdentity(board="a;b\n")).data)

@@ -21,6 +21,7 @@ from harness.export.values import escaped, unescaped
 from harness.records.trace import Trace
 from harness.strategies import device_logs, traces
 from tests.property.test_etdump_roundtrip import full_log, full_trace
+from tests.support.examples import examples
 
 any_trace = st.one_of(traces(counters=3), device_logs().map(lambda log: read_log(log.image())))
 FULL = [full_trace(), read_log(full_log().image())]
@@ -45,13 +46,13 @@ def test_a_name_that_looks_escaped_is_not_mistaken_for_another() -> None:
 
 
 @given(any_trace)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_header_and_columns_are_the_whole_trace(trace: Trace) -> None:
     assert trace_of(header(trace), columns(trace)) == trace
 
 
 @given(any_trace)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_json_is_the_whole_trace(trace: Trace) -> None:
     data = write_json(trace)
     jsonschema.validate(json.loads(data), json_schema())
@@ -72,7 +73,7 @@ def test_any_trace_survives_parquet(trace: Trace) -> None:
 
 
 @given(any_trace, st.sampled_from([("csv", ","), ("tsv", "\t")]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_delimited_table_has_every_cell(trace: Trace, format_: tuple[str, str]) -> None:
     name, delimiter = format_
     text = export(trace, name).data.decode()

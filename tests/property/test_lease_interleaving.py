@@ -17,6 +17,7 @@ from harness.target.lease import registry as registry_module
 from harness.target.lease.flock import Flock
 from harness.target.lease.records import LeaseClock, LeaseHolder, LockKey, read_record, write_record
 from harness.target.lease.registry import HeldLease, LeaseRegistry
+from tests.support.examples import examples
 
 BOARD = LockKey("board", "the board")
 ATTEMPTS = 2
@@ -137,7 +138,7 @@ class Contest:
 @pytest.mark.attack(
     "Leases", "two processes that take one board, interleaved at every step", "never two holders"
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data(), st.integers(1, 2), st.booleans())
 def test_no_order_of_steps_makes_two_holders(
     data: st.DataObject, strangers: int, killed: bool

@@ -22,6 +22,7 @@ from harness.testing.simulated_board import (
 )
 from harness.testing.virtual_clock import VirtualClock
 from tests.support.bad_lines import bad_lines
+from tests.support.examples import examples
 
 MODEL = MODEL_MAGIC + bytes(range(256)) * 24
 INPUT = bytes(range(245)) * 8
@@ -54,7 +55,7 @@ def whole_session(transport: Transport, clock: Callable[[], int]) -> tuple[Sessi
     "lost, doubled, swapped and damaged bytes in any order",
     "every byte right, or exit code 75",
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(faults, behaviours)
 def test_a_session_ends_byte_exact_or_blames_the_line(faults: Faults, behaviour: Behaviour) -> None:
     clock = VirtualClock()
@@ -78,7 +79,7 @@ def test_a_session_ends_byte_exact_or_blames_the_line(faults: Faults, behaviour:
 @pytest.mark.attack(
     "Link and servers", "a peer that sends valid nonsense", "exit code 4 or 75; nothing is accepted"
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=64)), st.integers(0, 2**32))
 def test_a_peer_that_talks_nonsense_is_told_from_a_device(nonsense: list[bytes], seed: int) -> None:
     clock = VirtualClock()

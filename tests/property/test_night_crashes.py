@@ -15,6 +15,7 @@ from harness.nightly import folder
 from harness.nightly.journal import Account, ended_of
 from harness.nightly.orchestrator import Night, Prepared, ended_attempts, open_night, prepare
 from harness.records.nightly import NightlyStep
+from tests.support.examples import examples
 from tests.support.night_world import HOW, FragileJournal, Killed, World
 from tests.support.nights import written_plan
 
@@ -163,7 +164,7 @@ def test_killed_once_at_every_point(prepared: Prepared) -> None:
 @pytest.mark.attack(
     "Nights and history", "kill -9 of a night again and again", "nothing is lost or done twice"
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(scripts(), st.sets(st.integers(1, 150), max_size=10))
 def test_killed_again_and_again(
     prepared: Prepared, endings: list[list[str]], kills: set[int]

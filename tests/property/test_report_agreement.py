@@ -35,6 +35,7 @@ from harness.report.results import report_document
 from harness.report.run import print_run
 from harness.runs.evaluation import EvaluatedRun
 from harness.strategies import executions
+from tests.support.examples import examples
 from tests.support.pages import Page
 from tests.support.reported import FINISHED, unmet
 
@@ -272,7 +273,7 @@ RENDERERS: dict[str, Callable[[EvaluatedRun], Shown]] = {
 
 
 @given(evaluated_runs())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_all_reports_show_the_same_operators_failed_checks_and_verdict(run: EvaluatedRun) -> None:
     assert run.subject is not None
     shown = {name: render(run) for name, render in RENDERERS.items()}
@@ -296,7 +297,7 @@ def test_all_reports_show_the_same_operators_failed_checks_and_verdict(run: Eval
 
 
 @given(evaluated_runs())
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_all_reports_show_the_same_changes_against_history(run: EvaluatedRun) -> None:
     changes = describe(run).changes
     rows = () if changes is None else changes.changed[:10]

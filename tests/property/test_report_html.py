@@ -20,6 +20,7 @@ from harness.report.html import html_report
 from harness.runs.evaluation import EvaluatedRun
 from harness.strategies import device_logs, traces
 from tests.support.compared import with_history
+from tests.support.examples import examples
 from tests.support.logs import CompactLog
 from tests.support.pages import Page
 from tests.support.reported import FINISHED, failed_run, reported, unmet
@@ -38,7 +39,7 @@ texts = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(), max_size=20
 
 
 @given(traces())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_any_trace_gives_a_sound_page(trace: Trace) -> None:
     subject = Subject(trace)
     run = EvaluatedRun("a file", subject, evaluate(subject))
@@ -59,7 +60,7 @@ def test_any_device_log_gives_a_sound_page(log: CompactLog) -> None:
     "Texts", "markup and scripts in any text of a trace", "HTML shows them as text; nothing acts"
 )
 @given(texts, texts, texts)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_whatever_texts_there_are_none_acts(title: str, reason: str, console: str) -> None:
     run = replace(reported(unmet(subject=title, reason=reason), title=title), console=console)
     failed = failed_run(reason, kind=title)

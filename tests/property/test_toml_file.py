@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from harness.config.toml_file import Document, Keys, key_offsets, read_document
 from harness.errors import UsageError
 from harness.files import data_directory
+from tests.support.examples import examples
 
 TEXTS = st.text(st.sampled_from("ab=[]{}#.,'\" \t\\é\n"), max_size=6)
 BARE = st.text(st.sampled_from("abz09_-"), min_size=1, max_size=3)
@@ -106,7 +107,7 @@ def all_keys(data: Any, above: Keys = ()) -> set[Keys]:
 
 
 @given(documents())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_key_has_a_place_and_stands_there(text: str) -> None:
     data = tomllib.loads(text)
     offsets = key_offsets(text)

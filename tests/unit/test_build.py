@@ -106,6 +106,7 @@ def test_a_build_that_failed_is_tried_again(sources: Path) -> None:
     assert firmware.image.read_text() == firmware.build_id
 
 
+@pytest.mark.slow
 def test_builds_in_one_directory_wait_for_each_other(sources: Path) -> None:
     (sources / "CMakeLists.txt").write_text(NOT_TWICE_AT_ONCE)
     directory = build_directory(sources, "native")

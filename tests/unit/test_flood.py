@@ -20,6 +20,8 @@ from harness.runs.directory import CONSOLE
 from tests.conftest import MODELS
 from tests.support.flash import record_of, serial_native, stand_in
 
+pytestmark = pytest.mark.slow
+
 MOST_MB = 150
 """Of memory, with Python and NumPy."""
 

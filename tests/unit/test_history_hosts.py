@@ -22,6 +22,8 @@ from tests.support.postgresql import Server, server
 from tests.support.results import made
 from tests.unit.test_history_writers import check_whole, result
 
+pytestmark = pytest.mark.slow
+
 ADD = """
 import sys
 from tests.unit.test_history_writers import open_store, result

@@ -22,6 +22,8 @@ from harness.history import open_store
 from harness.history.entries import Selection, entry_of
 from tests.support.results import Made, made, trace_with
 
+pytestmark = pytest.mark.slow
+
 FORK = multiprocessing.get_context("fork")
 KWS = ("native", "kws.pte", "forward")
 

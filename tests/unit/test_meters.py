@@ -139,6 +139,7 @@ def test_samples_out_of_step_are_refused() -> None:
         samples.decode(np.frombuffer(data[: len(data) // 4 * 4], "<u4"))
 
 
+@pytest.mark.slow
 def test_a_port_without_a_ppk2_says_so(ppk2: Callable[..., FakePpk2]) -> None:
     device = ppk2(words(), "hello\n")
     with pytest.raises(MeterError, match="no PPK2 answers on /dev/pts"):

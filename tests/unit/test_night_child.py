@@ -55,6 +55,7 @@ time.sleep(1000)
 """
 
 
+@pytest.mark.slow
 def test_a_child_that_is_stuck_is_ended_with_all_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

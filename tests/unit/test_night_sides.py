@@ -50,6 +50,7 @@ def compared(home: Path, old: Sequence[int], new: Sequence[int]) -> ArmCompariso
 BEFORE = [10_000 + 7 * n % 30 for n in range(REPEATS)]
 
 
+@pytest.mark.slow
 def test_a_regression_is_told(tmp_path: Path) -> None:
     arm = compared(tmp_path, BEFORE, [time + 2_000 for time in BEFORE])
     assert not arm.passed
@@ -98,6 +99,7 @@ def test_one_variant_alone_is_held_against_nothing(tmp_path: Path) -> None:
     assert [*compare_arms(tmp_path, outcomes, ["old"], None, [])] == []
 
 
+@pytest.mark.slow
 def test_nights_that_regressed_do_not_become_the_baseline(tmp_path: Path) -> None:
     """Every run of a night passes by itself; that the night failed is added to its results."""
     store = HistoryRef(str(tmp_path / "h.sqlite"), BaselineRef("last", "20"))

@@ -24,6 +24,8 @@ from harness.target.process_group import (
     session_members,
 )
 
+pytestmark = pytest.mark.slow
+
 PYTHON = [sys.executable, "-c"]
 
 

@@ -63,6 +63,7 @@ def test_waiting_stops_when_it_ends() -> None:
 
 
 @pytest.mark.attack("Host and signals", "a simulator that ignores SIGTERM", "killed")
+@pytest.mark.slow
 def test_one_that_ignores_sigterm_is_killed() -> None:
     child = python(
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
@@ -92,6 +93,7 @@ def test_one_that_is_forgotten_ends_too() -> None:
     "Host and signals", "kill -9 of a command with a simulator", "the simulator ends"
 )
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
+@pytest.mark.slow
 def test_one_whose_parent_is_killed_ends_too() -> None:
     parent = python(
         "import os, signal, sys\n"

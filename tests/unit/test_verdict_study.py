@@ -10,6 +10,8 @@ import pytest
 from benchmarks.verdict_noise import MODELS
 from benchmarks.verdict_study import Counts, table, try_one
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_sample_of_nights_under_every_noise() -> None:
     counts = {name: Counts() for name in MODELS}
