@@ -194,3 +194,132 @@ def test_what_is_given_back_counts_while_it_is_held(tmp_path: Path) -> None:
     _, (check, *_) = checks(tmp_path, text, read_log(log.image()))
     assert not check.passed
     assert check.measured == 1100
+
+
+def refused(tmp_path: Path, text: str) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        budget(tmp_path, text)
+    return caught.value
+
+
+TIME = "[[time]]\nevent = 'a'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "hint"),
+    [
+        ("extends = ['/x.toml']", "2:12: '/x.toml' is an", "write the path relative to this file"),
+        ("extends = ['budget.toml']", "2:12: budgets extend", "remove one of these extends"),
+        ("extends = ['no.toml']", "2:12: file not", "paths are relative to the budget file"),
+        ("severity.B99 = 'off'", "2:10: unknown check code 'B99'", "codes are I01, I02, "),
+        (
+            "[severity]\nI13 = 'off'",
+            "3:1: the severity of I13 cannot be changed",
+            "remove this line; `etharness explain I13` explains the check",
+        ),
+        (
+            "[severity.B01]\nreason = 'x'",
+            "2:1: severity missing for B01",
+            'add severity = "error", "warning", "note" or "off"',
+        ),
+        (
+            "[[for]]\nboard = 'nativ'\n",
+            "3:1: 'nativ' matches no known board",
+            "name a board of your own in boards = [...] at the top of the file",
+        ),
+        (
+            "[[for]]\nboard = ['native', 'nativ']\n",
+            "3:20: 'nativ' matches no known board",
+            "did you mean 'native'? known boards: ",
+        ),
+        (
+            f"{TIME}id = 'x'\nlimit_us = 1\n{TIME}id = 'x'\nlimit_us = 2",
+            "duplicate id 'x' in [[time]]",
+            "give each rule of a file its own id",
+        ),
+        (
+            f"{TIME}limit_us = 1\nat_least_us = 2",
+            "5:1: [time] at_least_us = 2 is more than limit_us = 1",
+            "no time can keep to both: lower the first, or raise the second",
+        ),
+        (
+            "[[counter]]\nevent = 'a'\ncounter = 'instret'\nlimit_count = 1\nat_least_count = 2",
+            "[counter] at_least_count = 2 is more than limit_count = 1",
+            "no count can keep to both: lower the first, or raise the second",
+        ),
+        (f"{TIME}id = 'x'", "limit missing", "no earlier rule has the id 'x'"),
+        (
+            f"{TIME}id = 'first'\nlimit_us = 1\n[[time]]\nid = 'frist'",
+            "",
+            "no earlier rule has the id 'frist': did you mean 'first'?",
+        ),
+        ("[[time]]\nevent = 'a'", "limit missing", ""),
+    ],
+)
+def test_a_refusal_names_the_place_and_the_remedy(
+    tmp_path: Path, text: str, place: str, hint: str
+) -> None:
+    error = refused(tmp_path, text)
+    assert place in error.message
+    if hint.endswith(", "):
+        assert error.hint.startswith(hint) or hint in error.hint
+    elif hint.startswith(("name a board", "did you mean 'native'")):
+        assert hint in error.hint
+    else:
+        assert error.hint == hint
+
+
+def test_a_file_that_was_read_is_passed_over_and_the_next_is_not(tmp_path: Path) -> None:
+    for name, extends in (("a", ""), ("b", "extends = ['a.toml']\n"), ("c", "")):
+        rule = f"[[time]]\nevent = '{name}'\nlimit_us = 1\n"
+        (tmp_path / f"{name}.toml").write_text(f"schema = 1\n{extends}{rule}")
+    rules = budget(tmp_path, "extends = ['b.toml', 'a.toml', 'c.toml']\n")
+    assert [rule.event for rule in rules.time] == ["a", "b", "c"]
+
+
+def test_a_share_stays_of_what_it_was_until_its_limit_is_replaced(tmp_path: Path) -> None:
+    base = "schema = 1\n[[time]]\nid = 'x'\nevent = 'a'\nlimit_percent = 50\nof = 'b'\n"
+    (tmp_path / "base.toml").write_text(base)
+    text = "extends = 'base.toml'\n[[time]]\nid = 'x'\n"
+    [kept] = budget(tmp_path, f"{text}limit_percent = 40").time
+    assert (kept.limit_percent, kept.of) == (40, "b")
+    [replaced] = budget(tmp_path, f"{text}limit_us = 40").time
+    assert (replaced.limit_us, replaced.limit_percent, replaced.of) == (40, None, None)
+
+
+def limits(tmp_path: Path, text: str) -> list[Check]:
+    verdict = evaluate(Subject(trace()), budget(tmp_path, text))
+    return [check for check in verdict.checks if check.code == "B01"]
+
+
+@pytest.mark.parametrize(
+    ("waiver", "said"),
+    [
+        ("reason = 'new kernel'", "'warning': new kernel"),
+        ("expires = 2100-01-02\nreason = 'x'", "'warning' until 2100-01-02: x"),
+        ("", None),
+    ],
+)
+def test_a_waiver_is_told_where_a_check_fails(
+    tmp_path: Path, waiver: str, said: str | None
+) -> None:
+    limit = "[[time]]\nevent = 'native_call_*'\nlimit_us = 15\nseverity = 'warning'\n"
+    a, b = limits(tmp_path, limit + waiver)
+    assert (a.severity, a.reason) == ("warning", "10 us is within the limit of 15 us")
+    exceeded = "20 us exceeds the limit of 15 us"
+    assert b.reason == (exceeded if said is None else f"{exceeded}; {said}")
+
+
+def test_after_a_waiver_that_expired_the_one_of_the_code_counts(tmp_path: Path) -> None:
+    limit = "[[time]]\nevent = 'native_call_b'\nlimit_us = 15\nseverity = 'off'\n"
+    [check] = limits(tmp_path, f"{limit}expires = 2020-01-02\n[severity]\nB01 = 'note'")
+    assert check.severity == "note"
+    assert check.reason.endswith("; 'off' expired on 2020-01-02")
+
+
+def test_each_rule_and_field_has_its_line(tmp_path: Path) -> None:
+    rules = budget(tmp_path, f"{TIME}limit_us = 1\n[stack]\nlimit_bytes = 5\n[severity]\nB01='off'")
+    assert rules.lines["time", 0] == "budget.toml:2"
+    assert rules.lines["time", 0, "limit_us"] == "budget.toml:4"
+    assert rules.lines["stack",] == "budget.toml:5"
+    assert rules.lines["severity", "B01"] == "budget.toml:8"
