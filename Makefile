@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export CMAKE_C_COMPILER_LAUNCHER = $(shell command -v ccache)
 export CCACHE_NOHASHDIR = true
 
-.PHONY: help setup demo test test-fast test-property nightly-tests fresh oracle exports labgrid docs c-coverage lint tidy measure release release-check
+.PHONY: help setup demo test test-fast test-property nightly-tests fresh oracle exports labgrid docs c-coverage lint tidy mutants measure release release-check
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
@@ -35,6 +35,7 @@ help:
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
+	@echo "make mutants    change the harness in small ways and list what no test notices (installs mutmut; half an hour)"
 	@echo "make measure    regenerate what is measured in docs: networks, cycles, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, debug probes, nights, scaling, attacks"
 	@echo "make release    wheel, sdist, firmware images, sizes, documentation and checksums of the commit, in dist/"
 	@echo "make release-check  the same, built twice in different folders and compared"
@@ -97,6 +98,9 @@ lint: setup-test
 # version. The shell reads TAG, not make: a tag may be named like a function of make.
 release release-check: setup-release $(if $(filter none,$(BOARDS)),,setup-docs)
 	$(PYTHON) tools/release.py --output dist --boards $(or $(BOARDS),all) $(if $(filter none,$(BOARDS)),,--docs .venv-docs/bin/python) --tag "$$TAG" $(if $(filter %-check,$@),--again)
+
+mutants: setup-fast setup-mutants
+	$(PYTHON) -m benchmarks.mutants
 
 measure: setup-test setup-oracle setup-docs
 	.venv-docs/bin/python -m tools.docs zensical

@@ -14,6 +14,7 @@ import harness
 from harness.files import data_directory
 from harness.pytest_plugin import Duration, ms, ns, s, us
 from harness.pytest_plugin.cases import OPTIONS
+from harness.pytest_plugin.run_directories import Used
 from harness.runs.probe import PROBE_OPTIONS
 from harness.runs.request import RunRequest
 from tests.support.inner_pytest import PLUGIN, inner
@@ -334,3 +335,10 @@ def test_an_invalid_meter_is_refused_before_any_test(inner: pytest.Pytester) -> 
     result = inner.runpytest("--etharness-energy=ppk2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*energy: a PPK2 does not measure the voltage*"])
+
+
+def test_the_last_lines_that_the_board_printed_are_shown(request: pytest.FixtureRequest) -> None:
+    used = Used()
+    used.console += b"".join(b"line %d\n" % number for number in range(30))
+    shown = used.describe(request.node, None).splitlines()
+    assert shown == [f"the board printed: line {number}" for number in range(10, 30)]

@@ -1,0 +1,187 @@
+"""Change the harness in small ways, see which changes no test notices, and write docs/mutants.md.
+
+    make mutants                           # all: about half an hour on two idle cores
+    python -m benchmarks.mutants --no-run  # the page again, from the last run
+
+What is changed, and which tests are to notice, stands in ``[tool.mutmut]`` of pyproject.toml.
+mutants.toml beside this file says why a change may go unnoticed. Exit code 1 if one has no reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/mutants.md"
+WORK = ROOT / "out/mutants"
+OUTCOMES = {
+    **dict.fromkeys((1, 3), "noticed"),
+    **dict.fromkeys((24, -24, 36, 152, 255), "never ended"),
+    **dict.fromkeys((5, 33), "untested"),
+    0: "unnoticed",
+}
+"""Exit codes of a mutant's tests, as mutmut keeps them."""
+
+INTRODUCTION = """# Mutants
+
+How far the tests of link, ticks, verdicts, statistics and budgets would notice a mistake. `make mutants`
+makes one small change at a time (a mutant) and runs the tests that execute the changed line; this
+page is what came of it. A mutant that a test notices, or whose tests never end, is caught. One
+that nothing notices is listed below with the reason, unless it changes only words for people:
+messages, hints and logs are tested by what they must name, not letter by letter.
+
+Tests that run the plugin or the command line in a process of its own run the unchanged code, so
+what only they execute counts as untested here. Examples of property tests are those of seed 0.
+"""
+
+
+class Survivor(NamedTuple):
+    """A change that no test noticed."""
+
+    function: str
+    change: str
+
+
+def run() -> None:
+    """Run mutmut on a copy of what git knows of this folder."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    for name in listed.stdout.split("\0"):
+        if name and (ROOT / name).is_file():
+            (WORK / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, WORK / name)
+    mutmut = ROOT / ".venv-mutants/bin/mutmut"
+    with (WORK / "mutmut.log").open("wb") as log:
+        subprocess.run([mutmut, "run"], cwd=WORK, check=True, stdout=log, stderr=log)
+
+
+class _Wordless(ast.NodeTransformer):
+    """Takes away what people read: texts, what is raised with, hints and logs."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if isinstance(node.value, str) and " " in node.value:
+            return ast.Constant("")
+        return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return ast.Constant("")
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        exc = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        return ast.Raise(exc=exc, cause=None)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if ast.unparse(node.func).split(".")[0] in ("_LOG", "LOG", "log", "logger"):
+            return ast.Constant(None)
+        self.generic_visit(node)
+        node.keywords = [keyword for keyword in node.keywords if keyword.arg != "hint"]
+        return node
+
+
+def survivors(meta: Path, exits: dict[str, int | None]) -> Iterator[tuple[Survivor, bool]]:
+    """Each change of a file that no test noticed, and whether it changes only words."""
+    source = meta.with_suffix("").read_text()
+    lines = source.splitlines()
+    functions = {
+        node.name: node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    for name, code in exits.items():
+        if OUTCOMES.get(code if code is not None else -1) != "unnoticed":
+            continue
+        module, _, mutant = name.rpartition(".")
+        before = functions[re.sub(r"__mutmut_\d+$", "__mutmut_orig", mutant)]
+        after = functions[mutant]
+        texts = [
+            [re.sub(r"\s+", " ", line).strip() for line in lines[node.lineno : node.end_lineno]]
+            for node in (before, after)
+        ]
+        changes = [
+            line
+            for line in difflib.unified_diff(*texts, n=0, lineterm="")
+            if not line.startswith(("---", "+++", "@@"))
+        ]
+        bodies = [
+            ast.dump(_Wordless().visit(ast.Module(body=node.body, type_ignores=[])))
+            for node in (before, after)
+        ]
+        function = re.sub(r"__mutmut_\d+$|^x_?", "", mutant).replace("ǁ", ".").lstrip(".")
+        yield (
+            Survivor(f"{module.removeprefix('harness.')}.{function}", " ".join(changes)),
+            bodies[0] == bodies[1],
+        )
+
+
+def reasons() -> dict[Survivor, str]:
+    known = tomllib.loads((ROOT / "benchmarks/mutants.toml").read_text())
+    return {
+        Survivor(row["function"], change): row["reason"]
+        for row in known.get("unnoticed", [])
+        for change in row["changes"]
+    }
+
+
+def code_span(text: str) -> str:
+    """The text as code in a cell of a table."""
+    return f"`` {text} ``".replace("|", "\\|")
+
+
+def main() -> int:
+    if "--no-run" not in sys.argv[1:]:
+        run()
+    settings = tomllib.loads((WORK / "pyproject.toml").read_text())["tool"]["mutmut"]
+    known = reasons()
+    rows, listed, unexplained = [], [], []
+    total: Counter[str] = Counter()
+    for file in settings["only_mutate"]:
+        meta = WORK / "mutants" / f"{file}.meta"
+        exits: dict[str, int | None] = json.loads(meta.read_text())["exit_code_by_key"]
+        counts = Counter(
+            OUTCOMES.get(code if code is not None else -1, "?") for code in exits.values()
+        )
+        if counts["?"]:
+            print(
+                f"{file}: {counts['?']} mutants were not tried, or crashed Python", file=sys.stderr
+            )
+            return 1
+        for survivor, words in survivors(meta, exits):
+            counts["words" if words else "listed"] += 1
+            if not words:
+                reason = known.get(survivor, "")
+                if not reason:
+                    unexplained.append(survivor)
+                listed.append((survivor, reason or "**not explained**"))
+        total += counts
+        rows.append((f"`{file}`", counts))
+    columns = ("noticed", "never ended", "words", "listed", "untested")
+    lines = [INTRODUCTION]
+    lines += ["| file | mutants | noticed | never ended | only words | listed below | untested |"]
+    lines += ["|---|---|---|---|---|---|---|"]
+    for name, counts in (*rows, ("all", total)):
+        cells = [counts[column] for column in columns]
+        lines.append(f"| {name} | {' | '.join(f'{cell:,}' for cell in (sum(cells), *cells))} |")
+    lines += ["", "## What nothing noticed", ""]
+    lines += ["| function | change | why no test notices |", "|---|---|---|"]
+    lines += [f"| `{s.function}` | {code_span(s.change)} | {why} |" for s, why in sorted(listed)]
+    PAGE.write_text("\n".join(lines) + "\n")
+    for survivor in unexplained:
+        print(f"{survivor.function}: {survivor.change}", file=sys.stderr)
+    return 1 if unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
