@@ -1,7 +1,8 @@
 """Change the harness in small ways, see which changes no test notices, and write docs/mutants.md.
 
-    make mutants                           # all: about half an hour on two idle cores
-    python -m benchmarks.mutants --no-run  # the page again, from the last run
+    make mutants                             # all: about half an hour on two idle cores
+    python -m benchmarks.mutants --no-run    # the page again, from the last run
+    python -m benchmarks.mutants link/frames # of one file or some; lists survivors, writes no page
 
 What is changed, and which tests are to notice, stands in ``[tool.mutmut]`` of pyproject.toml.
 mutants.toml beside this file says why a change may go unnoticed. Exit code 1 if one has no reason.
@@ -19,6 +20,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,14 +37,15 @@ OUTCOMES = {
 
 INTRODUCTION = """# Mutants
 
-How far the tests of link, ticks, verdicts, statistics and budgets would notice a mistake. `make mutants`
-makes one small change at a time (a mutant) and runs the tests that execute the changed line; this
-page is what came of it. A mutant that a test notices, or whose tests never end, is caught. One
-that nothing notices is listed below with the reason, unless it changes only words for people:
-messages, hints and logs are tested by what they must name, not letter by letter.
+What the tests of the link, ticks, verdicts, statistics and budgets would miss. `make mutants` makes
+one small change to the code at a time (a mutant, by [mutmut](https://mutmut.readthedocs.io)) and
+runs the tests that execute the changed line. A mutant is caught if a test fails or never ends. The
+others are listed below, each with the reason why no test can or should notice it. Mutants that only
+change words for people (messages, hints, logs) are counted but not listed: tests check which names
+and values a message contains, not its letters.
 
-Tests that run the plugin or the command line in a process of its own run the unchanged code, so
-what only they execute counts as untested here. Examples of property tests are those of seed 0.
+Tests that start the plugin or the command line in another process run the unchanged code, so code
+that only they execute counts as untested here. Property tests draw the examples of seed 0.
 """
 
 
@@ -53,8 +56,8 @@ class Survivor(NamedTuple):
     change: str
 
 
-def run() -> None:
-    """Run mutmut on a copy of what git knows of this folder."""
+def run(files: list[str]) -> None:
+    """Run mutmut on a copy of what git knows of this folder, with the mutants of these files."""
     shutil.rmtree(WORK, ignore_errors=True)
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
@@ -64,8 +67,9 @@ def run() -> None:
             (WORK / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, WORK / name)
     mutmut = ROOT / ".venv-mutants/bin/mutmut"
+    patterns = [f"{file.removesuffix('.py').replace('/', '.')}.*" for file in files]
     with (WORK / "mutmut.log").open("wb") as log:
-        subprocess.run([mutmut, "run"], cwd=WORK, check=True, stdout=log, stderr=log)
+        subprocess.run([mutmut, "run", *patterns], cwd=WORK, check=True, stdout=log, stderr=log)
 
 
 class _Wordless(ast.NodeTransformer):
@@ -76,7 +80,7 @@ class _Wordless(ast.NodeTransformer):
             return ast.Constant("")
         return node
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:  # noqa: ARG002
         return ast.Constant("")
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
@@ -140,14 +144,22 @@ def code_span(text: str) -> str:
     return f"`` {text} ``".replace("|", "\\|")
 
 
+def by_reason(row: tuple[Survivor, str]) -> tuple[str, str]:
+    survivor, reason = row
+    return survivor.function, reason
+
+
 def main() -> int:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
+    every = settings["only_mutate"]
+    names = [name for name in sys.argv[1:] if name != "--no-run"]
+    files = [file for file in every if not names or any(name in file for name in names)]
     if "--no-run" not in sys.argv[1:]:
-        run()
-    settings = tomllib.loads((WORK / "pyproject.toml").read_text())["tool"]["mutmut"]
+        run(files if names else [])
     known = reasons()
     rows, listed, unexplained = [], [], []
     total: Counter[str] = Counter()
-    for file in settings["only_mutate"]:
+    for file in files:
         meta = WORK / "mutants" / f"{file}.meta"
         exits: dict[str, int | None] = json.loads(meta.read_text())["exit_code_by_key"]
         counts = Counter(
@@ -169,15 +181,18 @@ def main() -> int:
         rows.append((f"`{file}`", counts))
     columns = ("noticed", "never ended", "words", "listed", "untested")
     lines = [INTRODUCTION]
-    lines += ["| file | mutants | noticed | never ended | only words | listed below | untested |"]
+    lines += ["| file | mutants | failed a test | never ended | only words | listed | untested |"]
     lines += ["|---|---|---|---|---|---|---|"]
     for name, counts in (*rows, ("all", total)):
         cells = [counts[column] for column in columns]
         lines.append(f"| {name} | {' | '.join(f'{cell:,}' for cell in (sum(cells), *cells))} |")
-    lines += ["", "## What nothing noticed", ""]
-    lines += ["| function | change | why no test notices |", "|---|---|---|"]
-    lines += [f"| `{s.function}` | {code_span(s.change)} | {why} |" for s, why in sorted(listed)]
-    PAGE.write_text("\n".join(lines) + "\n")
+    lines += ["", "## Survivors", ""]
+    lines += ["| function | changes | why no test notices |", "|---|---|---|"]
+    for (function, why), group in groupby(sorted(listed, key=by_reason), by_reason):
+        changes = "<br>".join(code_span(survivor.change) for survivor, _ in group)
+        lines.append(f"| `{function}` | {changes} | {why} |")
+    if files == every:
+        PAGE.write_text("\n".join(lines) + "\n")
     for survivor in unexplained:
         print(f"{survivor.function}: {survivor.change}", file=sys.stderr)
     return 1 if unexplained else 0
