@@ -149,6 +149,25 @@ def by_reason(row: tuple[Survivor, str]) -> tuple[str, str]:
     return survivor.function, reason
 
 
+def page(
+    rows: list[tuple[str, Counter[str]]], total: Counter[str], listed: list[tuple[Survivor, str]]
+) -> Iterator[str]:
+    """Lines of docs/mutants.md."""
+    yield INTRODUCTION
+    yield "| file | mutants | failed a test | never ended | only words | listed | untested |"
+    yield "|---|---|---|---|---|---|---|"
+    columns = ("noticed", "never ended", "words", "listed", "untested")
+    for name, counts in (*rows, ("all", total)):
+        cells = [counts[column] for column in columns]
+        yield f"| {name} | {' | '.join(f'{cell:,}' for cell in (sum(cells), *cells))} |"
+    yield "\n## Survivors\n"
+    yield "| function | changes | why no test notices |"
+    yield "|---|---|---|"
+    for (function, why), group in groupby(sorted(listed, key=by_reason), by_reason):
+        changes = "<br>".join(code_span(survivor.change) for survivor, _ in group)
+        yield f"| `{function}` | {changes} | {why} |"
+
+
 def main() -> int:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
     every = settings["only_mutate"]
@@ -179,20 +198,8 @@ def main() -> int:
                 listed.append((survivor, reason or "**not explained**"))
         total += counts
         rows.append((f"`{file}`", counts))
-    columns = ("noticed", "never ended", "words", "listed", "untested")
-    lines = [INTRODUCTION]
-    lines += ["| file | mutants | failed a test | never ended | only words | listed | untested |"]
-    lines += ["|---|---|---|---|---|---|---|"]
-    for name, counts in (*rows, ("all", total)):
-        cells = [counts[column] for column in columns]
-        lines.append(f"| {name} | {' | '.join(f'{cell:,}' for cell in (sum(cells), *cells))} |")
-    lines += ["", "## Survivors", ""]
-    lines += ["| function | changes | why no test notices |", "|---|---|---|"]
-    for (function, why), group in groupby(sorted(listed, key=by_reason), by_reason):
-        changes = "<br>".join(code_span(survivor.change) for survivor, _ in group)
-        lines.append(f"| `{function}` | {changes} | {why} |")
     if files == every:
-        PAGE.write_text("\n".join(lines) + "\n")
+        PAGE.write_text("\n".join(page(rows, total, listed)) + "\n")
     for survivor in unexplained:
         print(f"{survivor.function}: {survivor.change}", file=sys.stderr)
     return 1 if unexplained else 0
