@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What FlatBuffers' own verifier and the code that flatc generates make of a file with one bit flipped, for
 // many bits: `reference etdump|program <file>`, told on standard input which bits, one a line; -1 flips none.
-// Prints a line for each: "refused", or the CRC-32 of the content, as tests/support/flatbuffers_reference.py
+// Prints a line for each: "refused", or the CRC-32 of the content, as test_flatbuffers_verifier.py
 // packs it.
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-"""The bootloader in the ROM of an STM32 on a pseudo-terminal, as ST's AN3155 describes it."""
+"""stm32flash, at an imitation of the bootloader in the ROM of an STM32 (ST's AN3155)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,23 @@ import pty
 import select
 import threading
 import tty
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import reduce
 from operator import xor
+from pathlib import Path
+
+import pytest
+
+from harness.errors import FlashError
+from harness.flash.image import Image, Segment
+from tests.support.flash import (
+    IMAGE,
+    installed,
+    job_of,
+    run_job,
+)
+
+pytestmark = pytest.mark.sim
 
 ACK, NACK = 0x79, 0x1F
 GET, GET_VERSION, GET_ID, READ, GO, WRITE, ERASE = 0x00, 0x01, 0x02, 0x11, 0x21, 0x31, 0x43
@@ -163,3 +177,70 @@ def _sector(number: int) -> tuple[int, int]:
     sizes = [16] * 4 + [64] + [128] * 3
     begin = sum(sizes[:number]) * 1024
     return begin, begin + sizes[number] * 1024
+
+
+@pytest.fixture
+def bootloader() -> Iterator[Stm32Bootloader]:
+    with Stm32Bootloader() as device:
+        yield device
+
+
+def stm32flash(directory: Path, device: Stm32Bootloader, **told: object) -> str:
+    program = installed("stm32flash")
+    # A pseudo-terminal has no parity, and the tool insists on what it has set.
+    told = {"mode": "8n1", "port": device.port, **told}
+    job = job_of("stm32flash", directory, program=program, **told)
+    return run_job("stm32flash", job, timeout_s=20)
+
+
+def test_stm32flash_writes_verifies_and_starts(tmp_path: Path, bootloader: Stm32Bootloader) -> None:
+    log = stm32flash(tmp_path, bootloader)
+    data = IMAGE.segments[0].data
+    assert bootloader.flash[: len(data)] == data
+    assert bootloader.started_at == FLASH
+    assert "Wrote and verified" in log
+
+
+def test_stm32flash_writes_at_the_image_s_own_address(
+    tmp_path: Path, bootloader: Stm32Bootloader
+) -> None:
+    """Behind a bootloader of one's own, which is left alone."""
+    bootloader.flash[:4096] = b"\x55" * 4096
+    image = Image(IMAGE.path, IMAGE.format, (Segment(FLASH + 0x4000, b"application." * 100),), "")
+    stm32flash(tmp_path, bootloader, image=image)
+    assert bootloader.flash[0x4000 : 0x4000 + 1200] == image.segments[0].data
+    assert bootloader.flash[:4096] == b"\x55" * 4096
+    assert bootloader.started_at == FLASH + 0x4000
+
+
+def test_stm32flash_notices_a_byte_that_is_not_kept(
+    tmp_path: Path, bootloader: Stm32Bootloader
+) -> None:
+    bootloader.spoil = lambda at, data: bytes(data[:-1]) + bytes([data[-1] ^ 1])
+    with pytest.raises(FlashError, match="the flash differs from the image") as caught:
+        stm32flash(tmp_path, bootloader)
+    assert caught.value.retryable
+    assert bootloader.started_at is None
+
+
+def test_stm32flash_says_that_a_chip_is_locked(tmp_path: Path, bootloader: Stm32Bootloader) -> None:
+    bootloader.protected = True
+    with pytest.raises(FlashError, match="the chip is locked") as caught:
+        stm32flash(tmp_path, bootloader)
+    assert not caught.value.retryable
+    assert "never done automatically" in caught.value.hint
+
+
+def test_stm32flash_says_that_nobody_answers(tmp_path: Path, bootloader: Stm32Bootloader) -> None:
+    bootloader.silent = True
+    with pytest.raises(FlashError, match="bootloader does not answer") as caught:
+        stm32flash(tmp_path, bootloader)
+    assert "hold BOOT" in caught.value.hint
+    assert "Failed to init device" in (tmp_path / "flash.log").read_text()
+
+
+def test_stm32flash_says_that_the_port_is_gone(tmp_path: Path) -> None:
+    program = installed("stm32flash")
+    job = job_of("stm32flash", tmp_path, program=program, port=str(tmp_path / "ttyUSB0"))
+    with pytest.raises(FlashError, match="the serial port cannot be opened"):
+        run_job("stm32flash", job)
