@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from harness.analyze.call_tree import call_tree
 from harness.decode.ed00 import read_ed00, write_ed00
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
+from harness.records.clock_domain import HOST_NANOSECONDS
 from harness.records.trace import Trace
 from tests.conftest import FIXTURES
 
@@ -51,8 +51,3 @@ def narrowed(wide: Trace, bits: int, offset: int, *, adding: bool) -> bytes:
             for readings, shifted in ((low, start), (high, end)):
                 readings[row] = low[first] + (shifted[row] - start[first])
     return write_ed00(replace(wide, start=low, end=high).sealed())
-
-
-def clock_of(bits: int) -> ClockDomain:
-    """Nanoseconds of a counter that is so wide."""
-    return ClockDomain("ns", HZ, bits)
