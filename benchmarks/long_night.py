@@ -39,7 +39,7 @@ from harness.runs.run import run_model
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/nights.md"
 MODEL = ROOT / "firmware_stub/models/small_int8.pte"
-HEADING = "## A long night in accelerated time\n"
+HEADING = "## A long nightly run in accelerated time\n"
 NEXT = "## Measured\n"
 STEP_S = 60
 """How long a step takes on a rack, as assumed here."""
@@ -64,10 +64,10 @@ repeat=${{out##*/}}
 cp {results}/"$unit-${{repeat%-*}}.json" "$out/result.json"
 """
 NOTES = (
-    "Slopes are of the second half: at first modules are loaded, and units begin. The journal",
-    "and the run directories grow with every attempt, of which memory keeps but the count.",
-    "The plan bounds all three: its steps, times one plus its retries. Open files and threads",
-    "are bounded by the units, files of leases by the resources and those who wait for them.",
+    "Slopes are from the second half, because at first modules are loaded and units start. The",
+    "journal and the run directories grow with every attempt; memory keeps a count of attempts.",
+    "The plan limits all three: its number of steps, times one plus the retries. The number of",
+    "units limits open files and threads; resources and waiting processes limit lease files.",
 )
 NIGHT = """\
 import sys
@@ -219,15 +219,15 @@ class LongNight:
         yield ""
         yield f"Written by `benchmarks/long_night.py` on {machine()}."
         yield ""
-        yield f"{self.units} units, {self.steps} steps: {hours:.2g} hours at {STEP_S} s for a step"
-        yield "on each unit. A step is a process that copies a run of the native board"
-        yield f"({self.run_bytes / 1000:.1f} kB); everything else is the night itself. So the steps"
-        what = "history, report and summary" if self.history else "report and summary, no history,"
-        yield f"took {self.seconds:.0f} s, {times:.0f} times as fast; {what}"
-        yield f"took {self.finish_s:.0f} s and {self.finish_memory / MEBIBYTE:.0f} MiB at most."
-        yield f"Again: `{command}`."
+        yield f"{self.units} units and {self.steps} steps stand for {hours:.2g} hours, at {STEP_S}"
+        yield "s per step on each unit. Here a step only copies a run of the native board"
+        yield f"({self.run_bytes / 1000:.1f} kB). The rest is a real nightly run. The steps"
+        what = "history, report and summary" if self.history else "report and summary (no history)"
+        yield f"took {self.seconds:.0f} s, at {times:.0f} times real time; {what}"
+        yield f"took {self.finish_s:.0f} s and at most {self.finish_memory / MEBIBYTE:.0f} MiB."
+        yield f"To repeat it: `{command}`."
         yield ""
-        yield "| what the night takes | begin | most | end | per 1000 steps |"
+        yield "| resource | start | maximum | end | per 1000 steps |"
         yield "|---|---|---|---|---|"
         memory = [(s.ended, s.memory / MEBIBYTE) for s in self.samples]
         yield row("memory, MiB", memory, ".2f")
@@ -235,9 +235,9 @@ class LongNight:
         yield row("threads", [(s.ended, float(s.threads)) for s in self.samples], ".1f")
         yield row("journal, kB", [(s.ended, s.journal / 1000) for s in self.samples], ".1f")
         disk = [(s.ended, s.disk / 1e6) for s in self.samples if s.disk is not None]
-        yield row("folder of the night, MB", disk, ".2f")
+        yield row("folder of the nightly run, MB", disk, ".2f")
         locks = [(s.ended, float(s.locks)) for s in self.samples if s.locks is not None]
-        yield row("files of leases", locks, ".1f")
+        yield row("lease files", locks, ".1f")
         yield ""
         yield from NOTES
 

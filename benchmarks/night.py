@@ -78,23 +78,23 @@ def page(told: Told, command: str) -> Iterator[str]:
     yield f"Written by `benchmarks/night.py` on {machine()}."
     yield ""
     yield f"{setting.units} units, {setting.steps} planned runs of {len(setting.models)} models,"
-    yield f"seed {setting.seed}. Again: `{command}`."
+    yield f"seed {setting.seed}. To repeat it: `{command}`."
     yield ""
-    yield "| fault | injected | expected | landed as | tried again | passed in the end |"
+    yield "| fault | injected | expected | attributed to | retried | passed in the end |"
     yield "|---|---|---|---|---|---|"
     for row in told.rows:
         landed = ", ".join(f"{owner} {count}" for owner, count in sorted(row.landed.items()))
         cells = (row.kind, row.injected, row.expected, landed, row.retried, row.passed)
         yield f"| {' | '.join(map(str, cells))} |"
     yield ""
-    yield "`cut off`: the night was killed while that attempt was under way, so that it was made"
-    yield "again; `not met`: nothing more was run on the unit."
+    yield "`cut off`: the nightly run was killed during that attempt, so the attempt was repeated;"
+    yield "`not met`: nothing was run on the unit after the fault."
     yield ""
-    yield "| of the night as a whole | |"
+    yield "| event or result | count |"
     yield "|---|---|"
     yield from (f"| {what} | {count} |" for what, count in _whole(told))
     yield ""
-    yield "| what its process takes | begin | most | end | per 100 attempts |"
+    yield "| resource | start | maximum | end | per 100 attempts |"
     yield "|---|---|---|---|---|"
     for number, grouped in groupby(told.samples, key=lambda sample: sample.process):
         # The first one is of the interpreter as it starts.
@@ -105,17 +105,17 @@ def _whole(told: Told) -> Iterator[tuple[str, object]]:
     for kind in Disturbance:
         yield kind, told.disturbed[kind]
     yield "planned runs", told.setting.steps
-    yield "attempts that came to an end", told.attempts
-    yield "attempts cut off and made again", told.interrupted
+    yield "finished attempts", told.attempts
+    yield "attempts interrupted and repeated", told.interrupted
     yield "passed", told.counts["pass"]
-    yield "of these not at once", told.counts["flaky"]
-    yield "not run, on units that are benched or that others had", told.counts["not run"]
-    yield "failures that no fault is behind", len(told.books.unexplained)
+    yield "of these on a later attempt", told.counts["flaky"]
+    yield "not run, on units that were taken out or in use", told.counts["not run"]
+    yield "failures without an injected fault", len(told.books.unexplained)
     yield "lost", len(told.books.lost)
-    yield "told or stored twice", len(told.books.duplicated)
+    yield "reported or stored twice", len(told.books.duplicated)
     yield "leases left", len(told.leases_left)
-    yield "connections to a unit that another process was at", told.intruders
-    yield "exit codes of its processes", ", ".join(map(str, told.codes))
+    yield "connections to a unit in use by another process", told.intruders
+    yield "exit codes of the processes", ", ".join(map(str, told.codes))
     yield "wall time", f"{told.seconds:.0f} s"
     yield "attempts per minute", f"{60 * told.attempts / told.seconds:.0f}"
 
@@ -128,7 +128,7 @@ def _resources(number: int, samples: Sequence[Sample]) -> Iterator[str]:
         ("memory, MiB", memory, ".1f"),
         ("open files", [float(sample.files) for sample in samples], ".0f"),
     ):
-        # Of the second half: at first modules are loaded, and units begin.
+        # The second half, because at first modules are loaded and units start.
         slope = 0.0
         if len(set(ended[half:])) > 1:
             slope = 100 * statistics.linear_regression(ended[half:], values[half:]).slope

@@ -55,13 +55,13 @@ def main() -> None:
 
 def section() -> Iterator[str]:
     """The table, of medians and of the range of ratios."""
-    yield f"{SIZE // 1024} KiB of random bytes, MB/s, medians of {REPEATS} takes in turn; the"
-    yield "ratio is of the medians, with the lowest and highest of the takes."
+    yield f"{SIZE // 1024} KiB of random bytes, MB/s, medians of {REPEATS} alternating reads; the"
+    yield "ratio is of the medians, with the lowest and highest ratio of the reads."
     yield ""
-    yield "| port | from | ours | pyserial | ratio (of the takes) |"
+    yield "| port | server | ours | pyserial | ratio (range) |"
     yield "|---|---|---|---|---|"
     for scheme in ("socket", "rfc2217"):
-        for source, serve in (("a server that is ready", ready), ("ser2net", through_ser2net)):
+        for source, serve in (("data sent at once", ready), ("ser2net", through_ser2net)):
             ours, stock = [], []
             for take in range(REPEATS):
                 data = random.Random(take).randbytes(SIZE)

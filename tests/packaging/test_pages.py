@@ -21,11 +21,19 @@ pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 QUICK = ("docs/api.md", "docs/exports.md")
-SLOW = ("docs/budgets.md", "docs/inspect.md", "docs/placed-models.md", "docs/reports.md")
+SLOW = (
+    "docs/budgets.md",
+    "docs/flashing.md",
+    "docs/inspect.md",
+    "docs/lab.md",
+    "docs/nightly.md",
+    "docs/placed-models.md",
+    "docs/qualify.md",
+    "docs/reports.md",
+)
 
 ELSEWHERE = {
     "docs/boards.md": "tests/sim/test_board_guide.py follows it in a checkout",
-    "docs/lab.md": "needs a unit",
     "docs/probes.md": "tests/sim/test_debug_probe.py runs its blocks beside a simulated probe",
     "docs/pytest.md": "tests/sim/test_pytest_plugin.py runs its blocks",
     "docs/tutorial.md": "tests/oracle/test_tutorial.py runs it",

@@ -74,7 +74,7 @@ def test_the_page_has_every_exit_code() -> None:
 
 def commands() -> Iterator[str]:
     """Every command line of ours, on the page and in the examples."""
-    yield from re.findall(r"^    (etharness nightly[^#\n]*)", PAGE, re.MULTILINE)
+    yield from re.findall(r"^(etharness nightly[^#\n]*)", PAGE, re.MULTILINE)
     for file in (DOCS / "examples").iterdir():
         yield from re.findall(r"(etharness nightly .*)$", file.read_text(), re.MULTILINE)
 
