@@ -27,6 +27,8 @@ SLOW = (
     "docs/inspect.md",
     "docs/placed-models.md",
     "docs/reports.md",
+    "docs/site.md",
+    "docs/verdicts.md",
 )
 
 ELSEWHERE = {
