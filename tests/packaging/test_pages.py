@@ -23,6 +23,7 @@ BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 QUICK = ("docs/api.md", "docs/exports.md")
 SLOW = (
     "docs/budgets.md",
+    "docs/ci.md",
     "docs/history.md",
     "docs/inspect.md",
     "docs/placed-models.md",
