@@ -22,6 +22,7 @@ BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 QUICK = ("docs/api.md", "docs/exports.md")
 SLOW = (
+    "docs/bisect.md",
     "docs/budgets.md",
     "docs/ci.md",
     "docs/history.md",
