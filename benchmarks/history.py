@@ -112,9 +112,9 @@ def measure_copies(count: int) -> None:
         "",
         f"Written by `benchmarks/history.py copy` on {machine()}, one measurement each.",
         "",
-        f"{count:,} results with {COPY_OPERATORS} operators, {operators:,} rows of operators.",
-        "Reading is every result and every series of FROM. A copy reads, writes and compares; when",
-        "it is repeated, it finds nothing to copy, and compares.",
+        f"{count:,} results with {COPY_OPERATORS} operators, {operators:,} operator rows.",
+        "*Reading* reads every result and every series of FROM. *Copy* reads, writes and compares",
+        "them. *Repeated* is the same command again: nothing is left to copy, so it only compares.",
         "",
         "| | reading | copy | ratio | repeated | ratio |",
         "|---|---|---|---|---|---|",
@@ -164,15 +164,15 @@ def measure(store: Store, rows: int, size: Callable[[], int]) -> tuple[Figures, 
         store.add(next(adding).result, subject)
 
     questions: dict[str, Callable[[], object]] = {
-        "one result more": add_one,
-        "a window: the newest 200 results of a board and model, all operators": (
+        "adding one result": add_one,
+        "querying the newest 200 results of a board and model, all operators": (
             lambda: store.history(*of)
         ),
-        "the newest 20 of them": lambda: store.history(*of, window=20),
-        "one operator through all results of a board and model": (
+        "querying the newest 20 of them": lambda: store.history(*of, window=20),
+        "querying one operator in all results of a board and model": (
             lambda: store.history(*of, window=100_000, pattern="native_call_7")
         ),
-        "a list of the newest 50 results of any": lambda: store.results(Selection(newest=50)),
+        "listing the newest 50 results of all boards": lambda: store.results(Selection(newest=50)),
     }
     asked = {what: median(action) for what, action in questions.items()}
     return Figures(there / spent, asked, size()), (there, results)
@@ -234,20 +234,20 @@ def page(found: dict[str, Figures], filled: tuple[int, int]) -> Iterator[str]:
     yield ""
     units = len(KINDS) * UNITS
     of = f"{results:,} results, {OPERATORS} operators, {units} units"
-    yield f"With {rows:,} rows of operators: {of},"
-    yield "all statistics of all, cold and warm executions. Medians, of the time that passed."
+    yield f"With {rows:,} operator rows: {of},"
+    yield "all statistics of all, cold and warm executions. Each time is the median wall time."
     yield ""
     yield "| | SQLite | PostgreSQL | ratio |"
     yield "|---|---|---|---|"
     yield (
-        f"| rows of operators added per second, one writer, a transaction per result | "
+        f"| operator rows added per second, one writer, a transaction per result | "
         f"{one.added:,.0f} | {other.added:,.0f} | {other.added / one.added:.2f} |"
     )
     for what in one.asked:
         ours, theirs = one.asked[what], other.asked[what]
         yield f"| {what} | {1000 * ours:.1f} ms | {1000 * theirs:.1f} ms | {theirs / ours:.2f} |"
     yield (
-        f"| bytes on the disk per row of an operator, all else included | {one.size / rows:.0f} | "
+        f"| bytes on disk per operator row, including everything else | {one.size / rows:.0f} | "
         f"{other.size / rows:.0f} | {other.size / one.size:.2f} |"
     )
 

@@ -52,17 +52,17 @@ def main() -> None:
         size = sum(path.stat().st_size for path in files)
     units = len(KINDS) * UNITS
     rows = [
-        ("all of it", first),
-        ("again, with nothing new", again),
-        (f"one night of {units} results more", more),
+        ("the whole site", first),
+        ("again, without new results", again),
+        (f"one more night of {units} results", more),
     ]
     lines = [
         "",
         f"{count:,} generated results of {units} models on units with {OPERATORS} operators each: "
         f"{len(files):,} files, {size / 1e6:.0f} MB. Written by `benchmarks/site.py` on "
-        f"{machine()}, one measurement each, start of the command included:",
+        f"{machine()}, one measurement each, including the start of the command:",
         "",
-        "| | seconds of a processor | files written |",
+        "| | CPU seconds | files written |",
         "|---|--:|--:|",
         *(f"| {what} | {item.cpu:.1f} | {item.files:,} |" for what, item in rows),
         "",

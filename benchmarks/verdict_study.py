@@ -247,7 +247,7 @@ def table(counts: Mapping[str, Counts]) -> Iterator[str]:
         total.add_all(one)
     yield f"| all | {total.alarms} | | | {total.small} | {total.stated} |"
     yield ""
-    yield f"With {PAIRS} pairs of runs, and nothing else known:"
+    yield f"With {PAIRS} pairs of runs and no other results:"
     yield ""
     yield "| noise | nights with an alarm | twice as slow found | before |"
     yield "|---|---|---|---|"

@@ -153,13 +153,14 @@ def noise(nights: Nights) -> Iterator[str]:
     """How noisy the board was."""
     chosen = [place for place, metric in enumerate(nights.metrics) if is_operator(metric)]
     seconds = [nights.run(n, v).seconds for n in nights.numbers for v in (BASELINE, UNCHANGED)]
-    yield f"{len(nights.numbers)} sessions were run on {_machine()}, while others used it. A run of"
-    yield f"{EXECUTIONS} executions took {np.median(seconds):.2f} s (median; mean"
-    middle, mean = (2 * SESSIONS * each for each in (np.median(seconds), np.mean(seconds)))
-    yield f"{np.mean(seconds):.2f} s), so a night of {SESSIONS} sessions, each of one run of the"
-    yield f"baseline and one of what is new, takes {middle:.0f} to {mean:.0f} s. The kernels are"
-    yield "those of the C firmware, built for the host; the clock is the host's. By how much a time"
-    yield "of an operator differs between two runs of the same program in one session, as a share:"
+    median, mean = np.median(seconds), np.mean(seconds)
+    yield f"{len(nights.numbers)} sessions were run on {_machine()}, while other programs ran."
+    yield f"A run of {EXECUTIONS} executions took {median:.2f} s (median; mean {mean:.2f} s)."
+    low, high = (2 * SESSIONS * each for each in (median, mean))
+    yield f"A night of {SESSIONS} sessions, each with one run of the baseline and one of the"
+    yield f"candidate, takes {low:.0f} to {high:.0f} s. The kernels are those of the C firmware,"
+    yield "built for the host; the clock is the host's. The table shows the difference of an"
+    yield "operator's time between two runs of the same program in one session, as a share:"
     yield ""
     yield "| statistic | quietest tenth | median operator | noisiest tenth | largest once |"
     yield "|---|---|---|---|---|"
@@ -172,12 +173,12 @@ def noise(nights: Nights) -> Iterator[str]:
         yield f"| `{statistic}` | {cells} | {np.abs(differences).max():.0%} |"
     yield ""
     yield "The spread is 1.4826 times the median absolute difference, which is the standard"
-    yield "deviation of normal numbers. These are far from normal, as the last column shows."
+    yield "deviation if the values are normal. These are far from normal, as the last column shows."
 
 
 def quiet(nights: Nights) -> Iterator[str]:
     """Nights without a change."""
-    yield "The same program under two names, in nights drawn from the pool. An alarm is a"
+    yield "Both arms run the same program, in nights drawn from the pool. An alarm is a"
     yield "regression, an improvement, a step or a common change:"
     yield ""
     yield "| nights | with any false alarm |"
@@ -190,21 +191,21 @@ def quiet(nights: Nights) -> Iterator[str]:
             turned = frozenset(number for number in night if chance.random() < 0.5)
             swapped.add(any(alarms(nights.night(night, UNCHANGED, swapped=turned))))
         yield f"| {sessions} sessions | {plain} |"
-        row = f"{sessions} sessions, in each of which chance says which run is the baseline"
+        row = f"{sessions} sessions, each with a random run as the baseline"
         yield f"| {row} | {swapped} |"
     apart = Share()
     for start in range(0, len(nights.numbers) - 20 + 1, 20):
         night = nights.numbers[start : start + 20]
         apart.add(any(alarms(nights.night(night, UNCHANGED))))
-    yield f"| 20 sessions in a row, none twice | {apart} |"
+    yield f"| 20 consecutive sessions, each used once | {apart} |"
 
 
 def slowed(nights: Nights) -> Iterator[str]:
     """Nights in which one operator had more to do."""
     yield f"One operator of the sixty has {SHARE:.0%} more elements. *Real*: the variant was run."
-    yield "*Scaled*: the unchanged program was run, and the operator's times multiplied by"
+    yield "*Scaled*: the unchanged program was run, and the operator's times were multiplied by"
     yield f"{1 + SHARE}. *Would notice*: the median of the stated detectable changes of the"
-    yield f"operator. Nights of {SESSIONS} sessions."
+    yield f"operator. A night has {SESSIONS} sessions."
     yield ""
     head = ("operator", "time [us]", "slower by", "would notice", "found, real", "found, scaled")
     yield f"| {' | '.join(head)} | other alarms |"
@@ -289,14 +290,14 @@ def exact(_: Nights) -> Iterator[str]:
             one_tick += len(single)
             one_tick_shown += len(single & reported)
             false += len(reported - changes.keys())
-    yield f"On {EXACT_BOARD}, {EXACT_RESULTS} results of the baseline, and one of the unchanged"
-    yield f"network and of each of the {len(SLOWER)} variants:"
+    yield f"{EXACT_RESULTS} results of the baseline on {EXACT_BOARD}, compared with one result of"
+    yield f"the unchanged network and one of each of the {len(SLOWER)} variants:"
     yield ""
     yield "| | operators | shown |"
     yield "|---|---|---|"
-    yield f"| with another time than in the baseline | {different} | {shown} |"
-    yield f"| of these, by a single tick at the most | {one_tick} | {one_tick_shown} |"
-    yield f"| with the same time | | {false} |"
+    yield f"| time differs from the baseline | {different} | {shown} |"
+    yield f"| of these, by at most one tick | {one_tick} | {one_tick_shown} |"
+    yield f"| time is the same | | {false} |"
 
 
 def _runner(scratch: Path) -> Callable[[Path, str], Measured]:
