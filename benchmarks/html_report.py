@@ -1,9 +1,9 @@
-"""Measure what HTML reports take beside judging the same runs, and update docs/reports.md.
+"""Measure time and size of HTML reports and the time of evaluation; update docs/reports.md.
 
     python -m benchmarks.html_report    # under a minute
 
-Both sides are seconds of one core in this process, for the same runs in turn. What judging has
-found, such as operators, the report then uses, as it does in `etharness report`.
+Both times are seconds of one core in this process, for the same runs. The report reuses values that
+the evaluation computed, such as operators, as in `etharness report`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def main() -> None:
             f"{writing / judging:.1f} |\n"
         )
         print(rows[-1], end="", flush=True)
-    head = "| runs | operators of each | page | written in | times as long as judging |\n"
+    head = "| runs | operators per run | page size | writing time | relative to evaluation |\n"
     head += "|--:|--:|--:|--:|--:|\n"
     text, found = TABLE.subn(lambda _: f"\n{head}{''.join(rows)}\n", PAGE.read_text())
     assert found == 1, f"{PAGE} has no place for the table"

@@ -237,10 +237,10 @@ STRICTER = {
     "A table that ends outside the buffer": r"points outside the buffer in \w+ at",
     "A field outside its table": r"field outside its table",
     "An item of a vector that refers to itself": r"reference to itself",
-    "An event that is not exactly one thing": r"not exactly one of",
+    "An event that is not exactly one": r"not exactly one of",
     "A value of another type than it states": r"content of the stated type|unknown type of value",
     "Another version": r"unsupported ETDump version \d+",
-    "More in all vectors, or strings, than the file has bytes": r"(vectors|strings) overlap",
+    "Vectors, or strings, larger in total than the file": r"(vectors|strings) overlap",
     "A tensor of an impossible shape": (
         r"sizes, but \d+ strides|dimensions, more than|negative size|impossibly large"
         r"|stride below 1|elements overlap"
@@ -250,7 +250,7 @@ STRICTER = {
         r"|the method has \d+ values|lists a value that|invalid sizes|unknown dynamism"
     ),
 }
-SIZES = "Another size than announced"
+SIZES = "A size that differs from the announced one"
 """What flips in a size prefix or an extended header lead to, in whatever words."""
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(7200 if os.environ.get(EVERY_BIT) else 120)]
