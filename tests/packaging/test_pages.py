@@ -24,6 +24,8 @@ QUICK = ("docs/api.md", "docs/exports.md")
 SLOW = (
     "docs/budgets.md",
     "docs/clocks.md",
+    "docs/counters-reports.md",
+    "docs/counters.md",
     "docs/inspect.md",
     "docs/placed-models.md",
     "docs/reports.md",
