@@ -26,6 +26,7 @@ SLOW = (
     "docs/clocks.md",
     "docs/counters-reports.md",
     "docs/counters.md",
+    "docs/delegates.md",
     "docs/inspect.md",
     "docs/placed-models.md",
     "docs/reports.md",
