@@ -112,11 +112,11 @@ def main(extent: Extent) -> None:
         "",
     ]
     if extent is QUICK:
-        lines += ["With `--quick`: fewer files.", ""]
+        lines += ["Measured with `--quick`, which reads fewer files.", ""]
     if (load := os.getloadavg()[0]) >= BUSY:
         lines += [
             f"The machine was busy: its load was {load:.1f} at the start. Processor times are",
-            "longer than on an idle machine, and times from start to end far longer.",
+            "longer than on an idle machine, and elapsed times much longer.",
             "",
         ]
     with tempfile.TemporaryDirectory() as scratch:
@@ -156,9 +156,9 @@ def constructors(write: Callable[[Dump], Path], extent: Extent) -> Iterator[str]
     for dump in extent.made:
         yield _row(dump, *interleaved(dump, write(dump), "constructor", "their_constructor"))
     yield ""
-    yield "Processor time, medians, each time in a new process, which has imported what it needs."
-    yield "Memory is the process's peak above what it had before. Ours makes events when they are"
-    yield "first read; the tables below have all of them."
+    yield "Median processor times. Each measurement runs in a new process, after the imports."
+    yield "Memory is the peak of the process above its size before. Our Inspector creates events"
+    yield "when they are first read; the times for the tables below include all events."
     yield ""
 
 
@@ -171,13 +171,13 @@ def tables(write: Callable[[Dump], Path], extent: Extent) -> Iterator[str]:
     for dump in extent.shown:
         yield _row(dump, *interleaved(dump, write(dump), "table", "their_table"))
     yield ""
-    yield "Without the constructor. The 1,000 runs have a table of 100 rows with 1,000 numbers in"
-    yield "two cells of each; in the other files every event is another operator."
+    yield "Without the constructor. The table of the 1,000 runs has 100 rows with 1,000 numbers in"
+    yield "two cells of each; in the other files every event is a different operator."
     yield ""
     bare = [costs(_self("cells", write(dump)), repeats=dump.repeats)[0] for dump in (MANY, MEDIUM)]
-    yield "Making the lists of numbers from ready arrays, and a DataFrame of as many columns, takes"
-    yield f"{1000 * bare[0].seconds:.1f} ms for {MANY.label}, and"
-    yield f"{1000 * bare[1].seconds:.1f} ms for {MEDIUM.label}: the least for these cells."
+    yield "Converting existing arrays to these lists of numbers, and to a DataFrame with as many"
+    yield f"columns, takes {1000 * bare[0].seconds:.1f} ms for {MANY.label}, and"
+    yield f"{1000 * bare[1].seconds:.1f} ms for {MEDIUM.label}: a lower limit for such a table."
     yield ""
     yield "Constructor and table together:"
     yield ""
@@ -201,7 +201,7 @@ def commands(write: Callable[[Dump], Path], extent: Extent) -> Iterator[str]:
         ratio = f"1/{times[1] / times[0]:.0f}"
         yield f"| {dump.label} | {times[0]:.2f} s | {times[1]:.2f} s | {ratio} |"
     yield ""
-    yield "Processor time of the whole process with its imports, once each."
+    yield "Processor time of the whole process including imports, one measurement each."
     yield ""
 
 
@@ -209,7 +209,10 @@ def reading(write: Callable[[Dump], Path], _: Extent) -> Iterator[str]:
     """What reading alone takes, which ExecuTorch has no counterpart of."""
     yield "## Reading alone: `load_source(path).trace`, and `etharness decode`"
     yield ""
-    yield "| file | bytes | reading | of the constructor | memory | `decode` | its whole memory |"
+    yield (
+        "| file | bytes | reading | share of the constructor | memory | `decode` "
+        "| peak memory of `decode` |"
+    )
     yield "|---|---|---|---|---|---|---|"
     for dump in (HUGE, LARGE, MANY, MEDIUM):
         path = write(dump)
@@ -222,8 +225,8 @@ def reading(write: Callable[[Dump], Path], _: Extent) -> Iterator[str]:
             f"| {'' if peak is None else f'{peak:.0f} MiB'} |"
         )
     yield ""
-    yield "Files from 16 MiB on are mapped into memory and read in batches; the memory of the"
-    yield "largest is that of its columns. `decode` is the whole process; it lists the 10,000"
+    yield "Files of 16 MiB or more are mapped into memory and read in batches; the memory for the"
+    yield "largest file is that of its columns. `decode` is the whole process; it lists the 10,000"
     yield "operators with the largest total times."
     yield ""
 
@@ -246,7 +249,7 @@ def starts(_: Callable[[Dump], Path], extent: Extent) -> Iterator[str]:
     }
     yield "## Whole processes"
     yield ""
-    yield "| process | processor time | from its start to its end |"
+    yield "| process | processor time | elapsed time |"
     yield "|---|---|---|"
     times: dict[str, list[tuple[float, float]]] = {label: [] for label in commands}
     for _ in range(extent.starts):
@@ -261,7 +264,7 @@ def starts(_: Callable[[Dump], Path], extent: Extent) -> Iterator[str]:
         computed, taken = (statistics.median(column) for column in zip(*each, strict=True))
         yield f"| {label} | {computed:.2f} s | {taken:.2f} s |"
     yield ""
-    yield f"Medians of {extent.starts}."
+    yield f"Median of {extent.starts} start{'s' * (extent.starts > 1)}."
 
 
 def _row(dump: Dump, ours: Cost, theirs: Cost) -> str:
