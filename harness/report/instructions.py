@@ -125,7 +125,7 @@ def print_estimate(console: Console, board: str, estimate: EstimateDocument | No
             f"{percent(estimate.median_error)} (median), {percent(estimate.worst_error)} (worst)"
         )
     show_line(console, line)
-    show_line(console, f"measured on {estimate.measured_on}; instructions are no cycles")
+    show_line(console, f"measured on {estimate.measured_on}; instructions are not cycles")
     if estimate.unknown:
         show_line(console, f"not measured: {', '.join(estimate.unknown)}")
     show_line(console)
