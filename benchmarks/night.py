@@ -2,7 +2,7 @@
 
     python -m benchmarks.night [--units 64] [--repeats 2] [--seed 7]    # ten minutes and more
 
-The units are firmware processes of this host behind TCP ports (``tests/support/shelf``); the night
+The units are firmware processes of this host behind TCP ports (``tests/support/rack``); the night
 is ``etharness nightly``, with all its processes on the same processors.
 """
 
@@ -16,10 +16,10 @@ from itertools import groupby
 from pathlib import Path
 
 from benchmarks.decoding import machine
-from tests.support.shelf import draw
-from tests.support.shelf.night import Sample
-from tests.support.shelf.serve import names
-from tests.support.shelf.whole import Disturbance, Setting, Told, whole_night
+from tests.support.rack import draw
+from tests.support.rack.night import Sample
+from tests.support.rack.serve import names
+from tests.support.rack.whole import Disturbance, Setting, Told, whole_night
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/nights.md"
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--units", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--keep", type=Path, help="where the shelf and the night are to stay")
+    parser.add_argument("--keep", type=Path, help="where the rack and the night are to stay")
     given = parser.parse_args()
     setting = Setting(
         seed=given.seed,
@@ -60,7 +60,7 @@ def main() -> None:
     )
     print(f"seed {given.seed}", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
-        told = whole_night((given.keep or Path(scratch)) / "shelf", setting)
+        told = whole_night((given.keep or Path(scratch)) / "rack", setting)
     print(told.said[-1])
     command = f"python -m benchmarks.night --units {given.units} --repeats {given.repeats} "
     lines = page(told, f"{command}--seed {given.seed}")

@@ -1,6 +1,6 @@
 """How many results per second a store takes from one writer or several: for docs/scaling.md.
 
-Each writer is a process with a connection of its own, as the runs of a shelf are; the server is
+Each writer is a process with a connection of its own, as the runs of a rack are; the server is
 reached over TCP with a password, as hosts share one.
 """
 

@@ -14,7 +14,7 @@ from harness.lab.units import hold_if
 from tests.conftest import CommandResult
 from tests.support.boards import KWS
 from tests.support.labgrid import FakeCoordinator, holder_at
-from tests.support.shelf import Shelf, shelf
+from tests.support.rack import Rack, rack
 
 UNITS = """\
 schema = 1
@@ -32,14 +32,14 @@ match = {{ board = "native" }}
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    with shelf(tmp_path_factory.mktemp("shelf"), units=1, seed=1, patience=5) as running:
+def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
+    with rack(tmp_path_factory.mktemp("rack"), units=1, seed=1, patience=5) as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
 def place(
-    fake: FakeCoordinator, board: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake: FakeCoordinator, board: Rack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> FakeCoordinator:
     """The board is at place one; nobody may have the others."""
     address = find_unit("u01", board.units_file).port
@@ -85,7 +85,7 @@ def test_runs_pulls_and_postmortems(
 
 
 def test_a_place_that_is_taken_is_told_in_the_result(
-    place: FakeCoordinator, etharness: Callable[..., CommandResult], board: Shelf
+    place: FakeCoordinator, etharness: Callable[..., CommandResult], board: Rack
 ) -> None:
     place.acquire("one", "bench/somebody")
     text = board.board_file.read_text().replace("deadlines = {", "deadlines = { unit_s = 0.01,")

@@ -16,13 +16,13 @@ SHOWN = """\
 Place 'board-1':
   tags: board=native
   matches:
-    shelf/board-1/*
+    rack/board-1/*
   acquired: bench/me
   acquired resources:
-    shelf/board-1/NetworkSerialPort/RawSerialPort
+    rack/board-1/NetworkSerialPort/RawSerialPort
   created: 2026-11-22 00:58:02.365007
   changed: 2026-11-22 00:58:07.465736
-Acquired resource 'RawSerialPort' (shelf/board-1/NetworkSerialPort/RawSerialPort):
+Acquired resource 'RawSerialPort' (rack/board-1/NetworkSerialPort/RawSerialPort):
   {'acquired': 'board-1',
    'avail': True,
    'cls': 'NetworkSerialPort',
@@ -32,7 +32,7 @@ Acquired resource 'RawSerialPort' (shelf/board-1/NetworkSerialPort/RawSerialPort
               'host': 'bench-2',
               'port': 58321,
               'speed': 115200}}
-Matching resource 'socket' (shelf/board-1/NetworkPowerPort/socket):
+Matching resource 'socket' (rack/board-1/NetworkPowerPort/socket):
   {'acquired': None,
    'avail': False,
    'cls': 'NetworkPowerPort',

@@ -46,9 +46,9 @@ def printed(place: LabgridPlace, comment: str) -> str:
     lines += [f"  comment: {comment}"] if comment else []
     tags = ", ".join(f"{key}={value}" for key, value in sorted(place.tags.items()))
     lines += [f"  tags: {tags}"] if tags else []
-    lines += ["  matches:", "    shelf/one/NetworkSerialPort -> console"]
+    lines += ["  matches:", "    rack/one/NetworkSerialPort -> console"]
     lines += [f"  acquired: {place.acquired or None}", "  acquired resources:"]
-    lines += ["    shelf/one/NetworkSerialPort/NetworkSerialPort"] if place.acquired else []
+    lines += ["    rack/one/NetworkSerialPort/NetworkSerialPort"] if place.acquired else []
     lines += [f"  allowed: {', '.join(place.allowed)}"] if place.allowed else []
     lines += ["  created: 2026-11-22 00:58:02.365007", f"  changed: {place.changed}"]
     lines += [f"  reservation: {place.reserved}"] if place.reserved else []

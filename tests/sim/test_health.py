@@ -21,8 +21,8 @@ from tests.conftest import CommandResult
 from tests.sim.test_postmortem import crashed_native
 from tests.support.boards import started
 from tests.support.documents import document
-from tests.support.shelf import Kind, Shelf, shelf
-from tests.support.shelf.firmware import Image, images_in
+from tests.support.rack import Kind, Rack, rack
+from tests.support.rack.firmware import Image, images_in
 
 pytestmark = pytest.mark.sim
 
@@ -39,8 +39,8 @@ deadlines = { boot_s = BOOT, reopen_s = 0.5, unit_s = 0.5 }
 
 
 @pytest.fixture(scope="module")
-def units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    with shelf(tmp_path_factory.mktemp("shelf"), units=2, seed=3) as running:
+def units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
+    with rack(tmp_path_factory.mktemp("rack"), units=2, seed=3) as running:
         yield running
 
 
@@ -223,7 +223,7 @@ def test_a_board_with_another_clock(tmp_path: Path) -> None:
         (Kind.DEAD, 75),
     ],
 )
-def test_a_unit_on_the_shelf_that_nothing_heals(units: Shelf, kind: Kind, code: int) -> None:
+def test_a_unit_on_the_rack_that_nothing_heals(units: Rack, kind: Kind, code: int) -> None:
     unit = find_unit("u01", units.units_file)
     assert examine(unit).healthy
     units.fault("u01", kind)
@@ -237,7 +237,7 @@ def test_a_unit_on_the_shelf_that_nothing_heals(units: Shelf, kind: Kind, code: 
 
 
 def test_a_unit_that_was_unplugged_is_healed_by_its_power(
-    units: Shelf, etharness: Etharness
+    units: Rack, etharness: Etharness
 ) -> None:
     unit = find_unit("u02", units.units_file)
     units.fault("u02", Kind.UNPLUGGED)
@@ -253,7 +253,7 @@ def test_a_unit_that_was_unplugged_is_healed_by_its_power(
 
 
 def test_a_unit_with_other_firmware_is_flashed(
-    units: Shelf, etharness: Etharness, tmp_path: Path
+    units: Rack, etharness: Etharness, tmp_path: Path
 ) -> None:
     image = images_in(units.directory)[Image.RIGHT]
     units.fault("u02", Kind.OLD_FIRMWARE)

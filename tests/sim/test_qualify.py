@@ -39,7 +39,7 @@ from tests.support.debugger import Debugger
 from tests.support.documents import document
 from tests.support.flash import no_usb, running_native, serial_native
 from tests.support.line import Line, Wire, WiredServer
-from tests.support.shelf.firmware import Image, make_images
+from tests.support.rack.firmware import Image, make_images
 
 # Boards with a defect each, for qualifications that must find it.
 _MTU = 4096

@@ -59,7 +59,7 @@ def answer(data: dict, words: list[str]) -> None:
         how = "Acquired" if place["acquired"] else "Matching"
         for item, resource in place["resources"].items():
             shown = {"acquired": name if place["acquired"] else None, **resource}
-            print(f"{how} resource '{item}' (shelf/{name}/{resource['cls']}/{item}):")
+            print(f"{how} resource '{item}' (rack/{name}/{resource['cls']}/{item}):")
             print("\n".join(f"  {line}" for line in pprint.pformat(shown).splitlines()))
         return
     act(place, name, command, rest, me)
@@ -71,7 +71,7 @@ def act(place: dict, name: str, command: str, rest: list[str], me: str) -> None:
         if place["acquired"]:
             raise RefusedError(f"Place {name} is already acquired by {place['acquired']}.")
         if not place["resources"]:
-            raise RefusedError("Match shelf/x/NetworkSerialPort has no matching remote resource")
+            raise RefusedError("Match rack/x/NetworkSerialPort has no matching remote resource")
         place["acquired"] = me
         if place.pop("fails_after", None):
             raise RefusedError("the connection was lost")
@@ -95,11 +95,11 @@ def show(name: str, place: dict) -> None:
         print(f"  comment: {place['comment']}")
     if place["tags"]:
         print(f"  tags: {', '.join(f'{k}={v}' for k, v in sorted(place['tags'].items()))}")
-    print(f"  matches:\n    shelf/{name}/NetworkSerialPort")
+    print(f"  matches:\n    rack/{name}/NetworkSerialPort")
     print(f"  acquired: {place['acquired']}\n  acquired resources:")
     if place["acquired"]:
         for item, resource in place["resources"].items():
-            print(f"    shelf/{name}/{resource['cls']}/{item}")
+            print(f"    rack/{name}/{resource['cls']}/{item}")
     if place["allowed"]:
         print(f"  allowed: {', '.join(place['allowed'])}")
     print("  created: 2026-11-22 00:58:02.365007")

@@ -30,7 +30,7 @@ def free_port() -> int:
         return int(opened.getsockname()[1])
 
 
-SHELF: dict[str, dict[str, Any]] = {
+RACK: dict[str, dict[str, Any]] = {
     "one": {"port": 4001, "comment": "odd: one\n  tags: board=x\nPlace 'two':", "board": "native"},
     "two": {"port": 4002, "board": "native"},
     "other": {"port": 4003, "board": "nucleo-f446re"},
@@ -51,7 +51,7 @@ class FakeCoordinator:
         program.chmod(0o755)
         monkeypatch.setenv("ETHARNESS_LABGRID", str(program))
         monkeypatch.setenv("FAKE_LABGRID", str(self._state))
-        for name, about in SHELF.items():
+        for name, about in RACK.items():
             self._add(name, **about)
 
     def _add(self, name: str, port: int | None, comment: str = "", **tags: str) -> None:
@@ -71,7 +71,7 @@ class FakeCoordinator:
 
     def move(self, name: str, port: int) -> None:
         """The place's serial port is another from now on."""
-        self._add(name, **{**SHELF[name], "port": port})
+        self._add(name, **{**RACK[name], "port": port})
 
     def acquire(self, name: str, holder: str) -> None:
         self.change(name, acquired=holder)
@@ -110,7 +110,7 @@ class RealCoordinator:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         exported = [
             f"{name}:\n  NetworkSerialPort: {{host: 127.0.0.1, port: {port}, protocol: raw}}\n"
-            for name, about in SHELF.items()
+            for name, about in RACK.items()
             if (port := about["port"])
         ]
         if terminal:
@@ -118,7 +118,7 @@ class RealCoordinator:
         (directory / "exported.yaml").write_text("".join(exported))
         # Its own file; JSON is YAML. Making places by its client takes seconds.
         tty = {"tty": {"port": None, "board": "terminal"}} if terminal else {}
-        places = {name: _stored(name, **about) for name, about in (SHELF | tty).items()}
+        places = {name: _stored(name, **about) for name, about in (RACK | tty).items()}
         (directory / "places.yaml").write_text(json.dumps(places))
         self.restart()
 
@@ -138,9 +138,9 @@ class RealCoordinator:
         self._end("exporter")
         self._start("coordinator", "-l", self.address)
         self._until(lambda: self._client("who").returncode == 0)
-        named = ("-c", self.address, "-n", "shelf", "--hostname", "127.0.0.1")
+        named = ("-c", self.address, "-n", "rack", "--hostname", "127.0.0.1")
         self._start("exporter", *named, "exported.yaml")
-        self._until(lambda: "shelf/other/NetworkSerialPort" in self._client("resources").stdout)
+        self._until(lambda: "rack/other/NetworkSerialPort" in self._client("resources").stdout)
 
     def stop(self) -> None:
         self._end("coordinator")
@@ -195,7 +195,7 @@ class RealCoordinator:
 
 def _stored(name: str, port: int | None, comment: str = "", **tags: str) -> dict[str, Any]:
     """A place as the coordinator stores it."""
-    match = {"exporter": "shelf", "group": name, "cls": "NetworkSerialPort"}
+    match = {"exporter": "rack", "group": name, "cls": "NetworkSerialPort"}
     return {
         "acquired": None,
         "acquired_resources": [],

@@ -50,8 +50,8 @@ def test_whose_it_is_that_a_port_does_not_open(
 
 
 def test_a_port_of_another_host_is_the_lines() -> None:
-    assert owner_of_port(port_error(errno.ECONNREFUSED), "socket://shelf:1") is Owner.LINK
-    assert owner_of_port(BusyError("held"), "socket://shelf:1") is Owner.HOST
+    assert owner_of_port(port_error(errno.ECONNREFUSED), "socket://rack:1") is Owner.LINK
+    assert owner_of_port(BusyError("held"), "socket://rack:1") is Owner.HOST
 
 
 def heard(*, received: int = 0, frames: int = 0, corrupt: int = 0) -> LinkStatistics:

@@ -20,14 +20,14 @@ HERE = os.uname().nodename
 LAB = """\
 schema = 1
 [[unit]]
-id = "shelf-1"
+id = "rack-1"
 board = "native"
 probe = "0483:374e:0024"
 port = { vid = 0x0483, pid = 0x374e, serial = "0024", interface = 2 }
 power = { kind = "usb-hub", hub = "1-4", port = 3 }
 note = "with a [red] sticker"
 [[unit]]
-id = "shelf-2"
+id = "rack-2"
 board = "native"
 port = { vid = 0x0483, pid = 0x374e, serial = "0025" }
 power = { kind = "command", on = ["plug", "on"], off = ["plug", "off"] }
@@ -60,19 +60,19 @@ def test_units_are_listed_with_where_they_are(etharness: Etharness, host: FakeHo
     code, out, err = etharness("lab", "units")
     assert code == 0, err
     lines = {line.split()[0]: line for line in out.splitlines() if line}
-    assert f"{host.root}/dev/ttyACM0" in lines["shelf-1"]
-    assert "free" in lines["shelf-1"]
-    assert "[red]" in lines["shelf-1"]
-    assert "serial port 0483:374e:0025 not found" in lines["shelf-2"]
+    assert f"{host.root}/dev/ttyACM0" in lines["rack-1"]
+    assert "free" in lines["rack-1"]
+    assert "[red]" in lines["rack-1"]
+    assert "serial port 0483:374e:0025 not found" in lines["rack-2"]
     assert "socket://bench-2:4001" in lines["far"]
-    assert etharness("lab", "lease", "shelf-1", "--for=1h30m", "--reason=soldering").code == 0
+    assert etharness("lab", "lease", "rack-1", "--for=1h30m", "--reason=soldering").code == 0
     listed = document("lab-units", etharness("lab", "units", "--json").out)
     units = {unit["id"]: unit for unit in listed}
-    [holder] = units["shelf-1"]["holders"]
+    [holder] = units["rack-1"]["holders"]
     assert (holder["owner"], holder["kind"], holder["reason"]) == ("ada", "person", "soldering")
     assert {name: unit["power"] for name, unit in units.items()} == {
-        "shelf-1": "port 3 of hub 1-4",
-        "shelf-2": "plug",
+        "rack-1": "port 3 of hub 1-4",
+        "rack-2": "plug",
         "far": "relay on /dev/relay",
         "twin": "",
     }
@@ -92,7 +92,7 @@ def test_ports_are_listed_with_whose_they_are(etharness: Etharness, host: FakeHo
     assert f"bob on {HERE} since 20" in line
     assert "usb-ST" in line
     assert "\x1b" not in out
-    assert (ours["unit"], ours["interface"], ours["location"]) == ("shelf-1", 2, "1-4.3")
+    assert (ours["unit"], ours["interface"], ours["location"]) == ("rack-1", 2, "1-4.3")
     [holder] = ours["holders"]
     assert (holder["pid"], holder["alive"], holder["level"]) == (process.pid, True, 0)
     assert holder["silent_s"] < 60
@@ -104,18 +104,18 @@ def test_ports_are_listed_with_whose_they_are(etharness: Etharness, host: FakeHo
 
 def test_who_says_who_holds_what(etharness: Etharness, host: FakeHost) -> None:
     assert etharness("lab", "who").out == "nobody holds anything\n"
-    assert etharness("lab", "lease", "shelf-1", "twin", "--for", "2h", "--reason", "demo").code == 0
+    assert etharness("lab", "lease", "rack-1", "twin", "--for", "2h", "--reason", "demo").code == 0
     with another_process("socket://bench-2:4001", "socket://bench-2:4001") as process:
         held = document("lab-who", etharness("lab", "who", "--json").out)
         code, out, _ = etharness("lab", "who", "far")
         assert code == 0
     assert {(each["unit"], each["kind"], each["level"]) for each in held} == {
-        *(("shelf-1", "person", 0), ("twin", "person", 0)),
+        *(("rack-1", "person", 0), ("twin", "person", 0)),
         *(("far", "process", 0), ("far", "process", 1)),
     }
     assert f"{process.pid} -c" in out
     assert "alive" in out
-    code, out, _ = etharness("lab", "who", "shelf-1")
+    code, out, _ = etharness("lab", "who", "rack-1")
     assert out.count("ada") == 1  # once, although both its name and its port are held
     assert "not needed" in out
     for note in (host.root / "locks").glob("unit-twin*.person.json"):
@@ -124,33 +124,33 @@ def test_who_says_who_holds_what(etharness: Etharness, host: FakeHost) -> None:
     assert (damaged["owner"], damaged["pid"]) == ("", None)
     assert "unknown" in etharness("lab", "who", "twin").out
     assert "unknown" in etharness("lab", "units").out
-    assert etharness("lab", "who", "shelf-9").code == 2
+    assert etharness("lab", "who", "rack-9").code == 2
 
 
 def test_what_is_leased_is_released(etharness: Etharness, monkeypatch: pytest.MonkeyPatch) -> None:
-    [leased] = document("lab-lease", etharness("lab", "lease", "shelf-1", "--for=1d", "--json").out)
+    [leased] = document("lab-lease", etharness("lab", "lease", "rack-1", "--for=1d", "--json").out)
     monkeypatch.setenv("ETHARNESS_OWNER", "bob")
-    code, _, err = etharness("lab", "lease", "shelf-1", "--for=1s")
+    code, _, err = etharness("lab", "lease", "rack-1", "--for=1s")
     assert code == 75
-    assert f"unit 'shelf-1' is already in use by ada on {HERE} since " in err
-    code, _, err = etharness("lab", "release", "shelf-1")
+    assert f"unit 'rack-1' is already in use by ada on {HERE} since " in err
+    code, _, err = etharness("lab", "release", "rack-1")
     assert code == 75
     assert "--force" in err
     monkeypatch.setenv("ETHARNESS_LEASE", leased["token"])
-    assert "export ETHARNESS_LEASE=" in etharness("lab", "lease", "shelf-1", "--for=90m").out
-    code, out, _ = etharness("lab", "release", "shelf-1", "twin")
+    assert "export ETHARNESS_LEASE=" in etharness("lab", "lease", "rack-1", "--for=90m").out
+    code, out, _ = etharness("lab", "release", "rack-1", "twin")
     assert code == 0
-    assert f"shelf-1: ended the lease of bob on {HERE} since " in out
+    assert f"rack-1: ended the lease of bob on {HERE} since " in out
     assert "twin was not leased" in out
     [released] = document(
-        "lab-release", etharness("lab", "release", "shelf-1", "--force", "--json").out
+        "lab-release", etharness("lab", "release", "rack-1", "--force", "--json").out
     )
-    assert released == {"unit": "shelf-1", "ended": []}
+    assert released == {"unit": "rack-1", "ended": []}
 
 
 @pytest.mark.parametrize("how_long", ["", "2", "h", "2 hours", "-1h", "0h"])
 def test_how_long_is_said_with_a_unit_of_time(etharness: Etharness, how_long: str) -> None:
-    assert etharness("lab", "lease", "shelf-1", "--for", how_long).code == 2
+    assert etharness("lab", "lease", "rack-1", "--for", how_long).code == 2
 
 
 def test_a_run_waits_for_a_leased_unit_by_any_of_its_names(
@@ -160,14 +160,14 @@ def test_a_run_waits_for_a_leased_unit_by_any_of_its_names(
     text = (Path(__file__).parents[2] / "boards/native.toml").read_text()
     text = text.replace('kind = "native"', 'kind = "serial"').replace("budget =", "# budget =")
     (tmp_path / "native.toml").write_text(text.replace("{ boot_s = 10", "{ unit_s = 0.1"))
-    assert etharness("lab", "lease", "shelf-1", "--for=2h").code == 0
+    assert etharness("lab", "lease", "rack-1", "--for=2h").code == 0
     monkeypatch.setenv("ETHARNESS_OWNER", "bob")
     board = f"--board={tmp_path}/native.toml"
     host.unplug("ttyACM0")
     device = host.plug("ttyACM5", location="1-3")  # in another socket than when it was leased
     code, _, err = etharness("pull", board, f"--port={device}", f"-o{tmp_path}/out")
     assert code == 75
-    assert "unit 'shelf-1' was not free within 0.1 s: already in use by ada" in err
+    assert "unit 'rack-1' was not free within 0.1 s: already in use by ada" in err
 
 
 def make_socket(path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.conftest import MODELS
 LAB = """\
 schema = 1
 [[unit]]
-id = "shelf-1"
+id = "rack-1"
 board = "ours.toml"
 port = { vid = 0x0483, pid = 0x374e, serial = "0024", interface = 2 }
 [[unit]]
@@ -48,8 +48,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_unit_says_board_and_port(lab: Path) -> None:
     board = str(lab.parent / "ours.toml")
     port = UsbPort(0x0483, 0x374E, "0024", 2)
-    assert choose(None, "shelf-1", None) == Chosen(board, port, "shelf-1", find_unit("shelf-1"))
-    assert choose(board, "shelf-1", None) == choose(None, "shelf-1", None, lab)
+    assert choose(None, "rack-1", None) == Chosen(board, port, "rack-1", find_unit("rack-1"))
+    assert choose(board, "rack-1", None) == choose(None, "rack-1", None, lab)
     assert choose(None, "far", "socket://bench-2:4001").port == "socket://bench-2:4001"
     assert choose("native", "twin", None).port is None
 
@@ -60,16 +60,16 @@ def test_without_a_unit_of_the_lab_a_name_is_only_a_name(monkeypatch: pytest.Mon
     monkeypatch.delenv("ETHARNESS_UNITS")
     monkeypatch.chdir("/")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")
-    assert choose("native", "shelf-1", None) == Chosen("native", None, "shelf-1")
+    assert choose("native", "rack-1", None) == Chosen("native", None, "rack-1")
 
 
 @pytest.mark.parametrize(
     ("board", "unit", "port", "message"),
     [
         (None, None, None, "no board selected"),
-        (None, "shelf-2", None, "no such unit: 'shelf-2'"),
-        ("native", "shelf-1", None, "unit 'shelf-1' is a ours, but --board is native"),
-        ("nativ", "shelf-1", None, "no such board: 'nativ'"),
+        (None, "rack-2", None, "no such unit: 'rack-2'"),
+        ("native", "rack-1", None, "unit 'rack-1' is a ours, but --board is native"),
+        ("nativ", "rack-1", None, "no such board: 'nativ'"),
         (None, "far", "/dev/ttyACM0", "on socket://bench-2:4001, but --port is /dev/ttyACM0"),
         (None, "twin", "/dev/ttyACM0", "unit 'twin' is on no port"),
     ],
@@ -94,10 +94,10 @@ def test_commands_take_units(etharness, tmp_path: Path) -> None:
         ("pull", "-o", str(tmp_path / "pulled")),
         ("postmortem",),
     ):
-        code, _, err = etharness(*command, "--unit", "shelf-1")
+        code, _, err = etharness(*command, "--unit", "rack-1")
         assert code == 75, err
         assert "serial port 0483:374e:0024 interface 2 not found; ports on USB: none" in err
-        assert etharness(*command, "--unit", "shelf-9").code == 2
+        assert etharness(*command, "--unit", "rack-9").code == 2
     code, _, err = etharness("postmortem")
     assert (code, "no crash record is selected" in err) == (2, True)
 

@@ -26,7 +26,7 @@ from tests.support.leases import FREE, another_process, hold_port, holder
 from tests.support.sysfs import FakeHost
 
 PORT = "/dev/serial/by-id/usb-nowhere"
-UNIT = Unit("shelf-1", "native")
+UNIT = Unit("rack-1", "native")
 HERE = os.uname().nodename
 
 
@@ -124,9 +124,9 @@ def test_what_was_lent_is_kept_by_a_child_that_outlives_its_parent() -> None:
 def test_one_token_is_good_for_one_board() -> None:
     with (
         hold_port(PORT, 1) as lease,
-        hold_port("socket://shelf:1", 1),
+        hold_port("socket://rack:1", 1),
         pytest.raises(AssertionError),
-        another_process("socket://shelf:1", WAIT="0.1", **lease.environment),
+        another_process("socket://rack:1", WAIT="0.1", **lease.environment),
     ):
         pass
 
@@ -192,7 +192,7 @@ def test_a_person_leases_without_a_process(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(BusyError) as caught, hold(UNIT, timeout_s=0):
         pass
     until = "by ada on .* since .* until .* \\(soldering\\)$"
-    assert caught.match(f"unit 'shelf-1' is already in use {until}")
+    assert caught.match(f"unit 'rack-1' is already in use {until}")
     with pytest.raises(BusyError, match=until):
         lease([UNIT], 60)
     with pytest.raises(BusyError, match="cannot be released: already in use by ada") as refused:
@@ -203,7 +203,7 @@ def test_a_person_leases_without_a_process(monkeypatch: pytest.MonkeyPatch) -> N
         pass
     monkeypatch.delenv("ETHARNESS_LEASE")
     [released] = release([UNIT], force=True)
-    assert (released.unit, len(released.ended)) == ("shelf-1", 1)
+    assert (released.unit, len(released.ended)) == ("rack-1", 1)
     assert released.ended[0].startswith("ada on ")
     with hold(UNIT, timeout_s=0):
         pass
@@ -211,8 +211,8 @@ def test_a_person_leases_without_a_process(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_several_units_are_leased_all_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = Unit("shelf-2", "native", port="socket://bench:1")
-    with another_process("socket://bench:1"), pytest.raises(BusyError, match="unit 'shelf-2'"):
+    other = Unit("rack-2", "native", port="socket://bench:1")
+    with another_process("socket://bench:1"), pytest.raises(BusyError, match="unit 'rack-2'"):
         lease([UNIT, other], 60)
     monkeypatch.setenv("ETHARNESS_OWNER", "bob")
     with hold(UNIT, timeout_s=0):
@@ -227,7 +227,7 @@ def test_a_lease_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     with hold(UNIT, timeout_s=10), hold(UNIT, expires_s=0.05) as ours:
         ours.check()
         time.sleep(0.06)
-        with pytest.raises(BusyError, match="your lease of unit 'shelf-1' is lost: it expired"):
+        with pytest.raises(BusyError, match="your lease of unit 'rack-1' is lost: it expired"):
             ours.check()
 
 

@@ -149,8 +149,8 @@ def read_all(transport: Any, size: int, timeout_s: float = 20.0) -> bytes:
     [
         ("/dev/ttyACM0", None),
         ("COM3", None),
-        ("socket://shelf:4001", NetworkPort("socket", "shelf", 4001)),
-        ("SOCKET://Shelf.lab:4001/", NetworkPort("socket", "shelf.lab", 4001)),
+        ("socket://rack:4001", NetworkPort("socket", "rack", 4001)),
+        ("SOCKET://Rack.lab:4001/", NetworkPort("socket", "rack.lab", 4001)),
         ("rfc2217://[fe80::1]:2217", NetworkPort("rfc2217", "fe80::1", 2217)),
         ("rfc2217://10.0.0.7:1?timeout=2.5", NetworkPort("rfc2217", "10.0.0.7", 1, 2.5)),
     ],
@@ -164,17 +164,17 @@ def test_addresses(address: str, port: NetworkPort | None) -> None:
     [
         ("loop://", "unknown scheme loop://"),
         ("spy:///dev/ttyACM0", "unknown scheme spy://"),
-        ("socket://shelf", "invalid port address"),
+        ("socket://rack", "invalid port address"),
         ("socket://:4001", "invalid port address"),
-        ("socket://shelf:0", "invalid port address"),
-        ("socket://shelf:99999", "out of range"),
-        ("socket://shelf:4001/x", "invalid port address"),
-        ("socket://me@shelf:4001", "invalid port address"),
+        ("socket://rack:0", "invalid port address"),
+        ("socket://rack:99999", "out of range"),
+        ("socket://rack:4001/x", "invalid port address"),
+        ("socket://me@rack:4001", "invalid port address"),
         ("socket://[fe80::1:4001", "Invalid IPv6"),
-        ("rfc2217://shelf:1?ign_set_control", "no option 'ign_set_control'|bad query field"),
-        ("rfc2217://shelf:1?logging=debug", "unknown option 'logging'"),
-        ("rfc2217://shelf:1?timeout=soon", "timeout 'soon'"),
-        ("rfc2217://shelf:1?timeout=nan", "timeout 'nan'"),
+        ("rfc2217://rack:1?ign_set_control", "no option 'ign_set_control'|bad query field"),
+        ("rfc2217://rack:1?logging=debug", "unknown option 'logging'"),
+        ("rfc2217://rack:1?timeout=soon", "timeout 'soon'"),
+        ("rfc2217://rack:1?timeout=nan", "timeout 'nan'"),
     ],
 )
 def test_what_is_no_address(address: str, why: str) -> None:
@@ -198,9 +198,9 @@ def test_one_port_has_one_identity() -> None:
         *("socket://localhost:4001", "rfc2217://127.0.0.1:4001", "socket://[::1]:4001"),
         *(f"socket://{here.upper()}:4001?timeout=9", "socket://127.1.2.3:4001"),
     )
-    assert same("socket://Shelf:04001", "rfc2217://shelf:4001/")
-    assert not same("socket://shelf:4001", "socket://shelf:4002")
-    assert not same("socket://shelf:4001", "socket://rack:4001")
+    assert same("socket://Rack:04001", "rfc2217://rack:4001/")
+    assert not same("socket://rack:4001", "socket://rack:4002")
+    assert not same("socket://bench:4001", "socket://rack:4001")
     assert not same("/dev/ttyACM0", "/dev/ttyACM1")
 
 
@@ -333,7 +333,7 @@ def scripted() -> Iterator[tuple[Rfc2217Transport, socket.socket]]:
 
         thread = threading.Thread(target=confirm)
         thread.start()
-        port = Rfc2217Transport(SocketTransport(ours), "rfc2217://shelf:1", 115_200, 0.3)
+        port = Rfc2217Transport(SocketTransport(ours), "rfc2217://rack:1", 115_200, 0.3)
         thread.join()
         yield port, theirs
         port.close()
@@ -348,7 +348,7 @@ def test_what_the_server_reports_is_counted_and_is_no_data(
         theirs.sendall(port_answer(Setting.MODEMSTATE, b"\x30"))
         assert read_all(port, 4) == b"ab\xffc"
         assert port.line_errors == {LineState.OVERRUN: 1, LineState.FRAMING: 1}
-        assert "rfc2217://shelf:1: the port reports OVERRUN" in caplog.text
+        assert "rfc2217://rack:1: the port reports OVERRUN" in caplog.text
 
 
 def test_a_server_that_suspends_the_flow_is_obeyed() -> None:

@@ -57,7 +57,7 @@ def test_an_entry_keeps_what_it_is_about_from_counting(tmp_path: Path) -> None:
     for part in ("its cable is loose", "jane", "2026-12-01", "example.com/7", "quarantine.toml:3"):
         assert part in said
     assert not quarantine(outcome(Owner.PRODUCT))
-    assert not quarantine(outcome(Owner.LINK, "shelf-1"))
+    assert not quarantine(outcome(Owner.LINK, "rack-1"))
 
 
 def test_an_entry_ends_on_its_day(tmp_path: Path) -> None:

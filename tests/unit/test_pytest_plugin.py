@@ -141,8 +141,8 @@ def test_units_on_ports(inner: pytest.Pytester) -> None:
     assert said(port) == [
         "test_units_on_ports.py::test_unit[native] /dev/ttyACM0 /dev/ttyACM0 [('native.ttyACM0',)]"
     ]
-    named = said(port, "--etharness-unit=shelf-3")
-    assert "test_unit[native.shelf-3] shelf-3 /dev/ttyACM0 " in named[0]
+    named = said(port, "--etharness-unit=rack-3")
+    assert "test_unit[native.rack-3] rack-3 /dev/ttyACM0 " in named[0]
     both = said(port, "--etharness-port=/dev/serial/by-id/usb-x=y")
     assert [line.split()[0].partition("::")[2] for line in both] == [
         "test_unit[native.ttyACM0]",
@@ -159,7 +159,7 @@ def test_units_of_the_lab(inner: pytest.Pytester) -> None:
     inner.makefile(".toml", native=SERIAL)
     inner.makefile(
         ".toml",
-        shelf=(
+        rack=(
             'schema = 1\nunit = [\n{ id = "a", board = "native.toml", port = "socket://x:1" },\n'
             '{ id = "b", board = "native.toml", port = { vid = 0x483, pid = 0x374e } },\n'
             '{ id = "c", board = "qemu-microbit" },\n]\n'
@@ -179,7 +179,7 @@ def test_units_of_the_lab(inner: pytest.Pytester) -> None:
 
     def said(*arguments: str) -> list[str]:
         units = [f"--etharness-unit={unit}" for unit in arguments]
-        result = inner.runpytest("-s", "-v", "--etharness-units=shelf.toml", *units)
+        result = inner.runpytest("-s", "-v", "--etharness-units=rack.toml", *units)
         assert result.ret == 0
         lines = [line.partition("::")[2] for line in result.outlines]
         return [line.replace("PASSED", "").strip() for line in lines if line]

@@ -20,7 +20,7 @@ from harness.nightly.orchestrator import prepare
 from harness.runs.keywords import request_of
 from tests.support.nights import PLAN, written_plan
 
-SHELF = """\
+RACK = """\
 schema = 1
 
 [[unit]]
@@ -47,21 +47,21 @@ def write(directory: Path, text: str) -> Path:
 
 
 def test_a_unit_is_read_with_all_that_is_said_of_it(tmp_path):
-    unit = find_unit("h743-a", write(tmp_path, SHELF))
+    unit = find_unit("h743-a", write(tmp_path, RACK))
     assert unit.port == UsbPort(0x0483, 0x374E, "0024001E3532511131333430", 2)
     assert unit.power == UsbHubPower("1-4", 3)
     assert (unit.fixtures, unit.health, unit.lease) == (("gpio-loopback",), "hello", "local")
 
 
 def test_a_board_file_stands_beside_the_units(tmp_path):
-    unit = find_unit("far", write(tmp_path, SHELF))
+    unit = find_unit("far", write(tmp_path, RACK))
     assert unit.board == str(tmp_path / "boards/ours.toml")
     assert unit.power == CommandPower(("plug", "on"), ("plug", "off"))
 
 
 def test_an_unknown_unit_is_answered_with_the_one_that_was_meant(tmp_path):
     with pytest.raises(UsageError) as caught:
-        find_unit("h743-b", write(tmp_path, SHELF))
+        find_unit("h743-b", write(tmp_path, RACK))
     assert caught.value.hint == "did you mean 'h743-a'? known units: far, h743-a"
 
 
@@ -108,9 +108,9 @@ def test_the_labs_file_is_the_environments_or_the_one_here_or_the_users(tmp_path
     with pytest.raises(UsageError, match=r"no units\.toml found") as caught:
         load_units()
     assert "ETHARNESS_UNITS" in caught.value.hint
-    users = write(home / "etdump-harness", SHELF)
+    users = write(home / "etdump-harness", RACK)
     assert units_file() == users
-    write(here, SHELF)
+    write(here, RACK)
     assert units_file() == Path.cwd() / "units.toml"
     monkeypatch.setenv("ETHARNESS_UNITS", "/elsewhere.toml")
     assert units_file() == Path("/elsewhere.toml")

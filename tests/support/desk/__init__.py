@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.config.board import load_board
 from harness.target.build import build_firmware
 from tests.conftest import CommandResult
-from tests.support.shelf.firmware import Firmware
+from tests.support.rack.firmware import Firmware
 
 _ROOT = Path(__file__).parents[3]
 

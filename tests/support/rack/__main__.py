@@ -1,4 +1,4 @@
-"""Serve a shelf until it is told to stop; prints ``ready`` once every unit can be reached."""
+"""Serve a rack until it is told to stop; prints ``ready`` once every unit can be reached."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from tests.support.shelf.faults import Fault, draw
-from tests.support.shelf.serve import Serving, names
+from tests.support.rack.faults import Fault, draw
+from tests.support.rack.serve import Serving, names
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.support.shelf", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.support.rack", description=__doc__)
     parser.add_argument("directory", type=Path, help="where its files go")
     parser.add_argument("--units", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)

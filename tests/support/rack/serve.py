@@ -1,4 +1,4 @@
-"""The shelf's own process: its units, its files, and what it does when asked."""
+"""The rack's own process: its units, its files, and what it does when asked."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.shelf import control
-from tests.support.shelf.faults import Fault, Kind
-from tests.support.shelf.firmware import make_images
-from tests.support.shelf.shelf import INJECTED, SESSIONS, SOCKET
-from tests.support.shelf.unit import HOST, SimulatedUnit
+from tests.support.rack import control
+from tests.support.rack.faults import Fault, Kind
+from tests.support.rack.firmware import make_images
+from tests.support.rack.rack import INJECTED, SESSIONS, SOCKET
+from tests.support.rack.unit import HOST, SimulatedUnit
 
 BOARD = """\
 schema = 1
@@ -45,7 +45,7 @@ def names(count: int) -> list[str]:
 
 
 class Serving:
-    """The shelf."""
+    """The rack."""
 
     def __init__(
         self, directory: Path, units: int, seed: int, faults: Sequence[Fault], patience: float
@@ -115,7 +115,7 @@ class Serving:
         try:
             words = json.loads(await reader.readline())
             said: dict[str, Any] = {"answer": await self._do(*words)}
-        except Exception as error:  # whoever asked is told, and the shelf goes on
+        except Exception as error:  # whoever asked is told, and the rack goes on
             said = {"error": f"{type(error).__name__}: {error}"}
         writer.write(json.dumps(said).encode() + b"\n")
         writer.close()

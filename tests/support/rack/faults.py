@@ -1,4 +1,4 @@
-"""What can go wrong with a board on the shelf, when, and whose failure that is."""
+"""What can go wrong with a board on the rack, when, and whose failure that is."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Effect:
 
 
 class Kind(StrEnum):
-    """Kinds of faults, by the names that a shelf is given."""
+    """Kinds of faults, by the names that a rack is given."""
 
     BLINK = "blink"
     """The port vanishes while the model runs, and is back before anybody gives up."""

@@ -1,4 +1,4 @@
-"""Runs on a shelf of simulated boards: every fault it makes is the failure of whose it is."""
+"""Runs on a rack of simulated boards: every fault it makes is the failure of whose it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.errors import Owner
 from harness.records.result import Result
 from harness.runs.directory import RunDirectory
 from tests.conftest import MODELS, CommandResult
-from tests.support.shelf import Fault, Kind, Shelf, draw, shelf
+from tests.support.rack import Fault, Kind, Rack, draw, rack
 
 pytestmark = pytest.mark.sim
 
@@ -23,13 +23,13 @@ NETWORKS = itertools.cycle(["kws_int8", "kws_f32"])
 
 
 @pytest.fixture(scope="module")
-def units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    with shelf(tmp_path_factory.mktemp("shelf"), units=3, seed=1) as running:
+def units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
+    with rack(tmp_path_factory.mktemp("rack"), units=3, seed=1) as running:
         yield running
 
 
 @pytest.fixture
-def run(units: Shelf, tmp_path: Path, etharness: Callable[..., CommandResult]) -> Run:
+def run(units: Rack, tmp_path: Path, etharness: Callable[..., CommandResult]) -> Run:
     """Run a small model on a unit; what the run left says how that went.
 
     Another one than the unit holds from the run before: each has to be uploaded.
@@ -57,7 +57,7 @@ def run(units: Shelf, tmp_path: Path, etharness: Callable[..., CommandResult]) -
     ],
 )
 def test_a_fault_that_passes_is_a_number_of_the_link(
-    units: Shelf, run: Run, kind: Kind, counts: tuple[str, ...]
+    units: Rack, run: Run, kind: Kind, counts: tuple[str, ...]
 ) -> None:
     assert not any(run("u01").link[name] for name in ("reopened", "damage_notes"))
     units.fault("u01", kind)
@@ -78,7 +78,7 @@ def test_a_fault_that_passes_is_a_number_of_the_link(
     ],
 )
 def test_a_failure_says_whose_it_is_as_far_as_one_run_can_tell(
-    units: Shelf, run: Run, kind: Kind, owner: Owner, code: int
+    units: Rack, run: Run, kind: Kind, owner: Owner, code: int
 ) -> None:
     units.fault("u02", kind)
     result = run("u02")
@@ -89,7 +89,7 @@ def test_a_failure_says_whose_it_is_as_far_as_one_run_can_tell(
 
 
 @pytest.mark.parametrize("kind", [Kind.UNPLUGGED, Kind.HANG])
-def test_what_power_cures_is_well_after_a_cycle(units: Shelf, run: Run, kind: Kind) -> None:
+def test_what_power_cures_is_well_after_a_cycle(units: Rack, run: Run, kind: Kind) -> None:
     """By the programs that the units file names, as a night would."""
     units.fault("u03", kind)
     assert run("u03").failure is not None
@@ -113,7 +113,7 @@ def test_faults_of_a_night_are_drawn_alike_from_a_seed() -> None:
         assert second.session - first.session >= 2
 
 
-def test_no_two_processes_have_been_at_a_unit(units: Shelf, run: Run) -> None:
+def test_no_two_processes_have_been_at_a_unit(units: Rack, run: Run) -> None:
     """Also after one has ended: connections came one after the other."""
     run("u01")
     assert [unit["intruders"] for unit in units.status().values()] == [0, 0, 0]

@@ -1,4 +1,4 @@
-"""A night over a shelf: its plan, its process, what is done to it on the way, and what it takes."""
+"""A night over a rack: its plan, its process, what is done to it on the way, and what it takes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from typing import Final
 from harness.config.unit import load_units
 from harness.files import data_directory
 from harness.nightly.journal import JOURNAL
-from tests.support.shelf.firmware import Image, images_in
-from tests.support.shelf.shelf import Shelf
+from tests.support.rack.firmware import Image, images_in
+from tests.support.rack.rack import Rack
 
 MODELS = data_directory("firmware_stub") / "models"
 MODELS_RUN = ("small_int8", "kws_int8")
 PLAN = """\
 schema = 1
-name = "shelf"
+name = "rack"
 output = "nights"
 repeats = {repeats}
 seed = {seed}
@@ -70,11 +70,11 @@ class Sample:
 
 
 @dataclass
-class ShelfNight:
-    """A night over a shelf.
+class RackNight:
+    """A night over a rack.
 
     Attributes:
-        shelf: Over which.
+        rack: Over which.
         repeats: How often each unit runs each model.
         models: Names of the models.
         seed: Of the order.
@@ -86,7 +86,7 @@ class ShelfNight:
         said: What they wrote.
     """
 
-    shelf: Shelf
+    rack: Rack
     repeats: int
     models: Sequence[str] = MODELS_RUN
     seed: int = 0
@@ -94,7 +94,7 @@ class ShelfNight:
     lease_s: float = 5.0
     retries: int = 2
     flashed: Sequence[str] = ()
-    disturbances: list[tuple[int, Callable[[ShelfNight], None]]] = field(default_factory=list)
+    disturbances: list[tuple[int, Callable[[RackNight], None]]] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     codes: list[int] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
@@ -108,7 +108,7 @@ class ShelfNight:
             attempt_s=self.attempt_s,
             lease_s=self.lease_s,
         )
-        units = [unit.id for unit in load_units(self.shelf.units_file)]
+        units = [unit.id for unit in load_units(self.rack.units_file)]
         for image in ("", f'image = "{images_in(self.place)[Image.RIGHT]}"'):
             chosen = [unit for unit in units if (unit in self.flashed) is bool(image)]
             if chosen:
@@ -118,7 +118,7 @@ class ShelfNight:
 
     @property
     def place(self) -> Path:
-        return self.shelf.directory
+        return self.rack.directory
 
     @property
     def plan(self) -> Path:
@@ -158,7 +158,7 @@ class ShelfNight:
     def run(self, timeout_s: float) -> int:
         """Begin the night, or go on with it, until its process ends; return the exit code."""
         command = [sys.executable, "-m", "harness", "nightly", str(self.plan)]
-        command += ["--units", str(self.shelf.units_file), "--no-progress"]
+        command += ["--units", str(self.rack.units_file), "--no-progress"]
         log = self.place / f"night-{len(self.codes) + 1}.log"
         with log.open("wb") as output:
             self._process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The shelf from outside: starting one, and asking it for what it knows."""
+"""The rack from outside: starting one, and asking it for what it knows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.shelf import control
-from tests.support.shelf.faults import Fault, Kind
+from tests.support.rack import control
+from tests.support.rack.faults import Fault, Kind
 
-SOCKET = "shelf.socket"
+SOCKET = "rack.socket"
 INJECTED = "injected.jsonl"
 SESSIONS = "sessions.jsonl"
 READY_S = 120.0
@@ -54,8 +54,8 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
-    """A shelf that runs.
+class Rack:
+    """A rack that runs.
 
     Attributes:
         directory: Where its files are.
@@ -103,28 +103,28 @@ class Shelf:
 
 
 @contextmanager
-def shelf(
+def rack(
     directory: Path,
     *,
     units: int,
     seed: int = 0,
     faults: Sequence[Fault] = (),
     patience: float = 1.0,
-) -> Iterator[Shelf]:
-    """Start a shelf with ``directory`` for its files; it ends with the context."""
+) -> Iterator[Rack]:
+    """Start a rack with ``directory`` for its files; it ends with the context."""
     words = ["--units", str(units), "--seed", str(seed), "--patience", str(patience)]
     for fault in faults:
         words += ["--fault", str(fault)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.shelf", str(directory), *words],
+        [sys.executable, "-m", "tests.support.rack", str(directory), *words],
         stdout=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None
     try:
         said = process.stdout.readline()
-        assert said.startswith("ready"), f"the shelf said {said!r}"
-        yield Shelf(directory)
+        assert said.startswith("ready"), f"the rack said {said!r}"
+        yield Rack(directory)
     finally:
         process.terminate()
         process.wait(READY_S)

@@ -1,4 +1,4 @@
-"""Asks a shelf for something by its socket: what a power switch or a flash tool does in a lab.
+"""Asks a rack for something by its socket: what a power switch or a flash tool does in a lab.
 
     python control.py SOCKET WORD...
 
@@ -22,7 +22,7 @@ def ask(path: str, *words: str) -> Any:
         with connection.makefile("rb") as answer:
             said = json.loads(answer.readline())
     if "error" in said:
-        sys.exit(f"the shelf: {said['error']}")
+        sys.exit(f"the rack: {said['error']}")
     return said["answer"]
 
 

@@ -14,8 +14,8 @@ from harness.nightly.journal import JOURNAL, Ended, Started, read_journal
 from harness.records.nightly import Attempt, NightDocument, StepOutcome
 from harness.records.result import Result
 from harness.runs.directory import RESULT, RunDirectory
-from tests.support.shelf.faults import Kind, Lasts
-from tests.support.shelf.shelf import Injected, Session
+from tests.support.rack.faults import Kind, Lasts
+from tests.support.rack.rack import Injected, Session
 
 PASS = "pass"
 CUT_OFF = "cut off"

@@ -1,4 +1,4 @@
-"""A small night on a shelf of simulated boards: every failure once, killed and gone on with."""
+"""A small night on a rack of simulated boards: every failure once, killed and gone on with."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.shelf import Fault
-from tests.support.shelf.whole import Disturbance, Setting, whole_night
+from tests.support.rack import Fault
+from tests.support.rack.whole import Disturbance, Setting, whole_night
 
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
 
@@ -21,7 +21,7 @@ FAULTS = (
     "u07:2:other-board",
 )
 """Those that last come last on each unit; u01 is somebody else's all night. Of faults that pass,
-which test_shelf.py makes one by one, there is none here.
+which test_rack.py makes one by one, there is none here.
 """
 DISTURBANCES = (
     (0.1, Disturbance.CLOCK_FORWARD),
@@ -44,7 +44,7 @@ def test_nothing_is_lost_told_twice_held_or_blamed_on_others(tmp_path: Path) -> 
         retries=1,
         patience=2,
     )
-    told = whole_night(tmp_path / "shelf", setting)
+    told = whole_night(tmp_path / "rack", setting)
     assert {row.kind for row in told.rows} == {fault.kind for fault in setting.faults}, told.said
     assert {row.kind: row.elsewhere for row in told.rows if row.elsewhere} == {}, told.said
     assert told.wrong == [], told.said

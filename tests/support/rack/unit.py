@@ -12,9 +12,9 @@ from pathlib import Path
 from harness.link.frames import Frame, FrameDecoder
 from harness.link.messages import batch_parts
 from harness.link.wire import RESPONSE, Op, Region
-from tests.support.shelf.client import run_directory_of
-from tests.support.shelf.faults import Kind, Lasts, When
-from tests.support.shelf.firmware import Firmware, Image
+from tests.support.rack.client import run_directory_of
+from tests.support.rack.faults import Kind, Lasts, When
+from tests.support.rack.firmware import Firmware, Image
 
 HOST = "127.0.0.1"
 BLINK_S = 0.3
@@ -27,7 +27,7 @@ _READ_SIZE = 65_536
 
 
 class SimulatedUnit:
-    """A unit on the shelf.
+    """A unit on the rack.
 
     Attributes:
         name: What the lab calls it.

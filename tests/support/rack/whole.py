@@ -1,4 +1,4 @@
-"""A whole night over a shelf: with faults of units and of the host, killed and gone on with."""
+"""A whole night over a rack: with faults of units and of the host, killed and gone on with."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from tests.support.shelf.account import Account, Books, Row
-from tests.support.shelf.faults import Fault, Kind
-from tests.support.shelf.leases import leases_left, taken
-from tests.support.shelf.night import MODELS_RUN, Sample, ShelfNight
-from tests.support.shelf.serve import names
-from tests.support.shelf.shelf import shelf
+from tests.support.rack.account import Account, Books, Row
+from tests.support.rack.faults import Fault, Kind
+from tests.support.rack.leases import leases_left, taken
+from tests.support.rack.night import MODELS_RUN, RackNight, Sample
+from tests.support.rack.rack import rack
+from tests.support.rack.serve import names
 
 ABOUT_FIRMWARE = (Kind.OLD_FIRMWARE, Kind.UNFLASHABLE)
 BUSY_S = 3.0
@@ -121,10 +121,10 @@ class Told:
 
 
 def whole_night(place: Path, setting: Setting) -> Told:
-    """Have a night on a shelf in ``place``, and say what came of it."""
+    """Have a night on a rack in ``place``, and say what came of it."""
     with ExitStack() as stack:
         running = stack.enter_context(
-            shelf(
+            rack(
                 place,
                 units=setting.units,
                 seed=setting.seed,
@@ -132,7 +132,7 @@ def whole_night(place: Path, setting: Setting) -> Told:
                 patience=setting.patience,
             )
         )
-        night = ShelfNight(
+        night = RackNight(
             *(running, setting.repeats, setting.models),
             seed=setting.seed,
             attempt_s=60 * setting.patience,
@@ -179,7 +179,7 @@ def whole_night(place: Path, setting: Setting) -> Told:
         )
 
 
-def _plan(night: ShelfNight, setting: Setting) -> Counter[Disturbance]:
+def _plan(night: RackNight, setting: Setting) -> Counter[Disturbance]:
     """Have the night disturbed on its way; what has been done is counted."""
     done: Counter[Disturbance] = Counter()
     actions: dict[Disturbance, Callable[[], None]] = {
@@ -201,12 +201,12 @@ def _plan(night: ShelfNight, setting: Setting) -> Counter[Disturbance]:
     return done
 
 
-def _keep_busy(night: ShelfNight) -> None:
+def _keep_busy(night: RackNight) -> None:
     night.lock_store()
     threading.Timer(BUSY_S, night.release_store).start()
 
 
-def _add_later(night: ShelfNight) -> None:
+def _add_later(night: RackNight) -> None:
     """Do what the night said is to be done when the history is there again."""
     night.release_store()
     words = ("history", "add", str(night.folder), "--history", str(night.store))

@@ -1,7 +1,7 @@
 """Leases of units that others hold, and those that nobody should hold any more.
 
-python -m tests.support.shelf.leases hold UNITS_FILE UNIT...    # until its input ends
-python -m tests.support.shelf.leases held UNITS_FILE UNIT...    # which of them are
+python -m tests.support.rack.leases hold UNITS_FILE UNIT...    # until its input ends
+python -m tests.support.rack.leases held UNITS_FILE UNIT...    # which of them are
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 from harness.config.unit import find_unit
 from harness.errors import BusyError
 from harness.lab.units import hold
-from tests.support.shelf.night import ShelfNight
+from tests.support.rack.night import RackNight
 
 OWNER = "somebody else"
 
 
 @contextmanager
-def taken(night: ShelfNight, units: Sequence[str]) -> Iterator[None]:
-    """Have another process hold units of a night's shelf."""
+def taken(night: RackNight, units: Sequence[str]) -> Iterator[None]:
+    """Have another process hold units of a night's rack."""
     if not units:
         yield
         return
@@ -33,17 +33,17 @@ def taken(night: ShelfNight, units: Sequence[str]) -> Iterator[None]:
         holder.communicate()
 
 
-def leases_left(night: ShelfNight, units: Sequence[str]) -> list[str]:
-    """Units of a shelf that somebody holds."""
+def leases_left(night: RackNight, units: Sequence[str]) -> list[str]:
+    """Units of a rack that somebody holds."""
     with _started(night, "held", units) as asked:
         said, _ = asked.communicate()
     assert not asked.returncode
     return said.split()
 
 
-def _started(night: ShelfNight, what: str, units: Sequence[str]) -> subprocess.Popen[str]:
+def _started(night: RackNight, what: str, units: Sequence[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", __name__, what, str(night.shelf.units_file), *units],
+        [sys.executable, "-m", __name__, what, str(night.rack.units_file), *units],
         env=night.environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
