@@ -21,7 +21,13 @@ pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 QUICK = ("docs/api.md", "docs/exports.md")
-SLOW = ("docs/budgets.md", "docs/inspect.md", "docs/placed-models.md", "docs/reports.md")
+SLOW = (
+    "docs/budgets.md",
+    "docs/inspect.md",
+    "docs/placed-models.md",
+    "docs/reports.md",
+    "docs/tour.md",
+)
 
 ELSEWHERE = {
     "docs/boards.md": "tests/sim/test_board_guide.py follows it in a checkout",
