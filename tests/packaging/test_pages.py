@@ -25,6 +25,7 @@ SLOW = (
     "docs/budgets.md",
     "docs/inspect.md",
     "docs/placed-models.md",
+    "docs/release.md",
     "docs/reports.md",
     "docs/tour.md",
 )
