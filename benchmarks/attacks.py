@@ -37,13 +37,14 @@ AREAS = (
 
 INTRODUCTION = """# Attacks and faults
 
-What was tried to make the harness lie, crash, hang, lose results or harm a board, and what it
-promises then. Written by `python -m benchmarks.attacks`, which runs the test of each row; the mark
-`attack` of a test is its row. A case is one input of a test. A property test is one case and tries
-many inputs.
+This page lists attacks and faults that could make the harness report wrong results, crash, hang,
+lose results or damage a board. For each of them it states the expected behaviour and the result of
+a test. `python -m benchmarks.attacks` runs the tests and writes this page; each row comes from the
+mark `attack` of a test. A case is one input of a test. A property test is one case and tries many
+inputs.
 
-Boards are simulated: processes of this host, QEMU, and models of chips. No attack was tried on a
-real board.
+All boards are simulated: processes of the host, QEMU, and models of chips. No attack was tried on
+a real board.
 """
 
 
@@ -117,7 +118,7 @@ def happened(outcome: Counter[str]) -> str:
     if broken := outcome["failure"] + outcome["error"]:
         return f"**did not hold** in {broken} of {outcome.total()} cases"
     if not outcome["passed"]:
-        return "not run: a program that it needs is missing"
+        return "not run: a required program is missing"
     return "held" if outcome["passed"] == 1 else f"held in {outcome['passed']} cases"
 
 
@@ -126,12 +127,12 @@ def page(attacks: Sequence[Attack], results: Mapping[Test, str]) -> str:
     broken = sum("not hold" in results[attack.where] for attack in attacks)
     lines = [
         INTRODUCTION,
-        f"Of {len(attacks)} attacks and faults, {held} promises held, {broken} did not, and "
-        f"{len(attacks) - held - broken} were not run.",
+        f"Of {len(attacks)} attacks and faults, {held} had the expected result, {broken} did not, "
+        f"and {len(attacks) - held - broken} were not run.",
     ]
     for area, rows in groupby(attacks, key=lambda attack: attack.area):
         lines += ["", f"## {area}", ""]
-        lines += ["| attack or fault | promised | what happened | test |", "|---|---|---|---|"]
+        lines += ["| attack or fault | expected behaviour | result | test |", "|---|---|---|---|"]
         for attack in rows:
             what = (attack.tried, attack.promised, results[attack.where])
             lines.append(f"| {' | '.join(what)} | `{attack.test}` in `{attack.file}` |")

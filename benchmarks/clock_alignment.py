@@ -121,15 +121,15 @@ def measure(link: Link) -> Outcome:
 
 def section() -> Iterator[str]:
     """Errors and bounds by link, as Markdown."""
-    yield "## Where events are on the host's clock"
+    yield "## Accuracy of events on the host's clock"
     yield ""
-    yield f"Simulated: a counter 37 ppm off, {PINGS} pings in 30 s over a link of this round trip"
-    yield f"at least and queues of half of it on the mean, {EVENTS} events, {SEEDS} seeds. Errors"
-    yield "in us, median and largest, of three methods that have the same pings; and the bound"
-    yield "that the strip states."
+    yield f"The simulation has a counter with an error of 37 ppm, {PINGS} pings in 30 s,"
+    yield f"{EVENTS} events and {SEEDS} seeds. Each link has a minimum round trip and queues"
+    yield "with a mean of half of it. The table lists errors in us (median / maximum) of three"
+    yield "methods that use the same pings, and the bound of the feasible strip."
     yield ""
     methods = "Kineto's medians of both ends | least squares, fastest quarter | feasible strip"
-    yield f"| link | {methods} | its bound | bounds broken |"
+    yield f"| link | {methods} | bound of the strip | violations of the bound |"
     yield "|---|---|---|---|---|---|"
     for link in LINKS:
         outcome = measure(link)
@@ -141,7 +141,8 @@ def section() -> Iterator[str]:
         bound = f"+-{outcome.half_width / 1000:.1f}"
         yield f"| {link.name} | {' | '.join(cells)} | {bound} | {broken} |"
     yield ""
-    yield "Only the strip states a bound. An asymmetric link shifts all three; that it covers."
+    yield "Only the feasible strip has a bound. An asymmetric link shifts the results of all"
+    yield "three methods; the bound covers this shift."
 
 
 if __name__ == "__main__":

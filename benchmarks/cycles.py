@@ -137,7 +137,7 @@ def split(trace: Trace, values: Sequence[int]) -> list[Events]:
 
 def boots() -> Iterator[str]:
     """Yield the table of starts."""
-    yield "| board | cycles of a start | simulated cycles per second of CPU time |"
+    yield "| board | start-up cycles | simulated cycles per second of CPU time |"
     yield "|---|---|---|"
     for core in CORES:
         with TemporaryDirectory() as folder:

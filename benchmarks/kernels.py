@@ -114,7 +114,7 @@ def layers(method: Method) -> dict[tuple[int, int], tuple[str, int]]:
 def measure_layers() -> Iterator[str]:
     """Rows of the table of layers."""
     board, _ = load_board(BOARD)
-    yield "| network | layers | MACs, or elements | before | now | its worst layer |"
+    yield "| network | layers | MACs or elements | before | now | worst layer |"
     yield "|---|---|---|---|---|---|"
     with start_target(board, build_firmware(board)) as target:
         session = Session(target.transport, deadline_s=board.deadlines.request_s)
@@ -167,7 +167,7 @@ def measure_host() -> Iterator[str]:
     """Rows of the table of whole networks."""
     from tests.support.zoo import BEYOND, arrays, exported, script
 
-    yield "| network | our kernels, µs | portable kernels, µs | times as fast |"
+    yield "| network | our kernels, µs | portable kernels, µs | speed-up |"
     yield "|---|---|---|---|"
     for network in NETWORKS:
         with tempfile.TemporaryDirectory() as scratch:

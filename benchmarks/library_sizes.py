@@ -23,10 +23,11 @@ def section() -> Iterator[str]:
     """The part of docs/measurements.md."""
     yield TITLE
     yield ""
-    yield "Bytes of text / data / bss of the objects of each part (`docs/library/README.md`; the"
-    yield "tracer with the writer of ETDump files), compiled with -Os. All RAM is the caller's. A"
-    yield "linker that drops unused functions takes less: the last line is the text of a program"
-    yield "that logs scopes and reads the log, without libc."
+    yield "The table lists bytes of text / data / bss of the objects of each part"
+    yield "(`docs/library/README.md`), compiled with -Os. The tracer includes the writer of"
+    yield "ETDump files. The caller provides all RAM. Programs are smaller if the linker drops"
+    yield "unused functions: the last row is the text size of a program that logs scopes and"
+    yield "reads the log, without libc."
     yield ""
     yield "| part | " + " | ".join(CORES) + " |"
     yield "|---|" + "---|" * len(CORES)

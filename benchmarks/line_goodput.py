@@ -31,12 +31,11 @@ def section() -> Iterator[str]:
     library = _library()
     yield "## Goodput on a rate-limited line"
     yield ""
-    yield "KB/s of a 1 MiB model up and a trace of 1 MiB down, in virtual time, on a line with a"
-    yield "USB adapter that holds incomplete packets for its latency time. Allowed: the same bytes"
-    yield (
-        f"in frames of {MTU} bytes back to back. XMODEM-1K and base64 lines carry the same bytes on"
-    )
-    yield "the same line; base64 lines check nothing, and need a device that never falls behind."
+    yield "The table lists KB/s for a model of 1 MiB up and a trace of 1 MiB down, in virtual"
+    yield "time, on a line with a USB adapter that holds incomplete packets for its latency"
+    yield f"time. *Allowed* is the rate of the same bytes in frames of {MTU} bytes without gaps."
+    yield "XMODEM-1K and base64 lines carry the same bytes on the same line. base64 lines have"
+    yield "no checksum, and need a device that reads fast enough."
     yield ""
     yield "| baud | latency | direction | allowed | ours | of allowed | XMODEM-1K | ours / XMODEM |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -58,8 +57,9 @@ def section() -> Iterator[str]:
 
 def _damage(library: ct.CDLL) -> Iterator[str]:
     share, latency_s = f"{DAMAGED:.0%}", f"{LATENCY_OF_DAMAGED_S * 1e3:.0f} ms"
-    yield f"Extra time when a bit is inverted in {share} of the frames of both directions, which"
-    yield f"are then sent again; latency {latency_s}; median (and most) of {DAMAGE_SEEDS} seeds:"
+    yield f"The next table lists the extra time when one bit is inverted in {share} of the"
+    yield "frames of both directions, so that these frames are sent again. The latency is"
+    yield f"{latency_s}. The values are the median (and maximum) of {DAMAGE_SEEDS} seeds:"
     yield ""
     yield "| baud | up | down |"
     yield "|---|---|---|"

@@ -35,7 +35,7 @@ GOODPUT_EXECUTIONS = 2000
 
 
 def main() -> None:
-    sections = ["# Measurements", "", f"Written by `benchmarks/measure.py` on {_machine()}."]
+    sections = ["# Measurements", "", f"Measured by `benchmarks/measure.py` on {_machine()}."]
     for part in (
         demo_time(),
         trace_size(),
@@ -63,11 +63,11 @@ def demo_time() -> Iterator[str]:
     yield from (
         "## The demo",
         "",
-        "| command | from a fresh clone | again |",
+        "| command | in a fresh clone | repeated |",
         "|---|---|---|",
         f"| `make demo` | {first:.0f} s | {second:.0f} s |",
         "",
-        "System packages were there already.",
+        "The system packages were already installed.",
     )
 
 
@@ -87,20 +87,22 @@ def trace_size() -> Iterator[str]:
     yield f"| device log | {log} | {events} | {log / events:.1f} |"
     yield f"| ED00 from it | {etdump} | {events} | {etdump / events:.1f} |"
     yield ""
-    yield f"In the device log an event is a record of {RECORD_SIZE} bytes; the rest is a header of"
-    yield f"{HEADER_SIZE} bytes, a record per block and allocator, and each name once."
+    yield f"An event of the device log is a record of {RECORD_SIZE} bytes. The rest of the log"
+    yield f"is a header of {HEADER_SIZE} bytes, one record per block and per allocator, and each"
+    yield "name once."
 
 
 def code_size() -> Iterator[str]:
-    """Text, data and bss of each room on Cortex-M3, and the RAM of the state objects."""
+    """Text, data and bss of each part on Cortex-M3, and the RAM of the state objects."""
     board, _ = load_board("qemu-mps2-an385")
     yield "## Code and RAM on Cortex-M3 (-Os, bytes)"
     yield from ("", "| part | text | data | bss |", "|---|---|---|---|")
     for size in firmware_sizes(build_firmware(board)):
         yield f"| {size.part} | {size.text} | {size.data} | {size.bss} |"
     yield ""
-    yield "Objects of a room are summed before unused functions are dropped. Rooms hold no state"
-    yield "of their own: RAM is the caller's. What the state objects take on this core:"
+    yield "The sizes are the sums of the objects of each part, before unused functions are"
+    yield "dropped. The parts have no static state: the caller provides all RAM. Sizes of the"
+    yield "state objects on this core:"
     yield ""
     yield from ("| object | bytes |", "|---|---|")
     for name, size in _struct_sizes():
@@ -129,7 +131,7 @@ def goodput() -> Iterator[str]:
         low, middle, high = (f(rates) / 1e6 for f in (min, statistics.median, max))
         yield f"| {name} | {size} | {middle:.1f} ({low:.1f} to {high:.1f}) |"
     yield ""
-    yield "Digests of both ends are computed and compared within these times."
+    yield "These times include computing and comparing the digests on both ends."
 
 
 def _timed(command: list[str], cwd: Path, environment: dict[str, str]) -> float:

@@ -39,16 +39,17 @@ DEADLINE_S = 600.0
 
 INTRODUCTION = f"""# Networks and boards
 
-Every network on every board that has our runtime, written by `benchmarks/networks.py`. Each was
-given the first input of its fixture, once.
+This page lists the results of every network on every board that has our runtime.
+`benchmarks/networks.py` writes it. Each network ran once, with the first input of its fixture.
 
-A cell says how long `{EVENT}` took, in ticks of the board's clock and in milliseconds, and
-how the output compares with the reference: *exact* is bit for bit what PyTorch's model of the
-Cortex-M kernels computes (int8), a number is the largest difference from PyTorch (float32, at most
-{FLOAT_TOLERANCE:g}). Otherwise it says what the board refused, in the board's words. QEMU counts a
-nanosecond per instruction, whatever core it simulates: the times compare networks and firmware, not
-boards, and a real board has other ones. A process of this host is as fast as the host, so its
-column has no times. [Kernels](kernels.md) compares the int8 layers with CMSIS-NN.
+A result has the duration of `{EVENT}`, in ticks of the board's clock and in milliseconds, and
+the comparison of the output with the reference. *exact* means that an int8 output is bit-identical
+to PyTorch's model of the Cortex-M kernels. A number is the largest difference from PyTorch
+(float32, at most {FLOAT_TOLERANCE:g}). If the board refused the model, the result is the board's
+error message. QEMU counts one nanosecond per instruction, whatever core it simulates. Use these
+times to compare networks and firmware, not boards; times on real boards differ. The board `native`
+is a process of the host that depends on the host's speed, so it has no times.
+[Kernels](kernels.md) compares the int8 layers with CMSIS-NN.
 """
 
 

@@ -42,22 +42,22 @@ ABSENT = {
         "aten::max_pool2d_with_indices_backward.grad_input",
         "aten::native_dropout.out",
     ),
-    "random numbers, whose results could not be compared": (
+    "random numbers, because their results cannot be compared": (
         "aten::rand.out",
         "aten::randn.out",
     ),
-    "pictures that a host prepares": ("aten::_upsample_bilinear2d_aa.out",),
-    "processors with a memory of their own": (
+    "image preparation, which belongs to the host": ("aten::_upsample_bilinear2d_aa.out",),
+    "processors with separate memory": (
         "et_copy::_d2h_copy.out",
         "et_copy::_h2d_copy.out",
     ),
     "ExecuTorch's own tests": ("aten::allclose.Tensor", "aten::allclose.out"),
-    "caches of language models, and layers of theirs that XNNPACK takes over": (
+    "caches of language models, and their layers that XNNPACK executes": (
         "quantized_decomposed::choose_qparams_per_token_asymmetric.out",
         "quantized_decomposed::dequantize_per_token.out",
         "quantized_decomposed::quantize_per_token.out",
     ),
-    "weights in int8 alone, which no pass of ExecuTorch writes": (
+    "int8 weights with float activations, which no ExecuTorch pass exports": (
         "quantized_decomposed::mixed_linear.out",
         "quantized_decomposed::mixed_mm.out",
     ),
@@ -90,23 +90,24 @@ BEYOND = (
 
 INTRODUCTION = """# Operators
 
-Operators of the bundled C kernels, written by `benchmarks/operators.py`. A model that calls any
-other is refused when it is loaded, with the operator's name.
+This page lists the operators of the bundled C kernels. `benchmarks/operators.py` writes it. A model
+with an unsupported operator is refused when it is loaded; the error names the operator.
 
-**Types** are those of the first tensor with which a call is accepted. Indexes, masks and scales
-have types of their own. Operators of `executorch_prim` compute with numbers instead of tensors.
+**Types** lists the accepted types of the first tensor of a call. Indexes, masks and scales have
+other types. Operators of `executorch_prim` compute with numbers instead of tensors.
 
-**Networks** are those of `firmware_stub/models/export_zoo.py`: small networks of many
-architectures. All of them compute what PyTorch computes, int8 exports for Cortex-M bit for bit. The
-others log the events that ExecuTorch's own runtime logs. `tests/oracle/test_zoo.py` proves both.
+**Networks** lists the networks of `firmware_stub/models/export_zoo.py` that call the operator. They
+are small networks of many architectures. All of them compute the same outputs as PyTorch; int8
+exports for Cortex-M are bit-identical. The other networks log the same events as ExecuTorch's own
+runtime. `tests/oracle/test_zoo.py` tests both.
 
-A board can link a part of them: `-DETD_OPERATORS="aten::relu.out;aten::addmm.out"`.
+A board can link a subset: `-DETD_OPERATORS="aten::relu.out;aten::addmm.out"`.
 
-Many functions of PyTorch need no kernel, as the exporter replaces them. `torch.matmul` becomes
+Many functions of PyTorch need no kernel, because the exporter replaces them. `torch.matmul` becomes
 `mm`, `bmm` or products and sums (network `broadcast_products`), pooling over one dimension becomes
 pooling over two (`pooled_audio`), and mirrored or repeated edges become indexes (`style_block`).
-Kernels for `reflection_pad` and `replication_pad` serve programs that keep these operators
-(`preserve_ops` of `EdgeCompileConfig`).
+The kernels for `reflection_pad` and `replication_pad` are for programs that preserve these
+operators (`preserve_ops` of `EdgeCompileConfig`).
 """
 
 
@@ -193,7 +194,7 @@ def network_rows(networks: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def absent_rows() -> list[str]:
-    """What is left out of ExecuTorch's operators, and what is there beside them."""
+    """Operators that only ExecuTorch supports, and those that only we support."""
     absent = [
         f"- {purpose}: {', '.join(f'`{name}`' for name in names)}"
         for purpose, names in ABSENT.items()
@@ -201,17 +202,17 @@ def absent_rows() -> list[str]:
     count = sum(len(names) for names in ABSENT.values())
     return [
         "",
-        "## What ExecuTorch has besides",
+        "## Operators that only ExecuTorch supports",
         "",
         f"ExecuTorch {EXECUTORCH} has portable, quantized, Cortex-M or primitive kernels",
-        f"for {count} operators that are not listed above. They are for",
+        f"for {count} operators that are not supported here, by purpose:",
         "",
         *absent,
         "",
-        "Its library for language models (`llama::`) is left out as a whole.",
+        "None of ExecuTorch's operators for language models (`llama::`) is supported.",
         "",
-        f"The other way round, {len(BEYOND)} operators above have no kernel there, so a",
-        "program that calls them runs here but not on ExecuTorch's portable kernels:",
+        f"ExecuTorch has no kernel for {len(BEYOND)} of the supported operators. A program that",
+        "calls them runs with the bundled kernels, but not with ExecuTorch's portable kernels:",
         ", ".join(f"`{name}`" for name in BEYOND) + ".",
         "",
         "`tests/oracle/test_operator_coverage.py` compares both lists with the installed release.",

@@ -186,13 +186,14 @@ def section() -> Iterator[str]:
     """The part of docs/measurements.md."""
     costs = sorted((measure() for _ in range(REPEATS)), key=lambda cost: cost.beyond_s)
     middle = costs[len(costs) // 2]
-    yield "## A run beyond its bytes"
+    yield "## Overhead of a run"
     yield ""
     yield f"`etharness run --model {MODEL} --runs 1` on the native board behind a line of {BAUD}"
-    yield f"baud and {LATENCY_S * 1e3:.0f} ms in each direction; median of {REPEATS} by time. Data"
-    yield "frames carry model, input, output and trace; each of the first two is acknowledged."
+    yield f"baud with a delay of {LATENCY_S * 1e3:.0f} ms in each direction. The table has the"
+    yield f"run with the median overhead of {REPEATS} runs. Data frames carry the model, the input,"
+    yield "the output and the trace. The device acknowledges each frame of the model and the input."
     yield ""
-    yield "| session | bytes at the line's rate | beyond | data frames | acknowledged | others |"
+    yield "| session | time at line rate | overhead | data frames | acknowledgements | others |"
     yield "|---|---|---|---|---|---|"
     yield (
         f"| {middle.session_s:.2f} s | {middle.bytes_s:.2f} s | {middle.beyond_s:.2f} s "
@@ -201,7 +202,7 @@ def section() -> Iterator[str]:
     )
     yield ""
     others = {name: n for name, n in middle.frames.items() if name.isupper()}
-    yield "Others: " + ", ".join(f"{name} {n}" for name, n in sorted(others.items())) + "."
+    yield "Other frames: " + ", ".join(f"{name} {n}" for name, n in sorted(others.items())) + "."
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def questions(store: Store, url: str) -> dict[str, Callable[[], object]]:
 
     return {
         "`history list`: the newest 50 results": lambda: store.results(Selection(newest=50)),
-        "the same as a command, Python's start included": listed,
+        "the same as a command, including the start of Python": listed,
         "`history list` of one unit": lambda: store.results(Selection(unit="unit 3", newest=50)),
         "`history list` of a commit": lambda: store.results(Selection(commit=f"{7:040x}")),
         "`history show`: all operators in the newest 20 results of a board and model": lambda: (
@@ -105,15 +105,15 @@ def questions(store: Store, url: str) -> dict[str, Callable[[], object]]:
         "the last 30 results of a board, model and unit": lambda: store.history(
             *of, unit="unit 3", baseline=parse_baseline("last:30"), window=30
         ),
-        "what `run --baseline last:30` asks: 200 results, two statistics": judged,
-        "one operator through all results of a board and model": lambda: store.history(
+        "`run --baseline last:30`: 200 results, two statistics": judged,
+        "one operator in all results of a board and model": lambda: store.history(
             *of, window=1_000_000, pattern="native_call_7", baseline=None
         ),
-        "one operator through all results of a unit": lambda: store.history(
+        "one operator in all results of a unit": lambda: store.history(
             *of, unit="unit 3", window=1_000_000, pattern="native_call_7", baseline=None
         ),
-        "one result more, of 500 rows": add,
-        "`history info`: all rows counted": store.info,
+        "adding a result of 500 rows": add,
+        "`history info`: count of all rows": store.info,
     }
 
 

@@ -68,15 +68,16 @@ def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0) -> str:
 def of_units(samples: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield ""
     yield from paragraph(
-        f"Written by `benchmarks/scaling.py` on {machine()}. What passed by the clock varies with",
-        "other work there, CPU time less. Medians, and the range of all repeats.",
+        f"Measured by `benchmarks/scaling.py` on {machine()}. Wall-clock times vary with other",
+        "work on the machine, CPU times vary less. The tables list medians and the range of all",
+        "repetitions.",
     )
     yield ""
     yield "## Simulated units on one host"
     yield ""
     yield from paragraph(
-        f"`etharness run` of kws_int8, {scale_units.EXECUTIONS} executions, a board started for",
-        f"each run, measured {times(samples)}.",
+        f"`etharness run` of kws_int8 with {scale_units.EXECUTIONS} executions; each run starts a",
+        f"board. Measured {times(samples)}.",
     )
     for board, counts in scale_units.UNITS.items():
         of_board = [sample[board] for sample in samples]
@@ -96,12 +97,12 @@ def of_units(samples: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def of_store(samples: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield ""
-    yield "## Results per second into the store"
+    yield "## Results stored per second"
     yield ""
     yield from paragraph(
-        "Each result has 500 rows of operators and is a transaction; each writer is a process. The",
-        "server has its defaults and is reached over TCP on the same host;",
-        f"measured {times(samples)}.",
+        "Each result has 500 rows of operators and is one transaction. Each writer is a process.",
+        "PostgreSQL has its default settings and is reached over TCP on the same host.",
+        f"Measured {times(samples)}.",
     )
     yield ""
     yield "| writers | SQLite | PostgreSQL |"
@@ -119,21 +120,22 @@ def of_queries(samples: Sequence[dict[str, Any]]) -> Iterator[str]:
     one, other = sample["SQLite"], sample["PostgreSQL"]
     rows = one["rows"]
     yield ""
-    yield f"## Questions to {rows['operator times']:,} rows"
+    yield f"## Queries of {rows['operator times']:,} rows"
     yield ""
     boards, models = len(scale_queries.BOARDS), len(scale_queries.MODELS)
     yield from paragraph(
-        f"{rows['results']:,} results of {boards} boards with {scale_queries.UNITS} units each and",
-        f"{models} models, {rows['metrics']:,} different metrics. Milliseconds, by the clock, of",
-        f"{scale_queries.REPEATS} repeats in one process, the first of which may read the disk.",
+        f"The history has {rows['results']:,} results of {boards} boards with",
+        f"{scale_queries.UNITS} units each and {models} models, and {rows['metrics']:,} different",
+        f"metrics. The table lists wall-clock milliseconds of {scale_queries.REPEATS} repetitions",
+        "in one process. The first repetition may read from the disk.",
     )
     yield ""
-    yield "| question | SQLite | PostgreSQL |"
+    yield "| query | SQLite | PostgreSQL |"
     yield "|---|---|---|"
     for what, times in one["asked"].items():
         yield f"| {what} | {spread(times, 1, 1000)} | {spread(other['asked'][what], 1, 1000)} |"
     ours, theirs = (f"{store['size'] / 2**30:.2f} GiB" for store in (one, other))
-    yield f"| on the disk | {ours} | {theirs} |"
+    yield f"| size on disk | {ours} | {theirs} |"
 
 
 if __name__ == "__main__":

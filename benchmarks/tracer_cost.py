@@ -29,11 +29,11 @@ from tests.support.executorch import Build
 HERE = Path(__file__).parent / "tracers"
 SCENARIOS = {
     "unnamed": "start and end, no name",
-    "interned": "start and end, a name interned before",
+    "interned": "start and end, a previously interned name",
     "named": "start and end, a name of 20 bytes",
-    "network": "start and end, a network's 10 names in turn",
+    "network": "start and end, the 10 names of a network in turn",
     "delegate": "start and end of a delegate's event, integer id",
-    "afterwards": "a delegate's event after the fact, string id of 20 bytes",
+    "afterwards": "a delegate's event logged afterwards, string id of 20 bytes",
 }
 NO_CLOCK = frozenset({"afterwards"})
 """Scenarios whose events bring their times with them."""
@@ -106,7 +106,7 @@ def smallest_static_buffer(theirs: Path) -> int:
 
 def section() -> Iterator[str]:
     """The part of docs/measurements.md."""
-    yield "## What an event costs, beside ETDumpGen"
+    yield "## Cost of an event, compared with ETDumpGen"
     yield ""
     reason = missing()
     if reason:
@@ -122,9 +122,13 @@ def section() -> Iterator[str]:
 
 
 def _costs(tracers: Tracers) -> Iterator[str]:
-    yield "Instructions on x86-64 (callgrind), and bytes of log, of one event:"
+    yield "The table lists the instructions on x86-64 (callgrind) and the bytes of log for one"
+    yield "event:"
     yield ""
-    yield "| event | ours | ETDumpGen | ratio | bytes | ETDumpGen |"
+    yield (
+        "| event | instructions, ours | instructions, ETDumpGen | ratio "
+        "| bytes, ours | bytes, ETDumpGen |"
+    )
     yield "|---|---|---|---|---|---|"
     for scenario, meaning in SCENARIOS.items():
         ours = instructions(tracers.ours, scenario)
@@ -137,9 +141,9 @@ def _costs(tracers: Tracers) -> Iterator[str]:
         ratio = f"1/{theirs / ours:.1f}"
         yield f"| {meaning} | {ours:.0f} | {theirs:.0f} | {ratio} | {size} | {their_size} |"
     yield ""
-    yield "What the loop around and the clock's two readings take by themselves is subtracted"
-    yield "on both sides. ETDumpGen has no interned names: its figure is that of a name of 20"
-    yield "bytes. Our own runtime interns all names when it loads a method."
+    yield "The cost of the loop and of the two clock readings is subtracted for both tracers."
+    yield "ETDumpGen has no interned names, so its numbers are those of a name of 20 bytes. Our"
+    yield "runtime interns all names when it loads a method."
 
 
 def _footprint(tracers: Tracers) -> Iterator[str]:
@@ -148,7 +152,7 @@ def _footprint(tracers: Tracers) -> Iterator[str]:
     [tracer] = [s for s in firmware_sizes(firmware) if s.part == "tracer"]
     state = int(_run([str(tracers.ours), "state", "0"]))
     yield ""
-    yield "| on x86-64 | ours | ETDumpGen |"
+    yield "| size on x86-64 | ours | ETDumpGen |"
     yield "|---|---|---|"
     if tracers.theirs is None:
         yield f"| state object, bytes | {state} | - |"
@@ -161,8 +165,9 @@ def _footprint(tracers: Tracers) -> Iterator[str]:
     yield f"| smallest buffer, bytes | 0 | {buffer} |"
     yield f"| text, bytes | {_text(tracers.ours)} | {_text(library)} |"
     yield ""
-    yield "Texts are of `ours` with its main function, and of the wheel's library, which holds"
-    yield f"FlatBuffers' builder, too. On the Cortex-M3 the tracer's text is {tracer.text} bytes."
+    yield "Our text size includes the main function of `ours`. ETDumpGen's is that of the"
+    yield "wheel's library, which includes FlatBuffers' builder. On the Cortex-M3, the text of"
+    yield f"our tracer is {tracer.text} bytes."
 
 
 def _text(image: Path) -> int:
