@@ -177,7 +177,7 @@ def test_a_reset_when_nothing_runs_leaves_nothing_to_tell(server: CServer) -> No
     assert hello(server) == Condition.NONE
 
 
-@pytest.mark.attack("Clocks and logs", "a crash record of another build", "not believed")
+@pytest.mark.attack("Clocks and logs", "a crash record of another build", "ignored")
 def test_the_record_of_another_build_is_not_believed(server: CServer) -> None:
     crash(server, 20)
     server._config.build_id = b"another"
@@ -211,7 +211,9 @@ def test_random_memory_is_never_taken_for_a_record(server: CServer, share: float
         assert hello(server) == Condition.NONE
 
 
-@pytest.mark.attack("Clocks and logs", "a damaged crash record", "not taken for a whole one")
+@pytest.mark.attack(
+    "Clocks and logs", "a damaged crash record", "not mistaken for a complete record"
+)
 @given(data=st.data())
 def test_a_damaged_record_is_not_taken_for_a_whole_one(
     etstub: ct.CDLL, data: st.DataObject
@@ -237,7 +239,7 @@ def test_a_damaged_record_is_not_taken_for_a_whole_one(
 @pytest.mark.attack(
     "Clocks and logs",
     "noise in the memory of the tracer after a reset",
-    "served as far as it makes sense",
+    "only the plausible part is served",
 )
 @given(noise=st.binary(min_size=120, max_size=336))
 def test_a_tracer_full_of_noise_is_served_as_far_as_it_makes_sense(

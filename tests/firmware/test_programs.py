@@ -212,7 +212,7 @@ def test_a_false_condition_jumps(
     np.testing.assert_array_equal(loaded.run(VALUES), expected)
 
 
-@pytest.mark.attack("Files", "a program that jumps in a circle", "the execution ends with an error")
+@pytest.mark.attack("Files", "a program with an endless loop", "the execution ends with an error")
 def test_an_endless_jump_runs_out_of_budget(etstub: ct.CDLL) -> None:
     program = ProgramBuilder()
     program.jump_if_false(program.value("bool", ("u8", 0)), 0)

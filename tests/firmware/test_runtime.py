@@ -92,7 +92,7 @@ def test_damaged_headers_are_named(etstub: ct.CDLL, offset: int, value: bytes, f
     assert caught.value.status == Status.BAD_PROGRAM
 
 
-@pytest.mark.attack("Files", "a `.pte` file cut off anywhere, on the device", "refused")
+@pytest.mark.attack("Files", "a `.pte` file truncated anywhere, on the device", "refused")
 @names
 @mutated
 @given(data=st.data())

@@ -225,7 +225,7 @@ def test_a_loss_does_not_hide_what_went_wrong_before(
 
 
 @pytest.mark.attack(
-    "Nights and history", "a labgrid exporter that is gone", "exit code 75, with its name"
+    "Nights and history", "a labgrid exporter that is not running", "exit code 75, with its name"
 )
 def test_an_exporter_that_is_gone_is_told(coordinator: Coordinator) -> None:
     with pytest.raises(PortError, match="has no matching remote resource") as caught:

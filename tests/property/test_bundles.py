@@ -119,7 +119,7 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> No
         pack({name: b""})
 
 
-@pytest.mark.attack("Files", "a bundle with one name twice", "exit code 2")
+@pytest.mark.attack("Files", "a bundle with a duplicate name", "exit code 2")
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_name_twice_is_refused() -> None:
     with pytest.raises(FormatError, match="which is duplicated"):
@@ -290,7 +290,7 @@ def test_a_file_that_was_exchanged_is_named(
 
 @pytest.mark.attack(
     "Files",
-    "a bundle with an exchanged file of the same size",
+    "a bundle with a file replaced by another one of the same size",
     "exit code 2, with the name of the file",
 )
 def test_a_file_of_the_same_size_that_was_exchanged_is_named(tmp_path: Path) -> None:

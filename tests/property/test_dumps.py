@@ -113,7 +113,7 @@ def test_what_is_salvaged_of_a_truncated_dump_was_in_it(trace: Trace, data: st.D
     assert dump.trace.losses.damaged >= max(1, sum(d.events or 0 for d in found.damage))
 
 
-@pytest.mark.attack("Files", "any damage of dumps, salvaged", "neither a crash nor much memory")
+@pytest.mark.attack("Files", "any damage of dumps, salvaged", "no crash; memory use stays low")
 @pytest.mark.parametrize("name", ["real", "full", "log", "capture"])
 @given(st.data())
 @settings(max_examples=examples(50), deadline=None)

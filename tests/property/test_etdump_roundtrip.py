@@ -177,9 +177,7 @@ def test_the_full_trace_round_trips() -> None:
     assert read_ed00(write_ed00(full_trace())) == full_trace()
 
 
-@pytest.mark.attack(
-    "Files", "an ETDump that is cut off anywhere", "refused, or read as far as it is whole"
-)
+@pytest.mark.attack("Files", "an ETDump truncated anywhere", "refused, or read up to the damage")
 @pytest.mark.parametrize("name", INPUTS)
 def test_every_truncation_is_refused_or_read(name: str) -> None:
     data, read = INPUTS[name]

@@ -37,7 +37,7 @@ def test_every_name_is_text_and_comes_back(raw: bytes) -> None:
 
 
 @pytest.mark.attack(
-    "Texts", "names that look like escaped ones", "exported and read again, they are the same names"
+    "Texts", "names that look like escaped ones", "unchanged after an export and an import"
 )
 def test_a_name_that_looks_escaped_is_not_mistaken_for_another() -> None:
     names = [r"\xff", b"\xff".decode("utf-8", "surrogateescape"), r"\\xff", "\\", r"\\"]

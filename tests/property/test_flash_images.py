@@ -86,8 +86,8 @@ def test_a_flat_image_has_each_byte_at_its_distance_from_the_first(
 
 @pytest.mark.attack(
     "Files",
-    "an ELF, HEX or UF2 image that is cut off or changed",
-    "refused, or the same bytes are written",
+    "an ELF, HEX or UF2 image that is truncated or changed",
+    "refused, or the same bytes are flashed",
 )
 @given(segment_lists(), st.data())
 @IN_ONE_FOLDER

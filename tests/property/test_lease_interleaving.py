@@ -136,7 +136,9 @@ class Contest:
 
 
 @pytest.mark.attack(
-    "Leases", "two processes that take one board, interleaved at every step", "never two holders"
+    "Leases",
+    "two processes that lease the same board, interleaved at every step",
+    "never two holders",
 )
 @settings(max_examples=examples(150))
 @given(st.data(), st.integers(1, 2), st.booleans())

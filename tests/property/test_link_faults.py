@@ -52,8 +52,8 @@ def whole_session(transport: Transport, clock: Callable[[], int]) -> tuple[Sessi
 
 @pytest.mark.attack(
     "Link and servers",
-    "lost, doubled, swapped and damaged bytes in any order",
-    "every byte right, or exit code 75",
+    "lost, duplicated, swapped and damaged bytes in any order",
+    "every byte correct, or exit code 75",
 )
 @settings(max_examples=examples(150), deadline=None)
 @given(faults, behaviours)

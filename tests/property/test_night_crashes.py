@@ -149,7 +149,7 @@ ENDINGS = [["pass"], ["link", "pass"], ["product"], ["host", "host"]]
 
 
 @pytest.mark.attack(
-    "Nights and history", "kill -9 of a night at every point", "nothing is lost or done twice"
+    "Nights and history", "kill -9 of a nightly run at every point", "nothing is lost or done twice"
 )
 def test_killed_once_at_every_point(prepared: Prepared) -> None:
     calm = world_of(prepared, ENDINGS)
@@ -162,7 +162,7 @@ def test_killed_once_at_every_point(prepared: Prepared) -> None:
 
 
 @pytest.mark.attack(
-    "Nights and history", "kill -9 of a night again and again", "nothing is lost or done twice"
+    "Nights and history", "repeated kill -9 of a nightly run", "nothing is lost or done twice"
 )
 @settings(max_examples=examples(25))
 @given(scripts(), st.sets(st.integers(1, 150), max_size=10))

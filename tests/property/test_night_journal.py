@@ -53,7 +53,9 @@ def test_what_was_written_is_read_again(first: list[Record], second: list[Record
 
 
 @pytest.mark.attack(
-    "Nights and history", "a journal that is cut off anywhere", "the night goes on where it was"
+    "Nights and history",
+    "a journal truncated anywhere",
+    "the nightly run continues where it stopped",
 )
 @settings(max_examples=50)
 @given(JOURNALS, st.data())
@@ -98,7 +100,7 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
 
 
 @pytest.mark.attack(
-    "Nights and history", "a full disk while the journal is written", "no part of a line is left"
+    "Nights and history", "a full disk while the journal is written", "no partial line is left"
 )
 def test_a_full_disk_leaves_no_part_of_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

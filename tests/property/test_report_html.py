@@ -57,7 +57,9 @@ def test_any_device_log_gives_a_sound_page(log: CompactLog) -> None:
 
 
 @pytest.mark.attack(
-    "Texts", "markup and scripts in any text of a trace", "HTML shows them as text; nothing acts"
+    "Texts",
+    "markup and scripts in any text of a trace",
+    "HTML shows them as text; nothing is executed",
 )
 @given(texts, texts, texts)
 @settings(max_examples=examples(25), deadline=None)
@@ -73,7 +75,9 @@ def test_whatever_texts_there_are_none_acts(title: str, reason: str, console: st
 
 
 @pytest.mark.attack(
-    "Texts", "markup and scripts in any text of a result", "HTML shows them as text; nothing acts"
+    "Texts",
+    "markup and scripts in any text of a result",
+    "HTML shows them as text; nothing is executed",
 )
 @given(st.fixed_dictionaries(dict.fromkeys(("board", "unit", "port", "commit", "session"), texts)))
 @settings(max_examples=15, deadline=None)
@@ -88,7 +92,7 @@ def test_whatever_a_result_says_none_of_it_acts(fields: dict[str, str]) -> None:
 @pytest.mark.attack(
     "Texts",
     "markup and scripts in commits, units and labels of a history",
-    "HTML shows them as text; nothing acts",
+    "HTML shows them as text; nothing is executed",
 )
 @given(texts, texts, texts)
 @settings(max_examples=10, deadline=None)

@@ -115,8 +115,8 @@ def test_garbage_is_read_the_same_in_any_pieces_or_refused(
 
 @pytest.mark.attack(
     "Link and servers",
-    "an RFC 2217 server that begins an answer without end",
-    "refused; no memory is taken",
+    "an RFC 2217 server that begins an endless answer",
+    "refused; no memory is allocated",
 )
 def test_a_subnegotiation_without_end_is_refused_and_takes_no_memory() -> None:
     decoder = TelnetDecoder()

@@ -88,7 +88,7 @@ def test_model_too_large(etharness: Etharness, tmp_path: Path) -> None:
     assert failure(tmp_path)["exit_code"] == 4
 
 
-@pytest.mark.attack("Files", "a model that is cut off", "exit code 2; the board is not asked")
+@pytest.mark.attack("Files", "a truncated model", "exit code 2; the board is not contacted")
 def test_model_truncated(etharness: Etharness, tmp_path: Path) -> None:
     model = tmp_path / "half.pte"
     whole = (MODELS / "kws_int8.pte").read_bytes()

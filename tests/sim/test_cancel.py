@@ -221,7 +221,7 @@ def test_pull_waits_for_the_end_of_a_run(bench: Bench) -> None:
 @pytest.mark.attack(
     "Host and signals",
     "SIGINT at any moment of a run",
-    "exit code 130; the next command finds a free board",
+    "exit code 130; the board is free for the next command",
 )
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_an_interrupt_at_any_moment_leaves_a_board_that_works(seed: int, tmp_path: Path) -> None:

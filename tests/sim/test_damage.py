@@ -576,7 +576,9 @@ def test_a_run_without_a_trace_is_verified(
     assert (added.code, ": damaged: " in added.out) == (2, True)
 
 
-@pytest.mark.attack("Host and signals", "kill -9 of a run", "its result says that it was cut off")
+@pytest.mark.attack(
+    "Host and signals", "kill -9 of a run", "the result states that the run was cut off"
+)
 def test_a_run_that_was_killed_is_read_as_far_as_it_got(
     runs: Runs, copy: Path, etharness: Etharness, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -116,7 +116,7 @@ def test_a_byte_that_was_written_wrong_fails_the_verification(
 
 @pytest.mark.attack(
     "Flashing",
-    "half of an image, not compared by the tool",
+    "half of an image, without verification by the tool",
     "the board does not report the build id, so flashing fails",
 )
 @pytest.mark.parametrize(
@@ -191,9 +191,7 @@ def test_an_image_of_another_board_is_refused_though_its_build_is_the_same(
     assert list(tmp_path.iterdir()) == []  # nothing was started
 
 
-@pytest.mark.attack(
-    "Flashing", "an image that is cut off", "exit code 2 before anything is started"
-)
+@pytest.mark.attack("Flashing", "a truncated image", "exit code 2 before a tool is started")
 @pytest.mark.parametrize("share", [0.3, 0.99])
 def test_an_image_that_is_cut_off_is_refused_before_anything_is_started(
     etharness: Etharness, tmp_path: Path, share: float
@@ -207,7 +205,11 @@ def test_an_image_that_is_cut_off_is_refused_before_anything_is_started(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.attack("Flashing", "a gdbserver that goes away", "exit code 75, blamed on flashing")
+@pytest.mark.attack(
+    "Flashing",
+    "a gdbserver that closes the connection",
+    "exit code 75; the failure is attributed to flashing",
+)
 def test_a_gdbserver_that_goes_away_is_a_failure_of_flashing(
     etharness: Etharness, tmp_path: Path
 ) -> None:
@@ -218,7 +220,7 @@ def test_a_gdbserver_that_goes_away_is_a_failure_of_flashing(
 
 
 @pytest.mark.attack(
-    "Flashing", "a flashing tool that hangs", "ended at its deadline with all it has started"
+    "Flashing", "a flashing tool that hangs", "ended at its deadline with all its child processes"
 )
 def test_a_tool_that_hangs_is_ended_at_its_deadline_with_all_it_started(
     etharness: Etharness, tmp_path: Path
@@ -234,7 +236,7 @@ def test_a_tool_that_hangs_is_ended_at_its_deadline_with_all_it_started(
 
 
 @pytest.mark.attack(
-    "Flashing", "Ctrl-C while a board is flashed", "exit code 130; no program is left"
+    "Flashing", "Ctrl-C while a board is flashed", "exit code 130; no program keeps running"
 )
 def test_an_interrupted_flashing_leaves_no_program_and_says_so(tmp_path: Path) -> None:
     mark = f"2{os.getpid()}.5"

@@ -144,7 +144,7 @@ def test_daplink_takes_an_image(tmp_path: Path, drive: Path) -> None:
 @pytest.mark.attack(
     "Flashing",
     "a DAPLink drive that refuses an image after the copy",
-    "exit code 75, with its words",
+    "exit code 75, with the message of the drive",
 )
 @pytest.mark.parametrize(
     ("reason", "again"),

@@ -45,7 +45,7 @@ def own_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.attack(
-    "Leases", "processes that race for a board and are killed", "one holder at a time"
+    "Leases", "processes that compete for a board and are killed", "one holder at a time"
 )
 def test_one_at_a_time_has_it_whoever_is_killed(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)

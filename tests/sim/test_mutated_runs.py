@@ -90,7 +90,7 @@ def test_there_are_sixty_kinds() -> None:
     assert len(KINDS) >= 60
 
 
-@pytest.mark.attack("Files", "some ninety changes of sound runs", "at least one check fails")
+@pytest.mark.attack("Files", "about ninety changes of sound runs", "at least one check fails")
 @pytest.mark.parametrize("kind", [*KINDS, *KINDS_OF_ANY_COUNTER])
 def test_a_mutation_is_caught_wherever_it_applies(kind: str, subjects: dict[str, Subject]) -> None:
     applied, missed = 0, []

@@ -98,7 +98,9 @@ def night_of(plan: Path) -> dict[str, object]:
 
 
 @pytest.mark.attack(
-    "Nights and history", "kill -9 of a night on simulated boards", "nothing is lost or done twice"
+    "Nights and history",
+    "kill -9 of a nightly run on simulated boards",
+    "nothing is lost or done twice",
 )
 def test_killed_again_and_again_it_loses_and_repeats_nothing(plan: Path, tmp_path: Path) -> None:
     seed = int(os.environ.get("NIGHT_SEED", random.SystemRandom().randrange(10**6)))
@@ -140,7 +142,9 @@ def test_killed_again_and_again_it_loses_and_repeats_nothing(plan: Path, tmp_pat
 
 
 @pytest.mark.attack(
-    "Nights and history", "SIGTERM of a night", "its children end; the night can go on"
+    "Nights and history",
+    "SIGTERM of a nightly run",
+    "its child processes end; the nightly run can continue",
 )
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]

@@ -148,8 +148,8 @@ def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.Monkey
 
 @pytest.mark.attack(
     "Nights and history",
-    "a PostgreSQL server that is gone during a night",
-    "it has all results later, each once",
+    "a PostgreSQL server that is down during a nightly run",
+    "all results are stored later, each once",
 )
 def test_a_server_that_is_away_has_all_results_later_and_once(
     plan: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch, postgresql: Server
@@ -282,9 +282,7 @@ def test_a_simulated_board_runs_the_image_of_the_plan(tmp_path: Path, etharness:
     assert flashed["image"] == str(tmp_path / "an385.elf")
 
 
-@pytest.mark.attack(
-    "Nights and history", "a history that may only be read, for a night", "exit code 71"
-)
+@pytest.mark.attack("Nights and history", "a read-only history in a nightly run", "exit code 71")
 def test_a_history_that_cannot_be_written_is_this_host_s_trouble(
     tmp_path: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -284,8 +284,8 @@ def jlink(board: Transport, deaf_s: float) -> Iterator[str]:
 
 @pytest.mark.attack(
     "Link and servers",
-    "an RTT server that greets and is deaf at first",
-    "asked again until it answers",
+    "an RTT server that sends a greeting but does not listen at first",
+    "the request is repeated until it answers",
 )
 @pytest.mark.parametrize("deaf_s", [0.1, 0.6])
 def test_a_server_that_greets_and_is_deaf_at_first(

@@ -190,7 +190,7 @@ def test_of_two_clients_the_second_is_told(scheme: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.attack(
-    "Link and servers", "a serial server that is killed and comes back", "the run goes on"
+    "Link and servers", "a serial server that is killed and restarted", "the run continues"
 )
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_server_that_is_killed_and_comes_back_is_no_failure(

@@ -66,7 +66,9 @@ def test_a_model_runs_over_memory_alone(
     assert logs[0] == logs[1]
 
 
-@pytest.mark.attack("Link and servers", "a probe on a board without RTT", "an error that says so")
+@pytest.mark.attack(
+    "Link and servers", "a probe on a board without RTT", "an error that reports it"
+)
 def test_memory_without_a_control_block(image: Path, tmp_path: Path) -> None:
     with gdbserver(image, tmp_path) as server:
         for query in ("address=0x20000000", "address=0x0&size=4096"):

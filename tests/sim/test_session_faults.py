@@ -77,7 +77,7 @@ def test_a_hopeless_line_is_blamed_and_the_board_survives_it(
 @pytest.mark.attack(
     "Link and servers",
     "a stream that is cut during a run",
-    "exit code 75; the board serves the next session",
+    "exit code 75; the next session works",
 )
 @pytest.mark.parametrize("after", [0, 30, 3_000, 40_000, 60_000, 75_000])
 def test_a_line_that_is_cut_is_blamed_and_can_be_mended(
@@ -94,8 +94,8 @@ def test_a_line_that_is_cut_is_blamed_and_can_be_mended(
 
 @pytest.mark.attack(
     "Link and servers",
-    "a USB port that vanishes and comes back",
-    "the run goes on; the gap is counted",
+    "a USB port that disappears and comes back",
+    "the run continues; the gap is counted",
 )
 @pytest.mark.parametrize("after", [0, 30_000, 60_000, 75_000, 100_000])
 def test_a_port_that_vanishes_and_comes_back_is_no_failure(

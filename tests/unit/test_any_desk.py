@@ -155,7 +155,7 @@ print(group.end(), group.remaining, group.wait(0))
 
 
 @pytest.mark.attack(
-    "Texts", "names outside the encoding of a pipe", "escaped; the command ends as it would"
+    "Texts", "names outside the encoding of a pipe", "escaped; the command ends normally"
 )
 def test_names_that_a_code_page_lacks_are_escaped(desk: Desk) -> None:
     # As on Windows, where names of files are text in Unicode and a pipe is in a code page.

@@ -132,7 +132,7 @@ def test_a_verdict_needs_no_run_directory(repository: Path, etharness: Etharness
     assert "\n  change 5\n" in ended.out
 
 
-@pytest.mark.attack("Nights and history", "kill -9 of a bisection", "it goes on where it was")
+@pytest.mark.attack("Nights and history", "kill -9 of a bisection", "it continues where it stopped")
 def test_a_killed_bisection_goes_on_where_it_was(
     repository: Path, etharness: Etharness, tmp_path: Path
 ) -> None:

@@ -77,7 +77,7 @@ def test_a_file_that_was_not_closed_says_that_it_is_a_ring(tmp_path: Path) -> No
 
 
 @pytest.mark.attack(
-    "Host and signals", "a full disk while a log is written", "the command goes on and reports it"
+    "Host and signals", "a full disk while a log is written", "the command continues and reports it"
 )
 def test_a_full_disk_stops_nobody_and_is_kept() -> None:
     file = CappedFile(Path("/dev/full"))

@@ -90,7 +90,9 @@ def test_an_outer_scope_starts_before_the_inner_ones_that_were_logged_first() ->
     assert timeline.origins == (100,)
 
 
-@pytest.mark.attack("Clocks and logs", "a counter that steps back", "counted; not taken for a wrap")
+@pytest.mark.attack(
+    "Clocks and logs", "a counter that steps back", "counted; not mistaken for a wrap"
+)
 def test_a_small_step_back_is_counted_and_no_wrap() -> None:
     timeline = unwrap(profile_trace([10, 9], [10, 9], UP32))
     assert timeline.end.tolist() == [1, 0]

@@ -70,7 +70,7 @@ def test_openocd() -> None:
 @pytest.mark.attack(
     "Arguments and scripts",
     "a USB serial number that is a Tcl command",
-    "OpenOCD is not told this number",
+    "the number is not passed to OpenOCD",
 )
 @pytest.mark.parametrize("serial", ["a}", "{b", "c\\", "d\n; exec reboot"])
 def test_openocd_is_told_no_serial_number_that_would_be_a_command(serial: str) -> None:
@@ -416,8 +416,8 @@ OPTIONS = [
 
 @pytest.mark.attack(
     "Arguments and scripts",
-    "a board file's words with `-`, quotes, `;` or newlines, for a flashing tool",
-    "exit code 2, with file and key; none becomes an option or a line of a script",
+    "a board file with `-`, quotes, `;` or newlines in options of a flashing tool",
+    "exit code 2, with file and key; no value becomes another option or a line of a script",
 )
 @pytest.mark.parametrize(("tool", "option", "others"), OPTIONS)
 @given(value=HOSTILE)

@@ -88,7 +88,7 @@ def board(tmp_path: Path) -> Path:
 
 
 @pytest.mark.attack(
-    "Link and servers", "a board that prints for ever", "exit code 75 in bounded memory"
+    "Link and servers", "a board that prints endlessly", "exit code 75; memory use is bounded"
 )
 @pytest.mark.parametrize("kind", FLOODS)
 def test_a_run_on_a_port_that_never_stops_ends_in_bounded_memory(

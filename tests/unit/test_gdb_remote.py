@@ -23,7 +23,7 @@ BASE = FakeGdbserver.BASE
 @pytest.mark.attack(
     "Link and servers",
     "a gdbserver that damages, splits and repeats packets",
-    "the right memory, or an error",
+    "correct memory contents, or an error",
 )
 @settings(max_examples=50)
 @given(
@@ -73,7 +73,7 @@ def test_a_halt_ends_when_the_block_ends() -> None:
 
 
 @pytest.mark.attack(
-    "Link and servers", "a debugger connection that ends at any point", "the board runs on"
+    "Link and servers", "a debugger connection that ends at any point", "the board continues to run"
 )
 @pytest.mark.parametrize("failure", [ProbeError, KeyboardInterrupt, ZeroDivisionError])
 def test_whatever_ends_a_connection_the_board_runs_on(failure: type[BaseException]) -> None:
@@ -125,7 +125,9 @@ def test_memory_that_cannot_be_accessed() -> None:
 
 
 @pytest.mark.attack(
-    "Link and servers", "a gdbserver that accepts and is silent", "exit code 75 at the deadline"
+    "Link and servers",
+    "a gdbserver that accepts the connection and never answers",
+    "exit code 75 at the deadline",
 )
 @pytest.mark.parametrize(
     ("silent", "message"),

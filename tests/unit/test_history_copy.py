@@ -72,7 +72,7 @@ def other_url(store_url: str, tmp_path: Path, request: pytest.FixtureRequest) ->
 
 
 @pytest.mark.attack(
-    "Nights and history", "kill -9 of a copy between histories", "it goes on where it was"
+    "Nights and history", "kill -9 of a copy between histories", "it continues where it stopped"
 )
 def test_a_killed_copy_goes_on_where_it_was(store_url: str, other_url: str) -> None:
     """Killed within a transaction: the batches before it stay, and are not copied again."""
@@ -243,7 +243,7 @@ def test_a_history_is_not_copied_to_itself(tmp_path: Path, store_url: str) -> No
 
 @pytest.mark.attack(
     "Nights and history",
-    "a copy to a history that may only be read",
+    "a copy to a read-only history",
     "refused before anything is copied",
 )
 def test_a_target_that_may_only_be_read_is_refused(

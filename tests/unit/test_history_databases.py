@@ -92,7 +92,7 @@ def test_a_store_of_the_first_version_is_migrated(empty_url: str) -> None:
 
 
 @pytest.mark.attack(
-    "Nights and history", "a migration that fails halfway", "the history is as before"
+    "Nights and history", "a migration that fails halfway", "the history is unchanged"
 )
 def test_a_migration_that_fails_changes_nothing(
     empty_url: str, monkeypatch: pytest.MonkeyPatch
@@ -174,7 +174,7 @@ def test_damage_within_a_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.attack(
-    "Nights and history", "a full disk while results are added", "the earlier results stay"
+    "Nights and history", "a full disk while results are added", "the earlier results are kept"
 )
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     file = tmp_path / "h.sqlite"
@@ -211,9 +211,7 @@ def test_what_may_only_be_read_can_be_asked(
     assert not file.with_name(f"{file.name}-wal").exists()
 
 
-@pytest.mark.attack(
-    "Nights and history", "a file that may only be read", "it can be asked; writing is refused"
-)
+@pytest.mark.attack("Nights and history", "a read-only file", "queries work; writing is refused")
 def test_a_file_of_another_is_not_written(tmp_path: Path) -> None:
     """SQLite itself refuses, though the file looked as if it could be written."""
     file = tmp_path / "h.sqlite"
@@ -242,7 +240,9 @@ def test_urls_of_no_history(url: str) -> None:
 
 
 @pytest.mark.attack(
-    "Texts", "a database URL with a password that fails", "no message contains the password"
+    "Texts",
+    "a database URL with a password, and a connection that fails",
+    "no message contains the password",
 )
 def test_no_message_has_a_password() -> None:
     with pytest.raises(HarnessError) as raised:

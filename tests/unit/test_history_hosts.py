@@ -136,7 +136,9 @@ def test_hosts_add_to_one_history_while_its_server_is_started_again(
 
 
 @pytest.mark.attack(
-    "Nights and history", "a network that cuts connections to PostgreSQL", "each result once"
+    "Nights and history",
+    "a network that cuts connections to PostgreSQL",
+    "each result is stored once",
 )
 def test_a_network_that_cuts_connections_doubles_and_loses_nothing(
     far: Server, database: str

@@ -59,7 +59,7 @@ def check_whole(url: str, expected: set[str]) -> None:
 
 
 @pytest.mark.attack(
-    "Nights and history", "eight processes that add the same results", "each result once"
+    "Nights and history", "eight processes that add the same results", "each result is stored once"
 )
 def test_eight_processes_add_each_result_once(empty_url: str, tmp_path: Path) -> None:
     """All of them add all results, each in an order of its own, to a history that nobody made."""
@@ -85,7 +85,9 @@ def test_eight_processes_add_each_result_once(empty_url: str, tmp_path: Path) ->
 
 
 @pytest.mark.attack(
-    "Nights and history", "kill -9 of a process that adds results", "whole results only"
+    "Nights and history",
+    "kill -9 of a process that adds results",
+    "only complete results are stored",
 )
 def test_a_killed_writer_leaves_whole_results(store_url: str) -> None:
     """Killed at any moment: of what it was adding there is all or nothing, and the rest goes on."""

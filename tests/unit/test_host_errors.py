@@ -35,7 +35,9 @@ def run(etharness: Etharness, place: Path) -> CommandResult:
 
 
 @pytest.mark.attack(
-    "Host and signals", "a full disk during a run", "exit code 75, named as the host's"
+    "Host and signals",
+    "a full disk during a run",
+    "exit code 75; the failure is attributed to the host",
 )
 def test_a_full_disk_is_a_failure_of_the_host(
     tmp_path: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch
@@ -76,7 +78,7 @@ def test_a_result_that_cannot_be_kept_is_said_to_be_cut_off(
 @pytest.mark.attack(
     "Host and signals",
     "a full disk while a file is written",
-    "the earlier file stays; no half of one",
+    "the earlier file is kept; no partial file is left",
 )
 def test_half_a_file_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = RunDirectory(tmp_path)

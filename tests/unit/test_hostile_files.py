@@ -89,7 +89,9 @@ def output(tmp_path: Path) -> Path:
 
 
 @pytest.mark.attack(
-    "Files", "an output folder whose `inputs` leads elsewhere", "exit code 2; nothing is deleted"
+    "Files",
+    "an output folder whose `inputs` is a link to another folder",
+    "exit code 2; nothing is deleted",
 )
 @pytest.mark.parametrize("name", ["inputs", "outputs", "reference", "test_sets"])
 def test_folders_of_a_run_are_not_followed(output: Path, precious: Path, name: str) -> None:
@@ -102,7 +104,7 @@ def test_folders_of_a_run_are_not_followed(output: Path, precious: Path, name: s
 
 
 @pytest.mark.attack(
-    "Files", "links to other files by the names of a run's files", "replaced; not followed"
+    "Files", "links to other files, named like files of a run", "replaced; not followed"
 )
 @pytest.mark.parametrize("name", ["console.log", "result.json", "outputs/0.npy", "trace.etdp"])
 @pytest.mark.parametrize("target", ["weights.npy", "missing"])
@@ -122,7 +124,9 @@ def test_links_to_files_are_replaced(output: Path, precious: Path, name: str, ta
     assert (precious / "weights.npy").read_bytes() == before
 
 
-@pytest.mark.attack("Files", "a folder `flash_files` that leads elsewhere", "exit code 2 at once")
+@pytest.mark.attack(
+    "Files", "a folder `flash_files` that is a link to another folder", "exit code 2 at once"
+)
 def test_files_for_a_tool_are_not_written_through_a_link(
     etharness: Etharness, tmp_path: Path, precious: Path
 ) -> None:
@@ -141,7 +145,7 @@ def test_files_for_a_tool_are_not_written_through_a_link(
     assert [path.name for path in precious.iterdir()] == ["weights.npy"]
 
 
-@pytest.mark.attack("Files", "a link by the name of a tool's log", "replaced; not followed")
+@pytest.mark.attack("Files", "a link named like the log of a tool", "replaced; not followed")
 def test_a_log_does_not_follow_a_link(tmp_path: Path, precious: Path) -> None:
     before = (precious / "weights.npy").read_bytes()
     (tmp_path / "flash.log").symlink_to(precious / "weights.npy")

@@ -276,7 +276,7 @@ def test_a_session_ends_when_its_board_is_taken() -> None:
     os.close(slave)
 
 
-@pytest.mark.attack("Leases", "a full disk while a board is held", "the lease stays")
+@pytest.mark.attack("Leases", "a full disk while a board is leased", "the lease is kept")
 def test_heartbeats_are_counted_and_a_full_disk_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -340,7 +340,7 @@ def test_files_are_as_shared_as_their_directory(tmp_path: Path) -> None:
         assert {file.stat().st_mode & 0o777 for file in shared.iterdir()} == {0o660}
 
 
-@pytest.mark.attack("Leases", "a process id that is used again", "not taken for the holder")
+@pytest.mark.attack("Leases", "a reused process id", "not mistaken for the holder")
 def test_a_process_is_told_from_a_later_one_of_the_same_id() -> None:
     host = HERE
     assert is_alive(host, os.getpid(), own_start())

@@ -188,7 +188,7 @@ def test_a_device_that_restarts_by_itself_is_noticed() -> None:
         session.read(Region.TRACE)
 
 
-@pytest.mark.attack("Link and servers", "a second host on the same line", "noticed; the run fails")
+@pytest.mark.attack("Link and servers", "a second host on the same line", "detected; the run fails")
 def test_another_host_is_noticed() -> None:
     bench = Bench()
     session = bench.ready()
@@ -251,7 +251,7 @@ def test_answers_that_do_not_parse_end_as_a_link_error(op: Op) -> None:
 
 
 @pytest.mark.attack(
-    "Link and servers", "a device that answers anything without end", "ends at the deadline"
+    "Link and servers", "a device that sends endless answers", "the session ends at the deadline"
 )
 def test_a_device_that_never_stops_talking_cannot_hold_up_the_host() -> None:
     bench = Bench(silent={Op.STATUS})

@@ -137,7 +137,7 @@ def test_a_download_that_stops_is_given_up_with_figures() -> None:
 
 
 @pytest.mark.attack(
-    "Link and servers", "data that pass every CRC with a wrong digest", "read again; never accepted"
+    "Link and servers", "data with a correct CRC and a wrong digest", "read again; never accepted"
 )
 def test_a_wrong_digest_is_never_accepted() -> None:
     bench = Bench()

@@ -195,7 +195,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         read_etrecord(write_record(tmp_path / "zip", FILES, identifier=False))
 
 
-@pytest.mark.attack("Files", "an ETRecord that inflates to far more than it says", "refused")
+@pytest.mark.attack(
+    "Files", "an ETRecord that inflates to far more than its stated size", "refused"
+)
 def test_a_file_that_unpacks_to_more_than_it_can_hold_is_refused(tmp_path: Path) -> None:
     with ZipFile(tmp_path / "bomb", "w", ZIP_DEFLATED) as archive:
         archive.writestr("ETRECORD_V0", "")

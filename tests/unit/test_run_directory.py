@@ -60,7 +60,7 @@ def test_an_earlier_run_is_cleared_and_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.attack(
-    "Files", "an output folder with files of somebody else", "exit code 2; they stay"
+    "Files", "an output folder with files that no run wrote", "exit code 2; the files are kept"
 )
 def test_files_that_no_run_made_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "inputs").mkdir()

@@ -48,7 +48,7 @@ def refused(data: bytes, shape: Shape) -> FormatError:
 
 
 @pytest.mark.attack(
-    "Files", "a tensor of an ETDump with an impossible shape", "refused before memory is taken"
+    "Files", "a tensor of an ETDump with an impossible shape", "refused before memory is allocated"
 )
 @pytest.mark.parametrize(("why", "shape"), IMPOSSIBLE.items(), ids=IMPOSSIBLE)
 def test_an_impossible_tensor_in_a_dump_is_refused_before_memory_is_taken(

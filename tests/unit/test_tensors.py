@@ -63,7 +63,7 @@ def header(text: str) -> bytes:
 
 
 @pytest.mark.attack(
-    "Files", "a `.npy` file that claims 10^12 elements", "exit code 2 before memory is taken"
+    "Files", "a `.npy` file that claims 10^12 elements", "exit code 2 before memory is allocated"
 )
 @pytest.mark.parametrize(
     ("data", "why"),
