@@ -98,10 +98,11 @@ def cases(draw: st.DrawFn) -> Case:
     tolerance = draw(st.sampled_from([Fraction(20), Fraction(100), Fraction(10_000)]))
     wander = draw(st.sampled_from([Fraction(0), Fraction(5), Fraction(200)]))
     wander = min(wander, tolerance / 2)
-    # Below half a wrap for as long as one believes that the rate may be twice as declared.
+    # The rate may be twice the declared one: for a gap g and delays d, one more wrap fits the
+    # elapsed time if wrap <= g + 8 d, and the number of wraps is ambiguous.
     wrap = Fraction(domain.modulus) * 10**9 / domain.hz
-    longest = max(min(wrap / 3 - 3 * 10**6, Fraction(10**10)), Fraction(1))
-    delay = st.one_of(thousandths(10**6), thousandths(1))
+    longest = min(wrap / 3, Fraction(10**10))
+    delay = st.one_of(thousandths(min(wrap / 16, Fraction(10**6))), thousandths(1))
     begin = now = draw(thousandths(2**50))
     reads, brackets = [], []
     for gap, there, back in draw(
