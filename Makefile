@@ -5,11 +5,14 @@ MODEL := firmware_stub/models/kws_int8.pte
 # One test more at once than the machine has cores, as a fifth of their time is waiting; `make test PYTEST_FLAGS=` runs one after the other.
 PYTEST_FLAGS ?= --numprocesses $$(($$(nproc) + 1)) --maxprocesses 8 --dist worksteal
 
-# Tests that `make test` leaves out, such as `EXCEPT="--ignore tests/property"`.
+# Tests that `make test` and `make coverage` leave out, such as `EXCEPT="--ignore tests/property"`.
 EXCEPT ?=
 
+# All tests but those with targets of their own (`make oracle`, `make exports`, `make labgrid`).
+TESTS = -m pytest $(PYTEST_FLAGS) $(EXCEPT) --ignore tests/oracle --ignore tests/tools -m "not labgrid"
+
 # The C code counts its executed lines while these run; `make c-coverage` shows them.
-test oracle: export ETHARNESS_NATIVE_PRESET = coverage
+coverage oracle: export ETHARNESS_NATIVE_PRESET = coverage
 
 # Tests start some thousand Python processes. Where this is set, each compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,21 +21,22 @@ unexport PYTHONDONTWRITEBYTECODE
 export CMAKE_C_COMPILER_LAUNCHER = $(shell command -v ccache)
 export CCACHE_NOHASHDIR = true
 
-.PHONY: help setup demo test test-fast test-property nightly-tests fresh oracle exports labgrid docs c-coverage lint tidy mutants measure release release-check
+.PHONY: help setup demo test coverage test-fast test-property nightly-tests fresh oracle exports labgrid docs c-coverage lint tidy mutants measure release release-check
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
 	@echo "make setup      install what all of these need; with -j side by side"
 	@echo "make test       every test, on simulated boards too"
+	@echo "make coverage   the same, and lists lines of Python that no test executed"
 	@echo "make test-fast  unit and property tests in a minute: few examples, and none that waits for seconds"
 	@echo "make test-property  property tests only"
-	@echo "make nightly-tests  property tests with twenty times the examples, from a seed that is printed"
+	@echo "make nightly-tests  property tests with ten times the examples of CI, from a seed that is printed"
 	@echo "make fresh      'make demo test' as a newcomer's first commands, in a bare Debian of its own; needs root"
 	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
 	@echo "make exports    open exports and packages of the device library in the tools they are for (installs them)"
 	@echo "make labgrid    hold places of a real labgrid coordinator (installs labgrid and ser2net)"
 	@echo "make docs       build the site of the documentation in out/docs/site, and check its links"
-	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
+	@echo "make c-coverage lines of C that 'make coverage' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
 	@echo "make mutants    change the harness in small ways and list what no test notices (installs mutmut; half an hour)"
@@ -48,9 +52,13 @@ demo: setup-demo
 	@.venv/bin/etharness run --board native --model $(MODEL) --runs 20 -o out/demo
 
 test: setup-test
+	$(PYTHON) $(TESTS)
+
+# CI runs this: counting takes half as much time again.
+coverage: setup-test
 	$(PYTHON) -m coverage erase
 	$(PYTHON) tools/c_coverage.py erase
-	$(PYTHON) -m coverage run -m pytest $(PYTEST_FLAGS) $(EXCEPT) -m "not oracle and not tools and not labgrid"
+	$(PYTHON) -m coverage run $(TESTS)
 	$(PYTHON) -m coverage combine --quiet
 	$(PYTHON) -m coverage report
 

@@ -4,7 +4,7 @@
     tools/c_coverage.py report    tables by file and by room; exit code 1 below the floor
 
 gcov counts in the build of the CMake preset `coverage`, which the tests call when
-ETHARNESS_NATIVE_PRESET says so; `make test` and `make oracle` do, and add up.
+ETHARNESS_NATIVE_PRESET says so, as in `make coverage` and `make oracle`; their counts add up.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> int:
 def count_lines(source: Path, counts: Path) -> list[dict[str, int | str]]:
     """Print gcovr's table and return its summary of each file."""
     if not any(counts.rglob("*.gcda")):
-        sys.exit(f"nothing was counted in {counts}: run 'make test' first")
+        sys.exit(f"nothing was counted in {counts}: run 'make coverage' first")
     with tempfile.TemporaryDirectory() as scratch:
         summary = Path(scratch) / "summary.json"
         command = [sys.executable, "-m", "gcovr", "--root", source, "--filter", f"{source}/src/"]

@@ -10,12 +10,19 @@ import pytest
 
 from harness.link.wire import Region
 from tests.conftest import MODELS, CommandResult
-from tests.support.boards import INT8_MODELS_THAT_FIT, started
+from tests.support.boards import started
 
 pytestmark = pytest.mark.sim
 
 
-@pytest.mark.parametrize("board", ["native", "qemu-mps2-an385", *INT8_MODELS_THAT_FIT])
+# AN386 and AN500 have the UART and the port of AN385.
+BOARDS = [
+    *("native", "qemu-lm3s6965evb", "qemu-microbit", "qemu-mps2-an385"),
+    *("qemu-mps3-an547", "qemu-netduinoplus2", "qemu-riscv32-virt"),
+]
+
+
+@pytest.mark.parametrize("board", BOARDS)
 def test_a_board_talks_at_every_rate_it_lists(board: str) -> None:
     with started(board) as bench:
         session = bench.session
