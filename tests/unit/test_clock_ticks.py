@@ -279,11 +279,17 @@ def test_nanoseconds_are_the_nearest_float_up_to_2_to_the_53(ticks: int, length:
     assert to_nanoseconds(np.array([ticks], np.uint64), clock).tolist() == [float(ticks * length)]
 
 
-def test_whole_nanoseconds_stay_whole_beyond_it() -> None:
-    ticks = np.array([3 * (2**52 - 1), 3 * 2**52], np.uint64)
-    assert to_nanoseconds(ticks, ClockDomain("c", Fraction(3 * 10**9))).tolist() == [
-        *(2.0**52 - 1, 2.0**52)
-    ]
+@pytest.mark.parametrize(
+    ("ticks", "mhz", "nanoseconds"),
+    [
+        (3 * (2**52 - 1), 3000, 2**52 - 1),
+        (3 * (7 * 10**14 + 1), 600, 5 * (7 * 10**14 + 1)),
+    ],
+)
+def test_whole_nanoseconds_stay_whole_beyond_it(ticks: int, mhz: int, nanoseconds: int) -> None:
+    """Ticks times p are no float64 here: a third more or less would be half a nanosecond."""
+    clock = ClockDomain("c", Fraction(mhz * 10**6))
+    assert to_nanoseconds(np.array([ticks], np.uint64), clock).tolist() == [nanoseconds]
 
 
 def test_ticks_of_any_shape_and_size_are_converted() -> None:
