@@ -224,6 +224,12 @@ def test_a_second_tracer_begins_within_half_a_wrap_of_the_first(
     assert timeline.backward_steps == (0,)
 
 
+def test_another_tracer_is_no_step_back_whatever_the_jitter() -> None:
+    timeline = unwrap(of_tracers([0, 1, 2], [0, 5, 3], UP32), jitter=2**32 - 1)
+    assert timeline.end.tolist() == [0, 5, 3]
+    assert timeline.backward_steps == (0,)
+
+
 @pytest.mark.parametrize(
     ("tracers", "readings"),
     [
