@@ -22,6 +22,8 @@ from harness.records.trace import NO_CLOCK, Kind, Trace
 
 Ticks = npt.NDArray[np.uint64]
 _EXACT = 2**53  # every integer up to here is a float64
+_LONGEST = 2**62
+"""Most ticks of a step, of an event and of a timeline."""
 
 
 def mask(domain: ClockDomain) -> int:
@@ -87,22 +89,20 @@ def to_nanoseconds(
     """Convert ticks, never negative, to nanoseconds, same shape.
 
     With a tick of p/q ns the result is the float64 nearest to ``ticks * p / q`` while
-    ``ticks * p`` and q stay below 2**53 (17 days at 240 MHz), else within 1 ulp.
+    ``ticks * p`` and q are at most 2**53 (17 days at 240 MHz), else within 1 ulp.
 
     Raises:
         ValueError: The rate of the domain is unknown.
     """
     length = exact_nanoseconds(1, domain)
     p, q = length.numerator, length.denominator
-    largest = int(ticks.max(initial=0))
-    if q == 1 and p == 1:
-        return ticks.astype(np.float64)
-    if largest * p < _EXACT and q < _EXACT:
-        return (ticks.astype(np.uint64) * np.uint64(p)).astype(np.float64) / float(q)
-    if largest * p < 2**64 and q < 2**32 and p < 2**32:
-        whole, rest = np.divmod(ticks.astype(np.uint64), np.uint64(q))
-        scaled = (rest * np.uint64(p)).astype(np.float64) / float(q)
-        return (whole * np.uint64(p)).astype(np.float64) + scaled
+    largest = int(ticks.max(initial=1))
+    if largest * p < 2**64 and q <= _EXACT:
+        scaled = ticks.astype(np.uint64) * np.uint64(p)
+        if largest * p <= _EXACT:
+            return scaled.astype(np.float64) / float(q)
+        whole, rest = np.divmod(scaled, np.uint64(q))
+        return whole.astype(np.float64) + rest.astype(np.float64) / float(q)
     exact = [float(tick * length) for tick in ticks.ravel().tolist()]
     return np.array(exact, np.float64).reshape(ticks.shape)
 
@@ -197,21 +197,30 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
     backward_steps, reversed_events = [], []
     for number, domain in enumerate(trace.clocks):
         rows = np.flatnonzero(trace.clock == number)
+        if not len(rows):
+            origins.append(None)
+            backward_steps.append(0)
+            reversed_events.append(0)
+            continue
         limit = default_jitter(domain) if jitter is None else jitter
         readings = trace.end[rows]
-        steps = signed_steps(domain, forward(domain, readings[:-1], readings[1:]), limit)
-        lengths = signed_steps(domain, forward(domain, trace.start[rows], readings), limit)
+        ticks = forward(domain, readings[:-1], readings[1:])
         tracers = trace.tracer[rows]
         handovers = np.flatnonzero(tracers[1:] != tracers[:-1])
-        _refuse_overflow(domain, np.delete(steps, handovers), lengths)
-        ends = np.cumsum(np.concatenate([np.zeros(min(len(rows), 1), np.int64), steps]))
+        ticks[handovers] = 0  # another tracer, which may begin anywhere
+        steps = signed_steps(domain, ticks, limit)
+        lengths = signed_steps(domain, forward(domain, trace.start[rows], readings), limit)
+        ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), steps]))
         _begin_together(domain, readings, ends, handovers + 1)
         starts = ends - lengths
-        zero = int(min(starts.min(initial=0), ends.min(initial=0)))
+        zero, last = int(min(starts.min(), ends.min())), int(max(starts.max(), ends.max()))
+        # A sum that overflows shows, too: no step is longer, so some instant before it is beyond.
+        if last - zero > _LONGEST:
+            raise _span_error(domain)
         start[rows] = starts - zero
         end[rows] = ends - zero
-        origins.append(_reading(domain, int(readings[0]), zero) if len(rows) else None)
-        backward_steps.append(int(np.count_nonzero(np.delete(steps, handovers) < 0)))
+        origins.append(_reading(domain, int(readings[0]), zero))
+        backward_steps.append(int(np.count_nonzero(steps < 0)))
         reversed_events.append(int(np.count_nonzero(lengths < 0)))
     return Timeline(start, end, tuple(origins), tuple(backward_steps), tuple(reversed_events))
 
@@ -227,7 +236,7 @@ def ends_before_start(trace: Trace) -> npt.NDArray[np.bool_]:
         if not does_wrap(domain):
             rows = trace.clock == number
             ticks = forward(domain, trace.start[rows], trace.end[rows])
-            found[rows] = ticks > np.uint64(domain.modulus // 2)
+            found[rows] = ticks >= np.uint64(domain.modulus >> 1)
     return found
 
 
@@ -241,27 +250,19 @@ def signed_steps(domain: ClockDomain, ticks: Ticks, jitter: int) -> _Ints:
         raise ValueError(f"jitter of {jitter} ticks is not below one wrap of {domain.name!r}")
     missing = np.uint64(mask(domain)) - ticks  # ticks short of a wrap, less one
     negative = missing < np.uint64(jitter)
-    too_long = ~negative & (ticks > np.uint64(2**62))
-    if too_long.any():
+    lengths = np.where(negative, missing + np.uint64(1), ticks)
+    if (lengths > np.uint64(_LONGEST)).any():
         raise _span_error(domain)
-    return np.where(negative, -missing.astype(np.int64) - 1, ticks.astype(np.int64))
+    return np.where(negative, -lengths.astype(np.int64), lengths.astype(np.int64))
 
 
 def _begin_together(domain: ClockDomain, readings: Ticks, ends: _Ints, firsts: _Ints) -> None:
     """Shift the ends of further tracers, from ``firsts`` on, to the start of the first tracer."""
     for first, behind in pairwise([*firsts.tolist(), len(ends)]):
         distance = signed_steps(
-            domain, forward(domain, readings[:1], readings[first : first + 1]), mask(domain) // 2
+            domain, forward(domain, readings[:1], readings[first : first + 1]), domain.modulus >> 1
         )
         ends[first:behind] += distance - ends[first]
-
-
-def _refuse_overflow(domain: ClockDomain, steps: _Ints, lengths: _Ints) -> None:
-    span = np.abs(steps.astype(np.float64)).sum() + np.abs(lengths.astype(np.float64)).max(
-        initial=0
-    )
-    if span > 2.0**62:
-        raise _span_error(domain)
 
 
 def _span_error(domain: ClockDomain) -> FormatError:
@@ -363,24 +364,22 @@ def _suspected(
 ) -> SuspectedWidth | None:
     rows = np.flatnonzero(chosen)
     start, end = trace.start[rows], trace.end[rows]
-    largest = int(max(start.max(initial=0), end.max(initial=0)))
+    largest = int(np.maximum(start, end).max(initial=0))
     bits = next((width for width in COMMON_WIDTHS if largest < 1 << width), None)
     if bits is None:
         return None
-    half = np.uint64(1 << (bits - 1))
-    backward = int(np.count_nonzero((end < start) & (start - end > half)))
-    dump = np.searchsorted(np.asarray(later_dumps, np.int64), rows, side="right")
+    start, end = start.view(np.int64), end.view(np.int64)
+    half = 1 << (bits - 1)
+    backward = int(np.count_nonzero(start - end > half))
+    dump = np.searchsorted(later_dumps, rows, side="right")
     same = (trace.tracer[rows][1:] == trace.tracer[rows][:-1]) & (dump[1:] == dump[:-1])
-    fell = (end[1:] < end[:-1]) & (end[:-1] - end[1:] > half)
-    steps = int(np.count_nonzero(same & fell))
+    steps = int(np.count_nonzero(same & (end[:-1] - end[1:] > half)))
     if delegates:
         steps = 0  # delegates log in any order, and may restart their counter with each call
     if not backward and not steps:
         return None
     name = trace.clocks[number].name
-    others = trace.clock == number
-    others[rows] = False
-    beyond = np.maximum(trace.start, trace.end)[others] >= np.uint64(1 << bits)
+    beyond = np.maximum(trace.start, trace.end)[trace.clock == number] >= np.uint64(1 << bits)
     whose = "delegates' ticks" if delegates else "ticks but those of delegates"
     ticks = f"all {whose if beyond.any() else 'ticks'}"
     return SuspectedWidth(number, name, bits, backward, steps, delegates, ticks)

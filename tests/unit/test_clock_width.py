@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.analyze.statistics import OperatorTimes, operator_statistics
@@ -14,7 +16,7 @@ from harness.decode.ed00 import read_ed00, write_ed00
 from harness.errors import UsageError
 from harness.export.formats import FORMATS
 from harness.inspector import Inspector, TimeScale
-from harness.records.clock_domain import HOST_NANOSECONDS
+from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
 from harness.strategies.by_hand import EventSpec, RunSpec, trace_of
 from tests.conftest import CommandResult
 from tests.support.logs import profile_trace
@@ -62,6 +64,11 @@ def test_one_wrapped_event_tells_the_width(bits: int) -> None:
         ([2**31], [0]),  # as far from a wrap as from none
         ([2**50], [3]),  # no counter has 51 bits
         ([5, 2**31], [2**31, 2**31 + 1]),
+        ([2**31 + 9], [2**31 + 1]),  # far from zero, but not from each other
+        ([2**31 + 9, 2**31 + 1], [2**31 + 9, 2**31 + 1]),
+        ([2**31, 0], [2**31, 0]),  # two events as far from each other
+        ([2**32 - 9, 2**31 + 5, 9], [2**32 - 9, 2**31 + 5, 9]),  # two steps, each too small
+        ([2**16], [3]),  # too large for 16 bits, and too small a step for 24
         ([], []),
     ],
 )
@@ -73,6 +80,46 @@ def test_a_later_dump_need_not_be_later() -> None:
     trace = profile_trace([2**32 - 9, 3], [2**32 - 5, 5], HOST_NANOSECONDS)
     assert [item.steps for item in suspected_widths(trace)] == [1]
     assert suspected_widths(trace, [1]) == []
+
+
+def test_a_step_within_a_later_dump_or_of_a_later_tracer_is_one() -> None:
+    readings = [7, 2**32 - 9, 3]
+    trace = profile_trace(readings, readings, HOST_NANOSECONDS)
+    assert [item.steps for item in suspected_widths(trace, [1])] == [1]
+    assert suspected_widths(trace, [1, 2]) == []
+    for tracers, steps in (([0, 1, 1], [1]), ([0, 1, 2], [])):
+        tracer = np.array(tracers, np.uint16)
+        found = suspected_widths(replace(trace, tracer=tracer).sealed())
+        assert [item.steps for item in found] == steps
+
+
+def test_each_clock_that_is_too_wide_to_wrap_is_suspected_by_its_own_events() -> None:
+    clocks = (
+        ClockDomain("narrow", None, 16),
+        ClockDomain("down", None, 64, down=True),
+        HOST_NANOSECONDS,
+        ClockDomain("cycles", None),
+    )
+    trace = trace_of(RunSpec([EventSpec("a", 2**16 - 9, 5)] * 8))
+    numbers = np.array([0, 1, 2, 3, 3, 0, 1, 2], np.uint8)
+    found = suspected_widths(replace(trace, clocks=clocks, clock=numbers).sealed())
+    assert [(one.number, one.clock, one.bits) for one in found] == [
+        (2, "ns", 16),
+        (3, "cycles", 16),
+    ]
+    assert [(one.reversed_events, one.steps, one.ticks) for one in found] == [
+        (2, 0, "all ticks")
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("reading", "ticks"), [(2**24 - 1, "all ticks"), (2**24, "all ticks but those of delegates")]
+)
+def test_delegates_whose_ticks_exceed_the_width_are_named(reading: int, ticks: str) -> None:
+    inner = EventSpec("", 2**24 - 20, reading, delegate="npu")
+    trace = trace_of(RunSpec([inner, EventSpec("DELEGATE_CALL", 2**24 - 30, 5)]))
+    (found,) = suspected_widths(trace)
+    assert (found.bits, found.delegates, found.ticks) == (24, False, ticks)
 
 
 def test_delegates_may_have_a_narrower_counter_than_their_caller() -> None:
@@ -88,6 +135,11 @@ def test_a_width_that_a_reading_exceeds_is_refused() -> None:
     with pytest.raises(UsageError, match=r"--clock-bits 20: event 1 has a reading of 1,048,576"):
         with_width(trace, 20)
     assert with_width(trace, 21).clocks[0].bits == 21
+    npu = ClockDomain("npu", None, 16)
+    several = replace(trace, clocks=(HOST_NANOSECONDS, npu, HOST_NANOSECONDS)).sealed()
+    assert with_width(several, 21).clocks == (
+        *(ClockDomain("ns", HOST_NANOSECONDS.hz, 21), npu, HOST_NANOSECONDS),
+    )
 
 
 def operators(output: str) -> list[dict[str, object]]:

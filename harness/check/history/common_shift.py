@@ -62,34 +62,43 @@ def common_factors(found: Mapping[Metric, MetricHistory], results: int) -> Commo
         found: Operators of one clock by one statistic.
         results: Number of results.
     """
-    known = [
-        samples
-        for samples in found.values()
-        if len(samples.now) and samples.baseline.any() and median(samples.earlier.values) > 0
-    ]
+    known = [samples for samples in found.values() if _has_level(samples)]
     if len(known) < POOLED:
         return None
-    ratios = np.full((len(known), results), np.nan)
-    for row, samples in zip(ratios, known, strict=True):
-        level = _level(samples.baseline_points.values)
-        if level <= 0:
-            continue
-        for side in (samples.whole_series, samples.now):
-            row[side.results] = side.values / level
+    ratios = np.array([_ratios(samples, results) for samples in known])
     enough = np.count_nonzero(~np.isnan(ratios), axis=0) >= POOLED
     factors = np.ones(results)
-    if enough.any():
-        factors[enough] = np.nanmedian(ratios[:, enough], axis=0)
-    factors[factors <= 0] = 1.0
+    factors[enough] = np.nanmedian(ratios[:, enough], axis=0)
+    unknown = ~enough | (factors <= 0)
+    factors[unknown] = 1.0
     whole = max(known, key=lambda samples: (len(samples.earlier), len(samples.now)))
     cells = whole.baseline_points.with_values(factors[whole.baseline_points.results]).cells
-    factors /= median(cells.values)
+    factors[~unknown] /= median(cells.values)
     history = MetricHistory(
         whole.earlier.with_values(factors[whole.earlier.results]),
         whole.baseline,
         whole.now.with_values(factors[whole.now.results]),
     )
     return CommonFactors(factors, history)
+
+
+def _has_level(samples: MetricHistory) -> bool:
+    """Return whether an operator has times now that can be compared with those before."""
+    return (
+        len(samples.now) > 0
+        and bool(samples.baseline.any())
+        and median(samples.earlier.values) > 0
+        and _level(samples.baseline_points.values) > 0
+    )
+
+
+def _ratios(samples: MetricHistory, results: int) -> Floats:
+    """Return the times relative to the baseline, shape (results,); NaN where there is none."""
+    level = _level(samples.baseline_points.values)
+    ratios = np.full(results, np.nan)
+    for side in (samples.whole_series, samples.now):
+        ratios[side.results] = side.values / level
+    return ratios
 
 
 def _level(values: Floats) -> float:

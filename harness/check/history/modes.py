@@ -41,24 +41,23 @@ _MIN_WIDTH: Final = 1e-6
 def find_modes(values: Floats) -> tuple[Mode, Mode] | None:
     """Return the two modes of values in any order, shape (n,), lower first; None for one mode."""
     count = len(values)
-    in_order = np.sort(values)
+    if count < MIN_VALUES:
+        return None
+    extent = float(np.ptp(values))
+    if not extent:
+        return None
     fewest = max(3, int(np.ceil(_MIN_WEIGHT * count)))
-    if count < MIN_VALUES or in_order[0] == in_order[-1]:
-        return None
     parts = np.arange(fewest, count - fewest + 1)
-    if not len(parts):
-        return None
+    in_order = np.sort(values)
     ordered = in_order - in_order.mean()
-    sums, squares = np.cumsum(ordered), np.cumsum(ordered**2)
-    below = squares[parts - 1] - sums[parts - 1] ** 2 / parts
-    above_sum, above_count = sums[-1] - sums[parts - 1], count - parts
-    above = squares[-1] - squares[parts - 1] - above_sum**2 / above_count
-    within = below + above
+    squares = float(ordered @ ordered)
+    # Sums below each split; those above are the same with the other sign.
+    sums = np.cumsum(ordered)[parts - 1]
+    within = squares - sums**2 * (1 / parts + 1 / (count - parts))
     best = int(np.argmin(within))
     part = int(parts[best])
-    whole = squares[-1] / count
-    floor = (_MIN_WIDTH * (ordered[-1] - ordered[0])) ** 2
-    width = max(float(within[best]) / count, floor)
+    whole = squares / count
+    width = max(float(within[best]) / count, (_MIN_WIDTH * extent) ** 2)
     weights = np.array([part, count - part]) / count
     # Twice the gain in log-likelihood, minus the penalties for a level and for a weight.
     gain = count * np.log(whole / width) + 2 * count * float(weights @ np.log(weights))
