@@ -26,7 +26,8 @@ FIXTURES = Path(__file__).parent / "fixtures"
 MODELS = data_directory("firmware_stub") / "models"
 # A busy machine makes no test fail: an example may take as long as the test, which pytest limits.
 # CI draws the same examples in every run, so that its failures can be repeated. New ones are found
-# by `make test` and, with ten times as many as CI's, by `make nightly-tests`. `test-fast` draws few.
+# by `make test` and by `make nightly-tests`, which draws ten times as many as CI. `test-fast` draws
+# few.
 settings.register_profile("fast", deadline=None, derandomize=False, max_examples=10)
 settings.register_profile("dev", deadline=None, derandomize=False, max_examples=50)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
