@@ -124,8 +124,6 @@ class Estimate:
             tick: Smallest difference of times that the clock shows: a change of a whole number of
                 ticks may be shown as one less, and another one exceeds the limit.
         """
-        if self.error == 0:
-            return limit + tick
         need = max(limit, self.reach(p))
         grown = 1 + need / abs(self.baseline) if self.baseline else 1.0
         return need + float(distributions().ndtri(POWER)) * self.error * grown + tick

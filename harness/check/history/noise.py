@@ -161,7 +161,7 @@ def median_error(values: Floats) -> float:
     """
     count = len(values)
     special = distributions()
-    rank = max(1, int((count + 1) / 2 - _RANK_REACH * np.sqrt(count / 4)))
+    rank = int((count + 1) / 2 - _RANK_REACH * np.sqrt(count / 4))
     reach = float(special.ndtri(1 - special.bdtr(rank - 1, count, 0.5)))
     ordered = np.sort(values)
     return float(ordered[count - rank] - ordered[rank - 1]) / (2 * reach)
