@@ -83,7 +83,7 @@ def test_a_detectable_change_is_the_needed_one_and_what_its_own_noise_may_hide(
     assert stats.norm(at_zero, 2).sf(needed) == pytest.approx(0.9)
 
 
-@pytest.mark.parametrize(("count", "cut"), [(5, 0), (11, 0), (12, 1), (16, 3), (24, 6)])
+@pytest.mark.parametrize(("count", "cut"), [(5, 0), (11, 0), (12, 1), (16, 3), (24, 6), (100, 25)])
 def test_pairs_are_compared_by_the_trimmed_mean_of_their_differences(count: int, cut: int) -> None:
     """At least 10 differences are kept, and at least half of them."""
     chance = np.random.default_rng(count)

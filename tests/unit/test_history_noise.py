@@ -196,6 +196,15 @@ def test_a_few_sessions_that_differ_from_equal_ones_are_noise() -> None:
     assert noise.spread == pytest.approx(np.sqrt(squares / 15))
 
 
+def test_sessions_that_drift_all_the_time_say_little_of_noise() -> None:
+    """A correlation of 0.98 is the largest: 30 sessions count as one."""
+    drifting = session_noise(points((100 * 1.1 ** np.arange(30)).tolist()), 5, rounding=0.0)
+    assert drifting is not None
+    assert drifting.correlation == 0.98
+    [noise] = pooled([drifting], [0.0])
+    assert (noise.correlation, noise.freedom) == (0.98, 1)
+
+
 def test_sessions_of_a_commit_are_compared_with_each_other() -> None:
     """Commit 0 has 12 sessions and commit 5 has 4; the others have 3 at the most, and follow each
     other. The levels of commits differ more than their sessions do."""
@@ -279,6 +288,18 @@ def test_one_wild_session_is_no_tail_and_equal_ones_have_none() -> None:
     assert tails == [1000, 1000, 1]
     [noise] = pooled([noise_of(np.zeros(80))], [0.0])
     assert noise.tail == 1000
+
+
+def test_a_tail_that_begins_at_the_fourth_session_counts_as_heavier() -> None:
+    found = set()
+    for height in np.linspace(1, 4, 40).tolist():
+        values = np.tile([1.0, -1.0], 40)
+        values[[3, 20, 44, 71]] *= height
+        [noise] = pooled([noise_of(values)], [0.0])
+        assert noise.tail == tail(shocks(values, 0.0))
+        found.add(noise.tail)
+    assert found >= {3.5, 6, 7, 8, 1000}
+    assert not found & {4, 5}, "5 counts as 3.5"
 
 
 def operators(count: int) -> tuple[list[SessionNoise], list[float]]:
