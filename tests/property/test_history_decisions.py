@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 import numpy as np
 from hypothesis import given
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from harness.check.history.decisions import LEVEL_RESULTS, decisions_for, used_results
-from harness.check.history.samples import Decision, DecisionKind, Provenance
+from harness.check.history.samples import DecisionKind
 from harness.records.measurement import (
     UNRECORDED,
     MeasurementSettings,
@@ -18,7 +18,7 @@ from harness.records.measurement import (
     settings_key,
     settings_of_key,
 )
-from tests.support.histories import operator, provenance
+from tests.support.histories import at, decision, results
 
 SETTINGS = st.builds(
     MeasurementSettings,
@@ -61,32 +61,6 @@ def test_a_difference_names_the_settings_that_differ_and_no_other(
         assert f"--values {other.values}" in texts[1]
     else:
         assert "--values" not in texts[0] + texts[1]
-
-
-def at(night: int) -> str:
-    return (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=night)).isoformat()
-
-
-def results(count: int) -> list[Provenance]:
-    """A result a night, from night 0."""
-    return [
-        replace(provenance(night, f"s{night}", f"c{night}"), started_utc=at(night))
-        for night in range(count)
-    ]
-
-
-def decision(kind: DecisionKind, since: int, covers: int, until: int | None = None) -> Decision:
-    return Decision(
-        kind=kind,
-        unit="one",
-        metric=operator(statistic=""),
-        since_utc=at(since),
-        at_utc=at(covers),
-        reason="r",
-        who="w",
-        made_utc=at(covers),
-        until=None if until is None else str(date(2026, 1, 1) + timedelta(days=until)),
-    )
 
 
 @given(KINDS, COUNTS, st.data(), st.integers(0, 3), st.none() | st.integers(0, 45))

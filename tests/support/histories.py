@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from harness.check.history.samples import (
+    Decision,
+    DecisionKind,
     History,
     Measured,
     Metric,
@@ -41,6 +45,33 @@ def operator(number: int = 0, statistic: str = "p50", name: str = "op") -> Metri
 
 def size(name: str = "log_bytes") -> Metric:
     return Metric("result", name, "", "bytes")
+
+
+def at(night: int) -> str:
+    return (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=night)).isoformat()
+
+
+def results(count: int) -> list[Provenance]:
+    """A result a night, from night 0."""
+    return [
+        replace(provenance(night, f"s{night}", f"c{night}"), started_utc=at(night))
+        for night in range(count)
+    ]
+
+
+def decision(kind: DecisionKind, since: int, covers: int, until: int | None = None) -> Decision:
+    """A decision about ``operator()``, whose level began in night ``since``."""
+    return Decision(
+        kind=kind,
+        unit="one",
+        metric=operator(statistic=""),
+        since_utc=at(since),
+        at_utc=at(covers),
+        reason="r",
+        who="w",
+        made_utc=at(covers),
+        until=None if until is None else str(date(2026, 1, 1) + timedelta(days=until)),
+    )
 
 
 class HistoryBuilder:

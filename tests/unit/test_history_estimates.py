@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from harness.check.history.common_shift import correction
 from harness.check.history.comparison import Interval
-from harness.check.history.estimate import estimate, exact_change
+from harness.check.history.estimate import (
+    Estimate,
+    between,
+    common_sessions,
+    estimate,
+    exact_change,
+    paired,
+)
+from harness.check.history.noise import SessionNoise, TypicalSpread
 from harness.check.history.samples import Points
+
+NOISY = Estimate("paired sessions", 100.0, 1.5, 103.0, 2.0, 10.0, 4.0)
+"""A change of 3 with a standard error of 2."""
+
+CERTAIN = 1 - 2**-53
+"""The largest confidence below 1."""
 
 
 def points(values: list[float], sessions: list[int] | None = None) -> Points:
@@ -34,8 +51,146 @@ def test_an_exact_level_is_a_value_that_was_measured(baseline: list[float], leve
     assert (found.baseline_error, found.error, found.noise) == (0, 0, 0)
     assert found.p == 0
     assert found.interval(0.95) == Interval(12 - level, 12 - level, 12 - level)
+    assert found.interval(CERTAIN) == Interval(12 - level, 12 - level, 12 - level)
     assert found.baseline_interval(0.95) == Interval(level, level, level)
+    assert found.baseline_interval(CERTAIN) == Interval(level, level, level)
     assert found.detectable(0.001, 3, 1) == 4
+
+
+def test_intervals_are_those_of_student() -> None:
+    for found, center, error in (
+        (NOISY.interval(0.95), 3, 2),
+        (NOISY.baseline_interval(0.95), 100, 1.5),
+    ):
+        assert found.value == center
+        assert (found.low, found.high) == pytest.approx(stats.t(10, center, error).interval(0.95))
+    assert NOISY.reach(0.001) == pytest.approx(2 * stats.t(10).isf(0.0005))
+    assert NOISY.p == pytest.approx(2 * stats.t(10).sf(1.5))
+
+
+@pytest.mark.parametrize("limit", [1.0, 50.0])
+def test_a_detectable_change_is_the_needed_one_and_what_its_own_noise_may_hide(
+    limit: float,
+) -> None:
+    """Of ten changes of this size, nine are measured as large as needed, and shown a tick less."""
+    needed = max(limit, 2 * stats.t(10).isf(0.0005))
+    found = NOISY.detectable(0.001, limit, 3.0) - 3
+    error = 2 * (1 + needed / 100)  # the noise grows with the time
+    assert stats.norm(found, error).sf(needed) == pytest.approx(0.9)
+    negative = replace(NOISY, baseline=-100.0, current=-97.0)
+    assert negative.detectable(0.001, limit, 3.0) - 3 == pytest.approx(found)
+    at_zero = replace(NOISY, baseline=0.0, current=3.0).detectable(0.001, limit, 3.0) - 3
+    assert stats.norm(at_zero, 2).sf(needed) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(("count", "cut"), [(5, 0), (11, 0), (12, 1), (16, 3), (24, 6), (100, 25)])
+def test_pairs_are_compared_by_the_trimmed_mean_of_their_differences(count: int, cut: int) -> None:
+    """At least 10 differences are kept, and at least half of them."""
+    chance = np.random.default_rng(count)
+    before = 1000 + chance.standard_normal(count)
+    differences = 5 + chance.standard_normal(count)
+    differences[:2] = 90, -70
+    alone = points([3000.0], [count])  # a session without a pair
+    old = points([*before, *(before + 2)], [*range(count)] * 2).followed_by(alone)
+    found = paired(old, points([*(before + 1 + differences)]), count, rounding=0.0)
+    assert found is not None
+    assert found.method == "paired sessions"
+    share = ((cut + 1e-9) / count,) * 2  # SciPy wants more than 0
+    assert found.change == pytest.approx(stats.mstats.trimmed_mean(differences, share))
+    assert found.error == pytest.approx(stats.mstats.trimmed_stde(differences, share))
+    assert found.freedom == count - 2 * cut - 1
+    assert found.baseline == pytest.approx(1 + stats.mstats.trimmed_mean(before, share))
+    assert found.baseline_error == pytest.approx(stats.mstats.trimmed_stde(before, share))
+    # Each difference has the noise of two sessions.
+    deviation = stats.median_abs_deviation(differences, scale="normal") / np.sqrt(2)
+    assert found.noise == pytest.approx(deviation, rel=1e-5)
+    assert paired(old, points([*before]), count + 1, rounding=0.0) is None
+
+
+def test_one_pair_has_an_unknown_error() -> None:
+    found = paired(points([100]), points([130]), 1, rounding=0.0)
+    assert found is not None
+    assert found.change == 30
+    assert found.p == 1
+    assert found.interval(0.95) == Interval(30, None, None)
+    assert found.baseline_interval(0.95) == Interval(100, None, None)
+
+
+def test_an_error_of_pairs_is_not_below_that_of_the_clock() -> None:
+    before = points([100, 103, 108, 111, 120, 125, 130, 131])
+    found = paired(before, before.with_values(before.values + 3), 5, rounding=0.5)
+    assert found is not None
+    assert (found.change, found.error) == (3, pytest.approx(0.5 * np.sqrt(2 / 8)))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_pairs_that_differ_by_rounding_alone_are_equal(scale: float) -> None:
+    before = points([*(scale * np.arange(1, 9))])
+    rounded = before.with_values(before.values * (1 + 2**-52))
+    found = paired(before, rounded, 5, rounding=0.0)
+    assert found is not None
+    assert (found.change, found.error, found.p) == (0, 0, 1)
+    larger = paired(before, before.with_values(before.values * 1.1), 5, rounding=0.0)
+    assert larger is not None
+    assert larger.change == pytest.approx(0.45 * scale)
+
+
+def test_few_pairs_get_some_of_the_error_that_others_have() -> None:
+    """6 degrees of freedom of others at 5 %, and 10 of the pairs themselves at 2 %."""
+    typical = TypicalSpread(0.05, 6.0)
+    side = points([100.0])
+    found = estimate(side, side, None, NOISY, 0.0, typical)
+    assert found is not None
+    assert found.error == pytest.approx(100 * np.sqrt((6 * 0.05**2 + 10 * 0.02**2) / 16))
+    assert found.freedom == 16
+    at_zero = replace(NOISY, baseline=0.0, current=3.0)
+    assert estimate(side, side, None, at_zero, 0.0, typical) == at_zero
+
+
+@pytest.mark.parametrize(
+    ("error", "freedom", "method"),
+    [
+        (1.8, 10.0, "between sessions"),
+        (2.2, 10.0, "paired sessions"),  # with an error of 2
+        (1.8, 4.0, "paired sessions"),  # too few sessions to be certain of their error
+    ],
+)
+def test_the_design_that_finds_the_smallest_change_counts(
+    error: float, freedom: float, method: str
+) -> None:
+    empty = np.array([])
+    spread = error / 200 / np.sqrt(1 + np.pi / 2 / 3)
+    noise = SessionNoise(spread, empty, np.arange(0), empty, 0.0, freedom)
+    before, after = points([200.0, 199.0, 201.0]), points([207.0], [9])
+    found = estimate(before, after, noise, NOISY, 0.0)
+    assert found is not None
+    assert found.method == method
+    if method == "paired sessions":
+        assert found == NOISY
+    else:
+        assert (found.baseline, found.current, found.freedom) == (200, 207, 10)
+        assert (found.error, found.noise) == (pytest.approx(error), pytest.approx(200 * spread))
+
+
+def test_sessions_of_one_side_alone_have_nothing_in_common() -> None:
+    before = points([1, 2, 3], [4, 5, 7])
+    assert common_sessions(before, points([1, 2], [8, 9])).tolist() == []
+    assert common_sessions(before, points([1, 2], [6, 9])).tolist() == []
+    assert common_sessions(before, points([1, 2, 3], [7, 9, 5])).tolist() == [5, 7]
+
+
+def test_the_median_of_many_sessions_is_off_by_what_their_ranks_say() -> None:
+    """The history is calm, and each side of the comparison has two levels."""
+    noise = SessionNoise(1e-4, np.zeros(8), np.arange(8), np.zeros(8), 0.0, 7.0)
+    sides = [points([100.0] * 4 + [level] * 5) for level in (110.0, 120.0)]
+    found = between(sides[0], sides[1], noise)
+    assert (found.baseline, found.current) == (110, 120)
+    assert found.baseline_error == pytest.approx(110 * 1e-4 * np.sqrt(np.pi / 2 / 9))
+    # The second and eighth of 9 values enclose the median unless 0 or 1 of 9 are on one side of it.
+    reach = 2 * stats.norm.isf(10 / 2**9)
+    assert found.error == pytest.approx(np.hypot(10, 20) / reach)
+    few = [points(side.values[1:].tolist()) for side in sides]
+    assert between(few[0], few[1], noise).error < 0.02
 
 
 def test_within_sessions_is_the_regression_on_side_and_session() -> None:
@@ -56,6 +211,15 @@ def test_within_sessions_is_the_regression_on_side_and_session() -> None:
     assert found.noise == pytest.approx(np.sqrt(variance))
     error = np.sqrt(variance * np.linalg.inv(design.T @ design)[3, 3])
     assert found.error == pytest.approx(error)
+
+
+def test_a_session_needs_six_results_to_be_compared_within_itself() -> None:
+    """One for its level, one for the change, and four to know their noise."""
+    before, after = points([100, 103, 108], [1, 1, 1]), points([106, 104, 109], [1, 1, 1])
+    found = estimate(before, after, None, None, rounding=0.0)
+    assert found is not None
+    assert found.freedom == 4
+    assert estimate(before.where(before.values < 105), after, None, None, rounding=0.0) is None
 
 
 def test_an_error_within_sessions_is_not_below_that_of_the_clock() -> None:

@@ -107,8 +107,10 @@ def used_results(
     # The first night at an accepted level has nothing else to be compared with.
     if not level.any() or not (rolling or (baseline & ~after).any()):
         return unchanged
-    change = np.median(values[level]) - np.median(values[before]) if before.any() else 0.0
-    return UsedResults(before | level, _newest(level), np.where(before, change, 0.0))
+    shift = no_shift
+    if before.any():
+        shift[before] = np.median(values[level]) - np.median(values[before])
+    return UsedResults(before | level, _newest(level), shift)
 
 
 def with_decisions(

@@ -99,15 +99,17 @@ class Estimate:
 
     def baseline_interval(self, confidence: float) -> Interval:
         """Return the level of the baseline with its confidence interval."""
-        reach = self._quantile(1 - (1 - confidence) / 2) * self.baseline_error
+        reach = self._reaches(1 - confidence) * self.baseline_error
         return Interval(self.baseline, self.baseline - reach, self.baseline + reach)
 
     def reach(self, p: float) -> float:
         """Return the smallest change with this p-value."""
-        return self._quantile(1 - p / 2) * self.error if self.error else 0.0
+        return self._reaches(p) * self.error
 
-    def _quantile(self, share: float) -> float:
-        return float(distributions().stdtrit(self.freedom, share))
+    def _reaches(self, p: float) -> float:
+        """Return how many standard errors a change with this p-value is."""
+        # The lower tail, because 1 - p / 2 may round to 1, which is infinitely far.
+        return -float(distributions().stdtrit(self.freedom, p / 2))
 
     def detectable(self, p: float, limit: float, tick: float) -> float:
         """Return the change that would be found with probability ``POWER``.
@@ -122,8 +124,6 @@ class Estimate:
             tick: Smallest difference of times that the clock shows: a change of a whole number of
                 ticks may be shown as one less, and another one exceeds the limit.
         """
-        if self.error == 0:
-            return limit + tick
         need = max(limit, self.reach(p))
         grown = 1 + need / abs(self.baseline) if self.baseline else 1.0
         return need + float(distributions().ndtri(POWER)) * self.error * grown + tick
@@ -163,9 +163,11 @@ def _designs(
     typical: TypicalSpread,
 ) -> Iterator[Estimate]:
     if pairs is not None:
-        level = abs(pairs.baseline) or 1.0
-        error, freedom = typical.moderated(pairs.error / level, pairs.freedom)
-        yield replace(pairs, error=error * level, freedom=freedom)
+        level = abs(pairs.baseline)
+        if level:  # errors at a level of 0 are no shares
+            error, freedom = typical.moderated(pairs.error / level, pairs.freedom)
+            pairs = replace(pairs, error=error * level, freedom=freedom)
+        yield pairs
     elif len(common := common_sessions(baseline, now)):
         sides = [side.where(np.isin(side.sessions, common)) for side in (baseline, now)]
         if sum(map(len, sides)) - len(common) - 1 >= _MIN_FREEDOM:
@@ -272,7 +274,7 @@ def _trimmed_mean(values: Floats) -> tuple[float, float, float]:
         return mean, np.inf, 1.0
     clipped = np.clip(values, kept[0], kept[-1])
     error = float(clipped.std(ddof=1) / (len(kept) / count * np.sqrt(count)))
-    return mean, error, float(max(len(kept) - 1, 1))
+    return mean, error, float(len(kept) - 1)
 
 
 def _medians(side: Points, sessions: Any) -> Floats:

@@ -161,7 +161,7 @@ def median_error(values: Floats) -> float:
     """
     count = len(values)
     special = distributions()
-    rank = max(1, int((count + 1) / 2 - _RANK_REACH * np.sqrt(count / 4)))
+    rank = int((count + 1) / 2 - _RANK_REACH * np.sqrt(count / 4))
     reach = float(special.ndtri(1 - special.bdtr(rank - 1, count, 0.5)))
     ordered = np.sort(values)
     return float(ordered[count - rank] - ordered[rank - 1]) / (2 * reach)
@@ -436,8 +436,8 @@ def _standardized(deviations: Floats, smallest: float) -> Floats:
     squares = _clipped_squares(deviations)
     others = (squares.sum() - squares) / max(len(squares) - 1, 1)
     spread = np.sqrt(np.maximum(others, smallest**2))
-    shares = np.divide(deviations, spread, out=np.zeros_like(deviations), where=spread > 0)
-    return np.asarray(shares)
+    spread[spread == 0] = np.inf  # others that are all equal do not say what is usual
+    return np.asarray(deviations / spread)
 
 
 def _correlation(chains: Sequence[Floats]) -> float:
@@ -467,7 +467,7 @@ def _tail_freedom(shocks: Floats) -> float:
     count = len(ordered)
     if count < 3:
         return float(_FREEDOM[0])
-    ranks = 2 ** np.arange(1, max(2, int(np.log2(max(count / 20, 1))) + 1))
+    ranks = 2 ** np.arange(1, max(1, int(np.log2(count / 20))) + 1)
     expected = _SLACK * (ranks - 0.3) / (count + 0.4)
     tails = 2 * distributions().stdtr(_FREEDOM[:, None], -ordered[ranks - 1])
     enough = tails >= expected
