@@ -26,7 +26,7 @@ from harness.runs.evaluation import EvaluatedRun
 from tests.conftest import FIXTURES
 from tests.support.compared import with_history
 from tests.support.pages import Page
-from tests.support.reported import FINISHED, held, reported
+from tests.support.reported import FINISHED, held, reported, unmet
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 MODEL = FIXTURES.parents[1] / "firmware_stub/models/kws_int8.pte"
@@ -276,3 +276,11 @@ def test_a_short_time_has_four_digits_at_most_and_is_near(nanoseconds: float) ->
     value = float(text.replace(",", "")) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit]
     assert value == pytest.approx(nanoseconds, rel=0.006)
     assert unit == "s" or float(text) < 1000
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(2.0, " (+150 %)"), (5e-324, "")])
+def test_a_limit_of_about_0_is_exceeded_by_no_percentage(limit: float, shown: str) -> None:
+    check = msgspec.structs.replace(unmet(reason="too long"), measured=5.0, limit=limit)
+    found = page_of(reported(check))
+    [reason] = [s for s in found.all("span") if s.get("class") == "reason"]
+    assert found.text(reason) == f"too long{shown}"

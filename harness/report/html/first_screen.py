@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -103,11 +104,13 @@ def _closest(run: RunDescription) -> CheckRow | None:
 
 
 def beyond_limit(row: CheckRow) -> str:
-    """By how much a measured value is off its limit, in per cent; empty without a limit."""
+    """By how much a measured value is off its limit, in per cent; empty for a limit of about 0."""
     check = row.check
     if not check.limit or check.measured is None:
         return ""
     off = 100 * (check.measured / check.limit - 1)
+    if not math.isfinite(off):
+        return ""
     return f"{'-' if off < 0 else '+'}{three_digits(abs(off))} %"
 
 
