@@ -323,3 +323,6 @@ def test_each_rule_and_field_has_its_line(tmp_path: Path) -> None:
     assert rules.lines["time", 0, "limit_us"] == "budget.toml:4"
     assert rules.lines["stack",] == "budget.toml:5"
     assert rules.lines["severity", "B01"] == "budget.toml:8"
+    assert rules.source("time", 0, "limit_us") == "budget.toml:4"
+    assert rules.source("time", 0, "severity") == "budget.toml:2", "the table around it"
+    assert rules.source("arena", "limit_bytes") == ""
