@@ -5,7 +5,8 @@
     python -m benchmarks.mutants link/frames # of one file or some; lists survivors, writes no page
 
 What is changed, and which tests are to notice, stands in ``[tool.mutmut]`` of pyproject.toml.
-mutants.toml beside this file says why a change may go unnoticed. Exit code 1 if one has no reason.
+mutants.toml beside this file says why a change may go unnoticed, or a function untested. Exit
+code 1 if one has no reason.
 """
 
 from __future__ import annotations
@@ -35,14 +36,16 @@ OUTCOMES = {
 }
 """Exit codes of a mutant's tests, as mutmut keeps them."""
 
+NOT_EXPLAINED = "**not explained**"
+
 INTRODUCTION = """# Mutants
 
 What the tests of the link, ticks, verdicts, statistics and budgets would miss. `make mutants` makes
 one small change to the code at a time (a mutant, by [mutmut](https://mutmut.readthedocs.io)) and
 runs the tests that execute the changed line. A mutant is caught if a test fails or never ends. The
-others are listed below, each with the reason why no test can or should notice it. Mutants that only
-change words for people (messages, hints, logs) are counted but not listed: tests check which names
-and values a message contains, not its letters.
+others are listed below, each with the reason why no test can or should notice it, and so are the
+functions that no test calls. Mutants that only change words for people (messages, hints, logs) are
+counted but not listed: tests check which names and values a message contains, not its letters.
 
 Tests that start the plugin or the command line in another process run the unchanged code, so code
 that only they execute counts as untested here. Property tests draw the examples of seed 0.
@@ -72,6 +75,13 @@ def run(files: list[str]) -> None:
         subprocess.run([mutmut, "run", *patterns], cwd=WORK, check=True, stdout=log, stderr=log)
 
 
+def function_of(mutant: str) -> str:
+    """The function that a mutant changes, without the package."""
+    module, _, name = mutant.removeprefix("harness.").rpartition(".")
+    name = re.sub(r"__mutmut_\d+$|^x_?", "", name).replace("ǁ", ".").lstrip(".")
+    return f"{module}.{name}"
+
+
 class _Wordless(ast.NodeTransformer):
     """Takes away what people read: texts, what is raised with, hints and logs."""
 
@@ -88,14 +98,14 @@ class _Wordless(ast.NodeTransformer):
         return ast.Raise(exc=exc, cause=None)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if ast.unparse(node.func).split(".")[0] in ("_LOG", "LOG", "log", "logger"):
+        if ast.unparse(node.func).startswith("_log."):
             return ast.Constant(None)
         self.generic_visit(node)
         node.keywords = [keyword for keyword in node.keywords if keyword.arg != "hint"]
         return node
 
 
-def survivors(meta: Path, exits: dict[str, int | None]) -> Iterator[tuple[Survivor, bool]]:
+def survivors(meta: Path, outcomes: dict[str, str]) -> Iterator[tuple[Survivor, bool]]:
     """Each change of a file that no test noticed, and whether it changes only words."""
     source = meta.with_suffix("").read_text()
     lines = source.splitlines()
@@ -104,10 +114,10 @@ def survivors(meta: Path, exits: dict[str, int | None]) -> Iterator[tuple[Surviv
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
-    for name, code in exits.items():
-        if OUTCOMES.get(code if code is not None else -1) != "unnoticed":
+    for name, outcome in outcomes.items():
+        if outcome != "unnoticed":
             continue
-        module, _, mutant = name.rpartition(".")
+        mutant = name.rpartition(".")[2]
         before = functions[re.sub(r"__mutmut_\d+$", "__mutmut_orig", mutant)]
         after = functions[mutant]
         texts = [
@@ -123,20 +133,18 @@ def survivors(meta: Path, exits: dict[str, int | None]) -> Iterator[tuple[Surviv
             ast.dump(_Wordless().visit(ast.Module(body=node.body, type_ignores=[])))
             for node in (before, after)
         ]
-        function = re.sub(r"__mutmut_\d+$|^x_?", "", mutant).replace("ǁ", ".").lstrip(".")
-        yield (
-            Survivor(f"{module.removeprefix('harness.')}.{function}", " ".join(changes)),
-            bodies[0] == bodies[1],
-        )
+        yield Survivor(function_of(name), " ".join(changes)), bodies[0] == bodies[1]
 
 
-def reasons() -> dict[Survivor, str]:
+def reasons() -> tuple[dict[Survivor, str], dict[str, str]]:
+    """The reasons of changes that no test notices, and of functions that no test calls."""
     known = tomllib.loads((ROOT / "benchmarks/mutants.toml").read_text())
-    return {
+    unnoticed = {
         Survivor(row["function"], change): row["reason"]
         for row in known.get("unnoticed", [])
         for change in row["changes"]
     }
+    return unnoticed, {row["function"]: row["reason"] for row in known.get("untested", [])}
 
 
 def code_span(text: str) -> str:
@@ -150,7 +158,10 @@ def by_reason(row: tuple[Survivor, str]) -> tuple[str, str]:
 
 
 def page(
-    rows: list[tuple[str, Counter[str]]], total: Counter[str], listed: list[tuple[Survivor, str]]
+    rows: list[tuple[str, Counter[str]]],
+    total: Counter[str],
+    listed: list[tuple[Survivor, str]],
+    untested: list[tuple[str, int, str]],
 ) -> Iterator[str]:
     """Lines of docs/mutants.md."""
     yield INTRODUCTION
@@ -166,6 +177,12 @@ def page(
     for (function, why), group in groupby(sorted(listed, key=by_reason), by_reason):
         changes = "<br>".join(code_span(survivor.change) for survivor, _ in group)
         yield f"| `{function}` | {changes} | {why} |"
+    if untested:
+        yield "\n## Untested functions\n"
+        yield "| function | mutants | why no test calls it |"
+        yield "|---|---|---|"
+    for function, count, why in untested:
+        yield f"| `{function}` | {count} | {why} |"
 
 
 def main() -> int:
@@ -175,33 +192,41 @@ def main() -> int:
     files = [file for file in every if not names or any(name in file for name in names)]
     if "--no-run" not in sys.argv[1:]:
         run(files if names else [])
-    known = reasons()
-    rows, listed, unexplained = [], [], []
+    unnoticed, uncalled = reasons()
+    rows, listed, untested = [], [], []
     total: Counter[str] = Counter()
     for file in files:
         meta = WORK / "mutants" / f"{file}.meta"
         exits: dict[str, int | None] = json.loads(meta.read_text())["exit_code_by_key"]
-        counts = Counter(
-            OUTCOMES.get(code if code is not None else -1, "?") for code in exits.values()
-        )
+        outcomes = {
+            name: OUTCOMES.get(code, "?") if code is not None else "?"
+            for name, code in exits.items()
+        }
+        counts = Counter(outcomes.values())
         if counts["?"]:
             print(
                 f"{file}: {counts['?']} mutants were not tried, or crashed Python", file=sys.stderr
             )
             return 1
-        for survivor, words in survivors(meta, exits):
+        for survivor, words in survivors(meta, outcomes):
             counts["words" if words else "listed"] += 1
             if not words:
-                reason = known.get(survivor, "")
-                if not reason:
-                    unexplained.append(survivor)
-                listed.append((survivor, reason or "**not explained**"))
+                listed.append((survivor, unnoticed.get(survivor, NOT_EXPLAINED)))
+        functions = Counter(
+            function_of(name) for name, outcome in outcomes.items() if outcome == "untested"
+        )
+        for function, count in sorted(functions.items()):
+            untested.append((function, count, uncalled.get(function, NOT_EXPLAINED)))
         total += counts
         rows.append((f"`{file}`", counts))
     if files == every:
-        PAGE.write_text("\n".join(page(rows, total, listed)) + "\n")
-    for survivor in unexplained:
-        print(f"{survivor.function}: {survivor.change}", file=sys.stderr)
+        PAGE.write_text("\n".join(page(rows, total, listed, untested)) + "\n")
+    unexplained = [f"{one.function}: {one.change}" for one, why in listed if why == NOT_EXPLAINED]
+    unexplained += [
+        f"{name}: {count} untested" for name, count, why in untested if why == NOT_EXPLAINED
+    ]
+    for line in unexplained:
+        print(line, file=sys.stderr)
     return 1 if unexplained else 0
 
 

@@ -158,7 +158,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     from harness.site import folder
 
     schemas = {"result": result.json_schema(), "events": events.json_schema()}
-    schemas["budget"] = rules.json_schema()
+    schemas["budget"] = msgspec.json.schema(rules.BudgetFile)
     schemas["nightly-plan"] = msgspec.json.schema(plan.NightlyPlan)
     schemas["quarantine"] = msgspec.json.schema(quarantine.QuarantineFile)
     schemas["bundle"] = msgspec.json.schema(bundle.Manifest)

@@ -219,13 +219,12 @@ def _check_boards(files: Sequence[BudgetSource], board: str) -> None:
     known = dict.fromkeys([*board_names(), board, *own, ""])
     for file in files:
         for index, section in enumerate(file.content.sections):
-            listed = not isinstance(section.board, str)
             for place, pattern in enumerate(_patterns(section.board)):
                 if any(fnmatchcase(name, pattern) for name in known):
                     continue
-                keys: Keys = ("for", index, "board", *([place] if listed else []))
+                where = file.document.where(("for", index, "board", place))
                 raise UsageError(
-                    f"{file.document.where(keys)}: {pattern!r} matches no known board",
+                    f"{where}: {pattern!r} matches no known board",
                     hint=f"{did_you_mean(pattern, list(known))}known boards: "
                     f"{', '.join(filter(None, known))}; name a board of your own in "
                     "boards = [...] at the top of the file",
@@ -329,7 +328,7 @@ class _Drafts:
             if problem := rule.problem():
                 where = self._where(path, keys)
                 raise UsageError(f"{where}: [{keys[0]}] {problem}", hint=self._id_hint(keys))
-            if isinstance(rule, TimeRule | CounterLimit) and (found := rule.contradiction())[0]:
+            if isinstance(rule, TimeRule | CounterLimit) and (found := rule.contradiction()):
                 text, field = found
                 what = "time" if isinstance(rule, TimeRule) else "count"
                 raise UsageError(
@@ -342,7 +341,7 @@ class _Drafts:
         """Return ``file:line:column`` of a rule or of one of its fields."""
         kind = str(keys[0])
         draft = self._lists[kind][int(keys[1])] if kind in LISTS else self._singles[kind]
-        return os.path.normpath(path.parent / draft.lines.get(field, draft.lines[""]))
+        return os.path.normpath(path.parent / draft.lines[field])
 
     def _id_hint(self, keys: Keys) -> str:
         """Return a hint for an incomplete rule whose id matches no earlier rule."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 
@@ -125,19 +125,19 @@ class TimeRule(Rule, frozen=True):
             if (value := getattr(self, name)) is not None:
                 yield name, float(value), name.rpartition("_")[2]
 
-    def contradiction(self) -> tuple[str, str]:
-        """Return a lower limit beyond the upper one, and the field at fault; empty without."""
+    def contradiction(self) -> tuple[str, str] | None:
+        """Return a lower limit beyond the upper one, and the field at fault; None without."""
         found = {
             name.rpartition("_")[0]: (name, value, unit) for name, value, unit in self.limits()
         }
         if len(found) < 2:
-            return "", ""
+            return None
         upper, limit, unit = found["limit"]
         lower, least, own = found["at_least"]
         if (unit in UNITS) != (own in UNITS) or (unit not in UNITS and unit != own):
-            return "", ""  # they do not compare
+            return None  # they do not compare
         if least * UNITS.get(own, 1.0) <= limit * UNITS.get(unit, 1.0):
-            return "", ""
+            return None
         return f"{lower} = {least:g} is more than {upper} = {limit:g}", lower
 
     def problem(self) -> str:
@@ -267,14 +267,15 @@ class CounterLimit(Rule, frozen=True):
             if (value := getattr(self, name)) is not None:
                 yield name, float(value)
 
-    def contradiction(self) -> tuple[str, str]:
-        """Return a lower limit beyond the upper one, and the field at fault; empty without."""
+    def contradiction(self) -> tuple[str, str] | None:
+        """Return a lower limit beyond the upper one, and the field at fault; None without."""
         found = dict(self.limits())
-        for upper, lower in zip(_UPPER_COUNTS, _LOWER_COUNTS, strict=True):
+        for kind in ("count", "ratio"):
+            upper, lower = f"limit_{kind}", f"at_least_{kind}"
             if upper in found and lower in found and found[lower] > found[upper]:
                 text = f"{lower} = {found[lower]:g} is more than {upper} = {found[upper]:g}"
                 return text, lower
-        return "", ""
+        return None
 
     def problem(self) -> str:
         """Return what is missing, or ""."""
@@ -494,8 +495,3 @@ class BudgetFile(Rules, frozen=True, kw_only=True):
     extends: Patterns = ()
     boards: tuple[str, ...] = ()
     sections: tuple[Section, ...] = msgspec.field(default=(), name="for")
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of budget files, which TOML editors understand, too."""
-    return msgspec.json.schema(BudgetFile)

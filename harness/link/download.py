@@ -212,7 +212,7 @@ class _RegionReader:
             exchange.statistics.stale_answers += 1
             return None
         try:
-            part = exchange.read_answer(Op.READ, frame, parse_read)
+            part = exchange.read_answer(Op.READ, frame.body, parse_read)
         except MalformedBodyError:
             return None
         end = part.offset + len(part.data)

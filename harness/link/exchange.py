@@ -317,8 +317,7 @@ class Exchange:
             answers = parse_batch(body)
             found = []
             for (op, _, parse), answer in zip(parts, answers, strict=False):
-                frame = Frame(op | RESPONSE, 0, answer)
-                found.append(self.read_answer(op, frame, parse) if parse is not None else None)
+                found.append(self.read_answer(op, answer, parse) if parse is not None else None)
             if len(found) < len(parts):
                 raise MalformedBodyError(f"{len(found)} responses to {len(parts)} requests")
             return found
@@ -363,33 +362,33 @@ class Exchange:
                 self.statistics.stale_answers += 1
                 continue
             try:
-                return (self.read_answer(op, frame, parse),)
+                return (self.read_answer(op, frame.body, parse),)
             except MalformedBodyError:
                 return None
         return None
 
-    def read_answer(self, op: Op, frame: Frame, parse: Callable[[bytes], _T]) -> _T:
-        """Parse a response.
+    def read_answer(self, op: Op, body: bytes, parse: Callable[[bytes], _T]) -> _T:
+        """Parse the body of a response.
 
         Raises:
             DeviceRefusedError: Its status is not OK.
             MalformedBodyError: The body does not parse; this has been counted.
             RunInProgressError: The device is running a model.
         """
-        if frame.body[:1] == bytes((Status.OK,)):
-            return self.read_body(frame, parse)
-        if frame.body[:1] == bytes((Status.BUSY,)):
-            raise busy_error(self.board, self.read_body(frame, parse_busy))
-        raise refusal_error(self.board, op, self.read_body(frame, parse_refusal))
+        if body[:1] == bytes((Status.OK,)):
+            return self.read_body(body, parse)
+        if body[:1] == bytes((Status.BUSY,)):
+            raise busy_error(self.board, self.read_body(body, parse_busy))
+        raise refusal_error(self.board, op, self.read_body(body, parse_refusal))
 
-    def read_body(self, frame: Frame, parse: Callable[[bytes], _T]) -> _T:
-        """Parse the body of a frame without a status byte.
+    def read_body(self, body: bytes, parse: Callable[[bytes], _T]) -> _T:
+        """Parse a body without a status byte.
 
         Raises:
             MalformedBodyError: The body does not parse; this has been counted.
         """
         try:
-            return parse(frame.body)
+            return parse(body)
         except MalformedBodyError:
             self.statistics.corrupt[CorruptReason.BODY] += 1
             raise

@@ -38,6 +38,8 @@ class CorruptReason(StrEnum):
     COBS = auto()
     TOO_SHORT = auto()
     MARKER = auto()
+    """Part of the protocol, but cannot occur: SOH, which starts a frame, is the COBS code of a zero
+    byte, the marker."""
     CRC = auto()
     BODY = auto()
     """The frame is good, but its body does not parse. Set by the exchange, not by the decoder."""
@@ -126,7 +128,7 @@ def cobs_decode(encoded: bytes) -> bytes | None:
 
 def encode(type_: int, sequence: int, body: bytes) -> bytes:
     """Return a frame as it goes on the wire, delimiters included."""
-    payload = b"\0" + type_.to_bytes(1, "little") + sequence.to_bytes(2, "little") + body
+    payload = bytes((0, type_)) + sequence.to_bytes(2, "little") + body
     crc = zlib.crc32(payload).to_bytes(CRC_SIZE, "little")
     return b"\0" + cobs_encode(payload + crc) + b"\0"
 
@@ -142,8 +144,6 @@ def _check(encoded: bytes) -> Frame | CorruptFrame:
         return CorruptFrame(CorruptReason.COBS, encoded)
     if len(payload) < OVERHEAD:
         return CorruptFrame(CorruptReason.TOO_SHORT, encoded)
-    if payload[0] != 0:
-        return CorruptFrame(CorruptReason.MARKER, encoded)
     checked, crc = payload[:-CRC_SIZE], payload[-CRC_SIZE:]
     if zlib.crc32(checked) != int.from_bytes(crc, "little"):
         return CorruptFrame(CorruptReason.CRC, encoded)

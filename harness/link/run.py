@@ -146,14 +146,14 @@ class DeviceRun:
         exchange = self._exchange
         try:
             if frame.type == Op.RUN | RESPONSE and frame.sequence == self._sequence:
-                exchange.read_answer(Op.RUN, frame, parse_empty)
+                exchange.read_answer(Op.RUN, frame.body, parse_empty)
                 self._accept()
                 return None
             if frame.type == Op.NOTE_LOG:
-                self._take_log(exchange.read_body(frame, parse_log))
+                self._take_log(exchange.read_body(frame.body, parse_log))
                 return None
             if frame.type == Op.NOTE_LOG_WAIT:
-                self._take_log(exchange.read_body(frame, parse_log_wait))
+                self._take_log(exchange.read_body(frame.body, parse_log_wait))
                 return None
         except MalformedBodyError:
             return None

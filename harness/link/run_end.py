@@ -27,9 +27,9 @@ def read_note(exchange: Exchange, frame: Frame, run_id: int) -> RunNote | None:
     """Return a progress or completion note of a run; count any other frame as stale."""
     try:
         if frame.type == Op.NOTE_PROGRESS:
-            note = exchange.read_body(frame, parse_progress)
+            note = exchange.read_body(frame.body, parse_progress)
         elif frame.type == Op.NOTE_DONE:
-            note = exchange.read_body(frame, parse_done)
+            note = exchange.read_body(frame.body, parse_done)
         else:
             note = None
     except MalformedBodyError:
@@ -135,11 +135,11 @@ class _RunWatch:
             return self._read(frame)
         try:
             if op == Op.CANCEL:
-                self._exchange.read_answer(op, frame, parse_empty)
+                self._exchange.read_answer(op, frame.body, parse_empty)
                 # The end follows at once; ask for it only if it is lost.
                 self._cancel = False
                 return None
-            status = self._exchange.read_answer(op, frame, parse_status)
+            status = self._exchange.read_answer(op, frame.body, parse_status)
         except MalformedBodyError:
             return None
         over = status.state != State.RUNNING or status.run_id != self._run_id

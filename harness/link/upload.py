@@ -183,7 +183,7 @@ class _RegionWriter:
             exchange.statistics.stale_answers += 1
             return
         try:
-            arrived = exchange.read_answer(Op.WRITE, frame, parse_write)
+            arrived = exchange.read_answer(Op.WRITE, frame.body, parse_write)
         except MalformedBodyError:
             return
         except DeviceRefusedError as error:

@@ -48,7 +48,7 @@ class Used:
         """
         existing = [directory for directory in self.directories if directory.is_dir()]
         lines = [text for text in self.verdicts if text != str(error)]
-        shown = "\n".join([str(error), *lines])
+        shown = "\n".join([str(error), *lines]).splitlines()
         lines += [line for path in existing if (line := f"kept in: {path}") not in shown]
         lines += _printed(self.console)
         artifacts = settings_of(item.config).artifacts

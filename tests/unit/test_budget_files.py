@@ -273,9 +273,62 @@ def test_a_board_of_ones_own_is_named_at_the_top_or_is_the_one_in_use(files: Fil
     assert load_budget(extending, "native").losses.events == 0
 
 
-def test_limits_that_do_not_compare_are_no_contradiction(files: Files) -> None:
-    rule = "[[time]]\nevent = 'a'\nlimit_us = 1\nat_least_percent = 50\n"
-    assert load_budget(files.write("own.toml", rule)).time[0].at_least_percent == 50
+def test_a_section_without_a_board_is_valid_for_every_board(files: Files) -> None:
+    path = files.write("own.toml", "[[for]]\nboard = ''\n[for.losses]\nevents = 7\n")
+    assert load_budget(path).losses.events == 7
+    assert load_budget(path, "native").losses.events == 0
+
+
+def test_the_class_reads_for_board_model_and_unit(files: Files) -> None:
+    sections = "".join(
+        f"[[for]]\n{name} = '?*'\n[for.losses]\n{losses} = 7\n"
+        for name, losses in (("board", "events"), ("model", "blocks"), ("unit", "values"))
+    )
+    path = str(files.write("own.toml", sections))
+
+    def allowed(*names: str) -> tuple[int, int, int]:
+        losses = Budget.load(path, *names).losses
+        return losses.events, losses.blocks, losses.values
+
+    assert allowed() == (0, 0, 0)
+    assert allowed("native") == (7, 0, 0)
+    assert allowed("", "kws_int8.pte") == (0, 7, 0)
+    assert allowed("", "", "desk-1") == (0, 0, 7)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        "limit_ns = 1\nat_least_percent = 50",
+        "limit_percent = 1\nat_least_ns = 50",
+        "limit_ticks = 1\nat_least_percent = 50",
+        "limit_percent = 50\nat_least_percent = 30",
+        "limit_percent = 50\nat_least_percent = 50",
+        "limit_ms = 1\nat_least_us = 1000",
+    ],
+)
+def test_limits_that_do_not_compare_or_leave_a_time_between_them_are_no_contradiction(
+    files: Files, limits: str
+) -> None:
+    (rule,) = load_budget(files.write("own.toml", f"[[time]]\nevent = 'a'\n{limits}\n")).time
+    assert len(list(rule.limits())) == 2
+
+
+@pytest.mark.parametrize("limits", ["count = 5", "ratio = 0.5\nof = 'cycles'"])
+def test_a_count_may_be_limited_to_one_number(files: Files, limits: str) -> None:
+    rule = f"[[counter]]\ncounter = 'instret'\nevent = 'a'\nlimit_{limits}\nat_least_{limits}"
+    (found,) = load_budget(files.write("own.toml", rule.removesuffix("\nof = 'cycles'"))).counter
+    (_, upper), (_, lower) = found.limits()
+    assert upper == lower
+
+
+def test_a_ratio_stays_of_the_same_counter_when_its_limit_changes(files: Files) -> None:
+    rule = "[[counter]]\nid = 'a'\n"
+    first = f"{rule}counter = 'cycles'\nevent = 'a'\nof = 'instret'\nlimit_ratio = 2\n"
+    files.write("base.toml", first)
+    own = files.write("own.toml", f"extends = 'base.toml'\n{rule}limit_ratio = 3\n")
+    (found,) = load_budget(own).counter
+    assert (found.of, found.limit_ratio) == ("instret", 3)
 
 
 def test_a_contradiction_of_two_files_names_the_place_of_the_lower_limit(files: Files) -> None:

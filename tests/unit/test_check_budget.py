@@ -247,6 +247,12 @@ TIME = "[[time]]\nevent = 'a'\n"
             "[counter] at_least_count = 2 is more than limit_count = 1",
             "no count can keep to both: lower the first, or raise the second",
         ),
+        (
+            "[[counter]]\nevent = 'a'\ncounter = 'cycles'\nof = 'instret'\n"
+            "limit_ratio = 0.5\nat_least_ratio = 0.75",
+            "7:1: [counter] at_least_ratio = 0.75 is more than limit_ratio = 0.5",
+            "no count can keep to both: lower the first, or raise the second",
+        ),
         (f"{TIME}id = 'x'", "limit missing", "no earlier rule has the id 'x'"),
         (
             f"{TIME}id = 'first'\nlimit_us = 1\n[[time]]\nid = 'frist'",
@@ -323,3 +329,6 @@ def test_each_rule_and_field_has_its_line(tmp_path: Path) -> None:
     assert rules.lines["time", 0, "limit_us"] == "budget.toml:4"
     assert rules.lines["stack",] == "budget.toml:5"
     assert rules.lines["severity", "B01"] == "budget.toml:8"
+    assert rules.source("time", 0, "limit_us") == "budget.toml:4"
+    assert rules.source("time", 0, "severity") == "budget.toml:2", "the table around it"
+    assert rules.source("arena", "limit_bytes") == ""

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
-from harness.records.clock_domain import HOST_NANOSECONDS
+from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
 from harness.records.trace import EmptyEvents, Losses
 from harness.records.verdict import Check
 from harness.runs.source import load_source
@@ -37,6 +37,17 @@ def test_what_executorch_recorded_is_sound() -> None:
     checks = evaluate(Subject(trace)).checks
     assert {check.code for check in checks} == {"I01", "I02", "I03", "I04", "I10", "B05"}
     assert all(check.passed for check in checks)
+
+
+def test_a_log_that_covers_too_much_time_is_checked_without_its_call_tree() -> None:
+    ends = [0, 2**61, 2**62, 3 * 2**61, 0] * 3
+    trace = profile_trace(ends, ends, ClockDomain("c", None, 63))
+    checks = evaluate(Subject(trace)).checks
+    assert [check.reason for check in checks if check.code == "I04"] == [
+        "events on clock 'c' span more than 2**62 ticks in start or end; "
+        "the declared width or direction of a counter may be wrong"
+    ]
+    assert "I01" not in {check.code for check in checks}, "nesting needs the tree"
 
 
 def test_operators_that_take_less_than_an_empty_event_are_one_warning() -> None:

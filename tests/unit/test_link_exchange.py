@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import struct
 from collections import deque
+from collections.abc import Callable
 
 import pytest
 
-from harness.errors import InfrastructureError, RunInProgressError
-from harness.link.exchange import Exchange
+from harness.errors import InfrastructureError, LinkError, RunInProgressError
+from harness.link.exchange import Exchange, FrameDamage
 from harness.link.frames import Frame, FrameDecoder, encode
 from harness.link.messages import batch_request
 from harness.link.wire import MIN_MTU, RESPONSE, Op, Status
@@ -47,11 +48,18 @@ class Port:
     def close(self) -> None: ...
 
 
-def exchange_on(port: Port, *, retries: int = 3, first_sequence: int = 1) -> Exchange:
+def exchange_on(
+    port: Port,
+    *,
+    retries: int = 3,
+    first_sequence: int = 1,
+    console: Callable[[bytes], None] | None = None,
+) -> Exchange:
     return Exchange(
         port,
         deadline_s=2,
         retries=retries,
+        console=console,
         board="b1",
         first_sequence=first_sequence,
         clock_ns=lambda: port.time_ns,
@@ -189,3 +197,68 @@ def test_statistics_name_every_kind_of_corruption_once() -> None:
     found = exchange.statistics.as_dict()
     assert "corrupt" not in found
     assert sum(number for name, number in found.items() if name.startswith("corrupt")) == 1
+
+
+def test_a_stream_is_counted_to_the_byte() -> None:
+    port = Port()
+    console = bytearray()
+    exchange = exchange_on(port, console=console.extend)
+    noise = b"\x01" + b"\x02" * 300
+    long_text = b"\x01" + b"a" * 300
+    port.coming.extend(
+        [
+            b"boot\n" + answer(1),
+            noise[:280],
+            noise[280:],
+            b"\0" + long_text + b"\0\x01h\0" + encode(Op.NOTE_DAMAGED, 0, b""),
+            b"\x01" + answer(2),
+        ]
+    )
+    received = sum(map(len, port.coming))
+    heard = [exchange.listen(1.0) for _ in range(6)]
+    assert heard == [
+        Frame(Op.PING | RESPONSE, 1, OK),
+        FrameDamage.INCOMING,  # the noise
+        FrameDamage.OUTGOING,
+        FrameDamage.INCOMING,  # the lone first byte
+        Frame(Op.PING | RESPONSE, 2, OK),
+        None,
+    ]
+    assert bytes(console) == b"boot\n" + long_text + b"\x01h" + b"\x01"
+    counts = {name: count for name, count in exchange.statistics.as_dict().items() if count}
+    assert counts == {
+        "frames_received": 3,
+        "bytes_received": received,
+        "text_bytes": 5 + 301 + 2 + 1,
+        "skipped_bytes": 301 - 258,
+        "damage_notes": 1,
+        "corrupt_too_long": 1,
+        "corrupt_too_short": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("received", "summary"),
+    [
+        (b"", "; nothing was received"),
+        (b"hello", "; 5 bytes were received, but no frames"),
+        (DAMAGED + answer(9), "; 1 corrupt and 1 good frames were received"),
+        (answer(9), ""),
+    ],
+)
+def test_a_failure_says_what_was_received(received: bytes, summary: str) -> None:
+    with pytest.raises(LinkError) as caught:
+        exchange_on(Port([received]), retries=0).request(Op.PING, b"", len)
+    assert caught.value.message == f"b1: no answer to PING in 2 s, sent 1 times{summary}"
+
+
+def test_frames_of_the_previous_size_are_accepted_after_it_was_lowered() -> None:
+    port = Port()
+    exchange = exchange_on(port)
+    assert exchange.mtu == MIN_MTU == 256
+    long_frame = answer(1, OK + bytes(500))
+    for mtu, heard in ((256, FrameDamage), (1024, Frame), (256, Frame)):
+        exchange.mtu = mtu
+        port.coming.append(long_frame)
+        assert isinstance(exchange.listen(1.0), heard)
+        assert exchange.mtu == mtu

@@ -18,6 +18,7 @@ from harness.link.frames import (
     cobs_decode,
     cobs_encode,
     encode,
+    is_text,
     longest_encoded,
 )
 
@@ -72,14 +73,33 @@ def with_crc(payload: bytes) -> bytes:
         (b"\0\x01\0", CorruptReason.TOO_SHORT),
         (wrapped(with_crc(b"\0\x01\0")), CorruptReason.TOO_SHORT),
         (wrapped(b"\0\x01\0\0abcd"), CorruptReason.CRC),
-        (b"\0\x01" + b"x" * 300, CorruptReason.TOO_LONG),
     ],
 )
-def test_corrupt_frames_are_values_with_a_reason(stream: bytes, reason: CorruptReason) -> None:
-    item, *skipped = FrameDecoder(256).feed(stream)
-    assert all(isinstance(rest, Skipped) for rest in skipped)
-    assert isinstance(item, CorruptFrame)
-    assert item.reason is reason
+def test_corrupt_frames_are_values_with_a_reason_and_their_bytes(
+    stream: bytes, reason: CorruptReason
+) -> None:
+    assert FrameDecoder(256).feed(stream) == [CorruptFrame(reason, stream[1:-1])]
+
+
+def test_the_longest_frame_by_hand() -> None:
+    """One code byte, and another for every 254 bytes."""
+    assert [longest_encoded(mtu) for mtu in (8, 253, 254, 256, 1024)] == [9, 254, 256, 258, 1029]
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\x01", True),
+        (b"\x01ready\a\b\t\v\f\r\n\x1b[0m", True),
+        ("\x01größer".encode(), True),
+        ("\x01größer".encode()[:4], True),  # ends within a character
+        (b"\x01a\x02", False),
+        (b"\x01a\x7f", False),
+        (b"\x01a\x82", False),
+    ],
+)
+def test_text_that_begins_like_a_frame(data: bytes, text: bool) -> None:
+    assert is_text(data) is text
 
 
 def test_an_overlong_frame_is_reported_once_and_skipped_to_its_end() -> None:
@@ -92,6 +112,15 @@ def test_an_overlong_frame_is_reported_once_and_skipped_to_its_end() -> None:
     assert isinstance(items[0], CorruptFrame)
     assert len(items[0].encoded) == limit
     assert sum(len(i.data) for i in items if isinstance(i, Skipped)) == 50
+
+
+def test_an_overlong_frame_in_single_bytes_ends_at_the_same_byte() -> None:
+    decoder = FrameDecoder(256)
+    frame = b"\x01" + b"y" * 259
+    items = [item for byte in frame for item in decoder.feed(bytes((byte,)))]
+    too_long = CorruptFrame(CorruptReason.TOO_LONG, frame[:258])
+    assert items == [too_long, Skipped(b"y"), Skipped(b"y")]
+    assert decoder.feed(encode(1, 2, b"x")) == [Frame(1, 2, b"x")], "nothing is left to skip"
 
 
 def test_text_is_available_at_once_and_stray_delimiters_do_not_split_it() -> None:

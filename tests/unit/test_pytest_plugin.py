@@ -14,7 +14,7 @@ import harness
 from harness.files import data_directory
 from harness.pytest_plugin import Duration, ms, ns, s, us
 from harness.pytest_plugin.cases import OPTIONS
-from harness.pytest_plugin.run_directories import Used
+from harness.pytest_plugin.run_directories import Used, copy_to
 from harness.runs.probe import PROBE_OPTIONS
 from harness.runs.request import RunRequest
 from tests.support.inner_pytest import PLUGIN, inner
@@ -342,3 +342,100 @@ def test_the_last_lines_that_the_board_printed_are_shown(request: pytest.Fixture
     used.console += b"".join(b"line %d\n" % number for number in range(30))
     shown = used.describe(request.node, None).splitlines()
     assert shown == [f"the board printed: line {number}" for number in range(10, 30)]
+
+
+def test_the_copies_of_a_test_are_in_a_folder_with_its_name(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    directory.mkdir()
+
+    def name(nodeid: str) -> str:
+        folder = copy_to(tmp_path / "left", nodeid, [directory])
+        assert (folder / "run").is_dir()
+        return folder.relative_to(tmp_path / "left").as_posix()
+
+    assert name("::X/a.py::test_b[q r=1]/") == "X-a.py-test_b[q-r=1]"
+    assert name("x" * 120) == "x" * 120
+    assert name("x" * 121) == f"{'x' * 120}-79072a47"
+
+
+RUNS = """
+    import pathlib, pytest
+    from harness.pytest_plugin.run_directories import console_of, fail, use
+
+    @pytest.fixture
+    def run(request):
+        def run(name, made=True):
+            directory = pathlib.Path("runs", name).absolute()
+            use(request.node, directory)
+            if made:
+                directory.mkdir(parents=True, exist_ok=True)
+                (directory / "result.json").touch()
+            return directory
+        return run
+
+    def test_without_runs(): ...
+
+    def test_passes(run):
+        pathlib.Path(f"{run('passed')}.lock").touch()
+        run("shared")
+        run("absent", made=False)
+
+    def test_fails(run, request):
+        run("shared")
+        run("shared")
+        run("absent", made=False)
+        verdict = f"FAIL: 1 of 2 checks failed\\nkept in: {run('shared-2')}"
+        fail(request.node, verdict)
+        fail(request.node, "FAIL: 2 of 2 checks failed")
+        fail(request.node, "FAIL: 2 of 2 checks failed")
+        console_of(request.node).extend(b"boot\\n\\xff")
+        raise RuntimeError(verdict)
+
+    def test_verdict(request):
+        fail(request.node, "FAIL: 3 of 3 checks failed")
+        assert False
+
+    def test_console(request):
+        console_of(request.node).extend(b"ready")
+        assert False
+
+    def test_absent(run):
+        run("absent", made=False)
+        assert False
+"""
+
+
+@pytest.mark.parametrize("artifacts", [False, True])
+def test_a_failed_test_shows_its_runs_and_keeps_them(
+    inner: pytest.Pytester, artifacts: bool
+) -> None:
+    inner.makepyfile(test_it=RUNS)
+    runs, copies = inner.path / "runs", inner.path / "left/test_it.py-test_fails"
+    arguments = ["--etharness-artifacts=left"] if artifacts else []
+    for _ in range(2):
+        recorded = inner.inline_run(*arguments)
+        assert recorded.ret == pytest.ExitCode.TESTS_FAILED
+        sections = {
+            report.nodeid.partition("::")[2]: text
+            for report in recorded.getreports("pytest_runtest_logreport")
+            for title, text in report.sections
+            if title == "etharness"
+        }
+        assert sections.pop("test_fails").splitlines() == [
+            "FAIL: 2 of 2 checks failed",
+            f"kept in: {runs}/shared",
+            "the board printed: boot",
+            r"the board printed: \xff",
+            *([f"copied to: {copies}"] if artifacts else []),
+        ]
+        assert sections == {
+            "test_verdict": "FAIL: 3 of 3 checks failed",
+            "test_console": "the board printed: ready",
+        }
+        assert {path.name for path in runs.iterdir()} == {"shared", "shared-2"}
+        assert (inner.path / "left").exists() is artifacts
+        if artifacts:
+            # The second session replaces the copies of the first.
+            assert {path.name for path in copies.glob("*/*")} == {"result.json"}
+            assert {path.name for path in copies.iterdir()} == {"shared", "shared-2"}
+            (copies / "shared/stale").touch()
