@@ -9,7 +9,7 @@ PYTEST_FLAGS ?= --numprocesses $$(($$(nproc) + 1)) --maxprocesses 8 --dist works
 EXCEPT ?=
 
 # All tests but those with targets of their own (`make oracle`, `make exports`, `make labgrid`).
-TESTS = -m pytest $(PYTEST_FLAGS) $(EXCEPT) --ignore tests/oracle --ignore tests/tools -m "not labgrid"
+TESTS = -m pytest $(PYTEST_FLAGS) $(EXCEPT) --ignore tests/oracle --ignore tests/tools
 
 # The C code counts its executed lines while these run; `make c-coverage` shows them.
 coverage oracle: export ETHARNESS_NATIVE_PRESET = coverage
@@ -26,8 +26,8 @@ export CCACHE_NOHASHDIR = true
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
 	@echo "make setup      install what all of these need; with -j side by side"
-	@echo "make test       every test, on simulated boards too"
-	@echo "make coverage   the same, and lists lines of Python that no test executed"
+	@echo "make test       tests, on simulated boards too, but for the eighty that take longest"
+	@echo "make coverage   all of them; lists lines of Python that no test executed"
 	@echo "make test-fast  unit and property tests in a minute: few examples, and none that waits for seconds"
 	@echo "make test-property  property tests only"
 	@echo "make nightly-tests  property tests with ten times the examples of CI, from a seed that is printed"
@@ -52,13 +52,13 @@ demo: setup-demo
 	@.venv/bin/etharness run --board native --model $(MODEL) --runs 20 -o out/demo
 
 test: setup-test
-	$(PYTHON) $(TESTS)
+	$(PYTHON) $(TESTS) -m "not labgrid and not long"
 
-# CI runs this: counting takes half as much time again.
+# CI runs this. Counting takes half as much time again.
 coverage: setup-test
 	$(PYTHON) -m coverage erase
 	$(PYTHON) tools/c_coverage.py erase
-	$(PYTHON) -m coverage run $(TESTS)
+	$(PYTHON) -m coverage run $(TESTS) -m "not labgrid"
 	$(PYTHON) -m coverage combine --quiet
 	$(PYTHON) -m coverage report
 

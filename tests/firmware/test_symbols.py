@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
+
 from harness.files import data_directory
 from harness.target.build import build_directory
 from tests.conftest import NATIVE_PRESET
@@ -23,6 +25,7 @@ def foreign_symbols(objects: Iterable[Path]) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.long
 def test_every_external_symbol_of_the_library_has_our_prefix(etstub: ct.CDLL) -> None:
     library = data_directory("firmware_stub")
     folder = build_directory(library, NATIVE_PRESET) / "CMakeFiles/rooms.dir"

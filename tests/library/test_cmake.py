@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.library.conftest import CONSUMER, STUB, sh
+from tests.support.examples import sampled
 
 pytestmark = pytest.mark.sim
 
@@ -62,7 +63,7 @@ def project(tmp_path: Path) -> Callable[[str], Path]:
     return make
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sampled(WAYS, "FetchContent"))
 def test_a_cmake_project_builds_and_its_log_reads(
     way: str, project: Callable[[str], Path], etharness: Callable
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_cmake_project_builds_and_its_log_reads(
     assert archives == {"libetdump_tracer.a", "libetdump_link.a"}
 
 
+@pytest.mark.long
 def test_the_runtime_links_too(project: Callable[[str], Path]) -> None:
     folder = project("FetchContent")
     sh("cmake", "--build", "build", "--parallel", "2", "--target", "loader", cwd=folder)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.library.conftest import CONSUMER, STUB, sh
 from tests.library.test_cmake import WAYS
+from tests.support.examples import sampled
 
 pytestmark = pytest.mark.sim
 
@@ -33,7 +34,7 @@ target_link_options(consumer PRIVATE
 """
 
 
-@pytest.mark.parametrize("way", ["find_package", "FetchContent"])
+@pytest.mark.parametrize("way", sampled(["find_package", "FetchContent"], "find_package"))
 def test_a_cortex_m_project_runs_and_gets_a_verdict(
     way: str, tmp_path: Path, etharness: Callable
 ) -> None:

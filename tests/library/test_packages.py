@@ -107,7 +107,9 @@ def test_a_package_holds_what_its_sources_include(any_package: Path, tmp_path: P
     ("kind", "project", "prefix", "flags", "chosen"),
     [
         pytest.param(*ZEPHYR_BUILD, (), id="zephyr, tracer"),
-        pytest.param(*ZEPHYR_BUILD, ("LINK", "SERVER", "RUNTIME"), id="zephyr, all"),
+        pytest.param(
+            *ZEPHYR_BUILD, ("LINK", "SERVER", "RUNTIME"), id="zephyr, all", marks=pytest.mark.long
+        ),
         pytest.param(*ESP_IDF_BUILD, (), id="esp-idf, tracer"),
         pytest.param(*ESP_IDF_BUILD, ("LINK", "SERVER"), id="esp-idf, server"),
     ],

@@ -46,6 +46,7 @@ def test_no_call_takes_more_than_its_bound(tmp_path: Path) -> None:
 
 
 @pytest.mark.sim
+@pytest.mark.long
 def test_a_firmware_takes_no_more_than_the_bound_of_its_main(tmp_path: Path) -> None:
     """The bound of all operators, of the image's own objects; the peak that the board reports."""
     graph = "-DCMAKE_C_FLAGS=-fcallgraph-info=su"

@@ -227,6 +227,7 @@ def action(
     return CompositeAction(ROOT / "action.yml", given, github, folder, variables)
 
 
+@pytest.mark.long
 def test_the_action_runs_the_demo_and_keeps_its_history(
     wheel: Path, variables: dict[str, str], tmp_path: Path
 ) -> None:
@@ -246,6 +247,7 @@ def test_the_action_runs_the_demo_and_keeps_its_history(
         assert store.execute("select count(*) from result").fetchone() == (1,)
 
 
+@pytest.mark.long
 def test_the_action_fails_with_the_run_and_says_why_everywhere(
     wheel: Path, ready: dict[str, str], tmp_path: Path
 ) -> None:

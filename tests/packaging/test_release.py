@@ -102,6 +102,7 @@ def runner(clone: Path, tmp_path: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 def test_every_step_of_the_workflow_runs(clone: Path, tmp_path: Path) -> None:
     variables = runner(clone, tmp_path)
     printed = ""

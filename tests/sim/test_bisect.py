@@ -16,6 +16,7 @@ Etharness = Callable[..., CommandResult]
 pytestmark = pytest.mark.sim
 
 
+@pytest.mark.long
 def test_the_commit_with_a_larger_model_is_found_by_one_run_of_each(
     etharness: Etharness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def shell(script: str, project: Path, given: str = "") -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_the_pages_own_steps_make_a_board_that_runs(project: Path) -> None:
     followed = []
     for language, file, body in BLOCK.findall(PAGE.read_text()):

@@ -12,6 +12,7 @@ from harness.runs.run import run_model
 from tests.conftest import FIXTURES, MODELS
 from tests.sim.test_models_on_boards import outputs
 from tests.support.boards import INT8_MODELS_THAT_FIT
+from tests.support.examples import sampled
 
 pytestmark = pytest.mark.sim
 BUDGET = FIXTURES / "simulated_boards.toml"
@@ -20,7 +21,11 @@ EVENTS_ON_THE_SMALLEST = 200
 
 @pytest.mark.parametrize(
     ("board", "model"),
-    [(board, model) for board, models in INT8_MODELS_THAT_FIT.items() for model in models],
+    [
+        pytest.param(board, model, marks=pytest.mark.long if model == "kws_int8" else ())
+        for board, models in INT8_MODELS_THAT_FIT.items()
+        for model in models
+    ],
 )
 def test_int8_outputs_are_the_references_bit_for_bit(board: str, model: str) -> None:
     compared = 0
@@ -30,7 +35,7 @@ def test_int8_outputs_are_the_references_bit_for_bit(board: str, model: str) -> 
     assert compared > 0
 
 
-@pytest.mark.parametrize("board", INT8_MODELS_THAT_FIT)
+@pytest.mark.parametrize("board", sampled(INT8_MODELS_THAT_FIT, "qemu-lm3s6965evb"))
 def test_a_simulated_board_gives_the_same_trace_tick_for_tick(board: str, tmp_path: Path) -> None:
     model = MODELS / f"{INT8_MODELS_THAT_FIT[board][-1]}.pte"
     logs = []
@@ -41,7 +46,9 @@ def test_a_simulated_board_gives_the_same_trace_tick_for_tick(board: str, tmp_pa
     assert logs[0] == logs[1]
 
 
-@pytest.mark.parametrize("board", ["qemu-mps3-an547", "qemu-riscv32-virt"])
+@pytest.mark.parametrize(
+    "board", sampled(["qemu-mps3-an547", "qemu-riscv32-virt"], "qemu-riscv32-virt")
+)
 def test_float32_runs_within_budget_on_other_kinds_of_core(board: str, tmp_path: Path) -> None:
     request = RunRequest(board, MODELS / "kws_f32.pte", 1, tmp_path / "run", budget=BUDGET)
     outcome = run_model(request)

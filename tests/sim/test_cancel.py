@@ -27,6 +27,7 @@ from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from harness.target.build import build_firmware
 from tests.conftest import MODELS, CommandResult
+from tests.support.examples import sampled
 
 # Each test is some five commands, each of which would start counting anew.
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
@@ -133,7 +134,7 @@ def running(name: str, folder: Path) -> Iterator[Bench]:
             process.kill()
 
 
-@pytest.fixture(params=BOARDS)
+@pytest.fixture(params=sampled(BOARDS, "native"))
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     with running(request.param, tmp_path) as bench:
         yield bench
@@ -141,8 +142,11 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.mark.parametrize(
     ("name", "number"),
-    [*((board, signal.SIGINT) for board in BOARDS), ("native", signal.SIGTERM)],
-    ids=[*BOARDS, "terminated"],
+    [
+        pytest.param("native", signal.SIGINT, id="native"),
+        pytest.param("qemu-mps2-an385", signal.SIGINT, id="qemu", marks=pytest.mark.long),
+        pytest.param("native", signal.SIGTERM, id="terminated"),
+    ],
 )
 def test_an_interrupt_keeps_the_trace_of_what_ran(
     name: str, number: signal.Signals, tmp_path: Path
@@ -224,6 +228,7 @@ def test_pull_waits_for_the_end_of_a_run(bench: Bench) -> None:
     "exit code 130; the board is free for the next command",
 )
 @pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.long
 def test_an_interrupt_at_any_moment_leaves_a_board_that_works(seed: int, tmp_path: Path) -> None:
     """From the first execution to the report; the second time twice in a row."""
     chance = random.Random(seed)

@@ -120,6 +120,7 @@ def test_counts_of_rtl_hold_the_identities_of_the_core(measure: Measure) -> None
             assert (inner.sum(axis=0) <= trace.counts[row]).all()
 
 
+@pytest.mark.long
 def test_counts_of_rtl_are_the_same_in_every_execution_and_process(measure: Measure) -> None:
     first, second = (measure("rtl-cv32e40p", BRANCHES, number).trace for number in range(2))
     assert (first.counts == second.counts).all()
@@ -158,6 +159,7 @@ def test_the_event_counters_of_the_core_are_absent_on_qemu(tmp_path: Path) -> No
     assert (caught.value.hint or "").endswith("it has cycles, instret")
 
 
+@pytest.mark.long
 def test_more_counters_than_the_core_has_take_several_runs(
     etharness: Callable[..., CommandResult], tmp_path: Path, measure: Measure
 ) -> None:

@@ -17,6 +17,7 @@ from harness.errors import TargetError
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
 from tests.conftest import MODELS
+from tests.support.examples import sampled
 from tests.support.features import every_method, saved_inputs
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
@@ -79,7 +80,7 @@ def test_natively_on_a_busy_host(model: str, tmp_path: Path) -> None:
     holds(run_model(RunRequest("native", MODELS / f"{model}.pte", 20, tmp_path / "run")))
 
 
-@pytest.mark.parametrize("board", SIMULATED)
+@pytest.mark.parametrize("board", sampled(SIMULATED, "qemu-mps2-an385"))
 def test_on_simulated_boards(board: str, tmp_path: Path) -> None:
     """For all that they have memory for, and a delegate if it takes one."""
     ran, refused = set(), []

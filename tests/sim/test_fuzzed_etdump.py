@@ -40,6 +40,7 @@ def as_ed00(log: Trace, *, allocations: bool) -> Trace:
     return read_ed00(write_ed00(log, allocation_events=allocations))
 
 
+@pytest.mark.long
 def test_file_and_log_say_the_same(traces: list[tuple[bytes, bytes]]) -> None:
     compared = events = 0
     for image, data in traces:

@@ -153,6 +153,7 @@ def test_another_compiler_changes_no_bit(model: str, tmp_path: Path) -> None:
     assert compared == 3
 
 
+@pytest.mark.long
 def test_qemu_gives_the_same_trace_tick_for_tick(tmp_path: Path) -> None:
     logs = []
     for name in ("first", "second"):

@@ -102,6 +102,7 @@ def night_of(plan: Path) -> dict[str, object]:
     "kill -9 of a nightly run on simulated boards",
     "nothing is lost or done twice",
 )
+@pytest.mark.long
 def test_killed_again_and_again_it_loses_and_repeats_nothing(plan: Path, tmp_path: Path) -> None:
     seed = int(os.environ.get("NIGHT_SEED", random.SystemRandom().randrange(10**6)))
     print(f"NIGHT_SEED={seed}")

@@ -31,6 +31,7 @@ DISTURBANCES = (
 )
 
 
+@pytest.mark.long
 def test_nothing_is_lost_told_twice_held_or_blamed_on_others(tmp_path: Path) -> None:
     """One test, since workers that share tests out would each have a night for theirs."""
     setting = Setting(

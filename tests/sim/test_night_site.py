@@ -79,6 +79,7 @@ def done_of(page: str) -> int:
     return int(found[1])
 
 
+@pytest.mark.long
 def test_pages_of_a_running_night_say_how_far_it_is(
     plan: Path, seen: list[str], etharness: Etharness
 ) -> None:

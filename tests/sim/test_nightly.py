@@ -151,6 +151,7 @@ def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.Monkey
     "a PostgreSQL server that is down during a nightly run",
     "all results are stored later, each once",
 )
+@pytest.mark.long
 def test_a_server_that_is_away_has_all_results_later_and_once(
     plan: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch, postgresql: Server
 ) -> None:

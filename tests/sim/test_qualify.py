@@ -37,6 +37,7 @@ from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.counters import Counters, MadeUp
 from tests.support.debugger import Debugger
 from tests.support.documents import document
+from tests.support.examples import sampled
 from tests.support.flash import no_usb, running_native, serial_native
 from tests.support.line import Line, Wire, WiredServer
 from tests.support.rack.firmware import Image, make_images
@@ -175,16 +176,8 @@ OTHERS = tuple(
     and name not in IN_FULL
 )
 EVERY = "ETHARNESS_EVERY_BOARD" in os.environ
-# RTL boards are slow: `make test` takes one core, CI all. Boards that count instructions differ
-# from those of the same core by their counter alone.
-QUICKLY = tuple(
-    name
-    for name in OTHERS
-    if EVERY
-    or not name.startswith("rtl-")
-    or name == "rtl-ibex"
-    or ("CI" in os.environ and not name.endswith("-instructions"))
-)
+# Boards that count instructions differ from those of the same core by their counter alone.
+QUICKLY = [name for name in OTHERS if EVERY or not name.endswith("-instructions")]
 NOT_OFFERED = {
     "native": {"flash", "counters"},
     "qemu-lm3s6965evb": {"rate", "counters"},
@@ -230,7 +223,7 @@ def test_a_sound_board_qualifies(board: str, tmp_path: Path, etharness: Etharnes
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("board", QUICKLY)
+@pytest.mark.parametrize("board", sampled(QUICKLY, "qemu-mps2-an385"))
 def test_other_simulated_boards_qualify_quickly(
     board: str, tmp_path: Path, etharness: Etharness
 ) -> None:

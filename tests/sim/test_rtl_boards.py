@@ -23,6 +23,7 @@ from harness.config.board import RtlCore, load_board
 from harness.errors import RestartedError, TargetError
 from harness.target.build import build_firmware
 from tests.conftest import MODELS, CommandResult
+from tests.support.examples import sampled
 from tests.support.features import every_method, saved_inputs
 from tests.support.nights import written_plan
 from tests.support.rtl import CORES, QEMU, board_file
@@ -47,7 +48,7 @@ RUNS = 3
 LOAD_FROM_0 = b"\x03\x20\x00\x00"  # lw zero, 0(zero)
 REFUSALS = ("bytes", "no backend")
 TRIED = [model for model in every_method() if EVERY and model[0] not in TOO_LONG] or [SMALL]
-on_every_core = pytest.mark.parametrize("core", CORES)
+on_every_core = pytest.mark.parametrize("core", sampled(CORES, "ibex"))
 for_models = pytest.mark.parametrize("model", TRIED, ids="-".join)
 
 
@@ -238,6 +239,7 @@ runs = 3
 """ + "".join(f'[[board]]\nboard = "rtl-{core}"\n' for core in CORES)
 
 
+@pytest.mark.long
 def test_a_nightly_run_measures_the_same_cycles(
     measure: Measure, tmp_path: Path, etharness: Callable[..., CommandResult]
 ) -> None:

@@ -69,6 +69,7 @@ def test_a_model_runs_over_memory_alone(
 @pytest.mark.attack(
     "Link and servers", "a probe on a board without RTT", "an error that reports it"
 )
+@pytest.mark.long
 def test_memory_without_a_control_block(image: Path, tmp_path: Path) -> None:
     with gdbserver(image, tmp_path) as server:
         for query in ("address=0x20000000", "address=0x0&size=4096"):

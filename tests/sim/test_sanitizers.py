@@ -18,6 +18,7 @@ from harness.runs.run import FinishedRun, run_model
 from tests.conftest import MODELS
 from tests.support.boards import native_board, started
 from tests.support.calls import fresh
+from tests.support.examples import sampled
 from tests.support.fuzzing import FUZZERS, fuzz, replay
 from tests.support.kernels import one_call
 from tests.support.operators import CALLS, VARIANTS
@@ -63,6 +64,7 @@ def test_a_sanitized_board_refuses_damaged_models(board: Path) -> None:
         bench.session.load_model(damaged.read_bytes())
 
 
+@pytest.mark.long
 def test_no_kernel_looks_beyond_its_arguments(tmp_path: Path) -> None:
     """The calls that the kernels take or refuse in tests/firmware, sanitized.
 
@@ -82,7 +84,7 @@ def test_no_kernel_looks_beyond_its_arguments(tmp_path: Path) -> None:
     assert replay("fuzz_program", corpus) >= count
 
 
-@pytest.mark.parametrize("name", FUZZERS)
+@pytest.mark.parametrize("name", sampled(FUZZERS, FUZZERS[0]))
 def test_fuzzing_finds_nothing(name: str, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     corpus.mkdir()

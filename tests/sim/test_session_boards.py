@@ -14,6 +14,7 @@ from harness.errors import DeviceRefusedError, TargetError
 from harness.link.wire import Region, Reset, State
 from tests.conftest import MODELS, NATIVE_PRESET
 from tests.support.boards import INT8_MODELS_THAT_FIT, KWS, Bench, native_board, once, started
+from tests.support.examples import sampled
 
 pytestmark = pytest.mark.sim
 
@@ -21,7 +22,7 @@ BOARDS = ["native", "qemu-mps2-an385"]
 """Those that the rest is tried on; starting again is the port's business and tried on all."""
 
 
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("name", sampled(BOARDS, "native"))
 def test_a_board_that_refused_models_runs_the_next_one(name: str) -> None:
     good = KWS.read_bytes()
     bad = [good[:20_000], good.replace(b"cortex_m::softmax", b"cortex_m::hardmax"), b"", b"junk"]
@@ -35,7 +36,7 @@ def test_a_board_that_refused_models_runs_the_next_one(name: str) -> None:
         assert bench.session.run(2, timeout_s=60).completed == 2
 
 
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("name", sampled(BOARDS, "native"))
 def test_a_model_that_the_board_holds_is_not_uploaded_again(name: str) -> None:
     model, other = KWS.read_bytes(), (MODELS / "small_int8.pte").read_bytes()
 

@@ -62,6 +62,7 @@ def test_a_simulated_board_logs_what_native_logs(tmp_path: Path) -> None:
     assert found["native"] == found["qemu-mps2-an385"]
 
 
+@pytest.mark.long
 def test_logging_values_takes_nothing_from_operators(tmp_path: Path) -> None:
     board, model = "qemu-mps2-an385", MODELS / "kws_int8.pte"
     plain = run(board, tmp_path / "plain", DebugLevel.NO_LOGGING, model, 1)

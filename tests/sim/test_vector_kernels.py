@@ -31,7 +31,7 @@ from tests.firmware.test_fast_kernels import (
 )
 from tests.firmware.test_float_products import assert_same_bits, floats
 from tests.support.boards import Bench, started
-from tests.support.examples import examples
+from tests.support.examples import examples, sampled
 from tests.support.kernels import Array, Out, Tensor, one_call, outputs, run_all
 
 pytestmark = pytest.mark.sim
@@ -43,7 +43,7 @@ generated = settings(
 )
 
 
-@pytest.fixture(scope="module", params=CORES)
+@pytest.fixture(scope="module", params=sampled(CORES, "qemu-mps3-an547"))
 def board(request: pytest.FixtureRequest) -> Iterator[Bench]:
     with started(request.param, deadline_s=60) as bench:
         yield bench
@@ -199,6 +199,7 @@ def test_convolution_of_floats(board, etstub, seed, conv, share, order) -> None:
     compare_floats(board, etstub, "aten::convolution.out", *arguments)
 
 
+@pytest.mark.long
 def test_a_convolution_fits_the_smallest_stack(etstub: ct.CDLL) -> None:
     """2 KB, of which the runtime takes a part; an overflow is a fault."""
     x, weights = floats(1, 1, 3, 7, 9), floats(2, 6, 3, 3, 3)

@@ -22,6 +22,7 @@ min_results = 3
 """
 
 
+@pytest.mark.long
 def test_one_slower_operator_of_a_simulated_board_is_found(
     etharness: Etharness, tmp_path: Path
 ) -> None:

@@ -1,7 +1,15 @@
-"""How many examples a property test draws, by the profile that runs it (tests/conftest.py)."""
+"""How much of a long test runs, by what runs it: examples and parameters.
+
+The profile (tests/conftest.py) says how many examples a property test draws. Tests with the mark
+``long`` are left out by `make test`; CI runs them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 _OF_DEFAULT = 100
@@ -16,3 +24,11 @@ def examples(count: int) -> int:
     Tests that ask for few do so because each example is expensive: they are not scaled down.
     """
     return max(min(count, _FEWEST), count * settings().max_examples // _OF_DEFAULT)
+
+
+def sampled(parameters: Iterable[Any], *kept: Any) -> list[Any]:
+    """Parameters of a test; those that are not ``kept`` have the mark ``long``."""
+    return [
+        parameter if parameter in kept else pytest.param(parameter, marks=pytest.mark.long)
+        for parameter in parameters
+    ]

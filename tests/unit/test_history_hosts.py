@@ -106,6 +106,7 @@ class Proxy:
             return True
 
 
+@pytest.mark.long
 def test_hosts_add_to_one_history_while_its_server_is_started_again(
     far: Server, database: str
 ) -> None:

@@ -13,6 +13,7 @@ from benchmarks.verdict_study import Counts, table, try_one
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.long
 def test_a_sample_of_nights_under_every_noise() -> None:
     counts = {name: Counts() for name in MODELS}
     total = Counts()
