@@ -32,6 +32,7 @@ from harness.runs.add_results import read_subject
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory, save_verdict
 
+_NO_RESULT: Final = "an arm has no sound result"
 _MOST: Final = 50
 """Largest number of changed metrics recorded for a comparison."""
 
@@ -78,14 +79,16 @@ def compare_arms(
         first = variants[0]
         for label in variants[1:]:
             old, new = results[first], results[label]
-            yield _arm_comparison((board, model, first, label), _compare_tonight(old, new, first))
+            compared = _compare_tonight(old, new, first)
+            yield _arm_comparison((board, model, first, label), compared, _NO_RESULT)
         if baseline is not None:
             for label in variants:
                 names = (board, model, str(baseline.baseline), label)
                 compared = _compare_with_baseline(results[label], baseline, tonight)
                 if compared is not None:
                     _store_verdicts(results[label], baseline, compared)
-                yield _arm_comparison(names, compared)
+                missing = "no earlier results" if results[label].measured else _NO_RESULT
+                yield _arm_comparison(names, compared, missing)
 
 
 def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResults:
@@ -169,11 +172,12 @@ def _store_verdicts(arm: _ArmResults, baseline: HistoryRef, comparison: HistoryC
 
 
 def _arm_comparison(
-    names: tuple[str, str, str, str], comparison: HistoryComparison | None
+    names: tuple[str, str, str, str], comparison: HistoryComparison | None, missing: str
 ) -> ArmComparison:
+    """Return what a comparison found; without one, what was missing for it."""
     board, model, before, after = names
     if comparison is None:
-        summary = "nothing to compare: an arm has no sound result"
+        summary = f"nothing to compare: {missing}"
         passed = True
     else:
         passed = not any(check.failed for check in history_checks(comparison))

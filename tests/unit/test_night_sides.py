@@ -91,7 +91,14 @@ def test_a_side_without_any_whole_run_is_said(tmp_path: Path) -> None:
     ]
     [arm] = compare_arms(tmp_path, outcomes, ["old", "new"], None, [])
     assert arm.passed
-    assert "nothing to compare" in arm.summary
+    assert arm.summary == "nothing to compare: an arm has no sound result"
+
+
+def test_the_first_night_has_no_earlier_results(tmp_path: Path) -> None:
+    outcomes = night(tmp_path, {"only": BEFORE})
+    store = HistoryRef(str(tmp_path / "h.sqlite"), BaselineRef("last", "20"))
+    [arm] = compare_arms(tmp_path, outcomes, ["only"], store, [])
+    assert (arm.passed, arm.summary) == (True, "nothing to compare: no earlier results")
 
 
 def test_one_variant_alone_is_held_against_nothing(tmp_path: Path) -> None:
