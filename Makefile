@@ -63,7 +63,7 @@ coverage: setup-test
 	$(PYTHON) -m coverage report
 
 test-fast: setup-fast
-	$(PYTHON) -m pytest $(PYTEST_FLAGS) --hypothesis-profile=fast -m "not slow" tests/unit tests/property
+	$(PYTHON) -m pytest $(PYTEST_FLAGS) --hypothesis-profile=fast -m "not slow and not long" tests/unit tests/property
 
 test-property: setup-fast
 	$(PYTHON) -m pytest $(PYTEST_FLAGS) tests/property
