@@ -2,8 +2,8 @@
 PYTHON := .venv/bin/python
 MODEL := firmware_stub/models/kws_int8.pte
 
-# One test more at once than the machine has cores, as a fifth of their time is waiting; `make test PYTEST_FLAGS=` runs one after the other.
-PYTEST_FLAGS ?= --numprocesses $$(($$(nproc) + 1)) --maxprocesses 8 --dist worksteal
+# Two tests more at once than the machine has cores, as a third of their time is waiting; `make test PYTEST_FLAGS=` runs one after the other.
+PYTEST_FLAGS ?= --numprocesses $$(($$(nproc) + 2)) --maxprocesses 8 --dist worksteal
 
 # Tests that `make test` and `make coverage` leave out, such as `EXCEPT="--ignore tests/property"`.
 EXCEPT ?=

@@ -62,6 +62,7 @@ def test_events_are_named_as_executorch_names_them(etstub: ct.CDLL) -> None:
             assert kernel.event_name.decode() == expected.removesuffix(".")
 
 
+@pytest.mark.long
 def test_a_selective_build_has_only_what_it_names(tmp_path: Path) -> None:
     chosen = ["cortex_m::softmax.out", "aten::relu.out"]
     library = build(tmp_path, ";".join(chosen))

@@ -35,7 +35,7 @@ from harness.runs.trace_download import read_debug_buffer
 from harness.testing.fault_filter import FaultFilter, Faults
 from tests.support.bad_lines import bad_lines
 from tests.support.c_server import CServer
-from tests.support.examples import examples, sampled
+from tests.support.examples import examples
 from tests.support.line import Line, Wire
 from tests.support.listening import ListeningServer
 from tests.support.tiny_model import relu_model
@@ -187,7 +187,8 @@ def circumstances(seed: int) -> Circumstances:
 
 
 @pytest.mark.timeout(300 + SESSIONS)
-@pytest.mark.parametrize("part", sampled(range(PARTS), 0))
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.long
 def test_sessions_under_faults_are_whole_or_blame_the_line(etstub: ct.CDLL, part: int) -> None:
     ends: Counter[str] = Counter()
     seeds = range(FIRST_SEED + part, FIRST_SEED + SESSIONS, PARTS)

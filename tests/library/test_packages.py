@@ -12,6 +12,7 @@ from firmware_stub.packages.library import parts, sources, version
 from firmware_stub.packages.manifests import PACKAGES
 from harness.files import data_directory
 from tests.library.conftest import STUB, WARNINGS, sh
+from tests.support.examples import sampled
 
 pytestmark = pytest.mark.sim
 
@@ -77,7 +78,7 @@ ZEPHYR_BUILD = ("zephyr", ZEPHYR, "arm-none-eabi", ZEPHYR_FLAGS)
 ESP_IDF_BUILD = ("esp-idf", ESP_IDF, "riscv64-unknown-elf", ESP_IDF_FLAGS)
 
 
-@pytest.fixture(params=PACKAGES)
+@pytest.fixture(params=sampled(PACKAGES, "zephyr", "arduino"))
 def any_package(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     write(request.param, tmp_path / request.param)
     return tmp_path / request.param
@@ -111,7 +112,9 @@ def test_a_package_holds_what_its_sources_include(any_package: Path, tmp_path: P
             *ZEPHYR_BUILD, ("LINK", "SERVER", "RUNTIME"), id="zephyr, all", marks=pytest.mark.long
         ),
         pytest.param(*ESP_IDF_BUILD, (), id="esp-idf, tracer"),
-        pytest.param(*ESP_IDF_BUILD, ("LINK", "SERVER"), id="esp-idf, server"),
+        pytest.param(
+            *ESP_IDF_BUILD, ("LINK", "SERVER"), id="esp-idf, server", marks=pytest.mark.long
+        ),
     ],
 )
 def test_cmake_of_a_package_compiles_for_a_microcontroller(

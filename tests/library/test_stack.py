@@ -32,6 +32,7 @@ OUTSIDE = 160
 BOARD = "qemu-mps2-an386"
 
 
+@pytest.mark.long
 def test_no_call_takes_more_than_its_bound(tmp_path: Path) -> None:
     command = [*HOST, *WARNINGS, f"-I{INCLUDE}", "-static"]
     small = files("tracer", "link")

@@ -295,6 +295,7 @@ def test_the_comment_is_written_once_and_then_replaced(
     assert (push.run(only="Comment"), push.printed) == (0, "")
 
 
+@pytest.mark.long
 def test_the_gitlab_component_runs_the_demo(
     wheel: Path, ready: dict[str, str], tmp_path: Path
 ) -> None:

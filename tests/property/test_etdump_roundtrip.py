@@ -188,6 +188,7 @@ def test_every_truncation_is_refused_or_read(name: str) -> None:
 
 @pytest.mark.attack("Files", "any damage of an ETDump", "a trace, or exit code 2")
 @pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.slow
 def test_no_damage_leads_to_anything_but_a_trace_or_a_format_error(name: str) -> None:
     data, read = INPUTS[name]
     random_bytes = random.Random(0)

@@ -219,6 +219,7 @@ def test_one_mode_is_seldom_two(shape: str, most: int) -> None:
 
 
 @pytest.mark.parametrize(("design", "sessions"), [("paired", 24), ("paired", 40), ("between", 8)])
+@pytest.mark.slow
 def test_nights_without_a_change_raise_no_alarm(design: str, sessions: int) -> None:
     """Without limits, so that it is the level of false discoveries that has to prevent them."""
     limits = HistoryLimits(relative=0.0, absolute_us=0.0)

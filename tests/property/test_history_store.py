@@ -325,6 +325,7 @@ def sound(item: Made) -> bool:
     return complete(item) and item.result.verdict is not None and item.result.verdict.passed
 
 
+@pytest.mark.slow
 def test_both_databases_are_what_a_dictionary_is(postgresql: Server, tmp_path: Path) -> None:
     urls = [str(tmp_path / "h.sqlite"), postgresql.new_database()]
     run_state_machine_as_test(  # type: ignore[no-untyped-call]

@@ -74,6 +74,7 @@ def test_nobody_else_is_taken_for_one_of_us(name: str) -> None:
 
 
 @given(HOLDERS, st.lists(st.integers(0, 10**11)))
+@pytest.mark.slow
 def test_it_ends_when_it_was_last_said_to(holder: Identity, later: list[int]) -> None:
     ends = max([holder.until, *later])
     allowed = [holder.prolonged(until) for until in later]

@@ -151,6 +151,7 @@ ENDINGS = [["pass"], ["link", "pass"], ["product"], ["host", "host"]]
 @pytest.mark.attack(
     "Nights and history", "kill -9 of a nightly run at every point", "nothing is lost or done twice"
 )
+@pytest.mark.slow
 def test_killed_once_at_every_point(prepared: Prepared) -> None:
     calm = world_of(prepared, ENDINGS)
     assert_complete(prepared, calm, whole(prepared, calm))

@@ -191,6 +191,7 @@ def test_the_next_command_finds_a_free_board(bench: Bench) -> None:
     bench.passes()
 
 
+@pytest.mark.long
 def test_a_board_that_runs_on_says_so_and_is_joined_or_ended(bench: Bench) -> None:
     run = bench.start_run(MANY, "out")
     time.sleep(1)
@@ -211,6 +212,7 @@ def test_a_board_that_runs_on_says_so_and_is_joined_or_ended(bench: Bench) -> No
     bench.passes()
 
 
+@pytest.mark.long
 def test_pull_waits_for_the_end_of_a_run(bench: Bench) -> None:
     runs = "2000" if "native" in bench.options[1] else "50"
     run = bench.start_run(runs, "out")

@@ -133,6 +133,7 @@ def test_counts_of_rtl_are_the_same_in_every_execution_and_process(measure: Meas
     assert executions == [executions[0]] * RUNS
 
 
+@pytest.mark.long
 def test_operators_retire_the_instructions_that_qemu_counts(
     measure: Measure, tmp_path: Path
 ) -> None:

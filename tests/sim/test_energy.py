@@ -331,6 +331,7 @@ def test_a_wrong_place_of_a_file_starts_nothing(
     assert not run.exists()
 
 
+@pytest.mark.long
 def test_a_streamed_run_is_measured(
     qemu: Qemu,
     ppk2: Callable[..., FakePpk2],
@@ -383,6 +384,7 @@ def test_each_test_set_of_a_program_is_recorded(
     assert "is gone" in documents[2]["energy"]["missing"]
 
 
+@pytest.mark.long
 def test_an_interrupted_run_keeps_the_joules_of_its_executions(
     qemu: Qemu, ppk2: Callable[..., FakePpk2], tmp_path: Path
 ) -> None:

@@ -347,6 +347,7 @@ def _read(tensor: object, buffer: bytes) -> None:
             return
 
 
+@pytest.mark.long
 def test_damage_is_an_error_or_a_verdict(originals: Originals, scratches: list[Scratch]) -> None:
     tried: Counter[tuple[str, str]] = Counter()
     kinds: list[Callable[[Scratch, Random], str]]

@@ -107,6 +107,7 @@ def test_pages_of_a_running_night_say_how_far_it_is(
     assert "tonight.html" not in (site / "index.html").read_text()
 
 
+@pytest.mark.long
 def test_a_site_that_cannot_be_written_fails_no_night(
     plan: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

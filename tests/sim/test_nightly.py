@@ -214,6 +214,7 @@ def assert_reports(folder: Path, document: dict[str, Any]) -> None:
         assert "Comparison" in text
 
 
+@pytest.mark.long
 def test_a_changed_plan_is_refused_unless_a_fresh_night_is_asked_for(
     plan: Path, etharness: Etharness
 ) -> None:

@@ -165,7 +165,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=SERVERS)
+@pytest.fixture(scope="module", params=sampled(SERVERS, "openocd"))
 def served(
     request: pytest.FixtureRequest, board: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServedBoard]:
@@ -227,7 +227,7 @@ def test_a_gdbserver_that_halts_for_each_access_carries_the_link(
         run_model(etharness, board, f"rtt+{gdb}?address={block:#x}", tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", sampled(SERVERS, "openocd"))
 def test_breakpoints_and_resets_of_a_server(
     etharness: Etharness, tracer_only: Path, name: str, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ class SlowLine:
 
 
 @pytest.mark.parametrize("board", ["native", "qemu-mps2-an385"])
+@pytest.mark.long
 def test_a_log_of_twenty_buffers_arrives_whole(board: str, tmp_path: Path) -> None:
     request = RunRequest(board, MODEL, RUNS, tmp_path / "run", trace_limit=BUFFER, stream=True)
     outcome = run_model(request)

@@ -18,6 +18,7 @@ from harness.records.trace import Kind, Trace
 from harness.target.build import build_firmware
 from tests.sim.test_rtt import BOARD as RTT_BOARD
 from tests.sim.test_semihosting import SEMIHOSTING, simulate
+from tests.support.examples import sampled
 from tests.support.flash import ROOT, TOOLS_OF_PIP
 from tests.support.tracer_only import BOARD, build_tracer_only, gdbserver
 
@@ -123,7 +124,9 @@ def operators(trace: Trace) -> dict[str, list[tuple[str, int, int]]]:
     }
 
 
-@pytest.mark.parametrize("wire", [by_gdbserver, by_pyocd, by_rtt, by_semihosting])
+@pytest.mark.parametrize(
+    "wire", sampled([by_gdbserver, by_pyocd, by_rtt, by_semihosting], by_gdbserver, by_rtt)
+)
 def test_a_wire_carries_the_trace_of_the_uart(
     wire: Callable[[harness.Run, Path, Path], Trace],
     over_uart: harness.Run,

@@ -101,6 +101,7 @@ def test_without_proc_nobody_is_said_to_be_dead(desk: Desk) -> None:
 
 
 @pytest.mark.attack("Leases", "a port that another program has open", "exit code 75: in use")
+@pytest.mark.slow
 def test_a_port_that_another_process_holds_is_busy(desk: Desk) -> None:
     """By a lock of Windows's kind, which has no shared mode."""
     second = """
@@ -157,6 +158,7 @@ print(group.end(), group.remaining, group.wait(0))
 @pytest.mark.attack(
     "Texts", "names outside the encoding of a pipe", "escaped; the command ends normally"
 )
+@pytest.mark.slow
 def test_names_that_a_code_page_lacks_are_escaped(desk: Desk) -> None:
     # As on Windows, where names of files are text in Unicode and a pipe is in a code page.
     program = "from harness.cli import main; main(['inspect', '\\u6a21.pte'])"

@@ -133,6 +133,7 @@ def test_a_verdict_needs_no_run_directory(repository: Path, etharness: Etharness
 
 
 @pytest.mark.attack("Nights and history", "kill -9 of a bisection", "it continues where it stopped")
+@pytest.mark.slow
 def test_a_killed_bisection_goes_on_where_it_was(
     repository: Path, etharness: Etharness, tmp_path: Path
 ) -> None:

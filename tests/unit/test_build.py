@@ -145,6 +145,7 @@ file(REMOVE "${CMAKE_BINARY_DIR}/half")
 
 @pytest.mark.uncounted
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.slow
 def test_a_build_that_was_cut_off_breaks_no_later_one(
     number: signal.Signals, sources: Path
 ) -> None:

@@ -74,6 +74,7 @@ def other_url(store_url: str, tmp_path: Path, request: pytest.FixtureRequest) ->
 @pytest.mark.attack(
     "Nights and history", "kill -9 of a copy between histories", "it continues where it stopped"
 )
+@pytest.mark.slow
 def test_a_killed_copy_goes_on_where_it_was(store_url: str, other_url: str) -> None:
     """Killed within a transaction: the batches before it stay, and are not copied again."""
     with open_store(store_url) as source:
@@ -130,6 +131,7 @@ def test_writers_of_both_histories_do_no_harm(store_url: str, other_url: str) ->
         assert target.results(own) == source.results()
 
 
+@pytest.mark.slow
 def test_another_process_that_adds_the_same_results(store_url: str, other_url: str) -> None:
     with open_store(store_url) as source:
         fill(source, 20)

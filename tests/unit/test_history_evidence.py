@@ -195,6 +195,7 @@ def test_a_pass_says_what_it_would_have_noticed() -> None:
     assert f"would have noticed {100 * median:.2g} % (median operator; worst" in passed.reason
 
 
+@pytest.mark.slow
 def test_the_stated_change_is_found_and_half_of_it_is_not() -> None:
     whole = half = 0
     for seed in range(20):

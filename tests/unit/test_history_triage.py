@@ -61,6 +61,7 @@ def nights(tmp_path: Path, etharness: Etharness) -> Nights:
     return Nights(tmp_path, etharness)
 
 
+@pytest.mark.slow
 def test_a_regression_does_not_disappear_with_time(nights: Nights) -> None:
     assert nights.nights(6, GOOD) == [0] * 6
     assert nights.nights(8, SLOW) == [1] * 8
@@ -82,6 +83,7 @@ def test_nights_that_nobody_checked_do_not_hide_a_step(nights: Nights) -> None:
     assert nights.check(nights.run(SLOW)).code == 0
 
 
+@pytest.mark.slow
 def test_an_accepted_level_is_the_baseline(nights: Nights) -> None:
     nights.nights(6, GOOD)
     assert nights.nights(2, SLOW) == [1, 1]
@@ -107,6 +109,7 @@ def test_the_night_of_the_change_passes_once_it_is_accepted(nights: Nights) -> N
     assert nights.check(directory).code == 0
 
 
+@pytest.mark.slow
 def test_an_ignored_change_is_shown_until_its_day(nights: Nights) -> None:
     nights.nights(6, GOOD)
     nights.nights(1, SLOW)
@@ -130,6 +133,7 @@ def test_an_ignored_change_is_shown_until_its_day(nights: Nights) -> None:
 
 
 @pytest.mark.parametrize("severity", ["error", "warning", "off"])
+@pytest.mark.slow
 def test_no_budget_raises_an_ignored_change(severity: str, nights: Nights) -> None:
     nights.nights(6, GOOD)
     nights.nights(1, SLOW)
@@ -152,6 +156,7 @@ def test_an_ignored_change_may_not_grow(nights: Nights) -> None:
     assert nights.night(SLOWER).code == 1
 
 
+@pytest.mark.slow
 def test_a_decision_is_undone(nights: Nights) -> None:
     nights.nights(6, GOOD)
     nights.nights(1, SLOW)

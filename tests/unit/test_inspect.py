@@ -55,6 +55,7 @@ def test_the_work_of_a_delegate_is_not_known(etharness: Etharness) -> None:
 
 
 @pytest.mark.parametrize("model", sorted(packaged_models()))
+@pytest.mark.slow
 def test_json_follows_its_schema_for_every_packaged_model(model: str, etharness: Etharness) -> None:
     schema = json.loads((data_directory("schema") / "inspect.schema.json").read_text())
     code, out, _ = etharness("inspect", model, "--json")

@@ -266,6 +266,7 @@ def test_a_converter_need_not_be_linear() -> None:
     assert event.start_time == [0, 100]
 
 
+@pytest.mark.slow
 def test_an_event_is_made_when_it_is_first_read() -> None:
     count = 500
     run = RunSpec([EventSpec(f"op{n}", n, n + 1, 0, n) for n in range(count)])

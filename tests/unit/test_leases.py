@@ -297,6 +297,7 @@ def test_heartbeats_are_counted_and_a_full_disk_ends_nothing(
 
 @pytest.mark.attack("Leases", "damaged lease files", "never two holders")
 @pytest.mark.parametrize("garbage", [b"", b"[1, 2", b"\xff\x00", b"{}", b"[" * 100_000])
+@pytest.mark.slow
 def test_what_cannot_be_read_is_never_two_holders(garbage: bytes) -> None:
     """The kernel says whether a process is there; of a person nothing else could."""
     key = unit_key(UNIT.id)

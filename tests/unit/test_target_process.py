@@ -81,6 +81,7 @@ def test_a_stopped_one_is_killed() -> None:
     assert gone(child.pid)
 
 
+@pytest.mark.slow
 def test_one_that_is_forgotten_ends_too() -> None:
     child = python("import time; time.sleep(60)")
     pid = child.pid

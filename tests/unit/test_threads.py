@@ -34,6 +34,7 @@ print("well")
 """
 
 
+@pytest.mark.slow
 def test_threads_may_read_the_first_records_at_the_same_time(tmp_path, monkeypatch) -> None:
     """Not types that msgspec does not know yet: it would end the process (SIGSEGV)."""
     monkeypatch.setenv("ETHARNESS_LOCK_DIR", str(tmp_path / "locks"))
