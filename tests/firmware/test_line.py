@@ -27,8 +27,8 @@ def test_both_directions_keep_the_line_full(etstub: ct.CDLL, baud: int, latency_
     assert done.session.statistics.loss == 0
 
 
-@pytest.mark.parametrize("seed", sampled(range(SEEDS), 0))
-@pytest.mark.parametrize("baud", BAUDS)
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("baud", sampled(BAUDS, 921_600))
 def test_damage_to_one_frame_in_a_hundred_costs_at_most_five_percent(
     etstub: ct.CDLL, baud: int, seed: int
 ) -> None:

@@ -17,6 +17,7 @@ from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import native_board, started
+from tests.support.examples import sampled
 
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 EMULATED = "qemu-mps2-an385"
@@ -87,7 +88,11 @@ def outputs(
     ("network", "board"),
     [
         *((network, "native") for network in NETWORKS),
-        *((network, EMULATED if network == "kws" else EMULATED_FOR_LARGE) for network in NETWORKS),
+        ("kws", EMULATED),
+        *(
+            pytest.param(network, EMULATED_FOR_LARGE, marks=pytest.mark.long)
+            for network in NETWORKS[1:]
+        ),
     ],
 )
 def test_float32_logs_what_executorch_logs_and_computes_what_pytorch_does(
@@ -123,7 +128,7 @@ def test_float32_outputs_for_more_inputs_are_pytorchs(network: str) -> None:
 
 
 @on_boards
-@of_networks
+@pytest.mark.parametrize("network", sampled(NETWORKS, "kws", "ad"))
 def test_int8_outputs_are_the_cortex_m_references_bit_for_bit(board: str, network: str) -> None:
     compared, count = 0, inputs_of(board, network)
     placed = is_placed(board, network)

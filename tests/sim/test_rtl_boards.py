@@ -298,6 +298,7 @@ def with_patch(image: Path, symbol: str, code: bytes, copy: Path) -> Path:
     ],
     ids=["illegal instruction", "bus error that traps", "bus error that resets"],
 )
+@pytest.mark.long
 def test_a_crash_names_the_operator_after_the_reset(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -124,9 +124,10 @@ def operators(trace: Trace) -> dict[str, list[tuple[str, int, int]]]:
     }
 
 
-@pytest.mark.parametrize(
-    "wire", sampled([by_gdbserver, by_pyocd, by_rtt, by_semihosting], by_gdbserver, by_rtt)
-)
+WIRES = (by_gdbserver, by_pyocd, by_rtt, by_semihosting)
+
+
+@pytest.mark.parametrize("wire", sampled(WIRES, by_gdbserver, by_rtt))
 def test_a_wire_carries_the_trace_of_the_uart(
     wire: Callable[[harness.Run, Path, Path], Trace],
     over_uart: harness.Run,

@@ -9,6 +9,8 @@ PROCESSES = 4
 """Without a cure about every third of them crashed."""
 PROGRAM = """
 import sys, threading
+import pytest
+
 from harness.config.unit import Unit
 from harness.errors import HarnessError
 from harness.lab.units import hold
