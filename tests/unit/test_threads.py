@@ -9,8 +9,6 @@ PROCESSES = 4
 """Without a cure about every third of them crashed."""
 PROGRAM = """
 import sys, threading
-import pytest
-
 from harness.config.unit import Unit
 from harness.errors import HarnessError
 from harness.lab.units import hold
@@ -36,7 +34,6 @@ print("well")
 """
 
 
-@pytest.mark.slow
 def test_threads_may_read_the_first_records_at_the_same_time(tmp_path, monkeypatch) -> None:
     """Not types that msgspec does not know yet: it would end the process (SIGSEGV)."""
     monkeypatch.setenv("ETHARNESS_LOCK_DIR", str(tmp_path / "locks"))
