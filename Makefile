@@ -26,7 +26,7 @@ export CCACHE_NOHASHDIR = true
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
 	@echo "make setup      install what all of these need; with -j side by side"
-	@echo "make test       tests, on simulated boards too, but for the hundred that take longest"
+	@echo "make test       tests, on simulated boards too, but for about 200 that take longest"
 	@echo "make coverage   all of them; lists lines of Python that no test executed"
 	@echo "make test-fast  unit and property tests in a minute: few examples, and none that waits for seconds"
 	@echo "make test-property  property tests only"

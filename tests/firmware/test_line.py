@@ -40,6 +40,7 @@ def test_damage_to_one_frame_in_a_hundred_costs_at_most_five_percent(
 
 
 @pytest.mark.parametrize("ring", [32, 64])
+@pytest.mark.long
 def test_a_ring_for_one_request_is_enough(etstub: ct.CDLL, ring: int) -> None:
     """Its answer takes the time of 19 bytes, and a part of a download that of a thousand."""
     done = transfer(etstub, Wire(921_600, 0.001, ring=ring))

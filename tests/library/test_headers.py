@@ -27,6 +27,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+@pytest.mark.long
 def test_every_header_compiles_alone(dialect: Dialect, tmp_path: Path) -> None:
     for name in HEADERS:
         (tmp_path / f"{name}.txt").write_text(f'#include "{name}"\nextern int etd_unused;\n')

@@ -34,7 +34,7 @@ target_link_options(consumer PRIVATE
 """
 
 
-@pytest.mark.parametrize("way", sampled(["find_package", "FetchContent"], "find_package"))
+@pytest.mark.parametrize("way", sampled(["find_package", "FetchContent"]))
 def test_a_cortex_m_project_runs_and_gets_a_verdict(
     way: str, tmp_path: Path, etharness: Callable
 ) -> None:

@@ -125,6 +125,7 @@ def test_every_step_of_the_workflow_runs(clone: Path, tmp_path: Path) -> None:
     "refused; the commands are not run",
 )
 @pytest.mark.parametrize("tag", ["v9.9.9", "v$(shell${IFS}touch${IFS}ran)", 'v";touch${IFS}ran;"'])
+@pytest.mark.long
 def test_a_tag_of_another_version_is_refused_whatever_it_holds(
     clone: Path, tmp_path: Path, tag: str
 ) -> None:

@@ -102,6 +102,7 @@ def test_on_qemu_counts_are_instructions_less_the_reading_of_the_counters(
     assert [each.overhead for each in loaded.counters] == [each.overhead for each in trace.counters]
 
 
+@pytest.mark.long
 def test_counts_of_rtl_hold_the_identities_of_the_core(measure: Measure) -> None:
     run = measure("rtl-cv32e40p", BRANCHES)
     assert run.passed

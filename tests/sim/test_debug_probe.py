@@ -89,6 +89,7 @@ def test_the_same_run_read_by_link_and_by_probe_gives_the_same_bytes(
     assert found.target.build_id == info.build_id
 
 
+@pytest.mark.long
 def test_halts_at_random_moments_change_nothing(tmp_path: Path) -> None:
     """Each look sees the beginning of the final log, and the final log is the undisturbed one."""
     executions = 160 if HALTS > 100 else 20

@@ -76,6 +76,7 @@ def test_natively_for_every_model(model: str, method: str, stream: bool, tmp_pat
 
 @pytest.mark.parametrize("model", ["kws_int8", "small_int8", "ad_f32"])
 @pytest.mark.usefixtures("busy")
+@pytest.mark.long
 def test_natively_on_a_busy_host(model: str, tmp_path: Path) -> None:
     holds(run_model(RunRequest("native", MODELS / f"{model}.pte", 20, tmp_path / "run")))
 

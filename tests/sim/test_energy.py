@@ -122,6 +122,7 @@ def try_once(seed: int, trace: Trace, folder: Path) -> None:
         assert known[rows].any(), f"seed {seed}: instruction {instruction} was never measured"
 
 
+@pytest.mark.long
 def test_the_joules_of_every_operator_are_inside_the_bound(qemu: Qemu, tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:  # they wait for the protocol's pauses
         trials = {seed: pool.submit(try_once, seed, qemu.trace, tmp_path) for seed in range(TRIALS)}
@@ -189,6 +190,7 @@ def assert_exported(
     assert b"energy_bound_nJ" in (folder / "perfetto").read_bytes()
 
 
+@pytest.mark.long
 def test_a_file_of_another_program_measures_a_run(
     qemu: Qemu, tmp_path: Path, etharness: Callable[..., CommandResult]
 ) -> None:

@@ -40,6 +40,7 @@ def test_a_script_runs_in_an_empty_folder(name: str, tmp_path: Path) -> None:
     assert run([EXAMPLES / name], tmp_path)
 
 
+@pytest.mark.long
 def test_the_tests_pass(tmp_path: Path) -> None:
     (tmp_path / "test_my_model.py").write_text((EXAMPLES / "test_my_model.py").read_text())
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]

@@ -223,6 +223,7 @@ def test_a_board_with_another_clock(tmp_path: Path) -> None:
         (Kind.DEAD, 75),
     ],
 )
+@pytest.mark.long
 def test_a_unit_on_the_rack_that_nothing_heals(units: Rack, kind: Kind, code: int) -> None:
     unit = find_unit("u01", units.units_file)
     assert examine(unit).healthy

@@ -85,6 +85,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
         yield stack
 
 
+@pytest.mark.long
 def test_a_line_of_processes(
     lab: ExitStack, etharness: Etharness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def own_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.attack(
     "Leases", "processes that compete for a board and are killed", "one holder at a time"
 )
+@pytest.mark.long
 def test_one_at_a_time_has_it_whoever_is_killed(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print("seed", seed)

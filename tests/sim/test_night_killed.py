@@ -150,6 +150,7 @@ def test_killed_again_and_again_it_loses_and_repeats_nothing(plan: Path, tmp_pat
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
 )
+@pytest.mark.long
 def test_ended_by_a_signal_it_ends_its_children_and_can_go_on(
     plan: Path, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:

@@ -24,6 +24,7 @@ from tests.conftest import MODELS, NATIVE_PRESET, CommandResult
 from tests.support.boards import Bench, native_board, once, started
 from tests.support.debugger import Debugger
 from tests.support.documents import document
+from tests.support.examples import sampled
 
 pytestmark = pytest.mark.sim
 Etharness = Callable[..., CommandResult]
@@ -68,7 +69,7 @@ def crash(
     return caught.value, debugger
 
 
-@pytest.mark.parametrize("board", FAULTS)
+@pytest.mark.parametrize("board", sampled(FAULTS, "qemu-mps2-an385"))
 def test_a_fault_names_operator_execution_line_and_registers(
     board: str, tmp_path: Path, etharness: Etharness
 ) -> None:

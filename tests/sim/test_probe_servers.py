@@ -228,6 +228,7 @@ def test_a_gdbserver_that_halts_for_each_access_carries_the_link(
 
 
 @pytest.mark.parametrize("name", sampled(SERVERS, "openocd"))
+@pytest.mark.long
 def test_breakpoints_and_resets_of_a_server(
     etharness: Etharness, tracer_only: Path, name: str, tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ def test_a_fault_that_passes_is_a_number_of_the_link(
         (Kind.OTHER_BOARD, Owner.BOARD, 4),
     ],
 )
+@pytest.mark.long
 def test_a_failure_says_whose_it_is_as_far_as_one_run_can_tell(
     units: Rack, run: Run, kind: Kind, owner: Owner, code: int
 ) -> None:
@@ -89,6 +90,7 @@ def test_a_failure_says_whose_it_is_as_far_as_one_run_can_tell(
 
 
 @pytest.mark.parametrize("kind", [Kind.UNPLUGGED, Kind.HANG])
+@pytest.mark.long
 def test_what_power_cures_is_well_after_a_cycle(units: Rack, run: Run, kind: Kind) -> None:
     """By the programs that the units file names, as a night would."""
     units.fault("u03", kind)

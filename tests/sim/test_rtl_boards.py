@@ -151,6 +151,7 @@ def test_instructions_and_outputs_are_those_of_qemu(
 
 
 @pytest.mark.parametrize("core", sampled(["cv32e40p", "ibex"], "ibex"))
+@pytest.mark.long
 def test_loading_takes_the_same_instructions_for_the_same_image(
     measure: Measure, core: RtlCore
 ) -> None:
@@ -213,6 +214,7 @@ def test_with_caches_the_first_execution_takes_more_cycles(measure: Measure, mod
 
 @for_models
 @on_every_core
+@pytest.mark.long
 def test_wait_states_never_lower_cycles(measure: Measure, core: RtlCore, model: Model) -> None:
     slow = executions(measure(core, model, wait_states=1))
     fast = executions(measure(core, model))[: len(slow)]
@@ -222,6 +224,7 @@ def test_wait_states_never_lower_cycles(measure: Measure, core: RtlCore, model: 
 
 @for_models
 @pytest.mark.parametrize("core", CORES if EVERY else ["vexriscv"])
+@pytest.mark.long
 def test_wait_states_leave_instructions_unchanged(
     measure: Measure, core: RtlCore, model: Model
 ) -> None:

@@ -62,6 +62,7 @@ def test_a_bad_line_brings_everything_over_byte_for_byte(
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.long
 def test_a_hopeless_line_is_blamed_and_the_board_survives_it(
     seed: int, vector: tuple[bytes, bytes]
 ) -> None:

@@ -85,6 +85,7 @@ def operators_of(trace: Trace) -> tuple[list[Event], list[int]]:
     return events, [int(ticks) for ticks in durations(trace)[rows]]
 
 
+@pytest.mark.long
 def test_waiting_for_a_slow_line_is_no_part_of_an_operator() -> None:
     """Bundled C kernels on an emulated clock that counts instructions, 40 to a tick."""
     with started("qemu-mps2-an385") as bench:

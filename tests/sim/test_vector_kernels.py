@@ -43,7 +43,7 @@ generated = settings(
 )
 
 
-@pytest.fixture(scope="module", params=sampled(CORES, "qemu-mps3-an547"))
+@pytest.fixture(scope="module", params=sampled(CORES))
 def board(request: pytest.FixtureRequest) -> Iterator[Bench]:
     with started(request.param, deadline_s=60) as bench:
         yield bench

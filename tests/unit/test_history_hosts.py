@@ -141,6 +141,7 @@ def test_hosts_add_to_one_history_while_its_server_is_started_again(
     "a network that cuts connections to PostgreSQL",
     "each result is stored once",
 )
+@pytest.mark.long
 def test_a_network_that_cuts_connections_doubles_and_loses_nothing(
     far: Server, database: str
 ) -> None:
