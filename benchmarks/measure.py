@@ -82,8 +82,8 @@ def test_times() -> Iterator[str]:
         seconds = round(_timed(["make", target], ROOT, environment))
         yield f"| `make {target}` | {before} | {seconds // 60} min {seconds % 60} s |"
     yield ""
-    yield "Before: when work on a faster suite began. `make test` then counted executed lines,"
-    yield "which `make coverage` does now, and there were fewer tests."
+    yield "Before: when work on a faster suite began. `make test` then counted executed lines and"
+    yield "ran the tests that take longest, which `make coverage` does now."
 
 
 def trace_size() -> Iterator[str]:
