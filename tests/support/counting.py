@@ -15,7 +15,6 @@ import pytest
 
 TESTS = Path(__file__).parent.parent
 UNCOUNTED_ROOMS = frozenset({"firmware", "property"})
-UNCOUNTED_MARKS = ("uncounted", "long")
 FOR_CHILDREN = "COVERAGE_PROCESS_CONFIG"
 
 
@@ -26,8 +25,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     coverage = sys.modules.get("coverage")
     counting = coverage.Coverage.current() if coverage else None
     room = item.path.relative_to(TESTS).parts[0]
-    uncounted = room in UNCOUNTED_ROOMS or any(map(item.get_closest_marker, UNCOUNTED_MARKS))
-    if counting is None or not uncounted:
+    if counting is None or not (room in UNCOUNTED_ROOMS or item.get_closest_marker("uncounted")):
         return (yield)
     counting.stop()
     config = os.environ.pop(FOR_CHILDREN, None)
