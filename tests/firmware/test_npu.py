@@ -13,18 +13,26 @@ from hypothesis import strategies as st
 
 from firmware_stub.models.npu import command_format as fmt
 from firmware_stub.models.npu.command_format import Op
-from firmware_stub.models.npu.job import Command, Job, decode, execute
+from firmware_stub.models.npu.job import Command, Job, Matrix, decode, execute
 from harness.analyze.ticks import durations
 from harness.link.wire import Status
 from harness.records.trace import NO_NAME
 from tests.conftest import FIXTURES, MODELS
 from tests.support.examples import examples
-from tests.support.npu import NPU_BITS, Recorder, program_of, run_job
+from tests.support.npu import NPU_BITS, Recorder, program_of
 from tests.support.programs import ProgramBuilder
-from tests.support.runtime import RuntimeFailure, load
+from tests.support.runtime import Loaded, RuntimeFailure, load
 
 EXAMPLES = ("npu_int", "npu_str")
 sizes = st.integers(1, 9)
+
+
+def run_job(library: ct.CDLL, job: Job, *inputs: Matrix, recorder: Recorder | None = None) -> bytes:
+    """Execute a job on the device's code; return the bytes of its output."""
+    tracer = None if recorder is None else recorder.tracer
+    loaded: Loaded = load(library, program_of(job), tracer=tracer)
+    loaded.run(*inputs)
+    return loaded.output(0)
 
 
 def job_of(op: Op, rows: int, columns: int, terms: int, seed: int, **options: object) -> Job:

@@ -20,7 +20,7 @@ from tests.packaging.conftest import ROOT, Installed
 from tests.support.workflow_steps import bash
 
 # Jobs of GitHub Actions and GitLab, run here: their shell steps, in the environment these give.
-_EXPRESSION = re.compile(r"\$\{\{ *(.*?) *\}\}")
+EXPRESSION = re.compile(r"\$\{\{ *(.*?) *\}\}")
 _NAME = re.compile(r"'[^']*'|\b[a-z]+(?:\.[\w-]+)+")
 
 
@@ -101,7 +101,7 @@ class CompositeAction:
     def filled(self, text: object, names: Mapping[str, str]) -> str:
         """Put values for the expressions in a text."""
         shown = str(text).lower() if isinstance(text, bool) else str(text)
-        return _EXPRESSION.sub(lambda found: str(_evaluate(found[1], names)), shown)
+        return EXPRESSION.sub(lambda found: str(_evaluate(found[1], names)), shown)
 
 
 def _evaluate(expression: str, names: Mapping[str, str]) -> Any:

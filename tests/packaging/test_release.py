@@ -6,9 +6,10 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,11 +17,39 @@ import yaml
 from harness.config.board import load_board
 from harness.target.build import build_firmware
 from tests.packaging.conftest import ROOT, Installed
-from tests.support.workflow_steps import ShellStep, shell_steps, stand_ins
+from tests.support.workflow_steps import EXPRESSION, ShellStep
 
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
 WHEEL, SDIST = f"etdump_harness-{VERSION}-py3-none-any.whl", f"etdump_harness-{VERSION}.tar.gz"
+
+
+def stand_ins(folder: Path, *programs: str) -> str:
+    """Programs that write their arguments to ``PROGRAM.calls`` in ``folder``; a PATH with them."""
+    folder.mkdir(exist_ok=True)
+    for program in programs:
+        file = folder / program
+        file.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> "{file}.calls"\n')
+        file.chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+def shell_steps(steps: list[dict[str, Any]], values: Mapping[str, str]) -> Iterator[ShellStep]:
+    """The steps with a script; ``values`` has the values of expressions, by their text.
+
+    An expression within a script is refused: its value would become a part of the script.
+    """
+    for step in steps:
+        if "run" not in step:
+            continue
+        if EXPRESSION.search(step["run"]):
+            raise ValueError(f"step {step['name']!r} has an expression in its script; use env:")
+        variables = {
+            name: EXPRESSION.sub(lambda match: values[match[1]], str(value))
+            for name, value in step.get("env", {}).items()
+        }
+        folder = step.get("working-directory", ".")
+        yield ShellStep(step.get("name", ""), step["run"], variables, folder)
 
 
 def git(*arguments: str | Path, folder: Path = ROOT) -> str:

@@ -15,13 +15,19 @@ from benchmarks.verdict_noise import MODELS
 from harness.bisect.answer import describe_bisection
 from harness.bisect.search import Alike, BisectSearch, NextRun, Suspects, Unmeasurable
 from harness.bisect.state import BisectState, CommitRun
-from tests.support.bisections import (
-    generated_bisection,
-    measured,
-    run_to_its_end,
-    unmeasured,
-)
+from tests.support.bisections import generated_bisection, measured, run_to_its_end
 from tests.support.examples import examples
+
+
+def unmeasured(place: int, outcome: str = "skipped") -> CommitRun:
+    """A run without a value."""
+    return CommitRun(
+        commit=f"{place:040x}",
+        outcome=outcome,  # type: ignore[arg-type]
+        exit_code=125,
+        seconds=1.0,
+        reason="it does not build",
+    )
 
 
 @st.composite

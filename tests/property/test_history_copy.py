@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,12 +17,23 @@ from harness.history.entries import Selection
 from harness.history.store import Store
 from harness.records.measurement import MeasurementSettings, settings_key
 from tests.property.test_history_store import BOARDS, IDS, SETTINGS, decisions, subjects
-from tests.support.history_copies import Interruption, everything, interrupted_at
+from tests.support.history_copies import Interruption, everything
 from tests.support.postgresql import Server
 from tests.support.results import Made
 
 EXAMPLES = int(os.environ.get("ETHARNESS_COPY_EXAMPLES", "3"))
 """Every example makes a database, which takes its time."""
+
+
+def interrupted_at(call: int) -> Callable[[str, int, int], None]:
+    """Progress of a copy that is interrupted when it is shown for this time, from 0."""
+    calls = iter(range(10_000))
+
+    def progress(_stage: str, _done: int, _total: int) -> None:
+        if next(calls) == call:
+            raise Interruption
+
+    return progress
 
 
 def copy_interrupted(source: Store, target: Store, call: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.nightly import folder
-from harness.nightly.journal import Account, ended_of
+from harness.nightly.journal import Account, Journal, ended_of
 from harness.nightly.orchestrator import Night, Prepared, ended_attempts, open_night, prepare
 from harness.records.nightly import NightlyStep
 from tests.support.examples import examples
-from tests.support.night_world import HOW, FragileJournal, Killed, World
+from tests.support.night_world import HOW, Killed, World
 from tests.support.nights import written_plan
 
 PLAN = """
@@ -48,6 +49,20 @@ board = "native"
 id = "b"
 board = "native"
 """
+
+
+class FragileJournal(Journal):
+    """A journal whose process may die before, within and after the writing of a line."""
+
+    world: World
+
+    def _write(self, line: bytes) -> None:
+        self.world.point()
+        half = len(line) // 2
+        os.write(self._descriptor, line[:half])
+        self.world.point()
+        os.write(self._descriptor, line[half:])
+        self.world.point()
 
 
 @pytest.fixture(scope="module")

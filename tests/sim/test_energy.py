@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -37,16 +38,8 @@ from harness.runs.run import run_model
 from tests.conftest import MODELS, CommandResult
 from tests.sim.test_cancel import Command
 from tests.support.bundled import FIXTURE
-from tests.support.currents import (
-    VOLTS,
-    TrueRun,
-    chunks_of,
-    decoded,
-    true_run,
-    with_losses,
-    words_of,
-)
-from tests.support.fake_ppk2 import FakePpk2, Unplugged, board_with_pin, following
+from tests.support.currents import VOLTS, TrueRun, decoded, true_run, with_losses, words_of
+from tests.support.fake_ppk2 import FakePpk2, MarkerPin, Unplugged
 from tests.support.nights import PLAN, written_plan
 
 pytestmark = pytest.mark.sim
@@ -55,6 +48,39 @@ TRIALS = int(os.environ.get("ETHARNESS_ENERGY_TRIALS", "20"))
 RUNS = 10
 LONG_S = 1e-3
 LARGEST_SHARE = 0.05
+
+
+@contextmanager
+def board_with_pin(folder: Path, source: str) -> Iterator[tuple[Path, MarkerPin]]:
+    """A board file of an emulated MPS2 whose marker pin a test hears."""
+    pin = MarkerPin(folder / "pin")
+    text = source.replace('"shift=0"]', f'"shift=0", "-serial", "unix:{pin.path}"]')
+    path = folder / "qemu-mps2-an386.toml"
+    path.write_text(text.replace('budget = "budgets/default.toml"\n', ""))
+    try:
+        yield path, pin
+    finally:
+        pin.close()
+
+
+def following(pin: MarkerPin, words: np.ndarray) -> Iterator[bytes]:
+    """Yield samples, each edge only once the board's pin had it, and nothing while waiting."""
+    level = (words >> 24) & 1
+    edges = np.flatnonzero(np.diff(level)) + 1
+    for number, part in enumerate(np.split(words, edges)):
+        while len(pin.edges) < number:
+            yield b""
+        yield part.astype("<u4").tobytes()
+
+
+def chunks_of(words: np.ndarray, random: np.random.Generator) -> Iterator[bytes]:
+    """Yield the bytes of samples as a USB port delivers them, in pieces of any length."""
+    data = words.astype("<u4").tobytes()
+    at = 0
+    while at < len(data):
+        size = int(random.integers(1, 8192))
+        yield data[at : at + size]
+        at += size
 
 
 @dataclass

@@ -70,17 +70,6 @@ def measured(place: int, value: float, **facts: object) -> CommitRun:
     )
 
 
-def unmeasured(place: int, outcome: str = "skipped") -> CommitRun:
-    """A run without a value."""
-    return CommitRun(
-        commit=f"{place:040x}",
-        outcome=outcome,  # type: ignore[arg-type]
-        exit_code=125,
-        seconds=1.0,
-        reason="it does not build",
-    )
-
-
 def run_to_its_end(state: BisectState, measure: Measure) -> tuple[Decision, BisectState]:
     """Run what the search asks for until it has an answer."""
     while isinstance(decision := BisectSearch(state).decide(), NextRun):

@@ -5,7 +5,6 @@ The true energy of each event is known here, to compare with what is measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -162,16 +161,6 @@ def with_losses(words: np.ndarray, random: np.random.Generator, gaps: int) -> np
         first = int(random.integers(len(words)))
         kept[first : first + int(random.integers(1, 200))] = False
     return words[kept]
-
-
-def chunks_of(words: np.ndarray, random: np.random.Generator) -> Iterator[bytes]:
-    """Yield the bytes of samples as a USB port delivers them, in pieces of any length."""
-    data = words.astype("<u4").tobytes()
-    at = 0
-    while at < len(data):
-        size = int(random.integers(1, 8192))
-        yield data[at : at + size]
-        at += size
 
 
 def decoded(words: np.ndarray) -> Recording:

@@ -9,7 +9,6 @@ import struct
 import threading
 import tty
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from fcntl import ioctl
 from pathlib import Path
 from termios import FIONREAD
@@ -121,26 +120,3 @@ class MarkerPin:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
-
-
-def following(pin: MarkerPin, words: np.ndarray) -> Iterator[bytes]:
-    """Yield samples, each edge only once the board's pin had it, and nothing while waiting."""
-    level = (words >> 24) & 1
-    edges = np.flatnonzero(np.diff(level)) + 1
-    for number, part in enumerate(np.split(words, edges)):
-        while len(pin.edges) < number:
-            yield b""
-        yield part.astype("<u4").tobytes()
-
-
-@contextmanager
-def board_with_pin(folder: Path, source: str) -> Iterator[tuple[Path, MarkerPin]]:
-    """A board file of an emulated MPS2 whose marker pin a test hears."""
-    pin = MarkerPin(folder / "pin")
-    text = source.replace('"shift=0"]', f'"shift=0", "-serial", "unix:{pin.path}"]')
-    path = folder / "qemu-mps2-an386.toml"
-    path.write_text(text.replace('budget = "budgets/default.toml"\n', ""))
-    try:
-        yield path, pin
-    finally:
-        pin.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from harness.analyze.compare import EXECUTIONS
@@ -35,14 +34,3 @@ def everything(store: Store) -> dict[str, Any]:
             for executions in EXECUTIONS
         ],
     }
-
-
-def interrupted_at(call: int) -> Callable[[str, int, int], None]:
-    """Progress of a copy that is interrupted when it is shown for this time, from 0."""
-    calls = iter(range(10_000))
-
-    def progress(_stage: str, _done: int, _total: int) -> None:
-        if next(calls) == call:
-            raise Interruption
-
-    return progress

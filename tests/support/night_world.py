@@ -6,7 +6,6 @@ on the disk then stays, everything else is gone.
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,6 @@ from msgspec.structs import replace
 from harness.errors import BusyError, Owner
 from harness.nightly.child import Ending
 from harness.nightly.classify import Examined
-from harness.nightly.journal import Journal
 from harness.nightly.plan import NightUnit
 from harness.records import result as results
 from harness.records.nightly import NightlyStep
@@ -196,17 +194,3 @@ def _result(own_id: str, step: NightlyStep, how: str) -> Result:
     kinds = {"crash": "TargetError", "test": "UsageError", "link": "LinkError"}
     kind = kinds.get(how, "HostError" if how == "host" else "WrongFirmwareError")
     return replace(result, failure=Failure(kind, f"it was {how}", "", OWNERS[how]))
-
-
-class FragileJournal(Journal):
-    """A journal whose process may die before, within and after the writing of a line."""
-
-    world: World
-
-    def _write(self, line: bytes) -> None:
-        self.world.point()
-        half = len(line) // 2
-        os.write(self._descriptor, line[:half])
-        self.world.point()
-        os.write(self._descriptor, line[half:])
-        self.world.point()

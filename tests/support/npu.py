@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes as ct
 from collections.abc import Iterable
 
-from firmware_stub.models.npu.job import Job, Matrix
+from firmware_stub.models.npu.job import Job
 from harness.decode.device_log import read_log
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Trace
 from tests.support.programs import ProgramBuilder
-from tests.support.runtime import TICKS, Loaded, Memory, Tracer, load
+from tests.support.runtime import TICKS, Memory, Tracer
 
 NPU_BITS = 24
 CLOCKS = [ClockDomain("cpu", None, 32), ClockDomain("npu", None, NPU_BITS)]
@@ -59,11 +59,3 @@ def program_of(
     program.delegate("SimulatedNpu", *numbers, processed=data, specs=specs)
     cut = len(numbers) - outputs
     return program.finish(numbers[:cut], numbers[cut:])
-
-
-def run_job(library: ct.CDLL, job: Job, *inputs: Matrix, recorder: Recorder | None = None) -> bytes:
-    """Execute a job on the device's code; return the bytes of its output."""
-    tracer = None if recorder is None else recorder.tracer
-    loaded: Loaded = load(library, program_of(job), tracer=tracer)
-    loaded.run(*inputs)
-    return loaded.output(0)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-_EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
+EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 
 
 @dataclass(frozen=True)
@@ -51,31 +49,3 @@ def bash(
         timeout=600,
         check=False,
     )
-
-
-def shell_steps(steps: list[dict[str, Any]], values: Mapping[str, str]) -> Iterator[ShellStep]:
-    """The steps with a script; ``values`` has the values of expressions, by their text.
-
-    An expression within a script is refused: its value would become a part of the script.
-    """
-    for step in steps:
-        if "run" not in step:
-            continue
-        if _EXPRESSION.search(step["run"]):
-            raise ValueError(f"step {step['name']!r} has an expression in its script; use env:")
-        variables = {
-            name: _EXPRESSION.sub(lambda match: values[match[1]], str(value))
-            for name, value in step.get("env", {}).items()
-        }
-        folder = step.get("working-directory", ".")
-        yield ShellStep(step.get("name", ""), step["run"], variables, folder)
-
-
-def stand_ins(folder: Path, *programs: str) -> str:
-    """Programs that write their arguments to ``PROGRAM.calls`` in ``folder``; a PATH with them."""
-    folder.mkdir(exist_ok=True)
-    for program in programs:
-        file = folder / program
-        file.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> "{file}.calls"\n')
-        file.chmod(0o755)
-    return f"{folder}{os.pathsep}{os.environ['PATH']}"
