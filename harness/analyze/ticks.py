@@ -95,6 +95,8 @@ def to_nanoseconds(
         ValueError: The rate of the domain is unknown.
     """
     length = exact_nanoseconds(1, domain)
+    if length == 1:
+        return ticks.astype(np.float64)  # the usual clock of a host, of any size, in one pass
     p, q = length.numerator, length.denominator
     largest = int(ticks.max(initial=1))
     if largest * p < 2**64 and q <= _EXACT:
