@@ -28,7 +28,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/mutants.md"
 WORK = ROOT / "out/mutants"
-OUTCOMES = {
+OUTCOMES: dict[int | None, str] = {
     **dict.fromkeys((1, 3), "noticed"),
     **dict.fromkeys((24, -24, 36, 152, 255), "never ended"),
     **dict.fromkeys((5, 33), "untested"),
@@ -198,10 +198,7 @@ def main() -> int:
     for file in files:
         meta = WORK / "mutants" / f"{file}.meta"
         exits: dict[str, int | None] = json.loads(meta.read_text())["exit_code_by_key"]
-        outcomes = {
-            name: OUTCOMES.get(code, "?") if code is not None else "?"
-            for name, code in exits.items()
-        }
+        outcomes = {name: OUTCOMES.get(code, "?") for name, code in exits.items()}
         counts = Counter(outcomes.values())
         if counts["?"]:
             print(
