@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export CMAKE_C_COMPILER_LAUNCHER = $(shell command -v ccache)
 export CCACHE_NOHASHDIR = true
 
-.PHONY: help setup demo test coverage test-fast test-property nightly-tests fresh oracle exports labgrid docs c-coverage lint tidy mutants measure release release-check
+.PHONY: help setup demo test coverage test-fast test-property test-programs nightly-tests fresh oracle exports labgrid docs c-coverage lint tidy mutants measure release release-check
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
@@ -30,6 +30,7 @@ help:
 	@echo "make coverage   all of them; lists lines of Python that no test executed"
 	@echo "make test-fast  unit and property tests in a minute: few examples, and none that waits for seconds"
 	@echo "make test-property  property tests only"
+	@echo "make test-programs  unit tests of test-fast that start programs or look for them"
 	@echo "make nightly-tests  property tests with ten times the examples of CI, from a seed that is printed"
 	@echo "make fresh      'make demo test' as a newcomer's first commands, in a bare Debian of its own; needs root"
 	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
@@ -68,17 +69,23 @@ test-fast: setup-fast
 test-property: setup-fast
 	$(PYTHON) -m pytest $(PYTEST_FLAGS) tests/property
 
+# What `setup-fast` fails to install is missed by tests that start programs, or look for them.
+test-programs: setup-fast
+	$(PYTHON) -m pytest $(PYTEST_FLAGS) --hypothesis-profile=fast -m "not slow and not long" \
+		$$(grep -lE 'shutil\.which|subprocess|"PATH"|etstub' tests/unit/*.py)
+
 # A failure is repeated by `make nightly-tests SEED=...`.
 ifndef SEED
 SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 endif
 nightly-tests: setup-fast
 	@echo "seed of this run: $(SEED)"
-	$(PYTHON) -m pytest $(PYTEST_FLAGS) --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout 3600 tests/property
+	$(PYTHON) -m pytest $(PYTEST_FLAGS) --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout 3600 tests/property \
+		tests/contract/test_readers.py tests/contract/test_protocol_peers.py
 
-# CI has no time for all tests twice; it leaves the property tests to this.
+# CI has no time for all tests twice; it leaves the property tests to this, and has it try programs.
 fresh:
-	tools/fresh $(if $(CI),demo test-property,demo test)
+	tools/fresh $(if $(CI),demo test-property test-programs,demo test)
 
 oracle: setup-test setup-oracle
 	.venv-oracle/bin/python -m pytest $(PYTEST_FLAGS) tests/oracle
@@ -148,7 +155,7 @@ measure: setup-test setup-oracle setup-docs
 		$(PYTHON) -m pytest tests/sim/test_rtl_boards.py
 	ETHARNESS_EVERY_BOARD=1 $(PYTHON) -m pytest tests/sim/test_qualify.py
 	ETHARNESS_EVERY_HALT=1 $(PYTHON) -m pytest tests/sim/test_debug_probe.py
-	ETHARNESS_EVERY_MODEL=1 $(PYTHON) -m pytest tests/sim/test_sanitizers.py
+	ETHARNESS_EVERY_MODEL=1 $(PYTHON) -m pytest tests/sim/test_sanitizers.py tests/packaging/test_extensions.py
 	ETHARNESS_EVERY_INTERRUPT=1 $(PYTHON) -m pytest tests/sim/test_cancel.py
 	ETHARNESS_EVERY_SEED=1 $(PYTHON) -m pytest tests/sim/test_mutated_runs.py tests/firmware/test_line.py
 	ETHARNESS_FUZZ_CASES=100000 $(PYTHON) -m pytest -s tests/sim/test_fuzzed_runs.py

@@ -23,9 +23,8 @@ import numpy as np
 
 from benchmarks.verdict_counts import PAGE, Share, write_section
 from benchmarks.verdict_noise import MODELS, OPERATORS
-from harness.bisect.commits import Commit
-from harness.bisect.search import Alike, Suspects
-from harness.bisect.state import CommitRun
+from harness.extensions.bisect.search import Alike, Suspects
+from harness.extensions.bisect.state import Commit, CommitRun
 from tests.support.bisections import generated_bisection, measured, run_to_its_end
 
 COMMITS: Final = 200

@@ -17,8 +17,7 @@ from math import floor
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.alignment import align
-from harness.records.clock_domain import ClockDomain, Ping
+from harness import ClockDomain, Ping, align
 
 SEEDS = 20
 PINGS = 64

@@ -20,17 +20,19 @@ from typing import Final
 import numpy as np
 
 from benchmarks.networks import EVENT, MODELS, networks, run
+from harness import (
+    Region,
+    RunOptions,
+    Session,
+    Trace,
+    build_firmware,
+    durations,
+    read_log,
+    start_target,
+)
 from harness.analyze.call_tree import call_tree
-from harness.analyze.ticks import durations
 from harness.config.board import load_board
-from harness.decode.device_log import read_log
-from harness.link.session import Session
-from harness.link.values import RunOptions
-from harness.link.wire import Region
-from harness.records.trace import Trace
 from harness.runs.loading import place_model
-from harness.target.build import build_firmware
-from harness.target.start import start_target
 from tests.support.rtl import CORES, QEMU, board_file
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs/cycles.md"

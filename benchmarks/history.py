@@ -21,13 +21,11 @@ from itertools import islice, product
 from pathlib import Path
 
 from benchmarks.decoding import machine
-from harness.analyze.compare import EXECUTIONS
+from harness import Result, Selection, Subject, open_store
+from harness.analyze.statistics import EXECUTIONS
 from harness.check.history.measure import TIME_STATISTICS
-from harness.check.subject import Subject
-from harness.history import open_store
-from harness.history.entries import Selection
+from harness.extensions.history.copying import copy_history
 from harness.history.store import Store
-from harness.records.result import Result
 from tests.support.postgresql import server
 from tests.support.results import made, trace_with
 
@@ -100,8 +98,8 @@ def measure_copies(count: int) -> None:
             (stores[1], stores[2], "PostgreSQL to SQLite"),
         ):
             reading = seconds(partial(read_all, source))
-            copying = seconds(partial(source.copy_to, target))
-            again = seconds(partial(source.copy_to, target))
+            copying = seconds(partial(copy_history, source, target))
+            again = seconds(partial(copy_history, source, target))
             print(f"{what}: {reading:.1f} s, {copying:.1f} s, {again:.1f} s", flush=True)
             rows.append(
                 f"| {what} | {reading:.1f} s | {copying:.1f} s | {copying / reading:.1f} "
@@ -128,16 +126,15 @@ def measure_copies(count: int) -> None:
 
 def read_all(store: Store) -> None:
     """Read every result, and all its numbers, through the interface for programs."""
-    store.results()
-    for tested in store.tested():
-        of = (tested.board, tested.model, tested.method)
+    results = len(store.results())
+    for of in store.tested():
         for executions in EXECUTIONS:
             store.history(
                 *of,
                 statistics=TIME_STATISTICS,
                 executions=executions,
                 baseline=None,
-                window=tested.results,
+                window=results,
             )
 
 

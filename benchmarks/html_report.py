@@ -16,13 +16,8 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from harness.check.evaluate import evaluate
-from harness.check.subject import Subject
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Block, Trace
-from harness.records.verdict import Verdict
-from harness.report.html import html_report
-from harness.runs.evaluation import EvaluatedRun
+from harness import Block, ClockDomain, EvaluatedRun, Subject, Trace, Verdict, evaluate
+from harness.extensions.web.html import html_report
 from tests.support.reported import FINISHED
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reports.md"

@@ -18,21 +18,20 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 from msgspec.structs import replace
 
-from harness.analyze.instructions import InstructionModel, MeasuredCall, fit_coefficients
-from harness.analyze.ticks import durations, exact_nanoseconds
+from harness import Board, HarnessError, Trace, durations, packaged_models, read_program
+from harness.analyze.instructions import Coefficients, InstructionModel, features
+from harness.analyze.ticks import exact_nanoseconds
 from harness.analyze.workload import Step, method_steps
-from harness.config.board import Board, load_board
-from harness.decode.pte import read_program
-from harness.errors import HarnessError
-from harness.files import data_directory, packaged_models
+from harness.config.board import load_board
+from harness.files import data_directory
 from harness.records.measurement import BUNDLED_KERNELS
 from harness.records.result import encode
-from harness.records.trace import Trace
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 
@@ -51,6 +50,24 @@ HELD_OUT = ("vww", "ad", "picture")
 
 LARGEST_UPLOAD = 20_000
 """Bytes of a model that is uploaded; a larger one is placed, as QEMU's line is slow."""
+
+
+_CALL, _MAC, _ELEMENT, _READ, _CONSTANT = range(5)
+"""Positions of features."""
+
+_FEWEST_SIZES = 2
+"""Calls of different sizes that a fit needs."""
+
+_COST_OF_A_TERM = 0.01
+"""A coefficient is fitted only if it lowers the root mean square of relative errors by this."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCall:
+    """The measured instructions of one call."""
+
+    step: Step
+    instructions: float
 
 
 @dataclass(frozen=True)
@@ -117,6 +134,37 @@ def samples(trace: Trace, steps: Iterable[Step]) -> Iterator[MeasuredCall]:
     for place, found in times.items():
         if place in by_place and len(found) == 1:
             yield MeasuredCall(by_place[place], found[0])
+
+
+def fit_coefficients(samples: Sequence[MeasuredCall]) -> Coefficients | None:
+    """Return coefficients that are not negative, as few as explain the samples of an operator.
+
+    None with too few samples: one size says nothing about others.
+    """
+    rows = np.array([features(sample.step) for sample in samples])
+    if len({tuple(row) for row in rows.tolist()}) < _FEWEST_SIZES:
+        return None
+    measured = np.array([max(sample.instructions, 1.0) for sample in samples])
+    scaled = rows / measured[:, np.newaxis]
+    best, lowest = np.zeros(rows.shape[1]), np.inf
+    for chosen in _choices(with_macs=bool(rows[:, _MAC].any()), most=len(samples) - 1):
+        columns = scaled[:, chosen]
+        if not columns.any(axis=0).all():
+            continue
+        found, *_ = np.linalg.lstsq(columns, np.ones(len(samples)), rcond=None)
+        error = np.sqrt(np.mean((columns @ found - 1) ** 2)) + _COST_OF_A_TERM * len(chosen)
+        if (found >= 0).all() and error < lowest:
+            best, lowest = np.zeros(rows.shape[1]), error
+            best[chosen] = found
+    call, mac, element, byte_read, byte_constant = (float(f"{value:.4g}") for value in best)
+    return Coefficients(call, mac, element, byte_read, byte_constant, len(samples))
+
+
+def _choices(*, with_macs: bool, most: int) -> Iterator[list[int]]:
+    """Yield the features to fit: bytes stand for the work of operators without MACs."""
+    usable = (_CALL, _MAC, _ELEMENT) if with_macs else (_CALL, _ELEMENT, _READ, _CONSTANT)
+    for count in range(1, min(most, len(usable)) + 1):
+        yield from (list(chosen) for chosen in combinations(usable, count))
 
 
 def fit(board: Board, networks: Sequence[Network]) -> InstructionModel:

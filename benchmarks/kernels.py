@@ -20,20 +20,24 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.networks import DEADLINE_S, EVENT, FIXTURES, MODELS, ROOT
+from harness import (
+    Method,
+    Region,
+    Session,
+    Tensor,
+    build_firmware,
+    durations,
+    read_log,
+    read_program,
+    start_target,
+    tensor_to_bytes,
+)
 from harness.analyze.operands import method_arguments
-from harness.analyze.ticks import durations, exact_nanoseconds
+from harness.analyze.ticks import exact_nanoseconds
 from harness.analyze.workload import Step, method_steps
 from harness.config.board import load_board
-from harness.decode.device_log import read_log
-from harness.decode.program import Method, Tensor
-from harness.decode.pte import read_program
-from harness.link.session import Session
-from harness.link.wire import Region
-from harness.runs.device_data import to_bytes
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
-from harness.target.build import build_firmware
-from harness.target.start import start_target
 
 PAGE = ROOT / "docs/kernels.md"
 BOARD = "qemu-mps2-an386"
@@ -123,7 +127,7 @@ def measure_layers() -> Iterator[str]:
             program = (MODELS / f"{network}_f32.pte").read_bytes()
             model = session.load_model(program)
             [array] = np.load(FIXTURES / f"{network}_f32.npz")["inputs"][:1]
-            session.set_input(0, to_bytes(array, model.inputs[0]))
+            session.set_input(0, tensor_to_bytes(array, model.inputs[0]))
             session.run(1, timeout_s=DEADLINE_S)
             trace = read_log(session.read(Region.TRACE), info.clocks)
             ticks = durations(trace)

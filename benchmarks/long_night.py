@@ -30,7 +30,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from benchmarks.decoding import machine
-from harness.nightly.journal import JOURNAL
+from harness.extensions.lab.nightly.journal import JOURNAL
 from harness.records.result import digest_of, encode
 from harness.runs.directory import RunDirectory
 from harness.runs.request import RunRequest

@@ -19,14 +19,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks import clock_alignment, library_sizes, line_goodput, round_trips, tracer_cost
+from harness import Region, Session, build_firmware, start_target
 from harness.config.board import load_board
 from harness.decode.device_log_format import HEADER_SIZE, RECORD_SIZE
-from harness.link.session import Session
-from harness.link.wire import Region
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
-from harness.target.build import build_firmware, firmware_sizes
-from harness.target.start import start_target
+from harness.target.build import firmware_sizes
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "firmware_stub/models/kws_int8.pte"

@@ -5,8 +5,9 @@
     python -m benchmarks.mutants link/frames # of one file or some; lists survivors, writes no page
 
 What is changed, and which tests are to notice, stands in ``[tool.mutmut]`` of pyproject.toml.
-mutants.toml beside this file says why a change may go unnoticed, or a function untested. Exit
-code 1 if one has no reason.
+mutants.toml beside this file says why a change may go unnoticed, or a function untested, and lists
+changes made by hand with the tests that have to notice them. Exit code 1 if one has no reason, or
+if a change made by hand goes unnoticed.
 """
 
 from __future__ import annotations
@@ -52,6 +53,25 @@ that only they execute counts as untested here. Property tests draw the examples
 """
 
 
+BY_HAND = """
+## Changes made by hand
+
+Changes that mutmut does not make. Each was once noticed by no test; now the named tests fail with
+it.
+
+| file | change | fails |
+|---|---|---|"""
+
+
+class ByHand(NamedTuple):
+    """A change made by hand, and the test that has to notice it."""
+
+    file: str
+    before: str
+    after: str
+    test: str
+
+
 class Survivor(NamedTuple):
     """A change that no test noticed."""
 
@@ -73,6 +93,23 @@ def run(files: list[str]) -> None:
     patterns = [f"{file.removesuffix('.py').replace('/', '.')}.*" for file in files]
     with (WORK / "mutmut.log").open("wb") as log:
         subprocess.run([mutmut, "run", *patterns], cwd=WORK, check=True, stdout=log, stderr=log)
+
+
+def unnoticed_by_hand(changes: list[ByHand]) -> Iterator[ByHand]:
+    """Make each change in the copy, run its test there, and yield the change if it passes."""
+    for change in changes:
+        path = WORK / change.file
+        text = path.read_text()
+        if text.count(change.before) != 1:
+            raise SystemExit(f"{change.file} has not exactly one {change.before!r}")
+        path.write_text(text.replace(change.before, change.after))
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+        ended = subprocess.run([*command, change.test], cwd=WORK, check=False, capture_output=True)
+        path.write_text(text)
+        if ended.returncode == 0:
+            yield change
+        elif ended.returncode != 1:
+            raise SystemExit(f"{change.test}: pytest ended with {ended.returncode}")
 
 
 def function_of(mutant: str) -> str:
@@ -136,15 +173,16 @@ def survivors(meta: Path, outcomes: dict[str, str]) -> Iterator[tuple[Survivor, 
         yield Survivor(function_of(name), " ".join(changes)), bodies[0] == bodies[1]
 
 
-def reasons() -> tuple[dict[Survivor, str], dict[str, str]]:
-    """The reasons of changes that no test notices, and of functions that no test calls."""
+def reasons() -> tuple[dict[Survivor, str], dict[str, str], list[ByHand]]:
+    """Reasons of changes that no test notices and of untested functions; changes made by hand."""
     known = tomllib.loads((ROOT / "benchmarks/mutants.toml").read_text())
     unnoticed = {
         Survivor(row["function"], change): row["reason"]
         for row in known.get("unnoticed", [])
         for change in row["changes"]
     }
-    return unnoticed, {row["function"]: row["reason"] for row in known.get("untested", [])}
+    untested = {row["function"]: row["reason"] for row in known.get("untested", [])}
+    return unnoticed, untested, [ByHand(**row) for row in known["by_hand"]]
 
 
 def code_span(text: str) -> str:
@@ -162,6 +200,7 @@ def page(
     total: Counter[str],
     listed: list[tuple[Survivor, str]],
     untested: list[tuple[str, int, str]],
+    by_hand: list[ByHand],
 ) -> Iterator[str]:
     """Lines of docs/mutants.md."""
     yield INTRODUCTION
@@ -183,6 +222,12 @@ def page(
         yield "|---|---|---|"
     for function, count, why in untested:
         yield f"| `{function}` | {count} | {why} |"
+    yield BY_HAND
+    for file, before, after, test in by_hand:
+        texts = (re.sub(r"\s+", " ", text).strip() for text in (before, after))
+        change = " ".join(f"{sign}{text}" for sign, text in zip("-+", texts, strict=True) if text)
+        module, _, name = test.partition("::")
+        yield f"| `{file}` | {code_span(change)} | `{name}` in `{module}` |"
 
 
 def main() -> int:
@@ -192,7 +237,8 @@ def main() -> int:
     files = [file for file in every if not names or any(name in file for name in names)]
     if "--no-run" not in sys.argv[1:]:
         run(files if names else [])
-    unnoticed, uncalled = reasons()
+    unnoticed, uncalled, by_hand = reasons()
+    missed = [] if "--no-run" in sys.argv[1:] or names else list(unnoticed_by_hand(by_hand))
     rows, listed, untested = [], [], []
     total: Counter[str] = Counter()
     for file in files:
@@ -217,11 +263,12 @@ def main() -> int:
         total += counts
         rows.append((f"`{file}`", counts))
     if files == every:
-        PAGE.write_text("\n".join(page(rows, total, listed, untested)) + "\n")
+        PAGE.write_text("\n".join(page(rows, total, listed, untested, by_hand)) + "\n")
     unexplained = [f"{one.function}: {one.change}" for one, why in listed if why == NOT_EXPLAINED]
     unexplained += [
         f"{name}: {count} untested" for name, count, why in untested if why == NOT_EXPLAINED
     ]
+    unexplained += [f"{change.file}: {change.before} is changed unnoticed" for change in missed]
     for line in unexplained:
         print(line, file=sys.stderr)
     return 1 if unexplained else 0

@@ -18,16 +18,24 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analyze.ticks import durations, exact_nanoseconds
-from harness.config.board import Board, QemuTarget, RtlTarget, SerialTarget, board_names, load_board
-from harness.decode.device_log import read_log
-from harness.errors import DeviceRefusedError
-from harness.link.session import Session
-from harness.link.values import RunOptions
-from harness.link.wire import Region
-from harness.runs.device_data import from_bytes, to_bytes
-from harness.target.build import build_firmware
-from harness.target.start import start_target
+from harness import (
+    Board,
+    DeviceRefusedError,
+    QemuTarget,
+    Region,
+    RtlTarget,
+    RunOptions,
+    SerialTarget,
+    Session,
+    build_firmware,
+    durations,
+    read_log,
+    start_target,
+    tensor_from_bytes,
+    tensor_to_bytes,
+)
+from harness.analyze.ticks import exact_nanoseconds
+from harness.config.board import board_names, load_board
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/networks.md"
@@ -125,9 +133,9 @@ def run(
     """
     fixture = np.load(FIXTURES / f"{network}.npz")
     model = session.load_model((MODELS / f"{network}.pte").read_bytes())
-    session.set_input(0, to_bytes(fixture["inputs"][0], model.inputs[0]))
+    session.set_input(0, tensor_to_bytes(fixture["inputs"][0], model.inputs[0]))
     session.run(count, options or RunOptions(), timeout_s=timeout_s)
-    output = from_bytes(session.read(Region.OUTPUT), model.outputs[0])[0]
+    output = tensor_from_bytes(session.read(Region.OUTPUT), model.outputs[0])[0]
     expected = fixture["outputs"][0]
     if network.endswith("_int8"):
         return "exact" if output.tobytes() == expected.tobytes() else "WRONG"

@@ -21,17 +21,14 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace as with_fields
 
+from harness import Region, Session, build_firmware, open_port, start_target
 from harness.config.board import Build, load_board
-from harness.decode.firmware_elf import FirmwareElf
-from harness.link.ports import open_port
-from harness.link.probe import ProbeStatistics, open_probe
-from harness.link.rtt import RttTransport
-from harness.link.session import Session
-from harness.link.transports import Transport
-from harness.link.wire import Region
-from harness.runs.probe import MemoryTracers, ProbeRequest
-from harness.target.build import build_firmware
-from harness.target.start import start_target
+from harness.extensions.probes.debug_probe import ProbeStatistics, open_probe
+from harness.extensions.probes.firmware_elf import FirmwareElf
+from harness.extensions.probes.memory import MemoryTracers
+from harness.extensions.probes.rtt import RttTransport
+from harness.runs.request import ProbeRequest
+from harness.testing import Transport
 from tests.conftest import MODELS
 from tests.support.tracer_only import BOARD, build_tracer_only, gdbserver
 

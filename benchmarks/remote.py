@@ -25,8 +25,8 @@ from tempfile import TemporaryDirectory
 
 import serial
 
-from harness.link.ports import open_port
-from harness.link.telnet import (
+from harness import open_port
+from harness.extensions.remote.rfc2217 import (
     Negotiation,
     Setting,
     Subnegotiation,

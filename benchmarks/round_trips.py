@@ -24,12 +24,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness import build_firmware
 from harness.config.board import load_board
 from harness.files import data_directory
-from harness.link.frames import Frame, FrameDecoder
-from harness.link.messages import batch_parts
-from harness.link.wire import RESPONSE, Op
-from harness.target.build import build_firmware
+from harness.link.messages import BatchAnswer, BatchBody
+from harness.testing import RESPONSE, Frame, FrameDecoder, Op
 
 BAUD = 115_200
 LATENCY_S = 0.010
@@ -67,10 +66,10 @@ class Direction:
         op = Op(frame.type & ~RESPONSE)
         if frame.type == Op.READ | RESPONSE or frame.type == Op.WRITE:
             return "data"
-        parts: list[tuple[int, bytes]] = []
+        writes = False
         if op == Op.BATCH:
-            parts = batch_parts(frame.body[_STATUS_SIZE if frame.type & RESPONSE else 0 :])
-        writes = any(part == Op.WRITE for part, _ in parts)
+            batch = BatchAnswer if frame.type & RESPONSE else BatchBody
+            writes = any(part.op == Op.WRITE for part in batch.parse(frame.body).parts)
         if frame.type == Op.BATCH and writes:
             return "data"
         if frame.type == Op.WRITE | RESPONSE:

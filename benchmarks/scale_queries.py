@@ -21,15 +21,10 @@ from typing import Any
 import numpy as np
 from sqlalchemy import insert, select, text
 
-from harness.analyze.statistics import Summary
-from harness.check.history.baseline import parse_baseline
-from harness.check.history.settings import HistoryLimits
-from harness.history import open_store
-from harness.history.entries import Selection, provenance_of
-from harness.history.interning import Interned
+from harness import HistoryLimits, HistoryRef, Selection, Summary, open_store, parse_baseline
+from harness.history.entries import provenance_of
 from harness.history.store import Store
-from harness.history.tables import NUMBER, RESULT, TIME
-from harness.runs.baseline import HistoryRef
+from harness.history.tables import NUMBER, RESULT, TIME, Interned
 from tests.support.postgresql import Server, server
 from tests.support.results import Made, made, trace_with
 
@@ -62,8 +57,8 @@ def of_store(url: str, rows: int, size: Callable[[], int]) -> dict[str, Any]:
     with open_store(url) as store:
         began = time.perf_counter()
         results = fill(store, rows)
-        if not store._database.is_sqlite:
-            with store._database.writing() as connection:
+        if not store.database.is_sqlite:
+            with store.database.writing() as connection:
                 connection.execute(text("ANALYZE"))
         filled_s = time.perf_counter() - began
         print(f"{store.location}: {results:,} results in {filled_s:.0f} s", flush=True)
@@ -123,7 +118,7 @@ def fill(store: Store, rows: int) -> int:
     originals = {kind: example(*kind, "original " + " ".join(kind)) for kind in kinds}
     for item in originals.values():
         store.add(item.result, item.subject)
-    with store._database.reading() as connection:
+    with store.database.reading() as connection:
         sources = {
             (row.board_id, row.model_id): row for row in connection.execute(select(RESULT))
         }.values()
@@ -140,10 +135,12 @@ def fill(store: Store, rows: int) -> int:
     count, number = 0, 10_000
     for night in range(1 + rows // per_night):
         texts = [f"{night:040x}", f"night {night}", *(f"unit {unit}" for unit in range(UNITS))]
-        with store._database.writing() as connection:
-            known = Interned().intern(connection, texts, ()).names
+        with store.database.writing() as connection:
+            interned = Interned()
+            interned.intern(connection, texts)
+            known = interned.names
         for some in batches_of(repeated(templates, night, known, number, chance)):
-            with store._database.writing() as connection:
+            with store.database.writing() as connection:
                 insert_all(connection, some)
             count += len(some)
         number += len(templates) * UNITS

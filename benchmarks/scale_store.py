@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy  # noqa: F401 - once, before writers are forked
 
 from benchmarks.scale_queries import example
-from harness.history import open_store
+from harness import open_store
 from tests.support.postgresql import server
 
 WRITERS = (1, 2, 4, 8)

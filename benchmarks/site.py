@@ -20,9 +20,7 @@ from pathlib import Path
 
 from benchmarks.decoding import machine
 from benchmarks.history import KINDS, UNITS, nights
-from harness.check.subject import Subject
-from harness.history import open_store
-from harness.records.result import Result
+from harness import Result, Subject, open_store
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/site.md"
 TABLE = re.compile(r"(?<=<!-- benchmarks.site -->\n).*?(?=<!-- end -->)", re.DOTALL)

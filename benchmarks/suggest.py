@@ -19,13 +19,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.check.budget import load_budget
-from harness.check.evaluate import evaluate
-from harness.check.subject import Subject
-from harness.check.suggest import Wishes, suggest
-from harness.runs.evaluation import subject_of
+from harness import Budget, Subject, evaluate
+from harness.extensions.budgets.suggest import Wishes, suggest
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
+from harness.runs.source import subject_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/budgets.md"
@@ -43,7 +41,7 @@ def main() -> None:
         measured = [next(runs) for _ in range(MEASURED)]
         file = Path(scratch) / "budget.toml"
         file.write_text(suggest(measured, Wishes()), encoding="utf-8")
-        budget = load_budget(file, "native", MODEL.name)
+        budget = Budget.load(file, "native", MODEL.name)
         broken: Counter[str] = Counter()
         failed = 0
         for _ in range(reruns):

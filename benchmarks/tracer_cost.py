@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from harness import build_firmware
 from harness.config.board import load_board
+from harness.extensions.executorch.linking import PACKAGE_REMEDY, find_executorch
 from harness.files import data_directory
-from harness.target.build import build_firmware, firmware_sizes
-from harness.target.executorch import PACKAGE_REMEDY, find_executorch
+from harness.target.build import firmware_sizes
 from tests.support.executorch import Build
 
 HERE = Path(__file__).parent / "tracers"

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.check.history.comparison import HistoryComparison
-from harness.check.history.samples import Metric, Provenance
-from harness.records.trace import OPERATOR_CALL
+from harness import OPERATOR_CALL, HistoryComparison, Metric, Provenance
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs/verdicts.md"
 

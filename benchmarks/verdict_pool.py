@@ -17,11 +17,10 @@ from pathlib import Path
 
 import msgspec
 
-from harness.check.history.measure import measure
-from harness.check.history.samples import Metric
-from harness.runs.evaluation import subject_of
+from harness import Metric, measure
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
+from harness.runs.source import subject_of
 from tests.support.sixty import sixty
 
 BASELINE, UNCHANGED = "baseline", "unchanged"

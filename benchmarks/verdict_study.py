@@ -26,17 +26,17 @@ import numpy as np
 
 from benchmarks.verdict_counts import Share, alarms, found, provenance, write_section
 from benchmarks.verdict_noise import MODELS, OPERATORS, STATISTICS, NoiseModel
-from harness.check.history.compare import compare_with_history
-from harness.check.history.comparison import HistoryComparison
-from harness.check.history.samples import (
-    Floats,
+from harness import (
     History,
+    HistoryComparison,
     Measured,
     Metric,
     Provenance,
     Sample,
     Series,
+    compare_with_history,
 )
+from harness.check.history.samples import Floats
 
 NIGHTS: Final = 120
 """Trials per kind of noise."""
@@ -145,7 +145,8 @@ def _measured(
         shown[:, operator] = model.shown(times[:, operator] * factor)
     values = zip(METRICS, shown.ravel().tolist(), strict=True)
     samples = {metric: Sample(value, 20) for metric, value in values}
-    return Measured(result, samples, {"cycles": model.tick_ns})
+    known = msgspec.structs.replace(result, ticks={"cycles": model.tick_ns})
+    return Measured(known, samples)
 
 
 class Trial(msgspec.Struct, frozen=True):

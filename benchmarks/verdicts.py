@@ -41,24 +41,24 @@ from benchmarks.verdict_pool import (
     read_pool,
     write_models,
 )
-from harness.check.history.compare import compare_with_history
-from harness.check.history.comparison import HistoryComparison
-from harness.check.history.measure import numbers_of
-from harness.check.history.samples import (
-    Floats,
+from harness import (
+    OPERATOR_CALL,
     History,
+    HistoryComparison,
+    HistoryLimits,
     Measured,
     Metric,
     Provenance,
     Sample,
     Series,
+    compare_with_history,
 )
-from harness.check.history.settings import HistoryLimits
+from harness.check.history.measure import numbers_of
+from harness.check.history.samples import Floats
 from harness.history.entries import provenance_of
-from harness.records.trace import OPERATOR_CALL
-from harness.runs.evaluation import subject_of
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
+from harness.runs.source import subject_of
 
 SESSIONS = 80
 """Of a night."""

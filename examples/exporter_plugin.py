@@ -3,7 +3,7 @@
 A package names it in its pyproject.toml:
 
     [project.entry-points."etharness.exporters"]
-    folded = "my_package:FOLDED"
+    stacks = "my_package:STACKS"
 
 This script stands in for that package: it writes the metadata that pip would write.
 """
@@ -12,21 +12,19 @@ import sys
 from pathlib import Path
 
 PACKAGE = '''
-from harness.analyze.call_tree import call_tree
-from harness.analyze.merged_tree import merged_tree
-from harness.export.formats import Exported, ExportFormat
+from harness import Exported, ExportFormat, Subject, merged_tree
 
 
-def write_folded(trace, request):
+def write_stacks(trace, request):
     """Folded stacks, one line each, for flame graph tools."""
     lines, stack = [], []
-    for node in merged_tree(call_tree(trace)):
+    for node in merged_tree(Subject(trace).tree):
         stack[node.depth :] = [node.name]
         lines.append(f"{';'.join(stack)} {node.own_ticks}")
     return Exported("\\n".join(lines).encode() + b"\\n")
 
 
-FOLDED = ExportFormat("Folded stacks, for flame graphs.", write_folded)
+STACKS = ExportFormat("Folded stacks, in ticks.", write_stacks)
 '''
 
 site = Path("site")
@@ -34,11 +32,11 @@ metadata = site / "my_package-1.0.dist-info"
 metadata.mkdir(parents=True, exist_ok=True)
 (site / "my_package.py").write_text(PACKAGE)
 (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
-(metadata / "entry_points.txt").write_text("[etharness.exporters]\nfolded = my_package:FOLDED\n")
+(metadata / "entry_points.txt").write_text("[etharness.exporters]\nstacks = my_package:STACKS\n")
 sys.path.insert(0, str(site))
 
 import harness  # noqa: E402  after the package has been "installed"
 
 run = harness.run("kws_int8", board="native", runs=2)
-run.export("stacks.folded", "folded")
-print(Path("stacks.folded").read_text())
+run.export("own.stacks", "stacks")
+print(Path("own.stacks").read_text())

@@ -6,7 +6,7 @@ Run it with `pytest examples/test_my_model.py`; needs `pip install 'etdump-harne
 import pytest
 from hypothesis import given, settings
 
-from harness.analyze.statistics import operator_statistics
+from harness import operator_statistics
 from harness.pytest_plugin import ms
 from harness.strategies import executions
 

@@ -5,12 +5,15 @@
     Run                    trace, result, operators, memory, verdict, reports and exports
     Board, Budget          board and budget files
     Trace, Verdict         what was logged; what the checks found
-    HarnessError           every error that this package raises on purpose
+    HarnessError           every error that this package raises on purpose; its classes
     ChecksFailedError      raised by ``Run.raise_for_verdict``
+    read_log, read_ed00    traces of bytes; ``evaluate``, ``durations`` and others take them
+    Session                the link to a board, request by request
 
-Importing ``harness`` imports nothing else; each name is loaded when it is first used. Modules that
-are not listed here may change in any version, except ``harness.inspector``, ``harness.strategies``
-and ``harness.testing``, whose ``__all__`` is public as well.
+Importing ``harness`` imports nothing else; each name is loaded when it is first used.
+``__init__.pyi`` lists all names and where they are declared. Modules may change in any version,
+except ``harness.inspector``, ``harness.strategies`` and ``harness.testing``, whose ``__all__`` is
+public as well.
 
 Examples:
     >>> import harness
@@ -19,52 +22,40 @@ Examples:
     5
 """
 
+import functools as _functools
 import typing as _typing
-
-if _typing.TYPE_CHECKING:
-    from harness.api import Run, load, run
-    from harness.check.budget import Budget
-    from harness.config.board import Board
-    from harness.errors import ChecksFailedError, HarnessError
-    from harness.records.trace import Trace
-    from harness.records.verdict import Verdict
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Board",
-    "Budget",
-    "ChecksFailedError",
-    "HarnessError",
-    "Run",
-    "Trace",
-    "Verdict",
-    "load",
-    "run",
-]
 
-_MODULES = {
-    "Board": "harness.config.board",
-    "Budget": "harness.check.budget",
-    "ChecksFailedError": "harness.errors",
-    "HarnessError": "harness.errors",
-    "Run": "harness.api",
-    "Trace": "harness.records.trace",
-    "Verdict": "harness.records.verdict",
-    "load": "harness.api",
-    "run": "harness.api",
-}
+@_functools.cache
+def _modules() -> dict[str, str]:
+    """Return the module of each public name, sorted by name, as the stub declares them."""
+    import re
+
+    # The loader reads it from an archive, too.
+    stub = _typing.cast(_typing.Any, __loader__).get_data(f"{__file__}i").decode()
+    return {
+        name: module
+        for module, name in sorted(
+            re.findall(r"^from (\S+) import (\w+) as \2$", stub, re.M), key=lambda pair: pair[1]
+        )
+    }
 
 
 def __getattr__(name: str) -> _typing.Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
+    modules = _modules()
+    if name == "__all__":
+        value: object = list(modules)
+    elif name in modules:
+        import importlib
 
-    value = getattr(importlib.import_module(_MODULES[name]), name)
+        value = getattr(importlib.import_module(modules[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return list(_modules())

@@ -1,6 +1,7 @@
 """``python -m harness``: the command ``etharness`` of this very installation."""
 
 import sys
+import traceback
 
 
 def main() -> None:
@@ -13,7 +14,8 @@ def main() -> None:
                 from harness.cli import main as command
             except BaseException as error:
                 if (interrupt := interrupt_behind(error)) is None:
-                    raise
+                    traceback.print_exc()  # a broken installation
+                    sys.exit(70)
                 sys.exit(settle(interrupt))
     except KeyboardInterrupt:
         sys.exit(130)

@@ -3,39 +3,114 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 from weakref import finalize
 from zipfile import is_zipfile
 
-from harness.analyze.compare import Comparison, Executions, Statistic, compare
+from harness.analyze.call_tree import MergedNode, merged_tree
+from harness.analyze.compare import Comparison, compare
 from harness.analyze.memory import AllocatorTotals, Memory
-from harness.analyze.merged_tree import MergedNode, merged_tree
-from harness.analyze.statistics import OperatorTimes
+from harness.analyze.statistics import Executions, OperatorTimes, Statistic
 from harness.check.budget import Budget
 from harness.check.subject import Subject
 from harness.config.board import Board
 from harness.config.project import find_project
 from harness.errors import ChecksFailedError, HarnessError, UsageError
-from harness.files import absolute, read_model, write_atomic
-from harness.records.result import Failure, RunIdentity, recorded_settings
+from harness.files import absolute, write_atomic
+from harness.formatting import printable
+from harness.records.result import Failure, recorded_settings
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.report.description import failure_text
-from harness.runs.add_results import add_reported
-from harness.runs.baseline import HistoryRef, history_of
-from harness.runs.evaluation import EvaluatedRun, find_run, with_verdict
-from harness.runs.keywords import LoadKeywords, PathLike, RunKeywords, read_options, request_of
-from harness.runs.lookup import EXECUTE, find_allocator, find_operator, find_operators
-from harness.runs.probe_run import execute_request
+from harness.runs.evaluation import find_run, with_verdict
+from harness.runs.history import HistoryRef, add_reported, history_of, with_judgements
+from harness.runs.request import LoadKeywords, read_options, request_of
+from harness.runs.run import run_model
+from harness.runs.run_keywords import PathLike, RunKeywords
+from harness.runs.source import EvaluatedRun
 
 if TYPE_CHECKING:
     import numpy as np
+
+EXECUTE: Final = "Execute"
+"""Name of the block of an execution."""
+
+_MOST_NAMES: Final = 12
+"""Names that a message lists."""
+
+
+def find_operators(run: str, subject: Subject, pattern: str, block: str) -> list[OperatorTimes]:
+    """Return all operators that match, in the order in which they were first seen.
+
+    Args:
+        run: The run, for messages.
+        subject: Its trace.
+        pattern: ``fnmatch`` pattern for the name of the event, case-sensitive.
+        block: The same for the name of its block.
+
+    Raises:
+        UsageError: None matches.
+    """
+    known = subject.operators
+    in_block = [operator for operator in known if fnmatchcase(operator.block, block)]
+    operators = [operator for operator in in_block if fnmatchcase(operator.name, pattern)]
+    if not operators:
+        names = _names(operator.name for operator in in_block)
+        blocks = _names(operator.block for operator in known)
+        raise UsageError(
+            f"no event of {run} matches {pattern!r} in block {block!r}",
+            hint=f"there are {names}" if in_block else f"its blocks are {blocks}",
+        )
+    return [OperatorTimes(operator) for operator in operators]
+
+
+def find_operator(
+    run: str, subject: Subject, pattern: str, block: str, instruction: int | None
+) -> OperatorTimes:
+    """Return the one operator that matches, and has this instruction id unless it is None.
+
+    Raises:
+        UsageError: None matches, or several.
+    """
+    matching = [
+        operator
+        for operator in find_operators(run, subject, pattern, block)
+        if instruction in (None, operator.instruction)
+    ]
+    if len(matching) != 1:
+        listed = ", ".join(map(repr, matching[:_MOST_NAMES]))
+        raise UsageError(
+            f"{len(matching)} events of {run} match {pattern!r}, not one",
+            hint=f"name one by its instruction, or ask for slowest(): {listed}",
+        )
+    return matching[0]
+
+
+def find_allocator(run: str, subject: Subject, name: str) -> AllocatorTotals:
+    """Return the totals of the allocator of this name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    for totals in subject.allocators:
+        if totals.label == name:
+            return totals
+    names = _names(totals.label for totals in subject.allocators)
+    raise UsageError(f"{run} has no allocator {name!r}", hint=f"there are {names}")
+
+
+def _names(names: Iterable[str]) -> str:
+    distinct = [*dict.fromkeys(printable(name) for name in names)]
+    more = len(distinct) - _MOST_NAMES
+    return ", ".join(distinct[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
 
 _log = logging.getLogger(__name__)
 
@@ -102,17 +177,18 @@ class Run:
         **options: Unpack[RunKeywords],
     ) -> Run:
         """Run a model on a board; see ``harness.run``."""
-        request, probe, history, progress = request_of(model, board, options)
+        request = request_of(model, board, options)
+        progress = options.get("progress") or (lambda *_: None)
         ended: list[EvaluatedRun] = []
         try:
-            execute_request(request, probe, progress, ended.append)
+            run_model(request, progress, ended.append)
         except BaseException as error:
             if ended:
                 error.add_note(f"the run is kept in {request.output}")
                 with suppress(HarnessError):  # of two failures the first one counts
-                    add_reported(history, ended[0])
+                    add_reported(request.history, ended[0])
             raise
-        add_reported(history, ended[0])
+        add_reported(request.history, ended[0])
         return cls(ended[0], against=request.against)
 
     @classmethod
@@ -138,17 +214,15 @@ class Run:
 
     @classmethod
     def _of_bundle(cls, bundle: Path, budget: Path | Budget | None) -> Run:
-        from harness.runs.replay import replay_bundle
+        from harness.report.formats import bundles
 
         scratch = Path(mkdtemp(prefix="etharness-bundle-"))
         try:
-            replayed = replay_bundle(bundle, scratch)
+            evaluated = bundles(bundle).load(bundle, scratch)
         except BaseException:
             rmtree(scratch, ignore_errors=True)
             raise
-        if not replayed.same:
-            _log.warning("%s: this version reaches another verdict than was recorded", bundle)
-        run = cls(replayed.run, budget=budget)
+        run = cls(evaluated, budget=budget)
         run.path = bundle
         finalize(run, rmtree, scratch, ignore_errors=True)  # the files live as long as the run
         return run
@@ -308,8 +382,8 @@ class Run:
         Raises:
             UsageError: None matches.
         """
-        found = self.operators(pattern, block=block)
-        return max(found, key=lambda operator: float(getattr(operator, statistic)))
+        operators = self.operators(pattern, block=block)
+        return max(operators, key=lambda operator: float(getattr(operator, statistic)))
 
     def allocators(self) -> list[AllocatorTotals]:
         """Return the totals of every allocator, in the order in which they were first seen."""
@@ -353,7 +427,10 @@ class Run:
         """
         baseline = other if isinstance(other, Run) else Run.load(other)
         old, new = recorded_settings(baseline.result), recorded_settings(self.result)
-        return compare(baseline.trace, self.trace, statistic, executions, settings=(old, new))
+        comparison = compare(baseline.trace, self.trace, statistic, executions, settings=(old, new))
+        return with_judgements(
+            comparison, (baseline.subject, baseline.result), (self.subject, self.result)
+        )
 
     def report(self, path: PathLike) -> Path:
         """Write a report and return its path.
@@ -398,26 +475,20 @@ class Run:
             UsageError: There is no such format, or the file cannot be written.
             NotComparableError: The trace is not of this model.
         """
-        from harness.analyze.operands import find_method
         from harness.decode.dumps import Dump
-        from harness.decode.pte import read_program
-        from harness.export.formats import export
-        from harness.runs.energy import energy_of_run
-        from harness.runs.source import Source, load_metadata
+        from harness.runs.source import Source, export_source
 
         file = absolute(path)
-        executed = None
         try:
-            if model is not None:
-                program = read_program(read_model(find_project().find_model(Path(model))))
-                executed = find_method(program, self.trace, method)
-                method = executed.name
-            source = Source((Dump(self.trace),), self.result)
-            record = None if etrecord is None else absolute(etrecord)
-            symbols = load_metadata(source, etrecord=record, method=method).symbols
-            identity, found = RunIdentity.of(self.result), self._found
-            energy = energy_of_run(self.trace, self.result, found.directory)
-            exported = export(self.trace, format, flavour, executed, identity, energy, symbols)
+            exported = export_source(
+                Source((Dump(self.trace),), self.result),
+                format,
+                flavour,
+                directory=self._found.directory,
+                model=None if model is None else find_project().find_model(Path(model)),
+                etrecord=None if etrecord is None else absolute(etrecord),
+                method=method,
+            )
             write_atomic(file, exported.data)
         except OSError as error:
             raise UsageError(f"cannot export to {file}: {error.strerror}") from error
@@ -428,7 +499,7 @@ class Run:
         """The run with the verdict of its own budget."""
         if self._found.verdict.checks:
             return self._found
-        return with_verdict(self._found, Path(self._found.budget) if self._found.budget else None)
+        return with_verdict(self._found)
 
     def _evaluate(
         self,
@@ -444,8 +515,6 @@ class Run:
             against = history_of(url, baseline)
         if rules is None and against == self._against:
             return self._own, against
-        if rules is None and self._found.budget:
-            rules = Path(self._found.budget)
         if against is not None and self._found.subject is None and self._found.error is not None:
             raise self._found.error
         return with_verdict(self._found, rules, against, record=record), against
@@ -468,7 +537,7 @@ def run(
         board: Board name, board file, or a loaded ``Board``.
         **options: ``runs``, ``unit``, ``port``, ``output``, ``budget``, ``history``, ``baseline``,
             ``flash``, ``progress``, ``elf`` and the others of
-            ``harness.runs.keywords.RunKeywords``.
+            ``harness.RunKeywords``.
 
     Returns:
         The finished run, whether or not its checks passed.
@@ -496,7 +565,7 @@ def load(
         path: A run directory, device log, ETDump (``.etdp``), console capture, or bundle
             (``.zip``).
         budget: A budget or its file; None for the one that the run was evaluated with.
-        **options: What the file does not say: see ``harness.runs.keywords.LoadKeywords``.
+        **options: What the file does not say: see ``harness.LoadKeywords``.
 
     Returns:
         The run. A trace alone has no ``result``; a failed run has a ``failure``.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from harness.errors import UsageError, did_you_mean
 from harness.files import data_directory
+from harness.records.verdict import CODES, Code
 
 URL_VARIABLE = "ETHARNESS_DOCS_URL"
 """Address of a site that `make docs` has built."""
@@ -63,3 +64,61 @@ def page_url(file: Path) -> str | None:
     folder, _, name = path.rpartition("/")
     path = f"{folder}/index.html" if name == "README.html" else path
     return f"{site.rstrip('/')}/docs/{path}"
+
+
+SECTIONS = ("What it means", "How it is computed", "Why it happens", "What to do", "Example")
+"""Sections of every page, in this order."""
+
+_INDEX = """# Checks
+
+Every check has a code. `etharness explain CODE` prints its page. A failed check of severity `error`
+makes the verdict FAIL; a `warning` needs a look, a `note` is for information. A budget can change
+the severity of a code or turn it off: `I05 = "off"` in its `[severity]` table. Only I13 is always
+an error.
+
+I checks are invariants of every sound trace, B checks are limits of a budget, H checks compare with
+the history.
+
+| code | severity | passes if |
+|---|---|---|
+"""
+
+
+def explain(code: str) -> tuple[Code, DocumentationPage]:
+    """Return a code (upper or lower case) and its page.
+
+    Raises:
+        UsageError: The code is unknown.
+    """
+    found = CODES.get(code.upper())
+    if found is None:
+        raise UsageError(f"unknown check code {code!r}", hint=f"codes are {', '.join(CODES)}")
+    name = _files().get(found.code)
+    if name is None:
+        raise UsageError(f"page of {found.code} ({found.title}) not found")
+    file = _checks() / name
+    text = file.read_text(encoding="utf-8")
+    return found, DocumentationPage(found.code, found.title, text, page_url(file))
+
+
+def index_of_checks() -> str:
+    """Return the text of the page that lists all codes, ``docs/checks/README.md``."""
+    files = _files()
+    return _INDEX + "".join(
+        f"| {_link(code.code, files)} | {code.severity} | {code.title} |\n"
+        for code in CODES.values()
+    )
+
+
+def _checks() -> Path:
+    return data_directory("docs") / "checks"
+
+
+def _files() -> dict[str, str]:
+    """Return file names of pages by code."""
+    names = [path.name for path in _checks().glob("*-*.md")]
+    return {name.partition("-")[0]: name for name in sorted(names)}
+
+
+def _link(code: str, files: dict[str, str]) -> str:
+    return f"[{code}]({files[code]})" if code in files else code

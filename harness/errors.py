@@ -2,9 +2,10 @@
 
 The class decides the exit code of the command line: 2 usage or configuration, 3 not comparable,
 4 the target misbehaved, 75 infrastructure that may be retried, 1 a failed check when the Python
-API raises one. (0 is a pass, 130 an interrupt and 143 SIGTERM; they have no exception here.) The
-class also names the owner of the failure. A nightly run probes the board afterwards and may
-attribute the failure to another owner.
+API raises one. No exception here stands for 0, a pass, for 70, any other exception, for 130, an
+interrupt, and for 143, SIGTERM. A command whose output nobody reads ends by SIGPIPE. The class also
+names the owner of the failure. A nightly run probes the board afterwards and may attribute the
+failure to another owner.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from harness.printing import message_lines, without_commands
+
 if TYPE_CHECKING:
     from harness.records.verdict import Verdict
 
 EXIT_CODES: Final = (
     "Exit codes: 0 pass; 1 a check failed; 2 usage or configuration; 3 results not comparable; "
-    "4 the target misbehaved; 75 infrastructure, safe to retry; 130 interrupted; 143 terminated."
+    "4 the target misbehaved; 70 a defect of etharness; 75 infrastructure, safe to retry; "
+    "130 interrupted; 143 terminated."
 )
 """Exit codes of the command line in a sentence."""
 
@@ -77,6 +81,10 @@ class HarnessError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    def __str__(self) -> str:
+        """Return the message, safe to print: a traceback, a log or pytest may show it."""
+        return without_commands("\n".join(message_lines(self.message, indent="")))
 
 
 class UsageError(HarnessError):

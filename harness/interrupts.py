@@ -66,7 +66,9 @@ def interrupts(*, terminate: bool) -> Iterator[None]:
     wanted: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler}
     if terminate:
         wanted[signal.SIGTERM] = signal.SIG_DFL
-    before = {number: default for number, default in wanted.items() if _has(number, default)}
+    before = {
+        number: default for number, default in wanted.items() if signal.getsignal(number) == default
+    }
     hook = sys.unraisablehook
 
     def on_unraisable(args: sys.UnraisableHookArgs) -> None:
@@ -88,10 +90,6 @@ def interrupts(*, terminate: bool) -> Iterator[None]:
             _state.raised = 0
         for number, default in before.items():
             signal.signal(number, default)
-
-
-def _has(number: signal.Signals, handler: object) -> bool:
-    return signal.getsignal(number) == handler
 
 
 def _send_again(number: signal.Signals) -> None:
@@ -164,3 +162,11 @@ def interrupt_text(interrupt: BaseException) -> str:
     """Return the message for an interrupt, with what it says about its consequences."""
     word = "terminated" if isinstance(interrupt, Terminated) else "interrupted"
     return f"{word}: {interrupt}" if interrupt.args else word
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as ``SIGKILL``."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,21 +1,53 @@
-"""Parts that other packages add through entry points; each is loaded when it is named."""
+"""What an installation may lack: plugins, optional libraries, and what only Linux has.
+
+Plugins are what extensions and other packages add through entry points; each is loaded when it is
+named. An extension of this package can be deleted with its folder: its entry points then count as
+absent.
+"""
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
-from typing import Final
+import importlib
+import platform
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.errors import UsageError
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
+
+BUDGETS: Final = "etharness.budgets"
+COMMANDS: Final = "etharness.commands"
+DOCUMENTS: Final = "etharness.documents"
 FLASH_TOOLS: Final = "etharness.flash_tools"
 EXPORTERS: Final = "etharness.exporters"
+METERS: Final = "etharness.meters"
+TARGETS: Final = "etharness.targets"
 TRANSPORTS: Final = "etharness.transports"
+LEASES: Final = "etharness.leases"
 REPORTS: Final = "etharness.reports"
+SITES: Final = "etharness.sites"
+
+_OURS: Final = "harness.extensions."
 
 
 def plugin_names(group: str) -> list[str]:
     """Names in an entry-point group, sorted; nothing is imported."""
-    return sorted({point.name for point in entry_points(group=group)})
+    return sorted({point.name for point in _points(group)})
+
+
+def is_extension(group: str, name: str) -> bool:
+    """Return whether a name is of an extension of this package, whose import is cheap and safe."""
+    return any(point.name == name and point.module.startswith(_OURS) for point in _points(group))
+
+
+def is_deleted(group: str, name: str) -> bool:
+    """Return whether a plugin is of an extension of this package that has been deleted."""
+    if name in plugin_names(group):  # of another package
+        return False
+    return any(point.name == name for point in _declared(group, tuple(sys.path)))
 
 
 def load_plugin(group: str, name: str) -> object | None:
@@ -29,7 +61,7 @@ def load_plugin(group: str, name: str) -> object | None:
         UsageError: Two packages have a plugin with this name, or the import failed; the message
             names the package.
     """
-    points = [*entry_points(group=group, name=name)]
+    points = [point for point in _points(group) if point.name == name]
     if not points:
         return None
     if len({point.value for point in points}) > 1:
@@ -50,14 +82,96 @@ def load_plugin(group: str, name: str) -> object | None:
     return plugin
 
 
+def load_extension(group: str, name: str, feature: str, extension: str) -> Any:
+    """Import a plugin that an extension of this package has.
+
+    Args:
+        group: The entry-point group.
+        name: The name in that group.
+        feature: What it does, with a verb, for the message: "debug probes are".
+        extension: The folder of the extension, for the hint; other remedies may follow.
+
+    Raises:
+        UsageError: It is not installed, or as `load_plugin`.
+    """
+    plugin = load_plugin(group, name)
+    if plugin is None:
+        raise UsageError(
+            f"{feature} not supported by this installation",
+            hint=extension_remedy(extension),
+        )
+    return plugin
+
+
+def extension_remedy(extension: str) -> str:
+    """Return what to do about an extension of this package that is not installed."""
+    return f"install etdump-harness with its extension {extension}"
+
+
 def unfit_plugin(group: str, name: str, expected: str) -> UsageError:
     """The error for a plugin that was imported but is not what its group requires."""
-    packages = {_package(point) for point in entry_points(group=group, name=name)}
+    packages = {_package(point) for point in _points(group) if point.name == name}
     return UsageError(
         f"plugin {name!r} ({group}) of package {', '.join(sorted(packages))} is not {expected}",
         hint="see `etharness explain plugins` for what each group requires",
     )
 
 
+def _points(group: str) -> list[EntryPoint]:
+    return [point for point in _declared(group, tuple(sys.path)) if not _is_deleted(point)]
+
+
+@cache
+def _declared(group: str, _path: tuple[str, ...]) -> EntryPoints:
+    """Return the entry points that packages on the path declare; reading them takes 10 ms."""
+    # A tenth of what a small command takes to start, and most commands use no plugin.
+    from importlib.metadata import entry_points
+
+    return entry_points(group=group)
+
+
+def _is_deleted(point: EntryPoint) -> bool:
+    """Return whether it is of an extension whose folder has been deleted."""
+    from importlib.util import find_spec
+
+    folder = ".".join(point.module.split(".")[:3])
+    return point.module.startswith(_OURS) and find_spec(folder) is None
+
+
 def _package(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else point.value
+
+
+def require(extra: str, feature: str, *modules: str) -> list[Any]:
+    """Import and return ``modules`` of an extra.
+
+    Args:
+        extra: Name of the extra, as in ``pip install 'etdump-harness[extra]'``.
+        feature: The feature that needs them; begins the error message.
+        modules: Module names.
+
+    Raises:
+        UsageError: A module is not installed.
+    """
+    try:
+        return [importlib.import_module(name) for name in modules]
+    except ImportError as error:
+        raise UsageError(
+            f"{feature} needs a package that is not installed: {error}",
+            hint=f"pip install 'etdump-harness[{extra}]'",
+        ) from None
+
+
+def require_linux(feature: str, hint: str) -> None:
+    """Do nothing on Linux.
+
+    Args:
+        feature: The feature that needs it; begins the error message.
+        hint: What to use instead.
+
+    Raises:
+        UsageError: This is another operating system.
+    """
+    system = platform.system()
+    if system != "Linux":
+        raise UsageError(f"{feature} needs Linux, and this is {system or 'unknown'}", hint=hint)

@@ -1,7 +1,8 @@
 """Write the C and Python spellings of the formats in this folder.
 
 Each source TOML holds the numbers both sides agree on; JSON Schemas come from the classes that
-are written as JSON, and the index of checks from their codes. Run without arguments to rewrite the
+are written as JSON, the index of checks from their codes, and the keywords of a run from its
+settings. Run without arguments to rewrite the
 generated files, or with ``--check`` to fail (exit 1) when one of them is stale.
 """
 
@@ -9,10 +10,14 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from harness.records.run_settings import RunSetting
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -118,6 +123,52 @@ def render_version() -> str:
 """
 
 
+def render_run_keywords() -> str:
+    """The TypedDict of the keywords of ``harness.run``, for type checkers."""
+    from harness.records.run_settings import SettingPlace, settings_in
+
+    keywords = settings_in(SettingPlace.API)
+    lines = [
+        '"""Keywords of ``harness.run``.',
+        "",
+        "Generated from ``harness/records/run_settings.py`` by ``schema/generate.py``.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "import os",
+        "from collections.abc import Mapping, Sequence",
+        "from typing import TypedDict",
+        "",
+        "from harness.config.unit import MeterRequest",
+        "from harness.flash.plan import HowToFlash, Stages",
+        "",
+        "PathLike = str | os.PathLike[str]",
+        "",
+        "",
+        "class RunKeywords(TypedDict, total=False):",
+        '    """Options of ``harness.run``, with the defaults of ``etharness run``.',
+        "",
+        "    Attributes:",
+    ]
+    for setting in keywords:
+        text = f"{setting.name}: {setting.documentation}"
+        lines += textwrap.wrap(text, 100, initial_indent=8 * " ", subsequent_indent=12 * " ")
+    lines += ['    """', ""]
+    lines += [f"    {setting.name}: {_keyword_type(setting)}" for setting in keywords]
+    return "\n".join([*lines, ""])
+
+
+def _keyword_type(setting: RunSetting) -> str:
+    """The type of a keyword: paths and sequences of any kind are accepted."""
+    if setting.annotation:
+        return setting.annotation
+    names = {Path: "PathLike", tuple[Path, ...]: "Sequence[PathLike]"}
+    names |= {tuple[str, ...]: "Sequence[str]", Mapping[str, str]: "Mapping[str, str]"}
+    name = names.get(setting.kind) or ("str" if setting.choices else setting.kind.__name__)
+    return f"{name} | None" if setting.default is None else name
+
+
 def _members(enum: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     return ((name, entry) for name, entry in enum.items() if name != "doc")
 
@@ -149,26 +200,26 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     # These need the project's dependencies, unlike the rest.
     import msgspec
 
-    from harness.check import pages, rules
-    from harness.export import document as events
-    from harness.nightly import plan, quarantine
-    from harness.records import lab, result
+    from harness import documentation
+    from harness.check.budget import BudgetFile
+    from harness.export import table as events
+    from harness.extensions.bundles import bundle
+    from harness.extensions.lab.nightly import plan, verdict
+    from harness.records import flashing, result
     from harness.report import document
-    from harness.runs import bundle
-    from harness.site import folder
 
     schemas = {"result": result.json_schema(), "events": events.json_schema()}
-    schemas["budget"] = msgspec.json.schema(rules.BudgetFile)
+    schemas["budget"] = msgspec.json.schema(BudgetFile)
     schemas["nightly-plan"] = msgspec.json.schema(plan.NightlyPlan)
-    schemas["quarantine"] = msgspec.json.schema(quarantine.QuarantineFile)
+    schemas["quarantine"] = msgspec.json.schema(verdict.QuarantineFile)
     schemas["bundle"] = msgspec.json.schema(bundle.Manifest)
-    schemas["site"] = msgspec.json.schema(folder.SiteChanges)
-    schemas |= lab.json_schemas()
-    schemas |= {name: document.json_schema(name) for name in document.SCHEMAS}
+    schemas |= flashing.json_schemas()
+    schemas |= {name: document.json_schema(name) for name in document.document_types()}
     for name, schema in schemas.items():
         schema = without_examples(schema)
         yield ROOT / f"schema/{name}.schema.json", json.dumps(schema, indent=2) + "\n"
-    yield ROOT / "docs/checks/README.md", pages.index()
+    yield ROOT / "docs/checks/README.md", documentation.index_of_checks()
+    yield ROOT / "harness/runs/run_keywords.py", render_run_keywords()
 
 
 def without_examples(schema: Any) -> Any:

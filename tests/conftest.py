@@ -13,7 +13,6 @@ import pytest
 from hypothesis import settings
 
 from harness.cli import main
-from harness.files import data_directory
 from harness.target.build import build_directory, build_preset
 from tests.support.counting import pytest_runtest_protocol
 from tests.support.mirrors import load_library
@@ -22,8 +21,10 @@ from tests.support.stores import empty_url, postgresql, store_url, templates
 # A hook, and fixtures with one server for all.
 __all__ = ["empty_url", "postgresql", "pytest_runtest_protocol", "store_url", "templates"]
 
-FIXTURES = Path(__file__).parent / "fixtures"
-MODELS = data_directory("firmware_stub") / "models"
+ROOT = Path(__file__).parents[1]
+FIXTURES = ROOT / "tests/fixtures"
+MODELS = ROOT / "firmware_stub/models"
+BOARDS = sorted(path.stem for path in (ROOT / "boards").glob("*.toml"))
 # A busy machine makes no test fail: an example may take as long as the test, which pytest limits.
 # CI draws the same examples in every run, so that its failures can be repeated. New ones are found
 # by `make test` and by `make nightly-tests`, which draws ten times as many as CI. `test-fast` draws
@@ -50,12 +51,18 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def etstub() -> ctypes.CDLL:
-    """The device's code, built for this host and loaded into this process."""
-    source = data_directory("firmware_stub")
+def native_build() -> Path:
+    """The folder in which the device's code is built for this host."""
+    source = ROOT / "firmware_stub"
     directory = build_directory(source, NATIVE_PRESET)
     build_preset(source, NATIVE_PRESET, directory, {})
-    return load_library(directory / "libetstub.so")
+    return directory
+
+
+@pytest.fixture(scope="session")
+def etstub(native_build: Path) -> ctypes.CDLL:
+    """The device's code, built for this host and loaded into this process."""
+    return load_library(native_build / "libetstub.so")
 
 
 class CommandResult(NamedTuple):

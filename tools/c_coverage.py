@@ -54,7 +54,7 @@ def rooms(files: list[dict[str, int | str]]) -> dict[str, tuple[int, int]]:
     """Lines and executed lines by folder of ``src/``, and of all."""
     totals: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for file in files:
-        for room in (str(Path(str(file["filename"])).parent), "all"):
+        for room in (str(Path(*Path(str(file["filename"])).parts[:2])), "all"):
             lines, executed = totals[room]
             totals[room] = (
                 lines + int(file["line_total"]),

@@ -26,8 +26,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config.board import Board, SerialTarget, board_names, load_board
-from harness.flash.image import read_image
+from harness import Board, SerialTarget, read_image
+from harness.config.board import board_names, load_board
 from harness.target.build import compiler_for
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -140,7 +140,7 @@ def entry_points(*names: str) -> list[str]:
     for header in (header for part in names or HEADERS for header in HEADERS[part]):
         text = (STUB / "include" / header).read_text()
         text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-        found += re.findall(r"^[\w ]+?\*?(etd_\w+)\([^;{]*\);", text, re.MULTILINE)
+        found += re.findall(r"^\w[\w ]*?\*?(etd_\w+)\([^;{]*\);", text, re.MULTILINE)
     return found
 
 

@@ -60,7 +60,7 @@ typedef struct {
      * *error and must release everything it took. */
     etd_status (*init)(const etd_delegate_source *source, void **handle, etd_error *error);
     /* Computes the delegated part. Returns NULL on success, otherwise a message. The arguments are the
-     * inputs, then the outputs. They are not checked; src/kernels/arguments.h has functions for that. */
+     * inputs, then the outputs, unchecked; src/kernels/support/arguments.h has functions that check them. */
     const char *(*execute)(void *handle, const etd_call *call, const etd_delegate_run *run);
     /* Releases what init took, except memory of the arena. May be NULL. */
     void (*destroy)(void *handle);

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 /* Arguments of one call, in the order of the file: inputs, out tensors, then the returned values again. Read
- * them through src/kernels/arguments.h, which checks types and ranges. */
+ * them through src/kernels/support/arguments.h, which checks types and ranges. */
 typedef struct {
     etd_value *values; /* all values of the method, which lists index */
     uint32_t value_count;

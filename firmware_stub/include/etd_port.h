@@ -34,7 +34,8 @@ typedef struct {
     void (*write)(void *context, const uint8_t *bytes, uint32_t size);
     /* Called when there is nothing to do. May sleep until bytes arrive. */
     void (*idle)(void *context);
-    /* Returns the 32-bit tick counter of clock domain 0, which counts up. */
+    /* Returns the 32-bit tick counter of clock domain 0, which counts up. etd_wide_counter.h widens a
+     * narrower one; how narrow it may be is in docs/boards.md. */
     uint32_t (*ticks)(void *context);
     /* Sets that counter and its prescaler to zero. */
     void (*restart_clock)(void *context);

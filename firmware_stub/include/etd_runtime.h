@@ -59,6 +59,22 @@ static inline uint32_t etd_element_size(uint8_t dtype) {
     }
 }
 
+/* Returns the size of an element of any type of whole bytes, as another runtime may have it; 0 if unknown. */
+static inline uint32_t etd_stored_size(uint8_t dtype) {
+    switch (dtype) {
+    case 5:  /* float16 */
+    case 15: /* bfloat16 */
+    case 27: /* uint16 */
+        return 2;
+    case 28: /* uint32 */
+        return 4;
+    case 29: /* uint64 */
+        return 8;
+    default:
+        return etd_element_size(dtype);
+    }
+}
+
 #define ETD_MAX_DIMS 8
 
 /* A tensor: its layout and where its data is. */
@@ -92,7 +108,7 @@ typedef struct etd_value etd_value;
 
 /* A value. Lists stay in the file. Tensor lists hold i32 indexes into the method's values (UINT32_MAX for
  * None). Int lists hold i64 indexes, because ExecuTorch boxes integers. Other lists hold plain numbers.
- * Kernels read lists through src/kernels/arguments.h. */
+ * Kernels read lists through src/kernels/support/arguments.h. */
 struct etd_value {
     uint8_t kind; /* etd_value_kind */
     union {

@@ -162,6 +162,7 @@ typedef struct {
 /* A server. Fields are private. */
 typedef struct {
     etd_server_config config;
+    void (*serve)(void *context, const uint8_t *frame); /* serves a request; the context is the server */
     etd_frame_decoder decoder;
     etd_program program;
     etd_method method;

@@ -2,7 +2,7 @@
 
 Besides the ``.pte`` files this writes, per file, a few random inputs with the outputs that PyTorch
 computes for them: eager PyTorch for float32, the eager ``cortex_m`` reference of the very operators
-in the file for int8.
+in the file for int8, with CMSIS-NN's rounding (``chip_reference.py``).
 
     pip install torch==2.13.0 executorch==1.5.1 tosa-tools
     cd firmware_stub/models
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from chip_reference import ChipReference
 from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compile_config
 from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
@@ -42,7 +43,7 @@ def export_float32(network: Network) -> tuple[bytes, Reference]:
 def export_int8(network: Network, cpu: CortexM = CortexM.M3) -> tuple[bytes, Reference]:
     quantized = quantize(build(network), lambda: torch.randn(network.input_shape))
     edge = lower_int8(quantized, CortexMTargetConfig(cpu=cpu))
-    reference = edge.exported_program().module(check_guards=False)
+    reference = ChipReference(edge.exported_program().module(check_guards=False))
     return bytes(edge.to_executorch().buffer), reference
 
 

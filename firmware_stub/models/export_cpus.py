@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from chip_reference import ChipReference
 from executorch.backends.cortex_m.library import cmsis_nn
 from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
 from executorch.exir import EdgeProgramManager
@@ -163,9 +164,9 @@ def inputs(network: str, count: int = FIXTURE_INPUTS) -> list[torch.Tensor]:
 
 
 def references(network: str, edge: EdgeProgramManager) -> list[torch.Tensor]:
-    """What the exporter's own operators compute for these."""
-    module = edge.exported_program().module(check_guards=False)
-    return [module(x) for x in inputs(network)]
+    """What the exporter's own operators compute for these, with CMSIS-NN's rounding."""
+    reference = ChipReference(edge.exported_program().module(check_guards=False))
+    return [reference(x) for x in inputs(network)]
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ import executorch.kernels.quantized  # noqa: F401  registers their variants with
 import torch
 import zoo
 import zoo_signals as signals
+from chip_reference import ChipReference
 from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
     XNNPACKQuantizer,
@@ -268,7 +269,7 @@ def lower(member: Member) -> tuple[EdgeProgramManager, Reference]:
         ), quantized
     program = quantize(model, lambda: member.draw(generator)[0])
     edge = lower_int8(program, CortexMTargetConfig(cpu=CORES[member.flow]))
-    return edge, edge.exported_program().module(check_guards=False)
+    return edge, ChipReference(edge.exported_program().module(check_guards=False))
 
 
 def export(member: Member) -> Export:

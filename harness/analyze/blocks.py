@@ -1,16 +1,30 @@
-"""Classifies the blocks of a trace: execution or not, cold or warm, and event sequence."""
+"""Blocks of a trace: execution or not, cold or warm, event sequence, and the method that each ran.
+
+The method follows from the instructions that the events of a block name.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.records.trace import EXECUTION, LOADING, Block, Kind, Trace
+from harness.decode.program import Call, Instruction, Method, Program
+from harness.errors import NotComparableError, UsageError
+from harness.formatting import KERNEL_EVENT
+from harness.records.trace import (
+    DELEGATE_CALL,
+    EXECUTION,
+    LOADING,
+    OPERATOR_CALL,
+    Block,
+    Kind,
+    Trace,
+)
 
 _TABLE_FACTOR = 4
 """Possible numbers per row up to which a lookup table is faster than sorting."""
@@ -189,8 +203,7 @@ def _tracer(trace: Trace, block: Block) -> int:
 
 def _holding(trace: Trace, names: tuple[str, ...]) -> _Bools:
     """Return True for blocks with a profile event that has one of these names."""
-    numbers = [i for i, name in enumerate(trace.names) if name in names]
-    rows = (trace.kind == Kind.PROFILE) & np.isin(trace.name, numbers)
+    rows = (trace.kind == Kind.PROFILE) & trace.named(*names)
     return np.bincount(block_numbers(trace)[rows], minlength=len(trace.blocks)) > 0
 
 
@@ -206,3 +219,245 @@ def _signatures(trace: Trace, without: Collection[str]) -> list[int]:
             zip(trace.blocks, bounds.tolist(), bounds[1:].tolist(), strict=False)
         )
     ]
+
+
+FULL_LOG_HINT: Final = "use --stream"
+"""How a run gets a complete log that does not fit on the device."""
+
+
+def full_log(trace: Trace, requested: int | None = None) -> str:
+    """Return when the log was full, such as ``full in execution 7 of 20``; "" if it was not.
+
+    Args:
+        trace: The trace.
+        requested: Number of executions that the run asked for, if known.
+    """
+    if not trace.full:
+        return ""
+    number = trace.names.index(EXECUTION) if EXECUTION in trace.names else len(trace.names)
+    executions = trace.tracer[(trace.kind == Kind.PROFILE) & (trace.name == number)]
+    done = min(int(np.count_nonzero(executions == tracer)) for tracer in trace.full)
+    of = "" if requested is None else f" of {requested:,}"
+    if requested is not None and done >= requested:
+        return f"full after execution {done:,}{of}"
+    if not done and len(trace.blocks) < 2:
+        return "full while the model was loaded"
+    return f"full in execution {done + 1:,}{of}"
+
+
+SCOPES: Final = {
+    OPERATOR_CALL: Call.KERNEL,
+    DELEGATE_CALL: Call.DELEGATE,
+    "MOVE_CALL": Call.MOVE,
+    "JF_CALL": Call.JUMP_FALSE,
+    "FREE_CALL": Call.FREE,
+}
+"""Kinds of instructions by ExecuTorch's names of the scopes around them."""
+
+_ANY, _OPERATOR = 0, -1
+"""What an event says of its instruction besides a kind: nothing, or the operator of its kernel."""
+
+_Claims = npt.NDArray[np.int64]
+"""Chain, instruction, name and a kind (``Call``) or one of these, of distinct events, (n, 4)."""
+
+_UNTRACED: Final = "executorch_prim::"
+"""Operators on scalars, which no runtime traces."""
+
+
+def executed_methods(
+    trace: Trace, program: Program, name: str | None = None
+) -> tuple[Method | None, ...]:
+    """Return the method of each block of a trace.
+
+    None for a block without events of instructions, such as that of loading. If several methods
+    have all instructions of a block, it is of the one called ``name``, else of the only one that
+    has no further instructions.
+
+    Raises:
+        NotComparableError: A block is of no method, or none is of the method called ``name``.
+        UsageError: The method is unknown, or a block may be of several.
+    """
+    _check_name(program, name)
+    known: dict[bytes, Method] = {}
+    found: list[Method | None] = []
+    for claims in _claims_of_blocks(trace):
+        key = claims.tobytes()
+        if len(claims) and key not in known:
+            execution = 1 + sum(method is not None for method in found)
+            known[key] = _method_of(trace, claims, program, name, execution)
+        found.append(known.get(key))
+    executed = dict.fromkeys(method.name for method in found if method is not None)
+    if name is not None and executed and name not in executed:
+        raise NotComparableError(
+            f"no execution of the trace is of method {name!r}, but of {', '.join(executed)}",
+            hint="leave out --method, or give the model that the trace was recorded with",
+        )
+    return tuple(found)
+
+
+def find_method(program: Program, trace: Trace, name: str | None = None) -> Method:
+    """Return the only method that a trace has executions of, or the one called ``name``.
+
+    Raises:
+        NotComparableError: An execution is of no method, or none is of the method called ``name``.
+        UsageError: The method is unknown, or several match or were executed.
+    """
+    executed = {method.name: method for method in executed_methods(trace, program, name) if method}
+    if name is not None:
+        executed = {name: executed.get(name) or _named(program, name)}
+    candidates = executed or {method.name: method for method in program.methods}
+    if len(candidates) != 1:
+        problem = "the trace has executions of several methods" if executed else _SEVERAL
+        raise UsageError(
+            f"{problem}: {', '.join(candidates)}", hint="choose one of them with --method"
+        )
+    return next(iter(candidates.values()))
+
+
+def blocks_of(trace: Trace, method: Method) -> tuple[Method | None, ...]:
+    """Return ``method`` for each block that can be of it, and None for the others.
+
+    Raises:
+        NotComparableError: There are executions, but none is of the method.
+    """
+    fitting = tuple(
+        method if len(claims) and not _differences(trace, claims, method) else None
+        for claims in _claims_of_blocks(trace)
+    )
+    if not any(fitting):
+        executed_methods(trace, Program((method,)))
+    return fitting
+
+
+def name_blocks(trace: Trace, methods: Sequence[Method | None]) -> Trace:
+    """Return a trace with the method in the name of each block, if several methods ran.
+
+    Args:
+        trace: The trace.
+        methods: The method of each block, as from ``executed_methods``; empty if unknown.
+    """
+    if len({method.name for method in methods if method is not None}) < 2:
+        return trace
+    blocks = tuple(
+        block if method is None else replace(block, name=f"{block.name} {method.name}".strip())
+        for block, method in zip(trace.blocks, methods, strict=True)
+    )
+    return replace(trace, blocks=blocks)
+
+
+_SEVERAL: Final = "several methods match the trace"
+
+
+def contradiction(trace: Trace, method: Method) -> str:
+    """Return why an execution of a trace is not of ``method``; "" if all can be."""
+    try:
+        executed_methods(trace, Program((method,)))
+    except NotComparableError as error:
+        return error.message
+    return ""
+
+
+def _check_name(program: Program, name: str | None) -> None:
+    if name is not None and program.method(name) is None:
+        names = ", ".join(method.name for method in program.methods)
+        raise UsageError(f"method {name!r} not found in the model", hint=f"its methods are {names}")
+
+
+def _named(program: Program, name: str) -> Method:
+    return next(method for method in program.methods if method.name == name)
+
+
+def _claims_of_blocks(trace: Trace) -> Iterator[_Claims]:
+    """Yield what the events of each block say of instructions."""
+    numbers = {name: number for number, name in enumerate(trace.names)}
+    kernels = np.array([name.startswith(KERNEL_EVENT) for name in trace.names] + [False])
+    profiled = trace.kind == Kind.PROFILE
+    role = np.full(len(trace), _ANY, np.int64)
+    role[profiled & kernels[trace.name]] = _OPERATOR
+    for scope, call in SCOPES.items():
+        role[profiled & (trace.name == numbers.get(scope, -2))] = call
+    role[trace.delegated] = Call.DELEGATE
+    columns = (trace.chain, trace.instruction, trace.name, role)
+    table = np.stack([column.astype(np.int64) for column in columns], axis=1)
+    distinct: dict[bytes, _Claims] = {}
+    for block in trace.blocks:
+        rows = table[block.first : block.first + block.count]
+        rows = rows[rows[:, 0] >= 0]
+        key = rows.tobytes()
+        if key not in distinct:
+            distinct[key] = np.unique(rows, axis=0)
+        yield distinct[key]
+
+
+def _method_of(
+    trace: Trace, claims: _Claims, program: Program, name: str | None, execution: int
+) -> Method:
+    differences = {method.name: _differences(trace, claims, method) for method in program.methods}
+    fitting = [method for method in program.methods if not differences[method.name]]
+    if not fitting:
+        nearest = name or min(differences, key=lambda other: len(differences[other]), default="")
+        raise NotComparableError(
+            _refusal(execution, nearest, differences.get(nearest, []), len(program.methods)),
+            hint="give the model that the trace was recorded with",
+        )
+    for preferred in (
+        [method for method in fitting if method.name == name],
+        [method for method in fitting if _is_complete(claims, method)],
+    ):
+        fitting = preferred or fitting
+    if len(fitting) != 1:
+        raise UsageError(
+            f"{_SEVERAL}: {', '.join(method.name for method in fitting)}",
+            hint="choose one of them with --method",
+        )
+    return fitting[0]
+
+
+def _differences(trace: Trace, claims: _Claims, method: Method) -> list[str]:
+    """Return what the events name that the method does not have, a text each."""
+    found = []
+    for chain, index, name, role in claims.tolist():
+        instruction = method.instruction(chain, index)
+        event = trace.text(name) or ("a delegate's event" if role == Call.DELEGATE else "an event")
+        if not _agrees(event, role, instruction):
+            place = f"instruction {index}" + (f" of chain {chain}" if chain else "")
+            found.append(f"{event} is {place}, which {_described(instruction)}")
+    return found
+
+
+def _agrees(event: str, role: int, instruction: Instruction | None) -> bool:
+    if instruction is None:
+        return False
+    if role == _OPERATOR:
+        operator, called = instruction.name.rpartition("::")[2], event.removeprefix(KERNEL_EVENT)
+        # An ETRecord has operators without the overload of the kernel, or none.
+        possible = ("", called, called.partition(".")[0])
+        return instruction.call is Call.KERNEL and operator in possible
+    return role in (_ANY, instruction.call)
+
+
+def _described(instruction: Instruction | None) -> str:
+    if instruction is None:
+        return "does not exist"
+    return f"is {instruction.name or instruction.call.name}"
+
+
+def _is_complete(claims: _Claims, method: Method) -> bool:
+    """Return whether the events name each instruction of a method that a runtime traces."""
+    named = {(chain, index) for chain, index, *_ in claims.tolist()}
+    return all(
+        (chain, index) in named
+        for chain, instructions in enumerate(method.chains)
+        for index, step in enumerate(instructions)
+        if step.call is Call.DELEGATE
+        or (step.call is Call.KERNEL and not step.name.startswith(_UNTRACED))
+    )
+
+
+def _refusal(execution: int, nearest: str, differences: list[str], methods: int) -> str:
+    subject = f"execution {execution} of the trace is not of "
+    subject += f"method {nearest!r}" if methods == 1 else "any method of the model"
+    if not differences:
+        return subject
+    among = "" if methods == 1 else f" in {nearest!r}"
+    return f"{subject}: {differences[0]}{among} ({len(differences)} differ)"

@@ -5,19 +5,41 @@ before it in the log, and an event takes as children the preceding events withou
 started no earlier than itself (``nest_postorder``). Events are never sorted by time, which would
 lose the log order if ticks are coarse. Delegates may log their events later, in ticks of another
 clock; their position in the log then determines the parent.
+
+``merged_tree`` merges the tree over repeats. A missing count of a hardware counter is never taken
+for 0.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.blocks import equal_rows, running_maximum
-from harness.analyze.ticks import Timeline, event_nanoseconds, forward, unwrap
-from harness.records.trace import DELEGATE_CALL, NO_CLOCK, OPERATOR_CALL, Kind, Trace
+from harness.analyze.blocks import (
+    SIGNATURE,
+    block_names,
+    block_numbers,
+    equal_rows,
+    in_groups,
+    running_maximum,
+)
+from harness.analyze.statistics import WallTimes
+from harness.analyze.ticks import (
+    Timeline,
+    event_nanoseconds,
+    forward,
+    nanoseconds_per_tick,
+    own_scopes,
+    unwrap,
+)
+from harness.records.signature import Signature
+from harness.records.trace import DELEGATE_CALL, NO_CLOCK, NO_COUNT, OPERATOR_CALL, Kind, Trace
 
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
@@ -34,29 +56,6 @@ _MAIN = 0
 
 _NOWHERE = np.iinfo(np.int64).min
 """An instant before all others, for events without a known time."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndOrdered:
-    """Events of one or several logs in log order. All columns have shape (n,).
-
-    Attributes:
-        log: Number of the log; events of a log are adjacent. Events of different logs do not nest.
-        start: Start in ticks.
-        end: End in ticks.
-        leaf: True for events without children: instants and logged values.
-        placed: True for events without a time, placed at the start of an enclosing scope.
-        instruction: A number for the instruction it belongs to, or NO_INSTRUCTION.
-        wrapper: True for the runtime's scope around an instruction.
-    """
-
-    log: _Ints
-    start: _Ints
-    end: _Ints
-    leaf: _Bools
-    placed: _Bools
-    instruction: _Ints
-    wrapper: _Bools
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +88,11 @@ class CallTree:
     own: _Ticks
     ambiguous: _Bools
     backward: _Bools
+
+    @property
+    def end(self) -> _Ints:
+        """End in ticks on the timeline of its clock, int64; the start without a duration."""
+        return self.start + self.total.astype(np.int64)
 
     @property
     def ambiguous_rows(self) -> _Ints:
@@ -147,7 +151,7 @@ class _Rows:
     """Columns for nesting, one entry per row of the trace.
 
     Attributes:
-        log: Number of its log, for ``EndOrdered``.
+        log: Number of its log, for ``nest_postorder``.
         delegate: True for delegate events.
         scope: True for profile events on the tracer's own clock.
         timed: True for rows with a time on this clock, including values and allocations.
@@ -159,9 +163,8 @@ class _Rows:
 
     def __init__(self, trace: Trace, across_blocks: bool) -> None:
         self.trace = trace
-        profile = trace.kind == Kind.PROFILE
-        self.delegate = profile & (trace.delegated | (trace.clock != _MAIN))
-        self.scope = profile & ~self.delegate
+        self.scope = own_scopes(trace)
+        self.delegate = (trace.kind == Kind.PROFILE) & ~self.scope
         self.timed = ~self.delegate & (trace.clock == _MAIN)
         blocks = np.repeat(np.arange(len(trace.blocks)), [block.count for block in trace.blocks])
         self.log = trace.tracer.astype(np.int64) if across_blocks else blocks
@@ -173,8 +176,7 @@ class _Rows:
 
     def named(self, *names: str) -> _Bools:
         """Return True for scopes with one of these names."""
-        numbers = [i for i, name in enumerate(self.trace.names) if name in names]
-        chosen: _Bools = self.scope & np.isin(self.trace.name, numbers)
+        chosen: _Bools = self.scope & self.trace.named(*names)
         return chosen
 
 
@@ -185,11 +187,16 @@ def _timeline(trace: Trace, rows: _Bools) -> Timeline:
 
 def _place(rows: _Rows) -> tuple[_Ints, _Bools]:
     """Return the parent scope of every row, and whether it is uncertain."""
-    wrapper = rows.named(*WRAPPERS)
     start, placed, unsure = _instants(rows)
-    end = np.where(rows.timed, np.maximum(rows.end, start), start)
-    events = EndOrdered(rows.log, start, end, ~rows.scope, placed, rows.instruction, wrapper)
-    parent, ambiguous = nest_postorder(events)
+    parent, ambiguous = nest_postorder(
+        log=rows.log,
+        start=start,
+        end=np.where(rows.timed, np.maximum(rows.end, start), start),
+        leaf=~rows.scope,
+        placed=placed,
+        instruction=rows.instruction,
+        wrapper=rows.named(*WRAPPERS),
+    )
     return parent, ambiguous | unsure
 
 
@@ -237,7 +244,17 @@ def _same_instruction(rows: _Rows) -> _Ints:
     return equal_rows([rows.log, rows.instruction])
 
 
-def nest_postorder(events: EndOrdered, *, flat: bool = False) -> tuple[_Ints, _Bools]:
+def nest_postorder(
+    *,
+    log: _Ints,
+    start: _Ints,
+    end: _Ints,
+    leaf: _Bools,
+    placed: _Bools,
+    instruction: _Ints,
+    wrapper: _Bools,
+    flat: bool = False,
+) -> tuple[_Ints, _Bools]:
     """Return the parent of every event, -1 without one, and True for uncertain parents.
 
     Times decide, except for an event that starts and ends in the tick in which a later event
@@ -246,24 +263,31 @@ def nest_postorder(events: EndOrdered, *, flat: bool = False) -> tuple[_Ints, _B
     its other events, never the reverse. Undecided events become children, marked as uncertain.
 
     Args:
-        events: Events in log order.
+        log: Number of the log; events of a log are adjacent, in its order. Events of different logs
+            do not nest. This and the following have shape (n,).
+        start: Start in ticks.
+        end: End in ticks.
+        leaf: True for events without children: instants and logged values.
+        placed: True for events without a time, placed at the start of an enclosing scope.
+        instruction: A number for the instruction it belongs to, or NO_INSTRUCTION.
+        wrapper: True for the runtime's scope around an instruction.
         flat: Place undecided events before the later event instead: for logs of consecutive steps.
     """
-    parent = np.full(len(events.start), -1, np.int64)
+    parent = np.full(len(start), -1, np.int64)
     above = parent.data
     unsure: list[int] = []
     # Views give Python numbers one at a time; lists of them would take 200 bytes per event.
-    columns = (events.start, events.end, events.leaf, events.instruction, events.wrapper)
-    start, end, leaves, instructions, wrappers, placed, logs = (
-        np.ascontiguousarray(column).data for column in (*columns, events.placed, events.log)
+    columns = (log, start, end, leaf, placed, instruction, wrapper)
+    logs, starts, ends, leaves, placements, instructions, wrappers = (
+        np.ascontiguousarray(column).data for column in columns
     )
     free: list[int] = []  # events without a parent so far
     current = None
-    for row, (log, begin, leaf) in enumerate(zip(logs, start, leaves, strict=True)):
-        if log != current:
-            current, free = log, []
-        while free and not leaf and start[last := free[-1]] >= begin:
-            if start[last] == begin == end[last] and not placed[last]:
+    for row, (its_log, begin, is_leaf) in enumerate(zip(logs, starts, leaves, strict=True)):
+        if its_log != current:
+            current, free = its_log, []
+        while free and not is_leaf and starts[last := free[-1]] >= begin:
+            if starts[last] == begin == ends[last] and not placements[last]:
                 known = not leaves[last] or instructions[last] != NO_INSTRUCTION
                 within = instructions[row] != NO_INSTRUCTION
                 same = instructions[last] == instructions[row]
@@ -341,10 +365,17 @@ def _nest_delegates(rows: _Rows, parent: _Ints, ambiguous: _Bools) -> None:
     key_end, key_start = np.where(late, end, 0), np.where(late, -start, 0)
     order = np.lexsort((np.arange(len(inner)), key_start, key_end, call))
     none = np.zeros(len(inner), np.bool_)
-    nothing = np.full(len(inner), NO_INSTRUCTION)
-    events = EndOrdered(call[order], start[order], end[order], none, none, nothing, none)
     # Most delegates log consecutive steps, hence flat.
-    found, unsure = nest_postorder(events, flat=True)
+    found, unsure = nest_postorder(
+        log=call[order],
+        start=start[order],
+        end=end[order],
+        leaf=none,
+        placed=none,
+        instruction=np.full(len(inner), NO_INSTRUCTION),
+        wrapper=none,
+        flat=True,
+    )
     held = found >= 0
     parent[inner[order[held]]] = inner[order[found[held]]]
     ambiguous[inner[order]] |= unsure
@@ -371,3 +402,194 @@ def _covered(rows: _Rows, parent: _Ints, total: _Ints) -> _Ints:
     before = np.where(first, 0, np.roll(reached, 1))
     np.add.at(covered, outer, np.maximum(end - np.maximum(begin, before), 0))
     return covered
+
+
+class NodeCounts(msgspec.Struct, frozen=True):
+    """What a hardware counter counted in the repeats of a node.
+
+    Attributes:
+        events: Number of repeats with a count.
+        total: Sum of their counts.
+        own: The part that no child on the same clock counted; None if that is unknown for one of
+            them, as where a child has no count.
+    """
+
+    events: int
+    total: int
+    own: int | None
+
+
+class MergedNode(Signature, frozen=True, omit_defaults=True):
+    """All repeats of one event under the same ancestors, in blocks of one name.
+
+    Attributes:
+        parent: Index of the parent node in the list, -1 without one.
+        depth: Number of ancestors.
+        clock: Name of the clock of its ticks.
+        count: Number of repeats.
+        ambiguous: Number of repeats whose parent is uncertain.
+        backward: Number of repeats that end before they start; their duration counts as 0.
+        total_ticks: Sum of their durations.
+        own_ticks: Self time: the part not covered by children on the same clock.
+        total_ns: ``total_ticks`` in nanoseconds, None if the clock rate is unknown.
+        own_ns: ``own_ticks`` in nanoseconds, likewise.
+        share: Its share of the wall time, in the median over executions (``WallTimes``); None if
+            unknown.
+        counters: Counts by the name of the hardware counter, without those that have none here.
+    """
+
+    parent: int
+    depth: int
+    clock: str
+    count: int
+    ambiguous: int
+    backward: int
+    total_ticks: int
+    own_ticks: int
+    total_ns: float | None
+    own_ns: float | None
+    share: float | None
+    counters: dict[str, NodeCounts] = msgspec.field(default_factory=dict)
+
+
+def merged_tree(tree: CallTree, *, typical: bool = False) -> list[MergedNode]:
+    """Merge the profile events of ``tree`` over repeats and runs.
+
+    Args:
+        tree: The call tree.
+        typical: Only those of the median execution, or of the median block of each name; shares are
+            of all of them.
+
+    Returns:
+        Nodes in depth-first order, children in order of first occurrence.
+    """
+    trace = tree.trace
+    names, name_of = block_names(trace)
+    rows, codes = _codes(tree, name_of)
+    order, starts = in_groups(codes)
+    grouped = rows[order]
+    firsts = grouped[starts]
+    place = np.full(len(trace), -1, np.int64)
+    place[grouped] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(grouped)))
+    above = np.where(tree.parent[firsts] < 0, -1, place[tree.parent[firsts]])
+    ticks = map(nanoseconds_per_tick, trace.clocks)
+    rates = [None if tick is None else tick.as_integer_ratio() for tick in ticks]
+    wall = WallTimes(trace)
+    shares = wall.shares(grouped, starts)
+    own = own_counts(tree)
+    groups = np.split(grouped, starts[1:])
+    if typical:
+        kept = np.isin(block_numbers(trace), wall.median_blocks())
+        groups = [group[kept[group]] for group in groups]
+    nodes = [
+        _node(tree, names[name_of[group[0]]], group, rates, share, own) if len(group) else None
+        for group, share in zip(groups, shares, strict=False)
+    ]
+    return _in_depth(nodes, above.tolist())
+
+
+def _codes(tree: CallTree, name_of: _Ints) -> tuple[_Ints, _Ints]:
+    """Return the profile events, and a number for each that equals for the same path."""
+    trace = tree.trace
+    rows = np.flatnonzero(trace.kind == Kind.PROFILE)
+    own = np.full(len(trace), -1, np.int64)
+    own[rows] = equal_rows([name_of[rows], *(getattr(trace, key)[rows] for key in SIGNATURE)])
+    path = [-1] * (len(trace) + 1)  # the last entry is for parent -1
+    number: dict[tuple[int, int], int] = {}
+    order = rows[np.argsort(tree.depth[rows], kind="stable")]
+    columns = (order, tree.parent[order], own[order])
+    for row, parent, code in zip(*(column.tolist() for column in columns), strict=True):
+        path[row] = number.setdefault((path[parent], code), len(number))
+    return rows, np.array(path, np.int64)[rows]
+
+
+def _node(
+    tree: CallTree,
+    block: str,
+    rows: _Ints,
+    rates: Sequence[tuple[int, int] | None],
+    share: float | None,
+    own_by_row: _Ints,
+) -> MergedNode:
+    trace = tree.trace
+    first = int(rows[0])
+    clock, rate = trace.clocks[trace.clock[first]], rates[trace.clock[first]]
+    total, own = sum(tree.total[rows].tolist()), sum(tree.own[rows].tolist())
+    return MergedNode(
+        parent=-1,
+        depth=int(tree.depth[first]),
+        block=block,
+        name=trace.text(int(trace.name[first])) or "",
+        chain=int(trace.chain[first]),
+        instruction=int(trace.instruction[first]),
+        delegate_int=int(trace.delegate_int[first]),
+        delegate_str=trace.text(int(trace.delegate_str[first])),
+        clock=clock.name,
+        count=len(rows),
+        ambiguous=int(np.count_nonzero(tree.ambiguous[rows])),
+        backward=int(np.count_nonzero(tree.backward[rows])),
+        total_ticks=total,
+        own_ticks=own,
+        total_ns=_nanoseconds(total, rate),
+        own_ns=_nanoseconds(own, rate),
+        share=share,
+        counters=_counts(tree, rows, own_by_row),
+    )
+
+
+def _counts(tree: CallTree, rows: _Ints, own_by_row: _Ints) -> dict[str, NodeCounts]:
+    """Return what each counter counted in ``rows``, without those that counted none of them."""
+    found = {}
+    for column, counter in enumerate(tree.trace.counters):
+        counts = tree.trace.counts[rows, column]
+        recorded = counts != NO_COUNT
+        if recorded.any():
+            own = own_by_row[rows[recorded], column]
+            known = bool((own != NO_COUNT).all())
+            found[counter.name] = NodeCounts(
+                events=int(np.count_nonzero(recorded)),
+                total=int(counts[recorded].sum()),
+                own=int(own.sum()) if known else None,
+            )
+    return found
+
+
+def _nanoseconds(ticks: int, rate: tuple[int, int] | None) -> float | None:
+    """Convert ticks to nanoseconds; correctly rounded, because division of integers is."""
+    return None if rate is None else ticks * rate[0] / rate[1]
+
+
+def _in_depth(nodes: list[MergedNode | None], above: list[int]) -> list[MergedNode]:
+    """Sort nodes depth-first without those that are None, and set their parents."""
+    within = defaultdict(list)
+    for number, parent in enumerate(above):
+        within[parent].append(number)
+    found: list[MergedNode] = []
+    waiting = [(number, -1) for number in reversed(within[-1])]
+    while waiting:
+        number, parent = waiting.pop()
+        if (node := nodes[number]) is None:
+            continue
+        waiting += [(inner, len(found)) for inner in reversed(within[number])]
+        found.append(msgspec.structs.replace(node, parent=parent))
+    return found
+
+
+def own_counts(tree: CallTree) -> _Ints:
+    """Return what each event counted itself, without its children, shape (events, counters).
+
+    Children on another clock are another unit's work, which these counters do not count, so they
+    are not subtracted. The part is NO_COUNT where the event or one of its children has no count, or
+    where the children together exceed it: the counter wrapped within the event.
+    """
+    trace = tree.trace
+    inner = np.flatnonzero((trace.kind == Kind.PROFILE) & (tree.parent >= 0))
+    inner = inner[trace.clock[inner] == trace.clock[tree.parent[inner]]]
+    parents, counts = tree.parent[inner], trace.counts[inner]
+    missing = counts == NO_COUNT
+    of_children = np.zeros_like(trace.counts)
+    np.add.at(of_children, parents, np.where(missing, 0, counts))
+    unknown = trace.counts == NO_COUNT
+    np.logical_or.at(unknown, parents, missing)
+    own = trace.counts - of_children
+    return np.where(unknown | (own < 0), NO_COUNT, own)

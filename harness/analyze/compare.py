@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Literal
 
 import msgspec
 
 from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.memory import AllocatorTotals, allocator_totals
-from harness.analyze.statistics import Operator, Summary, operator_statistics
+from harness.analyze.statistics import Executions, Operator, Statistic, Summary, operator_statistics
 from harness.errors import NotComparableError
-from harness.records.measurement import (
-    MeasurementSettings,
-    SettingsDifference,
-    compare_settings,
-)
+from harness.records.measurement import MeasurementSettings, SettingsDifference, compare_settings
 from harness.records.signature import Signature
 from harness.records.trace import Trace
-
-Executions = Literal["all", "cold", "warm"]
-"""Which executions are compared: all, the cold one (first after loading), or the warm ones."""
-
-Statistic = Literal["p50", "avg", "min", "max", "p10", "p90", "total"]
-"""The compared field of a Summary."""
-
-EXECUTIONS: Final[tuple[Executions, ...]] = get_args(Executions)
-STATISTICS: Final[tuple[Statistic, ...]] = get_args(Statistic)
+from harness.records.verdict import Judgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +54,8 @@ class OperatorChange(Signature, frozen=True, omit_defaults=True):
         per_run: Repeats per block of this name, comparable between traces of different lengths.
         counters: Medians of what hardware counters counted, by name, over all executions; without
             those that neither trace recorded.
+        judgement: What a comparison with history says of the change, of two runs that it compares;
+            else empty.
     """
 
     unit: Literal["ns", "ticks"]
@@ -73,6 +63,7 @@ class OperatorChange(Signature, frozen=True, omit_defaults=True):
     count: Change
     per_run: Change
     counters: dict[str, Change] = msgspec.field(default_factory=dict)
+    judgement: Judgement | Literal[""] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,18 +219,21 @@ def _with_clock(op: Operator) -> Hashable:
 
 
 def _change(sides: list[_Side], before: Operator | None, after: Operator | None) -> OperatorChange:
-    pair = [(side, op) for side, op in zip(sides, (before, after), strict=True)]
-    units = {_unit(op) for op in (before, after) if op}
-    old, new = (side.time(op) if op else None for side, op in pair)
-    time = Change.of(old if len(units) == 1 else None, new)
+    old, new = (
+        (side.time(op), side.count(op), side.per_run(op)) if op else (None, None, None)
+        for side, op in zip(sides, (before, after), strict=True)
+    )
+    time, count, per_run = map(Change.of, old, new)
     op = after or before
     assert op is not None
+    if len({_unit(op) for op in (before, after) if op}) > 1:
+        time = Change.of(None, new[0])
     return OperatorChange(
         *op.signature,
         unit=_unit(op),
         time=time,
-        count=Change.of(*(side.count(op) if op else None for side, op in pair)),
-        per_run=Change.of(*(side.per_run(op) if op else None for side, op in pair)),
+        count=count,
+        per_run=per_run,
         counters=_counters(before, after),
     )
 

@@ -7,10 +7,7 @@ minimizes relative errors, so that short operators count as much as long ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
-from typing import Final
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -20,15 +17,6 @@ from harness.config.board import Board
 from harness.files import data_directory
 from harness.records.decode_json import decode_json
 from harness.records.measurement import BUNDLED_KERNELS
-
-_CALL, _MAC, _ELEMENT, _READ, _CONSTANT = range(5)
-"""Positions of features."""
-
-_FEWEST_SIZES: Final = 2
-"""Calls of different sizes that a fit needs."""
-
-_COST_OF_A_TERM: Final = 0.01
-"""A coefficient is fitted only if it lowers the root mean square of relative errors by this."""
 
 
 class Coefficients(msgspec.Struct, frozen=True):
@@ -60,22 +48,30 @@ class Coefficients(msgspec.Struct, frozen=True):
         return sum(a * b for a, b in zip(terms, features(step), strict=True))
 
 
-class InstructionModel(msgspec.Struct, frozen=True):
-    """Coefficients of the operators of a kernel library on one CPU, and how far off they were.
+class MeasuredKernels(msgspec.Struct, frozen=True):
+    """A kernel library whose instructions were counted.
 
     Attributes:
         cpu: Name of the CPU.
         kernels: The kernel library.
         measured_on: The emulated board, which counts instructions.
+    """
+
+    cpu: str
+    kernels: str
+    measured_on: str
+
+
+class InstructionModel(MeasuredKernels, frozen=True):
+    """Coefficients of the operators of a kernel library on one CPU, and how far off they were.
+
+    Attributes:
         fitted: Networks that the coefficients were fitted on.
         held_out: Relative error of the sum of all calls with coefficients, for networks that were
             not.
         operators: Coefficients by operator, with its variant (``Step.kind``).
     """
 
-    cpu: str
-    kernels: str
-    measured_on: str
     fitted: list[str]
     held_out: dict[str, float]
     operators: dict[str, Coefficients]
@@ -97,12 +93,78 @@ class InstructionModel(msgspec.Struct, frozen=True):
         return known.estimate(step) if known is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredCall:
-    """The measured instructions of one call."""
+class OperatorEstimate(msgspec.Struct, frozen=True):
+    """Estimated instructions of all calls of an operator.
 
-    step: Step
-    instructions: float
+    Attributes:
+        operator: The operator, with its variant such as ``depthwise``.
+        calls: Number of calls.
+        instructions: Their instructions together; null if the operator was not measured.
+        error: Median relative error of single calls in networks that were not fitted; null if none
+            of these calls the operator.
+        worst_error: Largest of these errors.
+    """
+
+    operator: str
+    calls: int
+    instructions: int | None
+    error: float | None
+    worst_error: float | None
+
+
+class InstructionEstimate(MeasuredKernels, frozen=True):
+    """Estimated instructions of one execution on a CPU, and how far off such estimates were.
+
+    Attributes:
+        instructions: Instructions of all measured operators together.
+        unknown: Operators that were not measured; ``instructions`` leaves them out.
+        networks: Number of networks that were not fitted, for the errors.
+        median_error: Median relative error of their sums; null without networks.
+        worst_error: Largest of these errors.
+        operators: The estimate by operator, most instructions first.
+    """
+
+    instructions: int
+    unknown: list[str]
+    networks: int
+    median_error: float | None
+    worst_error: float | None
+    operators: list[OperatorEstimate]
+
+
+def estimate_method(
+    steps: Sequence[Step], model: InstructionModel | None
+) -> InstructionEstimate | None:
+    """Estimate a method; None without measured coefficients."""
+    if model is None:
+        return None
+    kinds = dict.fromkeys(step.kind for step in steps)
+    operators = [_estimate(kind, [s for s in steps if s.kind == kind], model) for kind in kinds]
+    operators.sort(key=lambda item: -(item.instructions or 0))
+    return InstructionEstimate(
+        cpu=model.cpu,
+        kernels=model.kernels,
+        measured_on=model.measured_on,
+        instructions=sum(item.instructions or 0 for item in operators),
+        unknown=[item.operator for item in operators if item.instructions is None],
+        networks=len(model.held_out),
+        median_error=model.median_error,
+        worst_error=model.worst_error,
+        operators=operators,
+    )
+
+
+def _estimate(kind: str, steps: Sequence[Step], model: InstructionModel) -> OperatorEstimate:
+    known = model.operators.get(kind)
+    estimates = [model.estimate(step) for step in steps]
+    total = sum(value for value in estimates if value is not None)
+    return OperatorEstimate(
+        operator=kind,
+        calls=len(steps),
+        instructions=None if None in estimates else round(total),
+        error=known.error if known else None,
+        worst_error=known.worst_error if known else None,
+    )
 
 
 def features(step: Step) -> tuple[float, ...]:
@@ -110,37 +172,6 @@ def features(step: Step) -> tuple[float, ...]:
     changing = step.bytes_read - step.constant_bytes
     numbers = (1, step.macs or 0, step.elements, changing, step.constant_bytes)
     return tuple(map(float, numbers))
-
-
-def fit_coefficients(samples: Sequence[MeasuredCall]) -> Coefficients | None:
-    """Return coefficients that are not negative, as few as explain the samples of an operator.
-
-    None with too few samples: one size says nothing about others.
-    """
-    rows = np.array([features(sample.step) for sample in samples])
-    if len({tuple(row) for row in rows.tolist()}) < _FEWEST_SIZES:
-        return None
-    measured = np.array([max(sample.instructions, 1.0) for sample in samples])
-    scaled = rows / measured[:, np.newaxis]
-    best, lowest = np.zeros(rows.shape[1]), np.inf
-    for chosen in _choices(with_macs=bool(rows[:, _MAC].any()), most=len(samples) - 1):
-        columns = scaled[:, chosen]
-        if not columns.any(axis=0).all():
-            continue
-        found, *_ = np.linalg.lstsq(columns, np.ones(len(samples)), rcond=None)
-        error = np.sqrt(np.mean((columns @ found - 1) ** 2)) + _COST_OF_A_TERM * len(chosen)
-        if (found >= 0).all() and error < lowest:
-            best, lowest = np.zeros(rows.shape[1]), error
-            best[chosen] = found
-    call, mac, element, byte_read, byte_constant = (float(f"{value:.4g}") for value in best)
-    return Coefficients(call, mac, element, byte_read, byte_constant, len(samples))
-
-
-def _choices(*, with_macs: bool, most: int) -> Iterator[list[int]]:
-    """Yield the features to fit: bytes stand for the work of operators without MACs."""
-    usable = (_CALL, _MAC, _ELEMENT) if with_macs else (_CALL, _ELEMENT, _READ, _CONSTANT)
-    for count in range(1, min(most, len(usable)) + 1):
-        yield from (list(chosen) for chosen in combinations(usable, count))
 
 
 def instruction_model(board: Board) -> InstructionModel | None:

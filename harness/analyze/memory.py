@@ -1,18 +1,27 @@
-"""Memory over time: live bytes of each allocator, its peak, the pieces live then, and its gaps."""
+"""Memory over time: live bytes of each allocator, its peak, the pieces live then, and its gaps.
+
+Of a model, the same for its planned memory, per instruction (``planned_pools``).
+"""
 
 from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.call_tree import CallTree, call_tree
+from harness.errors import FormatError
 from harness.records.trace import NO_CLOCK, Kind, Trace
+
+if TYPE_CHECKING:
+    from harness.decode.program import Method
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +141,12 @@ class FailedAllocation:
     """A failed allocation.
 
     Attributes:
-        row: Its row in the trace.
-        size: Requested bytes.
-        during: Row of the innermost event that contains it, -1 without one.
+        piece: What was requested.
         live: Live bytes of the allocator at this time.
         gaps: Free memory between pieces at this time, as far as offsets are known.
     """
 
-    row: int
-    size: int
-    during: int
+    piece: MemoryPiece
     live: int
     gaps: Gaps
 
@@ -166,19 +171,34 @@ class Gaps:
         return 1 - self.largest / self.bytes if self.bytes else 0.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AllocatorMemory:
-    """One allocator over time. Columns have one entry per allocation, free or failure, in order.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class HeldMemory:
+    """Memory over time. Columns have one entry per allocation, free or failure, in order.
 
     Attributes:
-        allocator: The allocator.
         rows: Their rows in the trace, int64.
         ticks: Their times in ticks on the timeline of clock 0; -1 without a time. int64.
         live: Live bytes after each: the running sum of sizes. int64.
         peak: Maximum of ``live``, at least 0.
         peak_row: The row that reached it, -1 without one.
-        peak_pieces: Pieces live at the peak, by offset.
-        peak_gaps: Free memory between them; pieces without offset are ignored.
+        peak_pieces: Pieces live at the peak.
+    """
+
+    rows: _Ints
+    ticks: _Ints
+    live: _Ints
+    peak: int
+    peak_row: int
+    peak_pieces: tuple[MemoryPiece, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class AllocatorMemory(HeldMemory):
+    """One allocator over time; its pieces are ordered by offset.
+
+    Attributes:
+        allocator: The allocator.
+        peak_gaps: Free memory between the pieces at the peak; pieces without offset are ignored.
         reach: Highest end of any piece, the smallest sufficient memory size. None if an offset is
             unknown.
         planned: Bytes planned for it, None if unknown.
@@ -188,12 +208,6 @@ class AllocatorMemory:
     """
 
     allocator: Allocator
-    rows: _Ints
-    ticks: _Ints
-    live: _Ints
-    peak: int
-    peak_row: int
-    peak_pieces: tuple[MemoryPiece, ...]
     peak_gaps: Gaps
     reach: int | None
     planned: int | None
@@ -202,27 +216,15 @@ class AllocatorMemory:
     overlapping: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Memory:
-    """All allocators over time.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Memory(HeldMemory):
+    """All allocators over time together; pieces are in order of allocation.
 
     Attributes:
         allocators: In order of first occurrence, including unused allocators.
-        rows: Rows of all allocations, frees and failures in order of time.
-        ticks: Their times, as for one allocator.
-        live: Live bytes of all allocators after each.
-        peak: Maximum of ``live``.
-        peak_row: The row that reached it, -1 without one.
-        peak_pieces: Pieces live at the peak, in order of allocation.
     """
 
     allocators: tuple[AllocatorMemory, ...]
-    rows: _Ints
-    ticks: _Ints
-    live: _Ints
-    peak: int
-    peak_row: int
-    peak_pieces: tuple[MemoryPiece, ...]
 
 
 def memory(
@@ -259,7 +261,13 @@ def memory(
     live, peak, peak_row = _running(trace, rows)
     pieces.sort(key=lambda piece: place[piece.row])
     return Memory(
-        tuple(followed), rows, when[rows], live, peak, peak_row, _live_at(pieces, place, peak_row)
+        allocators=tuple(followed),
+        rows=rows,
+        ticks=when[rows],
+        live=live,
+        peak=peak,
+        peak_row=peak_row,
+        peak_pieces=_live_at(pieces, place, peak_row),
     )
 
 
@@ -338,16 +346,16 @@ class _AllocationReplay:
 
     def _enter(self, row: int) -> None:
         size, offset = int(self.trace.size[row]), int(self.trace.offset[row])
-        during = int(self._parent[row])
+        piece = MemoryPiece(row, self.allocator, size, offset, int(self._parent[row]))
         if self.trace.failed[row]:
             between = gaps((p.offset, p.size) for p in self._live.values() if p.offset >= 0)
-            self.failures.append(FailedAllocation(row, size, during, self._bytes, between))
+            self.failures.append(FailedAllocation(piece, self._bytes, between))
             return
         self._bytes += size
         if size < 0:
             self._free(row, -size, offset)
         else:
-            self._take(MemoryPiece(row, self.allocator, size, offset, during))
+            self._take(piece)
 
     def _take(self, piece: MemoryPiece) -> None:
         self._live[piece.row] = piece
@@ -398,3 +406,108 @@ class _AllocationReplay:
             if size <= 0:
                 break
         return found if size == 0 else []
+
+
+class PlannedTensor(msgspec.Struct, frozen=True):
+    """A tensor in planned memory.
+
+    Attributes:
+        value: Number of its value in the method.
+        offset: Offset in its pool.
+        size: Size in bytes; upper bound for a dynamic shape.
+        first: Index of the first instruction that needs it, -1 for before the first.
+        last: Index of the last one; the number of instructions for after the last.
+    """
+
+    value: int
+    offset: int
+    size: int
+    first: int
+    last: int
+
+
+class PlannedPool(msgspec.Struct, frozen=True):
+    """One pool of planned memory, and the most bytes needed at one instruction.
+
+    Attributes:
+        pool: Its number; its allocator on the device is ``planned_<number>``.
+        planned: Size in the file, in bytes.
+        peak: The most bytes of live tensors, overlaps counted once.
+        peak_at: First instruction with this maximum, -1 for before the first.
+        tensors: Its tensors by offset.
+    """
+
+    pool: int
+    planned: int
+    peak: int
+    peak_at: int
+    tensors: tuple[PlannedTensor, ...]
+
+    @property
+    def reach(self) -> int:
+        """End of the last tensor."""
+        return max((t.offset + t.size for t in self.tensors), default=0)
+
+    @property
+    def peak_tensors(self) -> tuple[PlannedTensor, ...]:
+        """Live tensors at the peak, by offset."""
+        return tuple(_needed(self.tensors, self.peak_at))
+
+    @property
+    def peak_gaps(self) -> Gaps:
+        """Free memory between the tensors that are live at the peak."""
+        return gaps((t.offset, t.size) for t in self.peak_tensors)
+
+
+def planned_pools(method: Method) -> list[PlannedPool]:
+    """Return every memory pool that the method plans.
+
+    Raises:
+        FormatError: A tensor in a pool has an unknown scalar type.
+    """
+    from harness.analyze.operands import lifetimes
+    from harness.analyze.workload import tensor_bytes
+    from harness.decode.program import Tensor
+
+    count = sum(len(chain) for chain in method.chains)
+    by_pool: dict[int, list[PlannedTensor]] = {pool: [] for pool in range(1, len(method.planned))}
+    for number, (first, last) in lifetimes(method).items():
+        value = method.values[number]
+        if isinstance(value, Tensor) and value.pool in by_pool and value.offset >= 0:
+            try:
+                size = tensor_bytes(value)
+            except FormatError as error:
+                raise FormatError(f"value {number}: {error.message}", field="values") from error
+            tensor = PlannedTensor(number, value.offset, size, first, last)
+            by_pool[value.pool].append(tensor)
+    return [
+        _pool(pool, method.planned[pool], count, sorted(tensors, key=lambda t: (t.offset, t.value)))
+        for pool, tensors in by_pool.items()
+    ]
+
+
+def _pool(pool: int, planned: int, count: int, tensors: list[PlannedTensor]) -> PlannedPool:
+    live = live_bytes(tensors, count)
+    return PlannedPool(pool, planned, int(live.max()), int(np.argmax(live)) - 1, tuple(tensors))
+
+
+def live_bytes(tensors: Sequence[PlannedTensor], count: int) -> npt.NDArray[np.int64]:
+    """Return the bytes of live tensors, overlaps counted once.
+
+    Before the first of ``count`` instructions, at each, and after the last: shape (count + 2,).
+    """
+    live = np.zeros(count + 2, np.int64)
+    changes = sorted({instruction for t in tensors for instruction in (t.first, t.last + 1)})
+    for instruction, until in pairwise([*changes, count + 1]):
+        live[instruction + 1 : until + 1] = _bytes(_needed(tensors, instruction))
+    return live
+
+
+def _needed(tensors: Sequence[PlannedTensor], instruction: int) -> list[PlannedTensor]:
+    return [t for t in tensors if t.first <= instruction <= t.last]
+
+
+def _bytes(tensors: list[PlannedTensor]) -> int:
+    """Return the bytes that tensors cover, without overlap."""
+    end = max((t.offset + t.size for t in tensors), default=0)
+    return end - gaps((t.offset, t.size) for t in tensors).bytes

@@ -10,14 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from harness.decode.program import Call, Instruction, Method, Program, Tensor, Value, ValueList
-from harness.errors import NotComparableError, UsageError
-from harness.records.operator_names import KERNEL_EVENT
-from harness.records.scalar_types import type_name
-from harness.records.trace import Kind, Trace
-from harness.records.values import TensorValue
+from harness.decode.program import Call, Instruction, Method, Tensor, Value, ValueList
+from harness.records.trace import Kind, TensorValue, Trace, type_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,71 +92,29 @@ def method_arguments(method: Method) -> dict[Place, Arguments]:
     return found
 
 
-def event_arguments(trace: Trace, method: Method) -> list[Arguments | None]:
+def event_arguments(trace: Trace, methods: Sequence[Method | None]) -> list[Arguments | None]:
     """Return inputs and outputs of every event's instruction, shape (n,).
 
     None for events outside the method's instructions, such as those without a chain. Repeats share
     one object unless their logged values differ.
 
-    Raises:
-        NotComparableError: The operators of trace and method differ.
+    Args:
+        trace: The trace.
+        methods: The method of each block, as from ``executed_methods``.
     """
-    wrong = disagreements(trace, method)
-    if wrong:
-        raise NotComparableError(
-            f"{wrong} events do not match the operators of method {method.name!r}",
-            hint="give the model and the method that the trace was recorded with",
-        )
-    static = method_arguments(method)
-    places = list(zip(trace.chain.tolist(), trace.instruction.tolist(), strict=True))
-    found: list[Arguments | None] = [static.get(place) for place in places]
-    for block in trace.blocks:
-        rows = slice(block.first, block.first + block.count)
-        if (trace.kind[rows] == Kind.DEBUG).any():
-            found[rows] = _with_logged(trace, range(*rows.indices(len(trace))), found[rows])
-    return found
-
-
-def disagreements(trace: Trace, method: Method) -> int:
-    """Return the number of kernel events with another operator than the method's instruction."""
-    kernels = np.array([name.startswith(KERNEL_EVENT) for name in trace.names] + [False])
-    rows = np.flatnonzero((trace.kind == Kind.PROFILE) & kernels[trace.name])
-    if not len(rows):
-        return 0
-    columns = [trace.chain[rows], trace.instruction[rows], trace.name[rows].astype(np.int64)]
-    distinct, counts = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
-    return sum(
-        count
-        for (chain, index, name), count in zip(distinct.tolist(), counts.tolist(), strict=True)
-        if not _is_of(trace.names[name], method.instruction(chain, index))
-    )
-
-
-def find_method(program: Program, trace: Trace, name: str | None = None) -> Method:
-    """Return the method of a trace: by name, or the only method with matching operators.
-
-    Raises:
-        UsageError: The method is unknown, or not exactly one method matches.
-    """
-    names = ", ".join(method.name for method in program.methods)
-    if name is not None:
-        method = program.method(name)
+    static = {id(method): method_arguments(method) for method in methods if method is not None}
+    found: list[Arguments | None] = [None] * len(trace)
+    for block, method in zip(trace.blocks, methods, strict=True):
         if method is None:
-            raise UsageError(
-                f"method {name!r} not found in the model", hint=f"its methods are {names}"
-            )
-        return method
-    fitting = [method for method in program.methods if not disagreements(trace, method)]
-    if len(fitting) != 1:
-        problem = "several methods match" if fitting else "no method matches"
-        raise UsageError(f"{problem} the trace", hint=f"choose one of {names}")
-    return fitting[0]
-
-
-def _is_of(event: str, instruction: Instruction | None) -> bool:
-    if instruction is None or instruction.call is not Call.KERNEL:
-        return False
-    return instruction.name.rpartition("::")[2] == event.removeprefix(KERNEL_EVENT)
+            continue
+        rows = slice(block.first, block.first + block.count)
+        places = zip(trace.chain[rows].tolist(), trace.instruction[rows].tolist(), strict=True)
+        of_method = static[id(method)]
+        given = [of_method.get(place) for place in places]
+        if (trace.kind[rows] == Kind.DEBUG).any():
+            given = _with_logged(trace, range(*rows.indices(len(trace))), given)
+        found[rows] = given
+    return found
 
 
 def _divide(
@@ -343,21 +295,11 @@ def _storages(references: Sequence[TensorReference]) -> list[int]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Lifetime:
-    """The range of instructions that need a value, as indices into all instructions of a method.
+def lifetimes(method: Method) -> dict[int, tuple[int, int]]:
+    """Return the first and the last instruction that needs each used tensor, by value number.
 
-    Attributes:
-        first: First instruction with the value as an argument; -1 if it exists before.
-        last: Last instruction; the number of all instructions if it is needed afterwards.
-    """
-
-    first: int
-    last: int
-
-
-def lifetimes(method: Method) -> dict[int, Lifetime]:
-    """Return the lifetimes of all used tensors of ``method``, by value number.
+    Instructions are indices into all of the method's: -1 for a tensor that exists before the first,
+    the number of all of them for one that is needed afterwards.
 
     Inputs, constants and buffers exist before the first instruction; outputs and mutable buffers
     are needed after the last. Tensors carried through a loop live until its end, members of a list
@@ -383,7 +325,7 @@ def lifetimes(method: Method) -> dict[int, Lifetime]:
     for number in _tensors(method, method.outputs):
         first.setdefault(number, end)
         last[number] = end
-    return {number: Lifetime(first[number], last.get(number, end)) for number in first}
+    return {number: (first[number], last.get(number, end)) for number in first}
 
 
 def _tensors(method: Method, numbers: Sequence[int]) -> list[int]:
@@ -418,9 +360,8 @@ def planned_ids(method: Method) -> dict[int, Ids]:
     """
     alive = lifetimes(method)
     moments = []
-    for number, life in alive.items():
-        moments.append((life.first, 0, number))
-        moments.append((life.last, 1, number))
+    for number, (first, last) in alive.items():
+        moments += [(first, 0, number), (last, 1, number)]
     there: dict[Hashable, int] = {}
     references, numbers = [], []
     for _, ending, number in sorted(moments):

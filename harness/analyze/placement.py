@@ -2,7 +2,7 @@
 
 A log gives elapsed ticks modulo the counter's range. Pings read the same counter before and after,
 with the time on the host's clock, and their number of wraps is known
-(``harness.analyze.brackets``). The difference is the number of wraps that the log does not show.
+(``harness.analyze.alignment``). The difference is the number of wraps that the log does not show.
 
 Events that a delegate logged in a ``DELEGATE_CALL`` happened between start and end of the call,
 which the CPU clock recorded. Such a call is a bracket like a ping, and the same solver aligns the
@@ -20,19 +20,22 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.alignment import (
-    PERFECTLY,
     Alignment,
+    Bracket,
+    Break,
     Instants,
+    Ints,
+    RateEvidence,
     Steadiness,
     align,
     align_brackets,
+    rate_evidence,
 )
-from harness.analyze.brackets import Bracket, Break, Ints
-from harness.analyze.ticks import default_jitter, forward, signed_steps
+from harness.analyze.ticks import calls_around, default_jitter, followed, forward, signed_steps
 from harness.errors import FormatError
 from harness.records.clock_domain import ClockDomain, Ping
 from harness.records.result import ClockQuality
-from harness.records.trace import DELEGATE_CALL, Kind, Trace
+from harness.records.trace import Trace
 
 NOT_PLACED = -1
 """Epoch of events without a known time."""
@@ -87,48 +90,35 @@ class Placement:
         return self._instants(alignment, self.start), self._instants(alignment, self.end)
 
     def _instants(self, alignment: Alignment, ticks: Ints) -> Instants:
-        low, high = np.zeros(len(ticks), np.int64), np.full(len(ticks), -1, np.int64)
-        wraps = self.late * alignment.domain.modulus
-        for number in np.unique(self.epoch[self.epoch != NOT_PLACED]).tolist():
-            chosen = self.epoch == number
-            early = alignment.instants(ticks[chosen], number)
-            late = early
-            if wraps[chosen].any():
-                late = alignment.instants((ticks + wraps)[chosen], number)
-            known = early.known & late.known
-            low[chosen], high[chosen] = early.low, np.where(known, late.high, early.low - 1)
-        return Instants.between(low, high)
+        latest = ticks + self.late * alignment.domain.modulus if self.late.any() else ticks
+        return _between(alignment, self.epoch, ticks, latest)
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    """Events of one tracer between two pings, of which either may be missing (None).
-
-    Attributes:
-        at: Slice of the events in the placement.
-        before: Index of the last ping before them.
-        after: Index of the first ping after them.
-    """
-
-    at: slice
-    before: int | None
-    after: int | None
+def _between(alignment: Alignment, epoch: Ints, earliest: Ints, latest: Ints) -> Instants:
+    """Return the instants between the earliest and the latest ticks of some events, shape (n,)."""
+    low, high = np.zeros(len(epoch), np.int64), np.full(len(epoch), -1, np.int64)
+    for number in np.unique(epoch[epoch != NOT_PLACED]).tolist():
+        chosen = epoch == number
+        early = late = alignment.instants(earliest[chosen], number)
+        if latest is not earliest:
+            late = alignment.instants(latest[chosen], number)
+        known = early.known & late.known
+        low[chosen], high[chosen] = early.low, np.where(known, late.high, early.low - 1)
+    return Instants.between(low, high)
 
 
 def place(
     trace: Trace,
     alignment: Alignment,
     logged: Sequence[int],
-    clock: int = 0,
     jitter: int | None = None,
 ) -> Placement:
-    """Place all events of a clock on the timelines of its epochs.
+    """Place all events of clock 0 on the timelines of its epochs.
 
     Args:
         trace: The trace.
-        alignment: Alignment of this clock.
+        alignment: Alignment of clock 0.
         logged: Number of events logged before each reading of the alignment; ascending.
-        clock: Index of the clock in ``trace.clocks``.
         jitter: Largest backward step in ticks, as for ``unwrap``.
 
     Raises:
@@ -136,21 +126,20 @@ def place(
         ValueError: There are several tracers, with one log after the other, and a reading is
             neither before nor after all events.
     """
-    domain = trace.clocks[clock]
+    domain = trace.clocks[0]
     limit = default_jitter(domain) if jitter is None else jitter
-    rows = np.flatnonzero(trace.clock == clock)
-    starts, readings = trace.start[rows], trace.end[rows]
-    lengths = signed_steps(domain, forward(domain, starts, readings), limit)
+    rows = np.flatnonzero(trace.clock == 0)
+    readings = trace.end[rows]
+    steps, lengths = followed(trace, 0, rows, limit)
     tracers = trace.tracer[rows]
     if len(np.unique(tracers)) > 1 and not {0, len(trace)}.issuperset(logged):
         raise ValueError("with several tracers, readings must be before or after all events")
     epoch = np.full(len(rows), NOT_PLACED)
     end, late = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     silences, checked = [], 0
-    for segment in _segments(rows, tracers, logged):
-        at = segment.at
-        anchor = _Anchor(alignment, domain, limit, segment)
-        epoch[at], end[at], wraps = anchor.place(readings[at])
+    for at, pings in _segments(rows, tracers, logged):
+        anchor = _Anchor(alignment, domain, limit, pings)
+        epoch[at], end[at], wraps = anchor.place(readings[at], steps[at.start : at.stop - 1])
         late[at] = wraps
         checked += (at.stop - at.start) * anchor.between
         if wraps:
@@ -160,29 +149,30 @@ def place(
 
 def _segments(
     rows: Ints, tracers: npt.NDArray[np.uint16], logged: Sequence[int]
-) -> Iterator[_Segment]:
-    """Split the rows of each tracer by the pings among them."""
+) -> Iterator[tuple[slice, _Pings]]:
+    """Yield the rows of each tracer between two pings, and the indices of these pings."""
     following = np.searchsorted(np.asarray(logged, np.int64), rows, side="right")
     changes = (following[1:] != following[:-1]) | (tracers[1:] != tracers[:-1])
     bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(rows)]
     for begin, end in pairwise(bounds):
         if begin < end:
             after = int(following[begin])
-            yield _Segment(
-                slice(begin, end),
-                after - 1 if after else None,
-                after if after < len(logged) else None,
-            )
+            pings = after - 1 if after else None, after if after < len(logged) else None
+            yield slice(begin, end), pings
+
+
+_Pings = tuple[int | None, int | None]
+"""Index of the last ping before some events and of the first one after them; None without."""
 
 
 class _Anchor:
-    """The pings on either side of a segment, on the timeline of their epoch."""
+    """The pings on either side of some events of a tracer, on the timeline of their epoch."""
 
     def __init__(
-        self, alignment: Alignment, domain: ClockDomain, jitter: int, segment: _Segment
+        self, alignment: Alignment, domain: ClockDomain, jitter: int, pings: _Pings
     ) -> None:
         self._alignment, self._domain, self._jitter = alignment, domain, jitter
-        self._before, self._after = segment.before, segment.after
+        self._before, self._after = pings
         if self._before is not None and self._after is not None:
             number, begins = self._epoch_of(self._after)
             if number != self._epoch_of(self._before)[0]:
@@ -208,9 +198,12 @@ class _Anchor:
         place = ping - stretch.first
         return number, stretch.ticks[place][0], stretch.brackets[place].first
 
-    def place(self, readings: npt.NDArray[np.uint64]) -> tuple[int, Ints, int]:
-        """Return epoch, ticks of the events' ends, and the number of wraps missing among them."""
-        ends = self._follow(readings)
+    def place(self, readings: npt.NDArray[np.uint64], steps: Ints) -> tuple[int, Ints, int]:
+        """Return epoch, ticks of the events' ends, and the number of wraps missing among them.
+
+        ``steps`` are the ticks from each end to the next.
+        """
+        ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), steps]))
         if self._before is not None:
             epoch, ticks, reading = self._reading(self._before)
             ends += ticks + self._step(reading, int(readings[0]))
@@ -220,11 +213,6 @@ class _Anchor:
             ends += ticks - self._step(int(readings[-1]), reading) - ends[-1]
             return epoch, ends, 0
         return NOT_PLACED, ends, 0
-
-    def _follow(self, readings: npt.NDArray[np.uint64]) -> Ints:
-        steps = forward(self._domain, readings[:-1], readings[1:])
-        signed = signed_steps(self._domain, steps, self._jitter)
-        return np.cumsum(np.concatenate([np.zeros(1, np.int64), signed]))
 
     def _step(self, start: int, end: int) -> int:
         pair = np.array([start, end], np.uint64)
@@ -268,40 +256,13 @@ class DelegateTimes:
         return np.array([*known, NOT_PLACED], np.int64)[self.placement.epoch]
 
 
-def calls_around(trace: Trace, clock: int, cpu: int = 0) -> tuple[Ints, Ints]:
-    """Find the events of a clock, and the delegate call of each.
-
-    Events are logged when they end, so the call is the next one in the log, if tracer, chain and
-    instruction match.
-
-    Returns:
-        Rows of the events, and rows of their calls, -1 without a call.
-    """
-    rows = np.flatnonzero((trace.clock == clock) & (trace.kind == Kind.PROFILE))
-    if DELEGATE_CALL not in trace.names:
-        return rows, np.full(len(rows), -1)
-    name = trace.names.index(DELEGATE_CALL)
-    calls = np.flatnonzero((trace.name == name) & (trace.clock == cpu))
-    if not len(calls):
-        return rows, np.full(len(rows), -1)
-    following = np.searchsorted(calls, rows)
-    candidates = calls[np.minimum(following, len(calls) - 1)]
-    same = following < len(calls)
-    for column in (trace.tracer, trace.chain, trace.instruction):
-        same &= column[candidates] == column[rows]
-    return rows, np.where(same, candidates, -1)
-
-
-def align_delegate(
-    trace: Trace, clock: int, cpu: Placement, steadiness: Steadiness = PERFECTLY
-) -> DelegateTimes:
+def align_delegate(trace: Trace, clock: int, cpu: Placement) -> DelegateTimes:
     """Align the clock of a delegate with the CPU's.
 
     Args:
         trace: The trace.
         clock: Index of the delegate's clock in ``trace.clocks``.
         cpu: Placement of the events of clock 0, including the calls.
-        steadiness: Tolerance and wander of the rate between both clocks.
     """
     rows, calls = calls_around(trace, clock)
     at = np.minimum(np.searchsorted(cpu.rows, calls), max(len(cpu.rows) - 1, 0))
@@ -315,7 +276,7 @@ def align_delegate(
         low, high = int(cpu.start[call]), int(cpu.end[call]) + late
         readings = int(trace.start[row]), int(trace.end[row])
         brackets.append(Bracket(low, high, *readings, int(cpu.epoch[call])))
-    alignment = align_brackets(brackets, trace.clocks[clock], trace.clocks[0], steadiness)
+    alignment = align_brackets(brackets, trace.clocks[clock], trace.clocks[0])
     epoch = np.full(len(rows), NOT_PLACED)
     start, end = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     for number, part in enumerate(alignment.epochs):
@@ -335,14 +296,8 @@ def chained(instants: Instants, through: Alignment, epoch: Ints) -> Instants:
         through: Alignment of this clock with the reference.
         epoch: Epoch of ``through`` for each instant, or NOT_PLACED.
     """
-    low, high = np.zeros(len(epoch), np.int64), np.full(len(epoch), -1, np.int64)
-    for number in np.unique(epoch[instants.known & (epoch != NOT_PLACED)]).tolist():
-        chosen = instants.known & (epoch == number)
-        early = through.instants(instants.low[chosen], number)
-        late = through.instants(instants.high[chosen], number)
-        known = early.known & late.known
-        low[chosen], high[chosen] = early.low, np.where(known, late.high, early.low - 1)
-    return Instants.between(low, high)
+    placed = np.where(instants.known, epoch, NOT_PLACED)
+    return _between(through, placed, instants.low, instants.high)
 
 
 def in_log(trace: Trace, start: Ints, end: Ints) -> Placement:
@@ -382,7 +337,7 @@ def host_times(
     trace: Trace,
     pings: Sequence[Ping],
     restart: Ping | None = None,
-    steadiness: Steadiness = PERFECTLY,
+    steadiness: Steadiness | None = None,
 ) -> HostTimes:
     """Place a run on the host's clock.
 
@@ -390,17 +345,12 @@ def host_times(
         trace: The trace since the last restart of the device's clock.
         pings: Readings of clock 0, in order; those since this restart follow all events.
         restart: The restart itself: a reading of zero, before all events.
-        steadiness: Tolerance and wander of the rate of clock 0.
+        steadiness: Tolerance and wander of the rate of clock 0; as declared by default.
 
     Raises:
         FormatError: More time passed in the log than between the readings around it.
     """
-    last = pings[-1].epoch if pings else 0
-    earlier = [ping for ping in pings if ping.epoch != last]
-    later = [ping for ping in pings if ping.epoch == last]
-    before = [*earlier, restart] if restart is not None and restart.epoch == last else earlier
-    alignment = align([*before, *later], trace.clocks[0], steadiness)
-    placement = place(trace, alignment, [0] * len(before) + [len(trace)] * len(later))
+    alignment, placement = _on_host(trace, pings, restart, steadiness)
     delegates = {
         clock: align_delegate(trace, clock, placement)
         for clock in range(1, len(trace.clocks))
@@ -409,11 +359,41 @@ def host_times(
     return HostTimes(trace, alignment, placement, delegates)
 
 
+def _on_host(
+    trace: Trace, pings: Sequence[Ping], restart: Ping | None, steadiness: Steadiness | None
+) -> tuple[Alignment, Placement]:
+    last = pings[-1].epoch if pings else 0
+    earlier = [ping for ping in pings if ping.epoch != last]
+    later = [ping for ping in pings if ping.epoch == last]
+    before = [*earlier, restart] if restart is not None and restart.epoch == last else earlier
+    clock = trace.clocks[0]
+    alignment = align([*before, *later], clock, steadiness or Steadiness.of(clock))
+    return alignment, place(trace, alignment, [0] * len(before) + [len(trace)] * len(later))
+
+
+def rate_of_run(
+    trace: Trace, pings: Sequence[Ping], restart: Ping | None = None, *, emulated: bool = False
+) -> RateEvidence:
+    """Return what a run shows of the rate of clock 0; arguments as for ``host_times``.
+
+    The log must not cover more time than passed between the readings around it, either.
+    """
+    readings = pings if restart is None else [restart, *pings]
+    evidence = rate_evidence(readings, trace.clocks[0], emulated=emulated)
+    if emulated or evidence.agrees is False:
+        return evidence
+    try:
+        _on_host(trace, pings, restart, None)
+    except FormatError as error:
+        return RateEvidence(False, evidence.ppm, error.message)
+    return evidence
+
+
 def quality_of_run(
     trace: Trace,
     pings: Sequence[Ping],
     restart: Ping | None = None,
-    steadiness: Steadiness = PERFECTLY,
+    steadiness: Steadiness | None = None,
 ) -> tuple[ClockQuality, ...]:
     """Return the accuracy of each clock with events; arguments as for ``host_times``.
 

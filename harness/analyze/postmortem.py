@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from harness.analyze.memory import AllocatorTotals, allocator_totals
-from harness.decode.postmortem import Postmortem, Scope
+from harness.decode.postmortem import EventDocument, Postmortem
 from harness.decode.postmortem_format import Fault, Reason
 from harness.formatting import printable
+from harness.interrupts import signal_name
 from harness.records.trace import LOADING, Kind, Losses, Trace
 
 _EXCEPTIONS: Final = {
@@ -70,17 +71,6 @@ _REASONS: Final = {
 
 LAST_EVENTS: Final = 10
 """Number of events before the crash to report."""
-
-
-class EventDocument(msgspec.Struct, frozen=True):
-    """A profile event in raw ticks; ``end`` is null for an open event."""
-
-    name: str | None
-    delegate: int
-    chain: int
-    instruction: int
-    start: int
-    end: int | None
 
 
 class PostmortemDocument(msgspec.Struct, frozen=True):
@@ -142,14 +132,14 @@ def cause(found: Postmortem) -> str:
             name = f"trap {found.number}" + (f" ({known})" if known else "")
             return name + (f", {details}" if details else "")
         case Fault.SIGNAL:
-            name = _signal_name(found.number)
+            name = signal_name(found.number)
         case _:
             details = ", ".join(reset_reasons(found))
             name = "reset"
     return name + (f" ({details})" if details else "")
 
 
-def running_scope(found: Postmortem) -> Scope | None:
+def running_scope(found: Postmortem) -> EventDocument | None:
     """Return the innermost open event."""
     return found.scopes[-1] if found.scopes else None
 
@@ -193,15 +183,7 @@ def postmortem_document(found: Postmortem, places: Mapping[str, str]) -> Postmor
         registers=found.registers,
         places=dict(places),
         open=tuple(
-            EventDocument(
-                scope.name and printable(scope.name),
-                scope.delegate,
-                scope.chain,
-                scope.instruction,
-                scope.start,
-                None,
-            )
-            for scope in found.scopes
+            replace(scope, name=scope.name and printable(scope.name)) for scope in found.scopes
         ),
         last_events=() if trace is None else _last_events(trace),
         allocators=[] if trace is None else allocator_totals(trace),
@@ -215,7 +197,7 @@ def postmortem_document(found: Postmortem, places: Mapping[str, str]) -> Postmor
     )
 
 
-def _scope_name(scope: Scope) -> str:
+def _scope_name(scope: EventDocument) -> str:
     name = scope.name or "an event without a name"
     if scope.delegate != -1:
         name = (
@@ -231,13 +213,6 @@ def _address(found: Postmortem) -> tuple[str, ...]:
         if register in found.registers:
             return (f"at address 0x{found.registers[register]:08x}",)
     return ()
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _last_events(trace: Trace) -> tuple[EventDocument, ...]:

@@ -7,9 +7,8 @@ work on one group at a time or sort once per statistic; sums of large uint64 tic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -26,11 +25,11 @@ from harness.analyze.blocks import (
 from harness.analyze.ticks import (
     Ticks,
     durations,
-    ends_before_start,
     event_nanoseconds,
     nanoseconds_per_tick,
+    unknown_durations,
 )
-from harness.durations import Duration
+from harness.duration import Duration
 from harness.errors import UsageError
 from harness.formatting import printable
 from harness.records.clock_domain import ClockDomain
@@ -40,6 +39,15 @@ from harness.records.trace import EXECUTION, LOADING, NO_COUNT, Kind, Trace
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
 _Columns = list[npt.NDArray[Any]]
+
+Executions = Literal["all", "cold", "warm"]
+"""Which executions are compared: all, the cold one (first after loading), or the warm ones."""
+
+Statistic = Literal["p50", "avg", "min", "max", "p10", "p90", "total"]
+"""The compared field of a Summary."""
+
+EXECUTIONS: Final[tuple[Executions, ...]] = get_args(Executions)
+STATISTICS: Final[tuple[Statistic, ...]] = get_args(Statistic)
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -75,8 +83,8 @@ class Operator(Signature, frozen=True):
     Attributes:
         clock: Clock domain of its ticks.
         rows: Rows of its events in the trace, in log order, shape (count + unknown,).
-        unknown: Number of events that end before they start; their duration is unknown, and they
-            are left out of all statistics.
+        unknown: Number of events of unknown duration, which are left out of all statistics
+            (``harness.analyze.ticks.unknown_durations``).
         ticks: Statistics in ticks; None if all durations are unknown.
         ns: Statistics in nanoseconds; None also if the clock rate is unknown.
         cold: Statistics of the cold execution (first after loading), in nanoseconds, or in ticks if
@@ -118,7 +126,7 @@ def operator_statistics(trace: Trace, block: str | None = None) -> list[Operator
 
     Events with equal block name, event name, chain, instruction, delegate ids and clock domain are
     one operator. All repeats count, within a run and across runs, except those of unknown duration
-    (``harness.analyze.ticks.ends_before_start``).
+    (``harness.analyze.ticks.unknown_durations``).
 
     Args:
         trace: The trace.
@@ -188,54 +196,29 @@ def _operators(
     columns = _summaries(ticks, starts)
     whole = _objects(columns)
     whole_in_unit = whole if (unit == 1.0).all() else _objects(_scaled(columns, unit))
-    known = ~ends_before_start(trace)[rows]
+    known = ~unknown_durations(trace)[rows]
     in_ticks = _partial(known, ticks, starts, np.ones_like(unit), whole)
+    executed, cold_blocks = executions(trace)
     in_unit, cold, warm = (
         _partial(chosen & known, ticks, starts, unit, whole_in_unit)
-        for chosen in (known, *(chosen[orders] for chosen in _cold_and_warm(trace)))
+        for chosen in (known, cold_blocks[orders], (executed & ~cold_blocks)[orders])
     )
-    unknown = np.add.reduceat(~known, starts, dtype=np.int64).tolist()
     wall = WallTimes(trace)
-    behind = [*starts[1:].tolist(), len(rows)]
-    parts = zip(
-        *(starts.tolist(), behind, unknown, in_ticks, in_unit, timed.tolist(), cold, warm),
-        *(wall.shares(rows, starts), wall.loading(rows[starts]).tolist()),
+    groups = zip(
+        *(blocks, *(key.tolist() for key in keys)),
+        *(np.split(rows, starts[1:]), np.add.reduceat(~known, starts, dtype=np.int64).tolist()),
+        in_ticks,
+        [time if rate else None for time, rate in zip(in_unit, timed.tolist(), strict=True)],
+        *(cold, warm, wall.shares(rows, starts), wall.loading(rows[starts]).tolist()),
         _counted(trace, rows, starts),
         strict=True,
     )
-    identities = zip(blocks, *(key.tolist() for key in keys), strict=True)
     return [
         Operator(
-            block,
-            trace.text(name) or "",
-            chain,
-            instruction,
-            delegate_int,
-            trace.text(delegate_str),
-            trace.clocks[clock],
-            rows[start:end],
-            left_out,
-            as_ticks,
-            as_time if has_rate else None,
-            when_cold,
-            when_warm,
-            share,
-            loading,
-            counters,
+            *(block, trace.text(name) or "", chain, instruction, number),
+            *(trace.text(delegate_str), trace.clocks[clock], *statistics),
         )
-        for (block, name, chain, instruction, delegate_int, delegate_str, clock), (
-            start,
-            end,
-            left_out,
-            as_ticks,
-            as_time,
-            has_rate,
-            when_cold,
-            when_warm,
-            share,
-            loading,
-            counters,
-        ) in zip(identities, parts, strict=True)
+        for block, name, chain, instruction, number, delegate_str, clock, *statistics in groups
     ]
 
 
@@ -254,124 +237,6 @@ def _counted(trace: Trace, rows: _Ints, starts: _Ints) -> list[dict[str, Summary
             if summary is not None:
                 group[counter.name] = summary
     return found
-
-
-class WallTimes:
-    """Wall times of executions and of loading, to which every share of time refers.
-
-    The wall time of an execution is that of its ``Method::execute``; the wall time of loading is
-    that of ``Program::load_method``, or of ``Method::init`` without it. The share of some events is
-    their time divided by the wall time of all blocks of the same name. An event contains what is
-    within it: the events of a delegate are a part of their call and never add to it. Blocks of
-    unknown wall time and events of unknown duration count on neither side.
-    """
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._orders = block_numbers(trace)
-        names, self._name_of = block_names(trace)
-        ticks = durations(trace)
-        times = event_nanoseconds(trace, ticks)
-        self._times = np.where(np.isnan(times), ticks.astype(np.float64), times)
-        self._known = ~ends_before_start(trace)
-        # Times compare on clocks of known rate, or else on the same clock.
-        rateless = [n + 1 if clock.hz is None else 0 for n, clock in enumerate(trace.clocks)]
-        self._scale = np.array([*rateless, *[-1] * (256 - len(rateless))])
-        self._executes = executions(trace)[0]
-        program, method = (self._wall(name) for name in LOADING)
-        loading = np.where(np.isnan(program), method, program)
-        self._walls = np.stack([self._wall(EXECUTION), loading])
-        number = {name: index for index, name in enumerate(names)}
-        of_block = [number[block.name] for block in trace.blocks]
-        self._totals = np.zeros((2, len(names)))
-        np.add.at(self._totals.T, of_block, np.nan_to_num(self._walls).T)
-
-    def _rows(self, *names: str) -> _Ints:
-        """Return the rows of the profile events with one of these names."""
-        numbers = [number for number, name in enumerate(self._trace.names) if name in names]
-        profile = self._trace.kind == Kind.PROFILE
-        return np.flatnonzero(profile & np.isin(self._trace.name, numbers))
-
-    def _wall(self, name: str) -> _Floats:
-        """Return the time of the events of this name in each block; NaN if unknown or absent."""
-        rows = self._rows(name)
-        orders, count = self._orders[rows], len(self._trace.blocks)
-        sums = np.bincount(orders, self._times[rows], minlength=count).astype(np.float64)
-        known = np.bincount(orders, self._known[rows], minlength=count)
-        sums[(known == 0) | (known < np.bincount(orders, minlength=count))] = np.nan
-        return sums
-
-    def loading(self, rows: _Ints) -> npt.NDArray[np.bool_]:
-        """Return True for events outside executions: of loading, or in other blocks."""
-        outside: npt.NDArray[np.bool_] = ~self._executes[self._orders[rows]]
-        return outside | np.isin(rows, self._rows(*LOADING))
-
-    def shares(self, rows: _Ints, starts: _Ints) -> list[float | None]:
-        """Return the share of each group of ``rows``, None if unknown; groups begin at ``starts``.
-
-        The events of a group have the same name and clock, in blocks of the same name.
-        """
-        if not len(starts):
-            return []
-        firsts = rows[starts]
-        phase = self.loading(firsts).astype(np.int64)
-        of_row = np.repeat(phase, np.diff(starts, append=len(rows)))
-        counted = self._known[rows] & ~np.isnan(self._walls[of_row, self._orders[rows]])
-        sums = np.add.reduceat(np.where(counted, self._times[rows], 0.0), starts)
-        wholes = self._totals[phase, self._name_of[firsts]]
-        unknown = ~np.logical_or.reduceat(counted, starts) | (wholes <= 0)
-        unknown |= self._scale[self._trace.clock[firsts]] != self._scales[phase]
-        return [
-            None if without else part / whole
-            for part, whole, without in zip(
-                sums.tolist(), wholes.tolist(), unknown.tolist(), strict=True
-            )
-        ]
-
-    @cached_property
-    def _scales(self) -> _Ints:
-        """The scale of the wall times: of executions, and of loading."""
-        scopes = self._rows(EXECUTION), self._rows(*LOADING)
-        clocks = [int(self._trace.clock[rows[0]]) if len(rows) else 255 for rows in scopes]
-        return self._scale[clocks]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DurationSeries:
-    """The repeats of an operator, run by run.
-
-    Attributes:
-        runs: Numbers of the blocks with this operator, shape (runs,).
-        ticks: Durations in ticks, uint64, shape (runs, largest number of repeats); 0 if absent.
-        present: False for absent entries, same shape: a run may have fewer repeats than another, or
-            repeats of unknown duration.
-    """
-
-    runs: _Ints
-    ticks: Ticks
-    present: npt.NDArray[np.bool_]
-
-
-def operator_series(trace: Trace, operator: Operator) -> DurationSeries:
-    """Return every duration of ``operator``, an operator of this trace, by run."""
-    rows = operator.rows[~ends_before_start(trace)[operator.rows]]
-    orders = block_numbers(trace)[rows]
-    found, place, counts = np.unique(orders, return_inverse=True, return_counts=True)
-    repeat = np.arange(len(orders)) - np.repeat(np.cumsum(counts) - counts, counts)
-    ticks = np.zeros((len(found), int(counts.max(initial=0))), np.uint64)
-    ticks[place, repeat] = durations(trace)[rows]
-    return DurationSeries(found, ticks, np.arange(ticks.shape[1]) < counts[:, None])
-
-
-def summarise(ticks: Ticks) -> Summary:
-    """Return the statistics of a non-empty array of durations."""
-    return _objects(_summaries(ticks, np.zeros(1, np.int64)))[0]
-
-
-def _cold_and_warm(trace: Trace) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return which blocks are cold executions, and which are warm ones."""
-    executed, cold = executions(trace)
-    return cold, executed & ~cold
 
 
 def _partial(
@@ -488,12 +353,13 @@ class OperatorTimes:
         """The same statistics in ticks of the operator's own clock.
 
         Raises:
-            UsageError: All its events end before they start.
+            UsageError: The duration of all its events is unknown.
         """
         if self.operator.ticks is None:
             raise UsageError(
-                f"the duration of {self.name} is unknown: all its events end before they start",
-                hint="see what check I03 says of the clock",
+                f"the duration of {self.name} is unknown: all its events end before they start, or "
+                "may have lasted longer by whole wraps of the counter",
+                hint="see what the checks I03 and I22 say of the clock",
             )
         return self.operator.ticks
 
@@ -518,3 +384,137 @@ class OperatorTimes:
         if self.operator.ticks is not None:
             shown = f"{self.ticks.p50:g} ticks" if self.operator.ns is None else f"{self.p50}"
         return f"<{printable(self.name)}, instruction {self.instruction}: p50 {shown}>"
+
+
+class WallTimes:
+    """Wall times of executions and of loading, to which every share of time refers.
+
+    The wall time of an execution is that of its ``Method::execute``; the wall time of loading is
+    that of ``Program::load_method``, or of ``Method::init`` without it. The share of some events in
+    an execution is their time in it divided by its wall time, 0 if it has none of them; their share
+    is the median over the executions of the same name, so it is one of a typical execution, as the
+    medians beside it are. An event contains what is within it: the events of a delegate are a part
+    of their call and never add to it. Left out are blocks of unknown wall time, and for each event
+    those in which its duration is unknown.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._orders = block_numbers(trace)
+        names, self._name_of = block_names(trace)
+        ticks = durations(trace)
+        times = event_nanoseconds(trace, ticks)
+        self._times = np.where(np.isnan(times), ticks.astype(np.float64), times)
+        self._known = ~unknown_durations(trace)
+        # Times compare on clocks of known rate, or else on the same clock.
+        rateless = [n + 1 if clock.hz is None else 0 for n, clock in enumerate(trace.clocks)]
+        self._scale = np.array([*rateless, *[-1] * (256 - len(rateless))])
+        self._executes = executions(trace)[0]
+        program, method = (self._wall(name) for name in LOADING)
+        loading = np.where(np.isnan(program), method, program)
+        self._walls = np.stack([self._wall(EXECUTION), loading])
+        self._walls[~(self._walls > 0)] = np.nan
+        number = {name: index for index, name in enumerate(names)}
+        self._block_names = np.array([number[block.name] for block in trace.blocks], np.int64)
+
+    def _rows(self, *names: str) -> _Ints:
+        """Return the rows of the profile events with one of these names."""
+        return np.flatnonzero((self._trace.kind == Kind.PROFILE) & self._trace.named(*names))
+
+    def _wall(self, name: str) -> _Floats:
+        """Return the time of the events of this name in each block; NaN if unknown or absent."""
+        rows = self._rows(name)
+        orders, count = self._orders[rows], len(self._trace.blocks)
+        sums = np.bincount(orders, self._times[rows], minlength=count).astype(np.float64)
+        known = np.bincount(orders, self._known[rows], minlength=count)
+        sums[(known == 0) | (known < np.bincount(orders, minlength=count))] = np.nan
+        return sums
+
+    def loading(self, rows: _Ints) -> npt.NDArray[np.bool_]:
+        """Return True for events outside executions: of loading, or in other blocks."""
+        outside: npt.NDArray[np.bool_] = ~self._executes[self._orders[rows]]
+        return outside | np.isin(rows, self._rows(*LOADING))
+
+    def shares(self, rows: _Ints, starts: _Ints) -> list[float | None]:
+        """Return the share of each group of ``rows``, None if unknown; groups begin at ``starts``.
+
+        The events of a group have the same name and clock, in blocks of the same name.
+        """
+        if not len(starts):
+            return []
+        firsts, phase = rows[starts], self.loading(rows[starts]).astype(np.int64)
+        group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
+        walls = self._walls[phase[group], self._orders[rows]]
+        rows, group = rows[~np.isnan(walls)], group[~np.isnan(walls)]
+        order = np.lexsort((self._orders[rows], group))
+        rows, group, orders = rows[order], group[order], self._orders[rows[order]]
+        new = (np.diff(group, prepend=-1) != 0) | (np.diff(orders, prepend=-1) != 0)
+        begins = np.flatnonzero(new)
+        sums = _reduced(np.add, self._times[rows], begins)
+        known = _reduced(np.logical_and, self._known[rows], begins)
+        group, orders = group[begins], orders[begins]
+        unknown = np.bincount(group[~known], minlength=len(starts))
+        counts = self._counts[phase, self._name_of[firsts]] - unknown
+        group, orders, sums = group[known], orders[known], sums[known]
+        medians = _medians(group, sums / self._walls[phase[group], orders], counts)
+        medians[self._scale[self._trace.clock[firsts]] != self._scales[phase]] = np.nan
+        return [None if np.isnan(share) else share for share in medians.tolist()]
+
+    @cached_property
+    def _counts(self) -> _Ints:
+        """The number of blocks with a wall time: of executions and of loading, for each name."""
+        names = int(self._block_names.max(initial=-1)) + 1
+        timed = [self._block_names[~np.isnan(walls)] for walls in self._walls]
+        return np.stack([np.bincount(numbers, minlength=names) for numbers in timed])
+
+    def median_blocks(self) -> _Ints:
+        """Return the blocks that stand for those of their names: the ones of median wall time.
+
+        All blocks of a name without wall times.
+        """
+        chosen = []
+        walls = np.where(np.isnan(self._walls[0]), self._walls[1], self._walls[0])
+        for name in np.unique(self._block_names).tolist():
+            blocks = np.flatnonzero(self._block_names == name)
+            timed = blocks[~np.isnan(walls[blocks])]
+            if len(timed):
+                ordered = timed[np.argsort(walls[timed], kind="stable")]
+                blocks = ordered[[(len(ordered) - 1) // 2]]
+            chosen.append(blocks)
+        return np.concatenate(chosen) if chosen else np.empty(0, np.int64)
+
+    @cached_property
+    def _scales(self) -> _Ints:
+        """The scale of the wall times: of executions, and of loading."""
+        scopes = self._rows(EXECUTION), self._rows(*LOADING)
+        clocks = [int(self._trace.clock[rows[0]]) if len(rows) else 255 for rows in scopes]
+        return self._scale[clocks]
+
+
+def _reduced(ufunc: np.ufunc, values: npt.NDArray[Any], begins: _Ints) -> npt.NDArray[Any]:
+    """Reduce groups of values, of which there may be none."""
+    found: npt.NDArray[Any] = ufunc.reduceat(values, begins) if len(begins) else values
+    return found
+
+
+def _medians(group: _Ints, values: _Floats, counts: _Ints) -> _Floats:
+    """Return the median of each group of so many values, of which the ones not given are 0.
+
+    NaN without any given value.
+
+    Args:
+        group: Number of the group of each given value, shape (n,).
+        values: The given values, at least 0, shape (n,).
+        counts: Number of values of each group, the given ones included, shape (groups,).
+    """
+    given = np.bincount(group, minlength=len(counts))
+    ordered = np.append(values[np.lexsort((values, group))], 0.0)
+    zeros, first = counts - given, np.cumsum(given) - given
+
+    def at(rank: _Ints) -> _Floats:
+        place = np.where(rank < zeros, len(values), first + rank - zeros)
+        found: _Floats = ordered[np.where(given > 0, place, -1)]
+        return found
+
+    middle = (at((counts - 1) // 2) + at(counts // 2)) / 2
+    return np.where(given > 0, middle, np.nan)

@@ -6,13 +6,14 @@ instruction 0 only by their unset chain.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.decode.etrecord import ETRecord, EtrecordNode, Handles, MethodRecord, Module, as_tuple
+from harness.decode.program import Method
 from harness.errors import UsageError
 from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Kind, Trace
 
@@ -144,6 +145,24 @@ def event_symbols(trace: Trace, table: SymbolTable) -> list[EventSymbols | None]
     return found
 
 
+def symbols_of_blocks(
+    trace: Trace, tables: Mapping[str | None, SymbolTable], methods: Sequence[Method | None]
+) -> list[EventSymbols | None]:
+    """Return the symbols of every event, of each block from the table of its method.
+
+    A single table is of all blocks; ``methods`` has the method of each block.
+    """
+    found = {name: event_symbols(trace, table) for name, table in tables.items()}
+    if len(found) == 1:
+        return next(iter(found.values()))
+    symbols: list[EventSymbols | None] = [None] * len(trace)
+    for block, method in zip(trace.blocks, methods, strict=True):
+        if method is not None:
+            rows = slice(block.first, block.first + block.count)
+            symbols[rows] = found[method.name][rows]
+    return symbols
+
+
 Stack = tuple[Module, ...]
 
 
@@ -205,23 +224,6 @@ def module_times_by_block(
         for item in _totals(of_block):
             found.setdefault(item.modules, {})[block] = item.total
     return found
-
-
-def time_of_module(times: Sequence[ModuleTime], name: str) -> float:
-    """Return the total time in all modules with a name, each operator counted once.
-
-    Args:
-        times: From ``module_times``.
-        name: A module's key, or its path or whole components of it: ``layers.1`` is in
-            ``encoder.layers.1`` and not in ``encoder.layers.12``.
-    """
-    return sum(
-        item.own for item in times if any(_is_called(module, name) for module in item.modules)
-    )
-
-
-def _is_called(module: Module, name: str) -> bool:
-    return name in (module.key, module.path) or (name != "" and f".{name}." in f".{module.path}.")
 
 
 def _shares(

@@ -1,8 +1,19 @@
-"""Ticks: durations, conversion to time, unwrapped timelines, and the width of counters.
+"""Ticks: durations, conversion to time, unwrapped timelines, width and wraps of counters.
 
 An ED00 file does not record the width of its counter; 64 bits are assumed. If a narrower counter
 wrapped, events seem to end long before they start. This is only evidence, so a suspected width is
 reported, but not applied.
+
+A reading of an n-bit counter is known modulo 2**n. Two things of a log tell the wraps apart:
+
+- A scope lasts at least as long as what is nested in it. ``Method::execute`` contains the
+  instructions of its block; the runtime's scope around an instruction contains its events.
+- Instructions follow one another: what one logged ended before the next began.
+
+Both need one rule, which ``docs/clocks.md`` states and readings of the host verify
+(``harness.analyze.placement``): less than one wrap passes within an event that contains no others,
+and between two events. Nothing tells what other scopes contain, such as those of an application, so
+their duration is ambiguous if they end more than a wrap after the log began.
 """
 
 from __future__ import annotations
@@ -16,12 +27,24 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from harness.analyze.blocks import block_numbers, equal_rows
 from harness.errors import FormatError, UsageError
 from harness.records.clock_domain import ClockDomain
-from harness.records.trace import NO_CLOCK, Kind, Trace
+from harness.records.trace import (
+    DELEGATE_CALL,
+    EXECUTION,
+    NO_CLOCK,
+    OPERATOR_CALL,
+    STREAMING,
+    Kind,
+    Trace,
+)
 
 Ticks = npt.NDArray[np.uint64]
 _EXACT = 2**53  # every integer up to here is a float64
+_RATE_TOLERANCE: Final = 0.01
+"""Largest error of the ratio of two clocks' rates."""
+
 _LONGEST = 2**62
 """Most ticks of a step, of an event and of a timeline."""
 
@@ -44,14 +67,25 @@ def forward(domain: ClockDomain, start: Ticks, end: Ticks) -> Ticks:
 def durations(trace: Trace) -> Ticks:
     """Return the duration of every event in ticks of its clock domain, shape (n,).
 
-    Durations are modular differences, exact for events shorter than one wrap of the counter; longer
-    events cannot be recognized. Events without a time (NO_CLOCK) have 0.
+    Differences modulo the counter's range, and the whole wraps that a scope lasts at least because
+    of what is nested in it (``harness.analyze.ticks``). ``unknown_durations`` says which of them
+    are not certain. Events without a time (NO_CLOCK) have 0.
     """
     result = np.zeros(len(trace), np.uint64)
     for number, domain in enumerate(trace.clocks):
         rows = np.flatnonzero(trace.clock == number)
         result[rows] = forward(domain, trace.start[rows], trace.end[rows])
+    wraps = scope_wraps(trace)
+    if wraps is not None:
+        result[wraps.rows] += wraps.within.astype(np.uint64) * np.uint64(trace.clocks[0].modulus)
     return result
+
+
+def scope_wraps(trace: Trace, jitter: int | None = None) -> Wraps | None:
+    """Return the wraps within the tracers' scopes; None if their counter has not wrapped."""
+    if not trace.clocks or not does_wrap(trace.clocks[0]):
+        return None
+    return wraps_of_scopes(trace, default_jitter(trace.clocks[0]) if jitter is None else jitter)
 
 
 def without_wraps(trace: Trace) -> Trace:
@@ -205,13 +239,9 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
             reversed_events.append(0)
             continue
         limit = default_jitter(domain) if jitter is None else jitter
-        readings = trace.end[rows]
-        ticks = forward(domain, readings[:-1], readings[1:])
-        tracers = trace.tracer[rows]
+        readings, tracers = trace.end[rows], trace.tracer[rows]
+        steps, lengths = followed(trace, number, rows, limit)
         handovers = np.flatnonzero(tracers[1:] != tracers[:-1])
-        ticks[handovers] = 0  # another tracer, which may begin anywhere
-        steps = signed_steps(domain, ticks, limit)
-        lengths = signed_steps(domain, forward(domain, trace.start[rows], readings), limit)
         ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), steps]))
         _begin_together(domain, readings, ends, handovers + 1)
         starts = ends - lengths
@@ -227,18 +257,98 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
     return Timeline(start, end, tuple(origins), tuple(backward_steps), tuple(reversed_events))
 
 
-def ends_before_start(trace: Trace) -> npt.NDArray[np.bool_]:
-    """Return True for events of unknown duration, shape (n,): they end before they start.
+def followed(trace: Trace, clock: int, rows: _Ints, jitter: int) -> tuple[_Ints, _Ints]:
+    """Return the ticks from each end to the next, and the duration of each event.
 
-    Only for counters that do not wrap within a session: one of the two readings is wrong, or the
-    counter is narrower than declared and did wrap (``harness.analyze.ticks``).
+    Args:
+        trace: The trace.
+        clock: Index of the clock of these events.
+        rows: Rows of the events, ascending, shape (n,).
+        jitter: Largest difference in ticks that counts as a backward step.
+
+    Returns:
+        Steps, shape (n - 1,), 0 to the first event of another tracer, which may begin anywhere; and
+        durations, shape (n,), negative for events that end slightly before they start.
+
+    Raises:
+        FormatError: A difference is larger than 2**62 ticks either way.
     """
-    found = np.zeros(len(trace), np.bool_)
+    domain, start, end = trace.clocks[clock], trace.start[rows], trace.end[rows]
+    ticks = forward(domain, end[:-1], end[1:])
+    other = trace.tracer[rows][1:] != trace.tracer[rows][:-1]
+    ticks[other] = 0
+    steps = signed_steps(domain, ticks, jitter)
+    lengths = signed_steps(domain, forward(domain, start, end), jitter)
+    wraps = scope_wraps(trace, jitter) if clock == 0 else None
+    if wraps is None:
+        return steps, lengths
+    place = np.searchsorted(rows, wraps.rows)
+    lengths[place] += wraps.within * domain.modulus
+    # Other events between two scopes may show wraps that the scopes alone do not.
+    ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), steps]))
+    own = ends[place]
+    between = np.diff(own) - wraps.steps[1:]
+    between[trace.tracer[wraps.rows][1:] != trace.tracer[wraps.rows][:-1]] = 0
+    missing = np.maximum(-between // domain.modulus, 0)
+    steps[place[1:] - 1] += missing * domain.modulus
+    return steps, lengths
+
+
+def unknown_durations(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Return True for events of unknown duration, shape (n,).
+
+    On a counter that does not wrap within a session: events that end before they start. One of the
+    two readings is wrong, or the counter is narrower than declared and did wrap. On a narrower
+    counter: ``ambiguous_durations``.
+    """
+    found = ambiguous_durations(trace)
     for number, domain in enumerate(trace.clocks):
         if not does_wrap(domain):
             rows = trace.clock == number
             ticks = forward(domain, trace.start[rows], trace.end[rows])
             found[rows] = ticks >= np.uint64(domain.modulus >> 1)
+    return found
+
+
+def ambiguous_durations(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Return True for events that may have lasted whole wraps longer than they read, shape (n,).
+
+    - All on clock 0, if the host's readings show wraps that the log does not
+      (``Trace.hidden_wraps``).
+    - A scope that may contain earlier events or not (``harness.analyze.ticks``).
+    - An event of a delegate, if its call is long enough for another wrap of the delegate's counter.
+    """
+    found = np.zeros(len(trace), np.bool_)
+    wraps = scope_wraps(trace)
+    if wraps is not None:
+        found[wraps.rows] = wraps.ambiguous
+    if trace.hidden_wraps:
+        found |= (trace.clock == 0) & (trace.kind == Kind.PROFILE)
+    for number, domain in enumerate(trace.clocks[1:], 1):
+        if does_wrap(domain):
+            rows, calls = calls_around(trace, number)
+            found[rows[_has_room(trace, rows, calls)]] = True
+    return found
+
+
+def _has_room(trace: Trace, rows: _Ints, calls: _Ints) -> _Bools:
+    """Return True for events whose calls would last long enough with one more wrap, shape (m,).
+
+    Without a known rate of both clocks nothing is known of that.
+    """
+    found = np.zeros(len(rows), np.bool_)
+    called = np.flatnonzero(calls >= 0)
+    if not len(called):
+        return found
+    domain = trace.clocks[int(trace.clock[rows[0]])]
+    outer, inner = nanoseconds_per_tick(trace.clocks[0]), nanoseconds_per_tick(domain)
+    if outer is None or inner is None:
+        return found
+    ticks = durations(trace)
+    least = (ticks[rows[called]].astype(np.float64) + float(domain.modulus)) * float(inner)
+    # Rates differ by their tolerances, and either end of a call by a tick.
+    room = (ticks[calls[called]].astype(np.float64) + 2) * float(outer) * (1 + _RATE_TOLERANCE)
+    found[called] = least <= room
     return found
 
 
@@ -399,6 +509,10 @@ def with_width(trace: Trace, bits: int) -> Trace:
     """
     if not trace.clocks:
         return trace
+    if not 8 <= bits <= 64:
+        raise UsageError(
+            f"--clock-bits {bits}: not the width of a counter", hint="give 8 to 64 bits"
+        )
     if bits > trace.clocks[0].bits:
         raise UsageError(
             f"--clock-bits {bits}: the counter of the trace has {trace.clocks[0].bits} bits",
@@ -416,3 +530,251 @@ def with_width(trace: Trace, bits: int) -> Trace:
         )
     clocks = (replace(trace.clocks[0], bits=bits), *trace.clocks[1:])
     return replace(trace, clocks=clocks).sealed()
+
+
+_LATE: Final = int(np.iinfo(np.int64).max)
+
+
+@dataclass(frozen=True, slots=True)
+class Wraps:
+    """Whole wraps of the tracers' own clock, beyond the difference of readings modulo its range.
+
+    Attributes:
+        rows: Rows of the tracers' scopes on this clock, in log order, shape (n,).
+        within: Wraps that passed within each scope, shape (n,).
+        steps: Ticks from the end of the scope logged before each to its own end, shape (n,); 0 for
+            the first of a tracer.
+        ambiguous: True for scopes within which more wraps may have passed, shape (n,).
+    """
+
+    rows: _Ints
+    within: _Ints
+    steps: _Ints
+    ambiguous: _Bools
+
+
+def own_scopes(trace: Trace) -> _Bools:
+    """Return True for profile events on a tracer's own clock, without delegates; shape (n,)."""
+    return np.asarray((trace.kind == Kind.PROFILE) & ~trace.delegated & (trace.clock == 0))
+
+
+def wraps_of_scopes(trace: Trace, jitter: int) -> Wraps | None:
+    """Return the wraps of the tracers' own clock within their scopes; None if none is hidden.
+
+    Args:
+        trace: The trace.
+        jitter: Largest difference in ticks that counts as a backward step.
+    """
+    rows = np.flatnonzero(own_scopes(trace))
+    if not len(rows):
+        return None
+    columns = _ScopeColumns(trace, rows, trace.clocks[0], jitter)
+    if columns.never_wraps():
+        return None
+    columns.identify()
+    count = len(rows)
+    found = Wraps(
+        rows, np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    )
+    tracers = trace.tracer[rows]
+    bounds = [0, *(np.flatnonzero(tracers[1:] != tracers[:-1]) + 1).tolist(), count]
+    for first, behind in pairwise(bounds):
+        _Log(columns.part(slice(first, behind)), found, first).solve()
+    return found
+
+
+class _ScopeColumns:
+    """What the wraps of scopes follow from; one entry per scope.
+
+    Attributes:
+        modulus: Ticks after which the counter wraps.
+        jitter: Largest difference in ticks that counts as a backward step.
+        start: Raw start reading, counting up.
+        end: Raw end reading, counting up.
+        block: Number of the block.
+        key: A number for block, chain and instruction.
+        instruction: True for scopes of an instruction.
+        wrapper: True for the runtime's scopes around an instruction.
+        execution: True for scopes of an execution.
+        leaf: True for scopes that contain no others, whatever their times are.
+    """
+
+    def __init__(self, trace: Trace, rows: _Ints, domain: ClockDomain, jitter: int) -> None:
+        mask = np.uint64(domain.modulus - 1)
+        raw = trace.start[rows], trace.end[rows]
+        if domain.down:
+            raw = np.uint64(0) - raw[0], np.uint64(0) - raw[1]
+        self.modulus, self.jitter = domain.modulus, jitter
+        self.start, self.end = ((part & mask).astype(np.int64) for part in raw)
+        self.block = block_numbers(trace)[rows]
+        self.tracer = trace.tracer[rows].astype(np.int64)
+        chain, number = trace.chain[rows], trace.instruction[rows]
+        self._identity = self.block, chain, number
+        changes = np.zeros(len(rows), np.bool_)
+        for column in self._identity:
+            changes[1:] |= column[1:] != column[:-1]
+        self.key: _Ints = np.cumsum(
+            changes
+        )  # of neighbors, which is enough for a log that never wraps
+        self.execution = trace.named(EXECUTION, rows=rows)
+        self.instruction = (chain != -1) & ~self.execution
+        self.wrapper = self.instruction & trace.named(OPERATOR_CALL, DELEGATE_CALL, rows=rows)
+        self.leaf = trace.named(*STREAMING, rows=rows)
+
+    def identify(self) -> None:
+        """Number the instructions, wherever they are in the log."""
+        self.key = equal_rows(self._identity)
+
+    def part(self, at: slice) -> _ScopeColumns:
+        """Return the columns of some rows."""
+        found = object.__new__(_ScopeColumns)
+        for name, column in vars(self).items():
+            setattr(found, name, column[at] if isinstance(column, np.ndarray) else column)
+        return found
+
+    def never_wraps(self) -> bool:
+        """Return whether all readings are in order, so that the counter has not wrapped."""
+        same = self.tracer[1:] == self.tracer[:-1]
+        ordered = (self.end[1:] >= self.end[:-1]) | ~same
+        early = self.apart & (self.start[1:] < self.end[:-1])
+        if early.any() or not ordered.all() or (self.start > self.end).any():
+            return False
+        return not any(
+            (self.start[outer] > self._earliest(group)[outer]).any()
+            for outer, group in ((self.execution, self.block), (self.wrapper, self.key))
+        )
+
+    def _earliest(self, group: _Ints) -> _Ints:
+        """Return the earliest start of an instruction among the neighbors of each row's group."""
+        firsts = np.flatnonzero(np.diff(group, prepend=-1) != 0)
+        starts = np.where(self.instruction, self.start, _LATE)
+        earliest = np.minimum.reduceat(starts, firsts)
+        return np.repeat(earliest, np.diff(firsts, append=len(group)))
+
+    @property
+    def apart(self) -> _Bools:
+        """True for scopes, from the second on, that do not contain the one logged before."""
+        other = self.key[1:] != self.key[:-1]
+        follows = self.instruction[1:] & other & (self.instruction[:-1] | self.execution[:-1])
+        again = self.instruction[1:] & ~other & self.wrapper[:-1]
+        earlier = (self.instruction | self.execution)[1:] & (self.block[1:] != self.block[:-1])
+        after = self.execution[1:] & self.execution[:-1]
+        return np.asarray(follows | again | earlier | after | self.leaf[1:])
+
+
+class _Log:
+    """The scopes of one tracer, on one timeline."""
+
+    def __init__(self, columns: _ScopeColumns, found: Wraps, first: int) -> None:
+        at = slice(first, first + len(columns.start))
+        self.columns = columns
+        self.within, self.ambiguous = found.within[at], found.ambiguous[at]
+        self.steps = found.steps[at]
+        self.short = (columns.end - columns.start) % columns.modulus
+        self.ends = self._follow()
+        self.starts = self.ends - self._signed(self.short)
+        self.earliest = np.full(len(self.ends), _LATE)
+
+    def _signed(self, ticks: _Ints) -> _Ints:
+        """Return differences modulo the range as signed: within the jitter of a wrap is back."""
+        back = ticks >= self.columns.modulus - self.columns.jitter
+        return np.where(back, ticks - self.columns.modulus, ticks)
+
+    def _follow(self) -> _Ints:
+        """Return the ends on one timeline, from one reading to the next."""
+        columns, modulus = self.columns, self.columns.modulus
+        steps = self._signed((columns.end[1:] - columns.end[:-1]) % modulus)
+        gaps = self._signed((columns.start[1:] - columns.end[:-1]) % modulus)
+        through = gaps + self._signed(self.short[1:])
+        # Between two ends stand a gap and a scope, each of less than a wrap.
+        more = columns.apart & (through > steps)
+        self.steps[1:] = np.where(more, through, steps)
+        self.steps[0] = 0
+        return np.asarray(columns.end[0] + np.cumsum(self.steps))
+
+    def solve(self) -> None:
+        """Find the wraps within each scope."""
+        columns = self.columns
+        # A step back, or nearly a whole wrap.
+        self.ambiguous |= self.short >= columns.modulus - columns.jitter
+        inner = np.flatnonzero(columns.instruction & ~columns.wrapper)
+        self._widen_to_contained(np.flatnonzero(columns.wrapper), columns.key, inner)
+        inner = np.flatnonzero(columns.instruction)
+        self._widen_to_contained(np.flatnonzero(columns.execution), columns.block, inner)
+        if int(self.ends.max() - self.starts.min()) >= columns.modulus:
+            self._find_ambiguous()
+
+    def _widen_to_contained(self, outer: _Ints, group: _Ints, inner: _Ints) -> None:
+        """Let scopes begin no later than the rows that they contain.
+
+        These are the rows ``inner`` of the same group since the last scope of ``outer``.
+        """
+        if not len(outer) or not len(inner):
+            return
+        owner = np.searchsorted(outer, inner)
+        inner, owner = inner[owner < len(outer)], owner[owner < len(outer)]
+        same = group[outer[owner]] == group[inner]
+        earliest = np.full(len(outer), _LATE)
+        np.minimum.at(earliest, owner[same], self.starts[inner[same]])
+        self.ambiguous[outer[owner[same & self.ambiguous[inner]]]] = True
+        self.earliest[outer] = earliest
+        missing = self.starts[outer] - self.columns.jitter - earliest
+        missing[earliest == _LATE] = 0
+        wraps = np.maximum(-(-missing // self.columns.modulus), 0)
+        self.within[outer] += wraps
+        self.starts[outer] -= wraps * self.columns.modulus
+
+    def _find_ambiguous(self) -> None:
+        """Mark scopes that may also have begun whole wraps earlier, around other events."""
+        columns, modulus = self.columns, self.columns.modulus
+        known = columns.instruction | columns.execution
+        first = int(self.starts.min())
+        loose = ~known & ~columns.leaf
+        self.ambiguous[loose] = (self.ends - first)[loose] >= modulus
+        # The end of the last scope that each cannot contain.
+        rows = np.arange(len(known))
+        by_block = self._before(rows, columns.block, first)
+        by_key = np.full(len(known), first)
+        placed = np.flatnonzero(known)
+        by_key[placed] = self._before(placed, columns.key, first)
+        bound = np.where(columns.execution, by_block, np.maximum(by_key, by_block))
+        around = self.earliest != _LATE
+        nested = columns.instruction & ~columns.wrapper
+        nested[1:] &= (columns.key[1:] == columns.key[:-1]) & ~columns.wrapper[:-1]
+        nested[0] = False
+        empty = columns.execution & ~around
+        empty[1:] &= loose[:-1] & (columns.block[1:] == columns.block[:-1])
+        empty[0] = False
+        reach = np.where(around, self.earliest, self.ends)
+        self.ambiguous |= (around | nested | empty) & (reach - bound >= modulus)
+
+    def _before(self, rows: _Ints, group: _Ints, first: int) -> _Ints:
+        """Return the end of the last of ``rows`` before the neighbors of each row's group."""
+        begins = np.diff(group[rows], prepend=-1) != 0
+        place = np.maximum.accumulate(np.where(begins, np.arange(len(rows)), 0))
+        before = self.ends[rows[np.maximum(place - 1, 0)]]
+        return np.where(place > 0, before, first)
+
+
+def calls_around(trace: Trace, clock: int) -> tuple[_Ints, _Ints]:
+    """Find the events of a clock, and the delegate call of each.
+
+    Events are logged when they end, so the call is the next one in the log, if tracer, chain and
+    instruction match.
+
+    Returns:
+        Rows of the events, and rows of their calls, -1 without a call.
+    """
+    rows = np.flatnonzero((trace.clock == clock) & (trace.kind == Kind.PROFILE))
+    if DELEGATE_CALL not in trace.names:
+        return rows, np.full(len(rows), -1)
+    name = trace.names.index(DELEGATE_CALL)
+    calls = np.flatnonzero((trace.name == name) & (trace.clock == 0))
+    if not len(calls):
+        return rows, np.full(len(rows), -1)
+    following = np.searchsorted(calls, rows)
+    candidates = calls[np.minimum(following, len(calls) - 1)]
+    same = following < len(calls)
+    for column in (trace.tracer, trace.chain, trace.instruction):
+        same &= column[candidates] == column[rows]
+    return rows, np.where(same, candidates, -1)

@@ -1,32 +1,35 @@
-"""Logged values: as arrays, and how far they are from those of another trace or of a reference.
+"""Logged values: as arrays, and how far they are from those of another trace.
 
 Values of two traces are paired by execution, instruction and their order within it; with ETRecords
-by the debug handles of the instruction, which another export of the same model keeps. Values of a
-reference are those of the operator with an instruction's last debug handle.
+by the debug handles of the instruction, which another export of the same model keeps.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.symbols import EventSymbols
 from harness.decode.etrecord import as_tuple
 from harness.errors import FormatError, NotComparableError
-from harness.records.scalar_types import (
-    BFLOAT16,
+from harness.printing import printable
+from harness.records.trace import (
+    DELEGATE_CALL,
+    OPERATOR_CALL,
     STORED_AS,
+    Kind,
+    TensorValue,
+    Trace,
     little_endian,
-    scalar_type_of,
     type_name,
+    widened,
 )
-from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Kind, Trace
-from harness.records.values import TensorValue
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,10 +38,6 @@ TOLERANCES: Final = {"float64": 1e-12, "float32": 1e-4, "float16": 1e-2, "bfloat
 
 Types that are not listed, such as int8, have to be equal.
 """
-
-
-QUANTUM: Final = 1.0
-"""How far a quantized value may be from one that a reference rounds from floating point."""
 
 
 def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
@@ -84,14 +83,14 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
         shape = zip(tensor.sizes, tensor.strides, strict=True)
         steps = [step * dtype.itemsize if n > 1 else 0 for n, step in shape]
         stored = np.lib.stride_tricks.as_strided(flat, tensor.sizes, steps, writeable=False)
-    if tensor.scalar_type == BFLOAT16:
-        # Shifting an array without dimensions returns a scalar, which has no view().
-        return np.asarray(stored.astype(np.uint32) << 16).view(np.float32)
-    return stored.copy()
+    return widened(stored.copy(), tensor.scalar_type)
 
 
-@dataclass(frozen=True, slots=True)
-class ValueGap:
+_Distance = Annotated[Any, msgspec.Meta(extra_json_schema={"type": ["number", "null"]})]
+"""A float; JSON has null for one that is infinite or NaN."""
+
+
+class ValueGap(msgspec.Struct, frozen=True):
     """How far one logged tensor is from its counterpart, the worst of all executions.
 
     Distances are computed in float64.
@@ -110,6 +109,7 @@ class ValueGap:
         cosine: Cosine similarity of that execution; 1 for two tensors of zeros.
         snr_db: Its signal-to-noise ratio in decibels, infinite for equal tensors.
         tolerance: Largest difference that the types allow.
+        diverges: Whether the difference exceeds the tolerance.
     """
 
     chain: int
@@ -120,16 +120,12 @@ class ValueGap:
     types: tuple[str, str]
     sizes: tuple[int, ...]
     executions: int
-    max_abs: float
-    mean_abs: float
-    cosine: float
-    snr_db: float
+    max_abs: _Distance
+    mean_abs: _Distance
+    cosine: _Distance
+    snr_db: _Distance
     tolerance: float
-
-    @property
-    def diverges(self) -> bool:
-        """Whether the difference exceeds the tolerance."""
-        return not self.max_abs <= self.tolerance
+    diverges: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +158,7 @@ class LoggedTrace:
 
 
 @dataclass(slots=True)
-class _LoggedTensor:
+class LoggedTensor:
     """A tensor of one execution, or None if its bytes were lost.
 
     ``slack`` is how far a counterpart may be from it beyond the tolerance of their types.
@@ -175,14 +171,11 @@ class _LoggedTensor:
     slack: float = 0.0
 
 
-_Key = tuple[int, Hashable, int]
+TensorKey = tuple[int, Hashable, int]
 """Execution, instruction or debug handles, and position among the tensors of the instruction."""
 
 
-@dataclass(slots=True)
-class _LoggedTensors:
-    values: dict[_Key, _LoggedTensor] = field(default_factory=dict)
-    lost: int = 0
+LoggedTensors = dict[TensorKey, LoggedTensor]
 
 
 def compare_values(before: LoggedTrace, after: LoggedTrace) -> ValueComparison:
@@ -193,158 +186,58 @@ def compare_values(before: LoggedTrace, after: LoggedTrace) -> ValueComparison:
         FormatError: Values are outside of the debug buffer.
     """
     by_handles = before.symbols is not None and after.symbols is not None
-    sides = [_collect(logged, by_handles=by_handles) for logged in (before, after)]
-    for side, which in zip(sides, ("first", "second"), strict=True):
-        if not side.values:
+    mine, yours = (collect_tensors(logged, by_handles=by_handles) for logged in (before, after))
+    for tensors, which in ((mine, "first"), (yours, "second")):
+        if not tensors:
             raise NotComparableError(
                 f"the {which} trace has no logged values",
                 hint="run both with --values intermediate",
             )
-    pairs: dict[Hashable, list[tuple[_LoggedTensor, _LoggedTensor]]] = {}
-    unmatched = sum(key not in sides[0].values for key in sides[1].values)
-    for key, mine in sides[0].values.items():
-        yours = sides[1].values.get(key)
-        if yours is None or mine.tensor.sizes != yours.tensor.sizes:
-            unmatched += 1
-        elif mine.array is not None and yours.array is not None:
-            pairs.setdefault(key[1:], []).append((mine, yours))
-    if not pairs:
+
+    def counterpart(key: TensorKey, tensor: LoggedTensor) -> LoggedTensor | None:
+        other = yours.get(key)
+        return other if other is not None and tensor.tensor.sizes == other.tensor.sizes else None
+
+    compared = compare_pairs(before, mine, counterpart)
+    if not compared.gaps:
         raise NotComparableError(
             "no value of the first trace has a counterpart in the second",
             hint="compare runs of the same model, or give the ETRecord of each export",
         )
-    lost = sum(side.lost for side in sides)
-    return _compared(before, pairs.values(), unmatched, lost)
+    return replace(
+        compared,
+        unmatched=compared.unmatched + sum(key not in mine for key in yours),
+        lost=compared.lost + _lost(yours),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceValues:
-    """Values that another program computed from the same inputs.
-
-    Attributes:
-        operators: The outputs of the operator with a debug handle, by handle.
-        outputs: The outputs of the method; empty if they are unknown.
-        quantized: The same as ``operators``, once activations and quantization that follow have
-            been applied: what a fused quantized operator computes.
-    """
-
-    operators: Mapping[int, Sequence[np.ndarray]]
-    outputs: Sequence[np.ndarray] = ()
-    quantized: Mapping[int, Sequence[np.ndarray]] = field(default_factory=dict)
-
-
-def compare_with_reference(logged: LoggedTrace, reference: ReferenceValues) -> ValueComparison:
-    """Compare the values that a trace logged with those of a reference.
-
-    Tensors without a counterpart, or of another shape or kind of number, are counted.
-
-    Args:
-        logged: The trace, with symbols.
-        reference: The reference.
-
-    Raises:
-        NotComparableError: The trace has no values, or no value has a counterpart.
-        FormatError: Values are outside of the debug buffer.
-    """
-    side = _collect(logged, by_handles=False)
-    if not side.values:
-        raise NotComparableError(
-            "the trace has no logged values", hint="run it with --values intermediate"
-        )
-    last: dict[Hashable, int] = {}
-    for key, mine in side.values.items():
-        last[key[:2]] = max(last.get(key[:2], 0), mine.position)
-    pairs: dict[Hashable, list[tuple[_LoggedTensor, _LoggedTensor]]] = {}
+def compare_pairs(
+    logged: LoggedTrace,
+    tensors: LoggedTensors,
+    counterpart: Callable[[TensorKey, LoggedTensor], LoggedTensor | None],
+) -> ValueComparison:
+    """Compare tensors with their counterparts, as far as they have one, in order of execution."""
+    pairs: dict[Hashable, list[tuple[LoggedTensor, LoggedTensor]]] = {}
     unmatched = 0
-    for key, mine in side.values.items():
-        count = last[key[:2]] + 1
-        theirs = _counterpart(logged, mine, count, reference)
+    for key, mine in tensors.items():
+        theirs = counterpart(key, mine)
         if theirs is None:
             unmatched += 1
-        elif mine.array is not None:
+        elif mine.array is not None and theirs.array is not None:
             pairs.setdefault(key[1:], []).append((mine, theirs))
-    if not pairs:
-        raise NotComparableError(
-            "no logged value has a counterpart in the reference",
-            hint="give the ETRecord of the export that ran",
-        )
-    return _compared(logged, pairs.values(), unmatched, side.lost)
-
-
-def values_by_handle(logged: LoggedTrace) -> dict[int, list[list[np.ndarray]]]:
-    """Return the values of the first execution by the last debug handle of their instruction.
-
-    Several instructions can have the same last handle; each has a list of its own. Instructions
-    of which bytes were lost are left out.
-    """
-    instructions: dict[Hashable, list[_LoggedTensor]] = {}
-    for (execution, place, _), tensor in _collect(logged, by_handles=False).values.items():
-        if execution == 0:
-            instructions.setdefault(place, []).append(tensor)
-    found: dict[int, list[list[np.ndarray]]] = {}
-    for tensors in instructions.values():
-        symbols = logged.symbols[tensors[0].row] if logged.symbols is not None else None
-        arrays = [tensor.array for tensor in tensors if tensor.array is not None]
-        if symbols is not None and symbols.handles is not None and len(arrays) == len(tensors):
-            found.setdefault(as_tuple(symbols.handles)[-1], []).append(arrays)
-    return found
-
-
-def _counterpart(
-    logged: LoggedTrace, mine: _LoggedTensor, count: int, reference: ReferenceValues
-) -> _LoggedTensor | None:
-    """Return the reference of one of the ``count`` tensors that an instruction logged."""
-    symbols = logged.symbols[mine.row] if logged.symbols is not None else None
-    handles = as_tuple(symbols.handles) if symbols and symbols.handles is not None else ()
-    if logged.trace.chain[mine.row] < 0:
-        outputs = reference.outputs
-        found = [(outputs[mine.position], 0.0)] if len(outputs) == count else []
-    else:
-        found = [
-            (array, slack)
-            for values, slack in ((reference.operators, 0.0), (reference.quantized, QUANTUM))
-            if (array := _of_handles(values, handles, mine.position, count)) is not None
-        ]
-    for array, slack in found:
-        if _alike(mine, array):
-            tensor = replace(mine.tensor, scalar_type=scalar_type_of(array.dtype))
-            return _LoggedTensor(mine.row, mine.position, tensor, array, slack)
-    return None
-
-
-def _of_handles(
-    values: Mapping[int, Sequence[np.ndarray]], handles: Sequence[int], position: int, count: int
-) -> np.ndarray | None:
-    """Return the value at a position of an instruction with these debug handles."""
-    found = values.get(handles[-1], ()) if handles else ()
-    if len(found) == count:
-        return found[position]
-    # A delegate returns the values of several operators, those of the last handles.
-    single = values.get(handles[position - count], ()) if len(handles) >= count else ()
-    return single[0] if len(single) == 1 else None
-
-
-def _alike(mine: _LoggedTensor, reference: np.ndarray) -> bool:
-    """Whether two tensors have the same shape and are both floating-point, or both are not."""
-    is_float = type_name(mine.tensor.scalar_type) in TOLERANCES
-    return mine.tensor.sizes == reference.shape and is_float == (reference.dtype.kind == "f")
-
-
-def _compared(
-    logged: LoggedTrace,
-    pairs: Iterable[Sequence[tuple[_LoggedTensor, _LoggedTensor]]],
-    unmatched: int,
-    lost: int,
-) -> ValueComparison:
-    """Return the gaps of pairs in the order of execution."""
-    gaps = [_worst(logged, found) for found in pairs]
+    gaps = [_worst(logged, found) for found in pairs.values()]
     gaps.sort(key=lambda gap: (gap.chain < 0, gap.chain, gap.instruction, gap.position))
-    return ValueComparison(tuple(gaps), unmatched, lost)
+    return ValueComparison(tuple(gaps), unmatched, _lost(tensors))
 
 
-def _collect(logged: LoggedTrace, *, by_handles: bool) -> _LoggedTensors:
+def _lost(tensors: LoggedTensors) -> int:
+    return sum(tensor.array is None for tensor in tensors.values())
+
+
+def collect_tensors(logged: LoggedTrace, *, by_handles: bool) -> LoggedTensors:
     """Return every logged tensor by execution, instruction or handles, and position."""
-    side, trace = _LoggedTensors(), logged.trace
+    found: LoggedTensors = {}
+    trace = logged.trace
     for execution, rows in enumerate(_executions(trace)):
         seen: Counter[Hashable] = Counter()
         for row in rows:
@@ -356,11 +249,8 @@ def _collect(logged: LoggedTrace, *, by_handles: bool) -> _LoggedTensors:
                 position = seen[place]
                 seen[place] += 1
                 array = None if tensor.lost else tensor_array(tensor, logged.debug_buffer)
-                side.lost += array is None
-                side.values[execution, place, position] = _LoggedTensor(
-                    row, position, tensor, array
-                )
-    return side
+                found[execution, place, position] = LoggedTensor(row, position, tensor, array)
+    return found
 
 
 def _executions(trace: Trace) -> Iterator[list[int]]:
@@ -379,56 +269,47 @@ def _tensors(trace: Trace, row: int) -> Iterator[TensorValue]:
             yield item
 
 
-def _worst(logged: LoggedTrace, pairs: Sequence[tuple[_LoggedTensor, _LoggedTensor]]) -> ValueGap:
-    measured = [(_distance(mine, yours), mine, yours) for mine, yours in pairs]
-    found, mine, yours = max(measured, key=lambda each: np.nan_to_num(each[0].max_abs, nan=np.inf))
+def _worst(logged: LoggedTrace, pairs: Sequence[tuple[LoggedTensor, LoggedTensor]]) -> ValueGap:
+    largest = [_differences(*pair).max(initial=0.0) for pair in pairs]
+    mine, yours = pairs[int(np.argmax(np.nan_to_num(largest, nan=np.inf)))]
+    difference, a, b = _differences(mine, yours), _numbers(mine), _numbers(yours)
+    noise = float(np.mean(np.square(difference))) if a.size else 0.0
+    signal = float(np.sum(a * a)) / max(a.size, 1)
+    types = type_name(mine.tensor.scalar_type), type_name(yours.tensor.scalar_type)
+    relative = max(TOLERANCES.get(name, 0.0) for name in types)
+    scale = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
+    worst, tolerance = float(difference.max(initial=0.0)), relative * scale + yours.slack
     trace, row = logged.trace, mine.row
     symbols = logged.symbols[row] if logged.symbols is not None else None
     return ValueGap(
         chain=int(trace.chain[row]),
         instruction=int(trace.instruction[row]),
         position=mine.position,
-        operator=_operator(trace, row),
+        operator=printable(_operator(trace, row)),
         handles=as_tuple(symbols.handles or ()) if symbols is not None else (),
-        types=(type_name(mine.tensor.scalar_type), type_name(yours.tensor.scalar_type)),
+        types=types,
         sizes=mine.tensor.sizes,
         executions=len(pairs),
-        max_abs=found.max_abs,
-        mean_abs=found.mean_abs,
-        cosine=found.cosine,
-        snr_db=found.snr_db,
-        tolerance=found.tolerance,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Distance:
-    max_abs: float
-    mean_abs: float
-    cosine: float
-    snr_db: float
-    tolerance: float
-
-
-def _distance(mine: _LoggedTensor, yours: _LoggedTensor) -> _Distance:
-    assert mine.array is not None
-    assert yours.array is not None
-    a, b = (np.asarray(side.array, np.float64).ravel() for side in (mine, yours))
-    types = [type_name(side.tensor.scalar_type) for side in (mine, yours)]
-    relative = max(TOLERANCES.get(name, 0.0) for name in types)
-    finite = np.isfinite(a)
-    scale = float(np.abs(a[finite]).max(initial=0.0))
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    with np.errstate(invalid="ignore"):
-        difference = np.where(same, 0.0, np.abs(a - b))
-    noise, signal = float(np.mean(np.square(difference))) if a.size else 0.0, float(np.sum(a * a))
-    return _Distance(
-        max_abs=float(difference.max(initial=0.0)),
+        max_abs=worst,
         mean_abs=float(difference.mean()) if a.size else 0.0,
         cosine=_cosine(a, b),
-        snr_db=_decibels(signal / max(a.size, 1), noise),
-        tolerance=relative * scale + yours.slack,
+        snr_db=_decibels(signal, noise),
+        tolerance=tolerance,
+        diverges=not worst <= tolerance,
     )
+
+
+def _numbers(logged: LoggedTensor) -> Floats:
+    assert logged.array is not None
+    return np.asarray(logged.array, np.float64).ravel()
+
+
+def _differences(mine: LoggedTensor, yours: LoggedTensor) -> Floats:
+    """Return absolute differences; 0 for two values that are not numbers, NaN for one."""
+    a, b = _numbers(mine), _numbers(yours)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        return np.where(same, 0.0, np.abs(a - b))
 
 
 def _cosine(a: Floats, b: Floats) -> float:

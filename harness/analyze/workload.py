@@ -1,35 +1,58 @@
-"""The work of a model, from its ``.pte`` alone: multiply-accumulates, bytes moved, constants."""
+"""The work of a model, from its ``.pte`` alone, and what it allows: multiply-accumulates, bytes.
+
+The roofline: an operator of M multiply-accumulates and B bytes of tensors takes at least M /
+``macs_per_cycle`` and at least B / ``bytes_per_cycle`` cycles, whatever its code is (Williams,
+Waterman and Patterson, Roofline, 2009). The rest of its measured cycles is overhead: loops,
+addresses, requantization, stalls, and bytes that it moves more than once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
+from typing import Final, Literal
 
 import msgspec
-import numpy as np
 
 from harness.analyze.operands import Argument, Arguments, method_arguments
+from harness.analyze.statistics import Operator
 from harness.decode.program import Call, Instruction, Method, Tensor, ValueList
 from harness.errors import FormatError
-from harness.records.instruction import CallName, InstructionRecord
-from harness.records.scalar_types import STORED_AS
+from harness.records.clock_domain import CYCLES
+from harness.records.result import CoreRecord
+from harness.records.signature import CallName, InstructionRecord
+from harness.records.trace import OPERATOR_CALL, stored_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The work of one instruction. Dynamic shapes count with their upper bounds.
+class Work(msgspec.Struct, frozen=True):
+    """The work of calls of one operator or backend. Dynamic shapes count with their upper bounds.
+
+    Attributes:
+        operator: The operator of a kernel, such as ``aten::mm.out``; the backend of a delegate.
+        delegated: Whether a delegate executes them.
+        calls: Number of instructions.
+        macs: Multiply-accumulates of convolutions and matrix products; 0 for other operators, null
+            for a delegate, whose work is not in the file.
+        elements: Elements of their outputs.
+        bytes_read: Bytes of their input tensors.
+        bytes_written: Bytes of their output tensors.
+    """
+
+    operator: str
+    delegated: bool
+    calls: int
+    macs: int | None
+    elements: int
+    bytes_read: int
+    bytes_written: int
+
+
+class Step(Work, frozen=True, kw_only=True):
+    """The work of one instruction.
 
     Attributes:
         chain: Number of its chain.
         instruction: Its index in the chain, as in the trace's events.
-        operator: The operator of a kernel, such as ``aten::mm.out``; the backend of a delegate.
-        delegated: Whether a delegate executes it.
-        macs: Multiply-accumulates of convolutions and matrix products; 0 for other operators, None
-            for a delegate, whose work is not in the file.
-        elements: Elements of its outputs.
-        bytes_read: Bytes of its input tensors.
-        bytes_written: Bytes of its output tensors.
         constant_bytes: The part of ``bytes_read`` that is constant, such as weights.
         variant: Kind of a convolution that takes another loop: ``depthwise``, ``pointwise`` or
             ``transposed``; empty for others.
@@ -37,12 +60,6 @@ class Step:
 
     chain: int
     instruction: int
-    operator: str
-    delegated: bool
-    macs: int | None
-    elements: int
-    bytes_read: int
-    bytes_written: int
     constant_bytes: int = 0
     variant: str = ""
 
@@ -58,9 +75,10 @@ def tensor_bytes(tensor: Tensor) -> int:
     Raises:
         FormatError: Its scalar type is unknown.
     """
-    if tensor.scalar_type not in STORED_AS:
+    size = stored_bytes(tensor.scalar_type, tensor.sizes)
+    if size is None:
         raise FormatError(f"unknown scalar type {tensor.scalar_type}", field="values")
-    return prod(tensor.sizes) * np.dtype(STORED_AS[tensor.scalar_type]).itemsize
+    return size
 
 
 def method_steps(method: Method) -> list[Step]:
@@ -77,6 +95,7 @@ def method_steps(method: Method) -> list[Step]:
                 instruction=index,
                 operator=found.instruction.name,
                 delegated=call is Call.DELEGATE,
+                calls=1,
                 macs=None if call is Call.DELEGATE else _macs(found, inputs, outputs),
                 elements=sum(prod(tensor.sizes) for tensor in outputs),
                 bytes_read=sum(map(tensor_bytes, inputs)),
@@ -86,6 +105,24 @@ def method_steps(method: Method) -> list[Step]:
             )
         )
     return steps
+
+
+def work_by_operator(steps: Sequence[Step]) -> list[Work]:
+    """Return the work of every operator and backend, in the order of first use."""
+    names = dict.fromkeys((step.operator, step.delegated) for step in steps)
+    return [
+        Work(
+            operator=operator,
+            delegated=delegated,
+            calls=len(alike),
+            macs=None if delegated else sum(step.macs or 0 for step in alike),
+            elements=sum(step.elements for step in alike),
+            bytes_read=sum(step.bytes_read for step in alike),
+            bytes_written=sum(step.bytes_written for step in alike),
+        )
+        for operator, delegated in names
+        for alike in [[s for s in steps if (s.operator, s.delegated) == (operator, delegated)]]
+    ]
 
 
 def instruction_records(
@@ -175,3 +212,88 @@ def _variant(found: Arguments, inputs: list[Tensor]) -> str:
 
 def _is_true(found: Arguments, position: int) -> bool:
     return len(found.inputs) > position and found.inputs[position].value is True
+
+
+Bound = Literal["compute", "memory", "overhead"]
+
+_EXPLAINED: Final = 0.5
+"""Share of the cycles from which on the roof is what limits an operator, not its overhead."""
+
+
+class RooflinePoint(msgspec.Struct, frozen=True):
+    """An operator against what its core can do at most.
+
+    Attributes:
+        macs: Its multiply-accumulates.
+        bytes: Bytes of its input and output tensors, each moved once.
+        cycles: Median of its measured cycles.
+        fewest_cycles: Cycles that the core needs at least for this work.
+        bound: What limits it: ``compute`` or ``memory``, whichever needs more cycles, where these
+            are half of the measured ones or more; else ``overhead``.
+    """
+
+    macs: int
+    bytes: int
+    cycles: float
+    fewest_cycles: float
+    bound: Bound
+
+    @property
+    def intensity(self) -> float:
+        """Multiply-accumulates per byte."""
+        return self.macs / self.bytes
+
+    @property
+    def macs_per_cycle(self) -> float:
+        """Multiply-accumulates per measured cycle."""
+        return self.macs / self.cycles
+
+    @property
+    def share(self) -> float:
+        """Part of the measured cycles that the core needs at least; 1 is the roof."""
+        return self.fewest_cycles / self.cycles
+
+
+def roofline(
+    operators: Iterable[Operator],
+    chains: Sequence[Sequence[InstructionRecord]],
+    core: CoreRecord,
+) -> list[tuple[Operator, RooflinePoint]]:
+    """Place every operator of known work and known cycles; in the order of ``operators``.
+
+    Args:
+        operators: Operators of executions.
+        chains: Instructions of the program with their work, per chain.
+        core: What the core can do at most.
+    """
+    found = []
+    for operator in operators:
+        work = _work(operator, chains)
+        counts = operator.counters.get(CYCLES)
+        if work is None or counts is None or not counts.p50:
+            continue
+        moved = work.bytes_read + work.bytes_written
+        compute, memory = work.macs / core.macs_per_cycle, moved / core.bytes_per_cycle
+        fewest = max(compute, memory)
+        bound: Bound = "compute" if compute >= memory else "memory"
+        if fewest < _EXPLAINED * counts.p50:
+            bound = "overhead"
+        point = RooflinePoint(work.macs, moved, counts.p50, fewest, bound)
+        found.append((operator, point))
+    return found
+
+
+def _work(
+    operator: Operator, chains: Sequence[Sequence[InstructionRecord]]
+) -> InstructionRecord | None:
+    """Return the instruction of a kernel's event, if its work is known."""
+    if operator.name == OPERATOR_CALL or operator.loading:
+        return None
+    if operator.delegate_int != -1 or operator.delegate_str is not None:
+        return None
+    if not 0 <= operator.chain < len(chains):
+        return None
+    if not 0 <= operator.instruction < len(chains[operator.chain]):
+        return None
+    found = chains[operator.chain][operator.instruction]
+    return found if found.call == "kernel" and found.bytes_read + found.bytes_written else None

@@ -1,4 +1,8 @@
-"""Budget: the rules for one model on one board, merged from budget files.
+"""Budget: the tables of a budget file, and the rules for one model on one board merged from them.
+
+There is a class for each kind of limit. Every field is optional, because a table may change an
+earlier rule with the same id or selection; rules are checked to be complete once all tables are
+merged, and ``problem`` of each returns what is missing.
 
 A file is read as if the files that it extends were included at its top, each once. Later rules
 override earlier ones: first a file's own rules, then its sections for the board and the model, in
@@ -11,46 +15,468 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from harness.check.rules import (
-    GROUPS,
-    AllocatorLimit,
-    BlockLimit,
-    BudgetFile,
-    CounterLimit,
-    DelegateLimit,
-    EnergyLimit,
-    ModuleLimit,
-    Patterns,
-    Rule,
-    Rules,
-    Section,
-    TimeLimit,
-    TimeRule,
-    Waiver,
-)
+from harness.analyze.statistics import Executions
+from harness.check.history.samples import BudgetTable, HistoryLimits
 from harness.config.board import board_names
 from harness.config.toml_file import Document, Keys, read_document
 from harness.errors import UsageError, did_you_mean
-from harness.records.check_codes import CODES
+from harness.records.verdict import CODES, Severity
+
+NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+Statistic = Literal["count", "total", "avg", "p10", "p50", "p90", "min", "max", "std"]
+CountStatistic = Literal["total", "avg", "p10", "p50", "p90", "min", "max"]
+Patterns = str | tuple[str, ...]
+
+UNITS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6}
+"""Units of time, and the nanoseconds in each."""
+
+_KINDS: Final = (*UNITS, "ticks", "percent", "count")
+"""Suffixes of the field names of time limits."""
+
+_LIMIT: Final = "limit_"
+_AT_LEAST: Final = "at_least_"
+_UPPER: Final = tuple(f"{_LIMIT}{kind}" for kind in _KINDS)
+_LOWER: Final = tuple(f"{_AT_LEAST}{kind}" for kind in _KINDS)
+GROUPS: Final = (
+    *(_UPPER, _LOWER, ("limit_count", "limit_ratio"), ("at_least_count", "at_least_ratio")),
+    ("severity", "reason", "expires"),
+)
+"""Fields that belong together: a table with one of them replaces all of an earlier table."""
+
+
+class Waiver(BudgetTable, frozen=True):
+    """Another severity for a failed check, optionally until a date.
+
+    Attributes:
+        severity: Replaces the severity of the code; ``off`` removes the check.
+        reason: Why this is acceptable.
+        expires: Last day of the waiver; afterwards the severity of the code applies again.
+    """
+
+    severity: Severity | Literal["off"] | None = None
+    reason: str = ""
+    expires: date | None = None
+
+    needed: ClassVar[tuple[str, ...]] = ()
+    """Fields that a table must set."""
+
+    def problem(self) -> str:
+        """Return what is missing, or ""."""
+        if self.severity is None and (self.reason or self.expires is not None):
+            return "reason and expires need a severity"
+        return ""
+
+
+class Rule(Waiver, frozen=True):
+    """Fields that all rules have.
+
+    Attributes:
+        id: Name by which a later table changes this rule.
+        optional: The rule may match nothing.
+    """
+
+    id: str | None = None
+    optional: bool = False
+
+    selection: ClassVar[tuple[str, ...]] = ()
+    """Fields that select what a rule applies to; a table with equal values changes the rule."""
+
+    @classmethod
+    def limit_names(cls) -> list[str]:
+        """Return the fields that are limits, in the order of the class."""
+        return [name for name in cls.__struct_fields__ if name.startswith((_LIMIT, _AT_LEAST))]
+
+    def limits(self) -> Iterator[tuple[str, float, str]]:
+        """Yield the limits that are set: field name, value, and the unit at its end."""
+        for name in self.limit_names():
+            if (value := getattr(self, name)) is not None:
+                yield name, float(value), name.rpartition("_")[2]
+
+    def contradiction(self) -> tuple[str, str] | None:
+        """Return a lower limit beyond the upper one, and the field at fault; None without."""
+        found = {limit[0].startswith(_LIMIT): limit for limit in self.limits()}
+        if len(found) < 2:
+            return None
+        upper, limit, unit = found[True]
+        lower, least, own = found[False]
+        if unit != own and not {unit, own} <= UNITS.keys():
+            return None  # they do not compare
+        if least * UNITS.get(own, 1.0) <= limit * UNITS.get(unit, 1.0):
+            return None
+        return f"{lower} = {least:g} is more than {upper} = {limit:g}", lower
+
+    def problem(self) -> str:
+        """Return what is missing, or ""."""
+        names = self.limit_names()
+        if names and not any(True for _ in self.limits()):
+            choice = " or ".join(names) if len(names) == 2 else f"one of {', '.join(names)}"
+            return f"limit missing: set {choice}"
+        return super().problem()
+
+
+class TimeRule(Rule, frozen=True):
+    """Limits on a statistic of times. One upper limit, one lower limit, or one of each.
+
+    Attributes:
+        block: ``fnmatch`` pattern on the block name.
+        statistic: Which statistic is limited.
+        executions: All executions, the cold one (first after loading), or the warm ones.
+        limit_ns: Upper limit in nanoseconds.
+        limit_us: In microseconds.
+        limit_ms: In milliseconds.
+        limit_ticks: In ticks of the event's own clock.
+        limit_percent: In percent of the same statistic of the events named by ``of``.
+        limit_count: Upper limit on the number of times; needs the statistic ``count``.
+        at_least_ns: Lower limit in nanoseconds; a faster operator cannot have done its work.
+        at_least_us: In microseconds.
+        at_least_ms: In milliseconds.
+        at_least_ticks: In ticks.
+        at_least_percent: In percent of ``of``.
+        at_least_count: Lower limit on the number of times.
+        of: Name of the events that count as 100 percent, summed in each execution.
+    """
+
+    block: str = "Execute"
+    statistic: Statistic = "p50"
+    executions: Executions = "all"
+    limit_ns: Amount | None = None
+    limit_us: Amount | None = None
+    limit_ms: Amount | None = None
+    limit_ticks: Amount | None = None
+    limit_percent: Amount | None = None
+    limit_count: NotNegative | None = None
+    at_least_ns: Amount | None = None
+    at_least_us: Amount | None = None
+    at_least_ms: Amount | None = None
+    at_least_ticks: Amount | None = None
+    at_least_percent: Amount | None = None
+    at_least_count: NotNegative | None = None
+    of: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for names in (_UPPER, _LOWER):
+            given = [name for name in names if getattr(self, name) is not None]
+            if len(given) > 1:
+                raise ValueError(f"give one of {' and '.join(given)}, not both")
+
+    def problem(self) -> str:
+        """Return what is missing, or ""."""
+        units = [unit for _, _, unit in self.limits()]
+        if any((unit == "count") != (self.statistic == "count") for unit in units):
+            return "limit_count and at_least_count require statistic = 'count', and vice versa"
+        if units and self.of is not None and "percent" not in units:
+            return "of requires limit_percent or at_least_percent"
+        return super().problem()
+
+
+class TimeLimit(TimeRule, frozen=True):
+    """Limits on matching operators: on each, or on their sum in each execution.
+
+    Attributes:
+        event: ``fnmatch`` pattern on the event name, case-sensitive.
+        leaving_out: Patterns on names of events to exclude; ``except`` in the file.
+        instruction: Only this instruction.
+        chain: Only this chain.
+        delegate: Pattern on the delegate's debug id; matches only events that have one.
+        per: Limit every event, or the sum of all matching events in one execution.
+    """
+
+    event: str | None = None
+    leaving_out: Patterns = msgspec.field(default=(), name="except")
+    instruction: int | None = None
+    chain: int | None = None
+    delegate: str | None = None
+    per: Literal["event", "execution"] = "event"
+
+    selection: ClassVar[tuple[str, ...]] = (
+        *("event", "instruction", "chain", "delegate", "per"),
+        *("block", "statistic", "executions"),
+    )
+    needed = ("event",)
+
+
+class ModuleLimit(TimeRule, frozen=True):
+    """Limits on the time of each module of the model in an execution, submodules included.
+
+    Attributes:
+        module: ``fnmatch`` pattern on the module's path.
+    """
+
+    module: str | None = None
+
+    selection: ClassVar[tuple[str, ...]] = ("module", "block", "statistic", "executions")
+    needed = ("module",)
+
+
+class DelegateLimit(TimeRule, frozen=True):
+    """Limits on the time that the calls of each backend take in an execution.
+
+    Attributes:
+        backend: ``fnmatch`` pattern on the backend's name.
+    """
+
+    backend: str | None = None
+
+    selection: ClassVar[tuple[str, ...]] = ("backend", "block", "statistic", "executions")
+    needed = ("backend",)
+
+
+class BlockLimit(TimeRule, frozen=True):
+    """Limits on blocks: on the sum of their outermost events."""
+
+    selection: ClassVar[tuple[str, ...]] = ("block", "statistic", "executions")
+
+
+class CounterLimit(Rule, frozen=True):
+    """Limits on what a hardware counter counted, or on its ratio to another counter.
+
+    Attributes:
+        counter: Name of the counter, such as ``instret``.
+        of: Another counter; ``limit_ratio`` and ``at_least_ratio`` are of the first divided by it.
+        event: ``fnmatch`` pattern on the event name, case-sensitive.
+        leaving_out: Patterns on names of events to exclude; ``except`` in the file.
+        instruction: Only this instruction.
+        chain: Only this chain.
+        delegate: Pattern on the delegate's debug id; matches only events that have one.
+        per: Limit every event, or the sum of all matching events in one execution.
+        block: ``fnmatch`` pattern on the block name.
+        statistic: Which statistic of the counts, or of the ratios, is limited.
+        executions: All executions, the cold one (first after loading), or the warm ones.
+        limit_count: Upper limit on the count.
+        limit_ratio: Upper limit on the ratio.
+        at_least_count: Lower limit on the count; fewer instructions cannot have done the work.
+        at_least_ratio: Lower limit on the ratio.
+    """
+
+    counter: str | None = None
+    of: str | None = None
+    event: str | None = None
+    leaving_out: Patterns = msgspec.field(default=(), name="except")
+    instruction: int | None = None
+    chain: int | None = None
+    delegate: str | None = None
+    per: Literal["event", "execution"] = "event"
+    block: str = "Execute"
+    statistic: CountStatistic = "p50"
+    executions: Executions = "all"
+    limit_count: Amount | None = None
+    limit_ratio: Amount | None = None
+    at_least_count: Amount | None = None
+    at_least_ratio: Amount | None = None
+
+    selection: ClassVar[tuple[str, ...]] = (
+        *("counter", "of", "event", "instruction", "chain", "delegate", "per"),
+        *("block", "statistic", "executions"),
+    )
+    needed = ("counter", "event")
+
+    def problem(self) -> str:
+        """Return what is missing, or ""."""
+        if any((unit == "ratio") != (self.of is not None) for _, _, unit in self.limits()):
+            return "limit_ratio and at_least_ratio require of, another counter, and vice versa"
+        return super().problem()
+
+
+class EnergyLimit(Rule, frozen=True):
+    """Limits on the energy and the current of every matching operator, for runs with a meter.
+
+    Attributes:
+        event: ``fnmatch`` pattern on the event name, case-sensitive.
+        instruction: Only this instruction.
+        block: ``fnmatch`` pattern on the block name.
+        limit_uj: Limit on the mean energy of an event, its bound included, in microjoules.
+        limit_average_ma: Limit on the mean current in milliamperes.
+        limit_peak_ma: Limit on the largest sample in milliamperes.
+    """
+
+    event: str | None = None
+    instruction: int | None = None
+    block: str = "Execute"
+    limit_uj: Amount | None = None
+    limit_average_ma: Amount | None = None
+    limit_peak_ma: Amount | None = None
+
+    selection: ClassVar[tuple[str, ...]] = ("event", "instruction", "block")
+    needed = ("event",)
+
+
+class AllocatorLimit(Rule, frozen=True):
+    """Limits on every matching allocator. By default no allocation may fail.
+
+    Attributes:
+        name: ``fnmatch`` pattern on the allocator's name, case-sensitive.
+        limit_bytes: Limit on its peak use.
+        limit_total_bytes: Limit on its use at the end.
+        limit_failures: Limit on the number of failed allocations.
+        limit_failed_bytes: Limit on the bytes that failed allocations requested.
+    """
+
+    name: str | None = None
+    limit_bytes: NotNegative | None = None
+    limit_total_bytes: NotNegative | None = None
+    limit_failures: NotNegative = 0
+    limit_failed_bytes: NotNegative | None = None
+
+    selection: ClassVar[tuple[str, ...]] = ("name",)
+    needed = ("name",)
+
+
+class _Share(Rule, frozen=True):
+    """An upper limit on a size, in bytes or relative to a capacity.
+
+    Attributes:
+        limit_bytes: Limit in bytes.
+        limit_percent: Limit in percent of the board's capacity.
+    """
+
+    limit_bytes: NotNegative | None = None
+    limit_percent: Amount | None = None
+
+
+class StackLimit(_Share, frozen=True):
+    """Limit on the peak use of a stack during the runs; an overflow always fails."""
+
+
+class TraceLimit(_Share, frozen=True):
+    """Limit on the size of the log as sent by the device, or on its share of the log buffer."""
+
+
+class ArenaLimit(_Share, frozen=True):
+    """Limit on the model's use of the arena: its data and the description of its method."""
+
+
+class CodeLimit(Rule, frozen=True):
+    """Limits on the linked firmware, for runs that built it.
+
+    Attributes:
+        limit_text_bytes: Code and constants.
+        limit_data_bytes: Initialised variables.
+        limit_bss_bytes: Zeroed variables.
+        limit_flash_bytes: Text and data.
+        limit_ram_bytes: Data and bss.
+    """
+
+    limit_text_bytes: NotNegative | None = None
+    limit_data_bytes: NotNegative | None = None
+    limit_bss_bytes: NotNegative | None = None
+    limit_flash_bytes: NotNegative | None = None
+    limit_ram_bytes: NotNegative | None = None
+
+    PARTS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "text": ("text",),
+        "data": ("data",),
+        "bss": ("bss",),
+        "flash": ("text", "data"),
+        "ram": ("data", "bss"),
+    }
+    """Limited sizes, and the sections that each is the sum of."""
+
+
+class LossLimit(Waiver, frozen=True):
+    """Allowed losses of a log: events, block or allocator declarations, values, records, and
+    damaged events of a partly readable file.
+
+    Runs are dropped in favor of newer ones only if the run asked for it, so any number of them is
+    allowed unless ``runs`` sets a limit.
+    """
+
+    events: NotNegative = 0
+    blocks: NotNegative = 0
+    values: NotNegative = 0
+    runs: NotNegative | None = None
+    records: NotNegative = 0
+    damaged: NotNegative = 0
+
+
+CodeSeverity = Severity | Literal["off"] | Waiver
+"""An entry of the ``[severity]`` table."""
+
+
+class Rules(BudgetTable, frozen=True):
+    """The rules of a file, or of a section for some boards and models.
+
+    Attributes:
+        time: Limits on operators.
+        module: Limits on modules of the model.
+        delegate: Limits on backends.
+        block: Limits on blocks.
+        counter: Limits on hardware counters.
+        energy: Limits on energy and current.
+        allocator: Limits on allocators.
+        stack: Limit on the stack of every core or task that traces.
+        trace: Limit on the size of the log.
+        code: Limits on the firmware's size.
+        arena: Limit on the model's use of the arena.
+        losses: Allowed losses.
+        severity: Severities of failed checks by code; replace the default of the code.
+        history: Settings of the comparison with earlier results.
+    """
+
+    time: tuple[TimeLimit, ...] = ()
+    module: tuple[ModuleLimit, ...] = ()
+    delegate: tuple[DelegateLimit, ...] = ()
+    block: tuple[BlockLimit, ...] = ()
+    counter: tuple[CounterLimit, ...] = ()
+    energy: tuple[EnergyLimit, ...] = ()
+    allocator: tuple[AllocatorLimit, ...] = ()
+    stack: StackLimit | None = None
+    trace: TraceLimit | None = None
+    code: CodeLimit | None = None
+    arena: ArenaLimit | None = None
+    losses: LossLimit = LossLimit()
+    severity: dict[str, CodeSeverity] = msgspec.field(default_factory=dict)
+    history: HistoryLimits = HistoryLimits()
+
+
+class Section(Rules, frozen=True):
+    """Rules for matching boards and models. With several patterns, one has to match.
+
+    Attributes:
+        board: ``fnmatch`` patterns on the name of the board type.
+        model: ``fnmatch`` patterns on the name of the model's file.
+        unit: ``fnmatch`` patterns on the name of the unit (the physical board).
+    """
+
+    board: Patterns = "*"
+    model: Patterns = "*"
+    unit: Patterns = "*"
+
+
+class BudgetFile(Rules, frozen=True, kw_only=True):
+    """A budget file.
+
+    Attributes:
+        schema: Version of this file format, 1.
+        extends: Budget files, relative to this one; their rules apply before these.
+        boards: Names of your own boards. A section that names a board that is neither one of these
+            nor a packaged one is an error.
+        sections: Rules for some boards and models only; they apply after these. ``for`` in the
+            file.
+    """
+
+    schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
+    extends: Patterns = ()
+    boards: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = msgspec.field(default=(), name="for")
+
+
+_TABLES: Final = get_type_hints(Rules)
 
 LISTS: Final[dict[str, type[Rule]]] = {
-    "time": TimeLimit,
-    "module": ModuleLimit,
-    "delegate": DelegateLimit,
-    "block": BlockLimit,
-    "counter": CounterLimit,
-    "energy": EnergyLimit,
-    "allocator": AllocatorLimit,
+    kind: get_args(hint)[0] for kind, hint in _TABLES.items() if get_origin(hint) is tuple
 }
 """Kinds of rules that may occur several times, and their classes."""
 
-SINGLES: Final = ("stack", "trace", "code", "arena", "losses", "history")
+SINGLES: Final = tuple(kind for kind in _TABLES if kind not in LISTS and kind != "severity")
 """Kinds of rules that occur once."""
 
 _Tables = dict[str, Any]
@@ -84,12 +510,28 @@ class Budget(Rules, frozen=True):
     def load(
         cls, path: str | os.PathLike[str], board: str = "", model: str = "", unit: str = ""
     ) -> Budget:
-        """Read a budget file and those it extends, for one board and model.
+        """Read a budget file and the files it extends, for one board and model.
+
+        Args:
+            path: The file.
+            board: Name of the board type; if empty, only ``*`` matches. The same holds for the
+                others.
+            model: Name of the model's file.
+            unit: Name of the unit (the physical board).
 
         Raises:
-            UsageError: As ``load_budget``.
+            UsageError: A file is missing or invalid, or files extend each other in a cycle; the
+                message names file, line and key.
         """
-        return load_budget(Path(path), board, model, unit)
+        files = read_files(Path(path))
+        _check_boards(files, board)
+        drafts = _Drafts()
+        for file in files:
+            drafts.layer(file, file.document.data, ())
+            for index, section in enumerate(file.content.sections):
+                if _is_for(section, board, model, unit):
+                    drafts.layer(file, file.document.data["for"][index], ("for", index))
+        return drafts.budget(Path(path), tuple(file.name for file in files))
 
     def source(self, *keys: str | int) -> str:
         """Return ``file:line`` of a rule or field, or of the table around it; "" if in no file."""
@@ -118,35 +560,11 @@ class BudgetSource:
     name: str
 
 
-def load_budget(path: Path, board: str = "", model: str = "", unit: str = "") -> Budget:
-    """Read a budget file and the files it extends, for one board and model.
-
-    Args:
-        path: The file.
-        board: Name of the board type; if empty, only ``*`` matches. The same holds for the others.
-        model: Name of the model's file.
-        unit: Name of the unit (the physical board).
-
-    Raises:
-        UsageError: A file is missing or invalid, or files extend each other in a cycle; the message
-            names file, line and key.
-    """
-    files = read_files(path)
-    _check_boards(files, board)
-    drafts = _Drafts()
-    for file in files:
-        drafts.layer(file, file.document.data, ())
-        for index, section in enumerate(file.content.sections):
-            if _is_for(section, board, model, unit):
-                drafts.layer(file, file.document.data["for"][index], ("for", index))
-    return drafts.budget(path, tuple(file.name for file in files))
-
-
 def read_files(path: Path) -> list[BudgetSource]:
     """Read a budget file and all files it extends, each once, in the order in which they apply.
 
     Raises:
-        UsageError: As ``load_budget``.
+        UsageError: As ``Budget.load``.
     """
     files: dict[Path, BudgetSource] = {}
     _read_into(files, path, path.parent, ())
@@ -325,10 +743,11 @@ class _Drafts:
         places |= {("severity", code): line for code, (_, line) in self._severity.items()}
         budget = msgspec.structs.replace(msgspec.convert(data, Budget), lines=places)
         for keys, rule in each_rule(budget):
-            if problem := rule.problem():
+            missing = [name for name in rule.needed if getattr(rule, name) is None]
+            if problem := f"the key {missing[0]!r} is missing" if missing else rule.problem():
                 where = self._where(path, keys)
                 raise UsageError(f"{where}: [{keys[0]}] {problem}", hint=self._id_hint(keys))
-            if isinstance(rule, TimeRule | CounterLimit) and (found := rule.contradiction()):
+            if isinstance(rule, Rule) and (found := rule.contradiction()):
                 text, field = found
                 what = "time" if isinstance(rule, TimeRule) else "count"
                 raise UsageError(

@@ -9,56 +9,39 @@ from typing import Final
 
 import msgspec
 
-from harness.check.budget import Budget
+from harness.check.budget import Budget, Waiver
 from harness.check.history.checks import history_checks
 from harness.check.history.comparison import HistoryComparison
-from harness.check.invariants.arenas import memory_checks, stack_checks
-from harness.check.invariants.clocks import (
-    clock_checks,
-    order_checks,
-    precision_checks,
-    untimed_check,
-)
-from harness.check.invariants.counters import counter_nesting_checks, counter_value_checks
-from harness.check.invariants.executions import (
-    completion_checks,
-    logged_checks,
-    measured_checks,
-    nothing_checked,
-    sameness_checks,
-)
-from harness.check.invariants.nesting import nesting_checks
-from harness.check.invariants.outputs import output_checks
-from harness.check.invariants.program import program_checks
+from harness.check.invariants import arenas, events, executions
 from harness.check.limits import limit_checks
-from harness.check.rules import Waiver
 from harness.check.subject import Subject
 from harness.errors import FormatError
-from harness.records.check_codes import CODES
-from harness.records.verdict import Check, Verdict
+from harness.records.verdict import CODES, Check, Verdict
 
 _Invariant = Callable[[Subject], Iterator[Check]]
 """Yields no check when it does not apply to the subject."""
 
 _TREE_INVARIANTS: Final[tuple[_Invariant, ...]] = (
-    nesting_checks,
-    order_checks,
-    memory_checks,
-    counter_nesting_checks,
+    events.nesting_checks,
+    events.order_checks,
+    arenas.memory_checks,
+    events.counter_nesting_checks,
 )
 """Invariants that need the call tree."""
 
 _OTHER_INVARIANTS: Final[tuple[_Invariant, ...]] = (
-    clock_checks,
-    precision_checks,
-    sameness_checks,
-    output_checks,
-    completion_checks,
-    measured_checks,
-    program_checks,
-    logged_checks,
-    stack_checks,
-    counter_value_checks,
+    events.clock_checks,
+    events.precision_checks,
+    events.rate_checks,
+    events.certainty_checks,
+    executions.sameness_checks,
+    executions.output_checks,
+    executions.completion_checks,
+    executions.measured_checks,
+    executions.program_checks,
+    executions.logged_checks,
+    arenas.stack_checks,
+    events.counter_value_checks,
 )
 
 DEFAULT_BUDGET = Budget()
@@ -88,7 +71,9 @@ def evaluate(
     waived = (
         apply_waivers(check, (rule, budget.waiver(check.code)), day) for rule, check in checks
     )
-    return Verdict(tuple(check for check in waived if check is not None) or (nothing_checked(),))
+    return Verdict(
+        tuple(check for check in waived if check is not None) or (executions.nothing_checked(),)
+    )
 
 
 def invariant_checks(subject: Subject) -> list[Check]:
@@ -99,7 +84,7 @@ def invariant_checks(subject: Subject) -> list[Check]:
         _ = subject.tree
         invariants += _TREE_INVARIANTS
     except FormatError as error:
-        checks.append(untimed_check(error.message))
+        checks.append(events.untimed_check(error.message))
     for invariant in invariants:
         checks += invariant(subject)
     return sorted(checks, key=lambda item: item.code)

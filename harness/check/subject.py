@@ -16,13 +16,14 @@ from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.call_tree import CallTree, call_tree
 from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals, memory
 from harness.analyze.statistics import Operator, largest_operators
-from harness.records.core import CoreRecord
+from harness.records.clock_domain import Ping
 from harness.records.energy import EnergyRecord
-from harness.records.instruction import InstructionRecord
-from harness.records.result import ClockQuality
+from harness.records.result import ClockQuality, CoreRecord
+from harness.records.signature import InstructionRecord
 from harness.records.trace import Trace
 
 if TYPE_CHECKING:
+    from harness.analyze.alignment import RateEvidence
     from harness.analyze.symbols import EventSymbols
 
 
@@ -34,16 +35,14 @@ class ModelOutput:
         name: The file of the output, relative to the run directory.
         value: Output of the last execution.
         reference: Expected output.
-        rtol: Relative tolerance per element; None for the default of its type
-            (``harness.check.invariants.outputs``).
-        atol: Absolute tolerance per element, added to the relative one; None likewise.
+        tolerance: Relative and absolute tolerance per element, which add up; None for the default
+            of its type (``harness.check.invariants.executions``).
     """
 
     name: str
     value: np.ndarray
     reference: np.ndarray
-    rtol: float | None = None
-    atol: float | None = None
+    tolerance: tuple[float | None, float | None] = (None, None)
 
     @property
     def largest_difference(self) -> float | None:
@@ -73,6 +72,8 @@ class Subject:
         arena_used: Bytes of the arena used by the model.
         probe: Duration of an empty event on the device, in ticks of clock 0, without counters.
         qualities: Accuracy of each clock.
+        pings: The host's readings of clock 0; None for a trace alone.
+        restart: When the run set clock 0 to zero.
         planned: Bytes planned for each allocator, by name.
         image: Section sizes of the firmware in bytes: ``text``, ``data`` and ``bss``.
         symbols: ETRecord data of every event, shape (n,).
@@ -81,7 +82,8 @@ class Subject:
         runs_completed: Number of completed executions.
         dumps: First rows of the second and further dumps of a file; a dump may be older than the
             one before it.
-        chains: Instructions of the program, per chain; None if unknown.
+        method: Name of the method that was asked for.
+        chains: Instructions of this method, per chain; None if unknown.
         backends: Names of the backends that instructions call, by chain and instruction.
         day: Day on which waivers are evaluated; None for today.
         emulated_time: Clocks count the steps of an emulator, not real time.
@@ -101,6 +103,8 @@ class Subject:
     arena_used: int | None = None
     probe: Fraction | None = None
     qualities: tuple[ClockQuality, ...] = ()
+    pings: tuple[Ping, ...] | None = None
+    restart: Ping | None = None
     planned: Mapping[str, int] = field(default_factory=dict)
     image: Mapping[str, int] = field(default_factory=dict)
     symbols: Sequence[EventSymbols | None] | None = None
@@ -108,6 +112,7 @@ class Subject:
     runs_requested: int | None = None
     runs_completed: int | None = None
     dumps: tuple[int, ...] = ()
+    method: str = ""
     chains: tuple[tuple[InstructionRecord, ...], ...] | None = None
     backends: Mapping[tuple[int, int], str] = field(default_factory=dict)
     day: date | None = None
@@ -149,6 +154,15 @@ class Subject:
     def tree(self) -> CallTree:
         """Nesting of the events."""
         return call_tree(self.trace)
+
+    @cached_property
+    def clock_rate(self) -> RateEvidence | None:
+        """What the readings of clock 0 show of its rate; None for a trace alone."""
+        if self.pings is None or not self.trace.clocks:
+            return None
+        from harness.analyze.placement import rate_of_run
+
+        return rate_of_run(self.trace, self.pings, self.restart, emulated=self.emulated_time)
 
     @cached_property
     def memory(self) -> Memory:

@@ -1,33 +1,47 @@
-"""``etharness check``: check a trace against invariants, a budget and a baseline."""
+"""``etharness check``, ``budget``, ``explain`` and ``report``: verdicts and their rules."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.completers import complete_boards, complete_models
-from harness.cli.options import (
+from harness.cli.command import (
     RESULTS,
+    SELECTION,
     VERDICT,
     FilePath,
+    OutputOptions,
     PanelCommand,
     annotations_option,
     baseline_option,
     compared_history_option,
+    complete_boards,
+    complete_models,
+    complete_pages,
+    complete_units,
     option,
     output_options,
     panel,
+    percentage,
+    print_annotations,
+    reading_options,
     report_option,
+    write_reports,
 )
-from harness.cli.output import OutputOptions, print_annotations, write_reports
-from harness.cli.reading_options import ReadingOptions, reading_options
-from harness.cli.values import percentage
 from harness.errors import UsageError
+from harness.plugins import BUDGETS, load_extension
+from harness.printing import print_document
 
 if TYPE_CHECKING:
-    from harness.check.history.baseline import BaselineRef
+    from collections.abc import Callable
+
+    from harness.check.history.samples import BaselineRef
+    from harness.records.store_address import StoreAddress
+    from harness.records.trace import Trace
+    from harness.runs.source import EvaluatedRun, ReadOptions
 
 
 @click.command(name="check", cls=PanelCommand)
@@ -53,7 +67,8 @@ if TYPE_CHECKING:
         default="",
         metavar="MODEL",
         shell_complete=complete_models,
-        help="Apply the budget rules of this model, a file or a name; likewise.",
+        help="Apply the budget rules of this model, a file or a name; likewise. A file "
+        "must be of the model that ran.",
     ),
     option(
         "--etrecord",
@@ -93,20 +108,20 @@ if TYPE_CHECKING:
 @reading_options
 @panel(RESULTS, report_option(), annotations_option)
 @output_options
-def command(
+def check_command(
     paths: tuple[Path, ...],
     budget: Path | None,
     etrecord: Path | None,
     board: str,
     model: str,
-    history: str | None,
+    history: StoreAddress | None,
     baseline: BaselineRef | None,
     reports: tuple[Path, ...],
     annotations: str | None,
     suggested: Path | None,
     margin: float,
     own_limit: float,
-    reading: ReadingOptions,
+    reading: ReadOptions,
     output: OutputOptions,
 ) -> int:
     """Check a trace against invariants, a budget and a baseline.
@@ -115,19 +130,27 @@ def command(
     before is compared with the same results again, unless --history or --baseline is given.
     """
     if suggested is not None:
-        return _suggest(suggested, paths, margin, own_limit, reading, output)
+        suggest: Callable[..., int] = load_extension(
+            *(BUDGETS, "suggest", "--suggest is"),
+            "budgets, or write the budget by hand: `etharness explain budgets`",
+        )
+        return suggest(suggested, paths, reading.load, margin, own_limit, output)
     if len(paths) > 1:
         raise UsageError(
             f"check takes one PATH, not {len(paths)}", hint="`etharness report` evaluates several"
         )
     (path,) = paths
     from harness.config.project import find_project
-    from harness.runs.baseline import history_of
-    from harness.runs.evaluation import evaluate_path, verdict_record
+    from harness.runs.evaluation import evaluate_path
+    from harness.runs.history import history_of
+    from harness.runs.source import verdict_record
 
     against = history_of(history, baseline)
-    given, fallback = reading.given(etrecord, board, model), find_project().budget
+    given = replace(reading, etrecord=etrecord, board=board, model=model)
+    fallback = find_project().budget
     run = evaluate_path(path, budget, given, against, fallback, reading.load)
+    if run.subject is not None and run.result is None and Path(model).is_file():
+        _require_ran(Path(model), run.subject.trace)
     write_reports(reports, [run])
     if not run.traced:
         reading.load(path)  # a run without a trace: raises the reason
@@ -138,29 +161,168 @@ def command(
         from harness.report.description import describe
         from harness.report.run import print_changes, print_verdict
 
-        console, found = output.console(), describe(run)
-        if found.changes is not None and output.verbosity >= 0:
-            print_changes(console, found.changes, detailed=output.verbosity > 0)
-        print_verdict(console, found.verdict, verbosity=output.verbosity)
+        console, description = output.console(), describe(run)
+        if description.changes is not None and output.verbosity >= 0:
+            print_changes(console, description.changes, detailed=output.verbosity > 0)
+        print_verdict(console, description.verdict, verbosity=output.verbosity)
     return run.verdict.exit_code or int(not run.passed)
 
 
-def _suggest(
-    file: Path,
+def _require_ran(model: Path, trace: Trace) -> None:
+    """Raise NotComparableError if a trace is not of the model in this file."""
+    from harness.analyze.blocks import executed_methods
+    from harness.decode.pte import read_program
+    from harness.files import read_model
+
+    executed_methods(trace, read_program(read_model(model)))
+
+
+@click.command(name="budget", cls=PanelCommand)
+@click.argument("file", required=False, type=FilePath())
+@panel(
+    SELECTION,
+    option(
+        "--board",
+        default="",
+        metavar="BOARD",
+        shell_complete=complete_boards,
+        help="Show the rules for this board: a name or a board file.",
+    ),
+    option(
+        "--model",
+        default="",
+        metavar="MODEL",
+        shell_complete=complete_models,
+        help="Show the rules for this model: a file or a name.",
+    ),
+    option(
+        "--unit",
+        default="",
+        metavar="UNIT",
+        shell_complete=complete_units,
+        help="Show the rules for this lab unit.",
+    ),
+)
+@output_options
+def budget_command(
+    file: Path | None, board: str, model: str, unit: str, output: OutputOptions
+) -> None:
+    """Show the rules of a budget that apply to a board and model.
+
+    Each field is printed with the file and line that sets it. Without FILE, show the budget that
+    the board file names.
+    """
+    from harness.check.budget import Budget
+    from harness.check.subject import model_name
+    from harness.config.board import load_board
+
+    name = board
+    if board.endswith(".toml") or (file is None and board):
+        description, path = load_board(board)
+        name = description.name
+        if file is None and description.budget is not None:
+            file = path.parent / description.budget
+    if file is None:
+        raise UsageError(
+            "no budget is selected",
+            hint="name a budget FILE, or a --board whose board file names one",
+        )
+    budget = Budget.load(file, name, model_name(model), unit)
+    from harness.report.checks import budget_document, print_budget
+
+    if output.json:
+        print_document(budget_document(budget))
+    else:
+        print_budget(output.console(), budget)
+
+
+@click.command(name="explain", cls=PanelCommand)
+@click.argument("names", nargs=-1, shell_complete=complete_pages)
+@output_options
+def explain_command(names: tuple[str, ...], output: OutputOptions) -> None:
+    """Explain check codes, and print other pages of the documentation.
+
+    NAMES are codes that a verdict prints, such as B01, and names of pages, such as lab. Without
+    NAMES, list all.
+
+    If $ETHARNESS_DOCS_URL is the address of a site made by `make docs`, each page ends with its
+    address there.
+    """
+    from harness.documentation import explain, page_names, read_page
+    from harness.records.verdict import CODES
+    from harness.report.checks import explain_document, print_codes, print_pages
+
+    pages = [
+        explain(name) if name.upper() in CODES else (None, read_page(name))
+        for name in names or (*CODES, *page_names())
+    ]
+    if output.json:
+        print_document(explain_document(pages, with_text=bool(names)))
+    elif names:
+        print_pages(output.console(), [page for _, page in pages])
+    else:
+        print_codes(output.console(), CODES.values())
+        output.print_line(f"pages: {', '.join(page.name for code, page in pages if code is None)}")
+
+
+@click.command(name="report", cls=PanelCommand)
+@click.argument("paths", nargs=-1, required=True, type=FilePath())
+@panel(
+    VERDICT,
+    option(
+        "--budget",
+        metavar="FILE",
+        type=FilePath(),
+        help="Budget file for all runs.  [default: the one each run was checked against, if any]",
+    ),
+    compared_history_option,
+    baseline_option,
+)
+@reading_options
+@panel(RESULTS, report_option("-o", "--output"), annotations_option)
+@output_options
+def report_command(
     paths: tuple[Path, ...],
-    margin: float,
-    own_limit: float,
-    reading: ReadingOptions,
+    reports: tuple[Path, ...],
+    annotations: str | None,
+    budget: Path | None,
+    history: StoreAddress | None,
+    baseline: BaselineRef | None,
+    reading: ReadOptions,
     output: OutputOptions,
 ) -> int:
-    from harness.check.suggest import Wishes
-    from harness.runs.suggestion import write_suggestion
+    """Evaluate runs again and write one report about them.
 
-    checks = write_suggestion(file, paths, reading.load, Wishes(margin, own_limit))
-    unmet = sum(not check.passed for check in checks)
+    PATHS are run directories, directories with runs anywhere below them, device logs or ED00
+    files. Failed runs are included. The exit code is 1 if a run did not pass. Each run is compared
+    with the results it was compared with before, unless --history or --baseline is given.
+    """
+    from harness.config.project import find_project
+    from harness.runs.directory import RunDirectory
+    from harness.runs.evaluation import evaluate_path
+    from harness.runs.history import history_of, run_directories
+    from harness.runs.source import all_passed
+
+    runs: list[EvaluatedRun] = []
+    against, fallback = history_of(history, baseline), find_project().budget
+    found_paths: list[Path] = []
+    for path in paths:
+        # The test sets of a bundled program are parts of its run, and come with it.
+        found_paths += [path] if RunDirectory(path).is_one else run_directories([path])
+    with output.stages() as stages:
+        for done, path in enumerate(found_paths):
+            stages("evaluating", done, len(found_paths))
+            run = evaluate_path(path, budget, reading, against, fallback, reading.load)
+            runs.extend(run.parts)
+        stages("writing", 0, 0)
+        write_reports(reports, runs)
+    print_annotations(output, annotations, runs)
     if output.json:
-        output.print_json(checks)
-    elif output.verbosity >= 0:
-        passed = f"{unmet} failed" if unmet else "all passed"
-        output.print_line(f"{file}: {len(checks)} checks of the measured values, {passed}")
-    return 1 if unmet else 0
+        from harness.report.document import report_document
+
+        print_document(report_document(runs))
+    else:
+        from harness.report.overview import print_overview
+
+        print_overview(output.console(), runs)
+    return 0 if all_passed(runs) else 1

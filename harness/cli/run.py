@@ -1,15 +1,15 @@
-"""``etharness run``: run a model on a board, to a verdict."""
+"""``etharness run``, ``flash``, ``pull`` and ``postmortem``: what talks to boards."""
 
 from __future__ import annotations
 
+import math
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from harness.cli.completers import complete_models
-from harness.cli.firmware_options import flash_options, probe_options
-from harness.cli.options import (
+from harness.cli.command import (
     ENERGY,
     FIRMWARE,
     RESULTS,
@@ -17,26 +17,39 @@ from harness.cli.options import (
     VERDICT,
     WORKLOAD,
     FilePath,
+    OutputOptions,
     PanelCommand,
     absolute_history,
+    add_to_history,
     baseline_option,
     baud_option,
+    complete_models,
+    flash_options,
     option,
+    optional_target_options,
     output_directory,
     output_options,
     panel,
+    probe_options,
     report_option,
+    setting_option,
+    show_outcome,
     target_options,
+    target_panel,
+    time_scale_option,
+    write_reports,
 )
-from harness.cli.output import HistoryKeeper, OutputOptions, show_outcome, write_reports
-from harness.cli.reading_options import time_scale_option
-from harness.link.values import PROFILES, VALUES, WHEN_FULL
+from harness.errors import UsageError
+from harness.printing import print_text
 
 if TYPE_CHECKING:
-    from harness.check.history.baseline import BaselineRef
-    from harness.lab.units import Chosen
-    from harness.records.result import Result
-    from harness.runs.evaluation import EvaluatedRun
+    from harness.flash.plan import FlashSteps
+    from harness.records.clock_domain import CounterPassesRecord
+    from harness.records.flashing import FlashRecord
+    from harness.runs.device import ExaminedPostmortem, Lookup
+    from harness.runs.source import EvaluatedRun
+    from harness.target.selection import Chosen
+
 
 _EXAMPLES = """\b
 Examples:
@@ -47,211 +60,41 @@ Examples:
 """
 
 
-_NO_METER = "none"
-"""Turns off the meter of a unit."""
-
-
 @click.command(name="run", cls=PanelCommand, epilog=_EXAMPLES)
 @panel(
     WORKLOAD,
-    option(
-        "--model",
-        required=True,
-        metavar="FILE",
-        type=FilePath(),
-        shell_complete=complete_models,
-        help="Model file (.pte, or .bpte with test sets), or the name of a model of this package, "
-        "such as kws_int8.",
-    ),
-    option(
-        "--method",
-        metavar="NAME",
-        help="Method of the model to execute.  [default: forward; of a bundled program every "
-        "method with test sets]",
-    ),
-    option(
-        "--placed",
-        is_flag=True,
-        help="Build the firmware with the model in flash instead of uploading it; a board on a "
-        "port also needs --flash.",
-    ),
-    option(
-        "--runs",
-        default=1,
-        show_default=True,
-        metavar="N",
-        type=click.IntRange(1, 1_000_000),
-        help="Number of executions; of a bundled program, of each test set.",
-    ),
-    option(
-        "--input",
-        "inputs",
-        multiple=True,
-        metavar="FILE",
-        type=FilePath(),
-        help="Input as a .npy file; repeat it for each input, in order.  [default: random values, "
-        "or those of the test sets of a .bpte]",
-    ),
-    option("--seed", default=0, show_default=True, metavar="N", help="Seed of the random inputs."),
+    setting_option("model", required=True, shell_complete=complete_models),
+    *map(setting_option, ("name", "method", "placed", "runs", "inputs", "seed")),
 )
-@target_options
+@target_panel
 @baud_option
-@panel(
-    FIRMWARE,
-    option("--flash", is_flag=True, help="Flash the board before the run."),
-    *flash_options,
-)
+@panel(FIRMWARE, setting_option("flash"), *flash_options)
 @probe_options
 @panel(
     TRACING,
-    option(
-        "--profile",
-        default="all",
-        show_default=True,
-        type=click.Choice(list(PROFILES)),
-        help="Events to log: the scopes around the method, or all.",
-    ),
-    option(
-        "--values",
-        default="none",
-        show_default=True,
-        metavar="VALUES",
-        type=click.Choice(list(VALUES)),
-        help="Values to log: none, outputs (of the method), or intermediate (of every instruction "
-        "too).",
-    ),
-    option(
-        "--stream",
-        is_flag=True,
-        help="Send the log while the model runs; its length is then unlimited.",
-    ),
-    option(
-        "--when-full",
-        default="stop",
-        show_default=True,
-        metavar="ACTION",
-        type=click.Choice(list(WHEN_FULL)),
-        help="Action when the log is full: stop (logging), or drop-oldest (executions).",
-    ),
-    option(
-        "--counters",
-        default="",
-        metavar="NAMES",
-        help="Hardware counters to read at each event, such as cycles,instret; an unknown name "
-        "lists those of the board.  [default: none]",
-    ),
-    option(
-        "--counter-passes",
-        is_flag=True,
-        help="Measure more counters than the board counts at once, in several runs, and join them.",
-    ),
-    option(
-        "--trace-limit",
-        default=0,
-        metavar="BYTES",
-        type=click.IntRange(0, 2**32 - 1),
-        help="Maximum size of the log on the device.  [default: 0, all its log memory]",
-    ),
+    *map(setting_option, ("profile", "values", "stream", "when_full", "counters")),
+    *map(setting_option, ("counter_passes", "trace_limit")),
     time_scale_option,
 )
-@panel(
-    ENERGY,
-    option(
-        "--energy",
-        metavar="METER",
-        help="Measure the energy of each operator with a meter: ppk2[:PORT], joulescope[:SERIAL], "
-        "csv:FILE of another program, or none (`etharness explain energy`).  [default: the unit's]",
-    ),
-    option(
-        "--volts",
-        type=click.FloatRange(0, min_open=True),
-        metavar="V",
-        help="Voltage of the supply, for a meter that does not measure it.",
-    ),
-    option(
-        "--marker-pin",
-        "pin",
-        metavar="N",
-        type=click.IntRange(0, 7),
-        help="Digital input of the meter that is wired to the board's marker pin.  [default: 0]",
-    ),
-    option("--supply", is_flag=True, help="Let a PPK2 supply the board with --volts."),
-)
+@panel(ENERGY, *map(setting_option, ("energy", "volts", "marker_pin", "supply")))
 @panel(
     VERDICT,
-    option(
-        "--budget",
-        metavar="FILE",
-        type=FilePath(),
-        help="Budget file to check.  [default: the project's, or the board file's]",
-    ),
-    option(
-        "--reference",
-        "references",
-        multiple=True,
-        metavar="FILE",
-        type=FilePath(),
-        help="Expected output as a .npy file; repeat it for each output, in order.",
-    ),
-    option(
-        "--rtol",
-        metavar="SHARE",
-        type=click.FloatRange(min=0),
-        help="Relative tolerance of outputs.  [default: by data type]",
-    ),
-    option(
-        "--atol",
-        metavar="VALUE",
-        type=click.FloatRange(min=0),
-        help="Absolute tolerance of outputs, added to --rtol.  [default: by data type; "
-        "integers must match exactly]",
-    ),
+    *map(setting_option, ("budget", "references", "rtol", "atol")),
     baseline_option,
 )
 @panel(
     RESULTS,
-    output_directory("out/run", "Run directory to create."),
+    setting_option("output", "directory"),
     report_option(),
-    option(
-        "--history",
-        callback=absolute_history,
-        metavar="URL",
-        envvar="ETHARNESS_HISTORY",
-        help="Add the result to this history: an SQLite file or postgresql:// URL.  "
-        "[default: $ETHARNESS_HISTORY, or none]",
-    ),
-    option(
-        "--session",
-        metavar="NAME",
-        help="Label for results recorded together.  [default: $ETHARNESS_SESSION, or this run "
-        "alone]",
-    ),
-    option(
-        "--commit",
-        metavar="HASH",
-        help="Commit under test.  [default: $ETHARNESS_COMMIT, or the model's checkout]",
-    ),
+    setting_option("history", callback=absolute_history, envvar="ETHARNESS_HISTORY"),
+    setting_option("session"),
+    setting_option("commit"),
 )
 @output_options
-def command(
-    chosen: Chosen,
+def run_command(
     model: Path,
+    board: str | None,
     directory: Path,
-    flash: bool,
-    image: Path | None,
-    tool: str | None,
-    probe: str,
-    elf: Path | None,
-    symbol: str | None,
-    until: str | None,
-    reset: str | None,
-    budget: Path | None,
-    history: str | None,
-    baseline: BaselineRef | None,
-    energy: str | None,
-    volts: float | None,
-    pin: int | None,
-    supply: bool,
     reports: tuple[Path, ...],
     output: OutputOptions,
     **options: Any,
@@ -261,60 +104,34 @@ def command(
     Through a debug probe (gdb://HOST:PORT or pyocd://) the model is the one in the firmware, and
     the board runs until it has entered the named function N times (`etharness explain probes`).
     """
-    from harness.config.meter import MeterRequest
-    from harness.config.project import find_project
-    from harness.history import configured_history
-    from harness.lab.flash_plan import HowToFlash
-    from harness.runs.baseline import history_of
-    from harness.runs.probe import probe_request
-    from harness.runs.probe_run import execute_request
-    from harness.runs.request import RunRequest, meter_of, request_fields
+    from harness.runs.request import request_of
+    from harness.runs.run import run_model
+    from harness.runs.run_keywords import RunKeywords
 
-    if (image or tool or probe) and not flash:
-        raise click.UsageError("--image, --tool and --probe require --flash")
-    if energy in (None, _NO_METER) and (volts is not None or pin is not None or supply):
-        raise click.UsageError("--volts, --marker-pin and --supply require --energy")
-    project = find_project()
-    history = history or configured_history()
-    wanted = probe_request(chosen.port, elf, symbol, until, reset, options["baud"])
-    if energy is None:
-        meter = meter_of(chosen.leased, through_probe=wanted is not None)
-    elif energy == _NO_METER:
-        meter = None
-    else:
-        meter = MeterRequest.parse(energy, volts, pin or 0, supply=supply)
-    request = RunRequest(
-        board=chosen.board,
-        port=chosen.port,
-        unit=chosen.unit,
-        leased=chosen.leased,
-        model=project.find_model(model),
-        output=directory,
-        budget=budget or project.budget,
-        flash=HowToFlash(image, tool, probe or chosen.probe) if flash else None,
-        energy=meter,
-        against=history_of(history, baseline) if baseline is not None else None,
-        **request_fields(options),
-    )
-    _refuse_archive(request.model, reports)
-    keeping = HistoryKeeper(history)
+    said = {name: value for name, value in options.items() if value is not None}
+    said["output"] = directory
+    request = request_of(model, board, cast("RunKeywords", said))
+    if archives := [file for file in reports if file.suffix.lower() == ".zip"]:
+        _refuse_archive(request.model, archives[0])
+    not_added = 0
 
     def ended(run: EvaluatedRun) -> None:
-        keeping.add(run)
+        nonlocal not_added
+        if request.history is not None:
+            not_added = add_to_history(request.history, run)
         write_reports(reports, [run])
 
     with output.stages() as stages:
-        outcome = execute_request(request, wanted, stages, ended)
-    show_outcome(output, outcome, directory)
-    _show_passes(output, outcome.result)
-    return outcome.result.exit_code or keeping.exit_code
+        run = run_model(request, stages, ended)
+    show_outcome(output, run)
+    passes = run.result.trace.passes if run.result and run.result.trace else None
+    if passes is not None and not output.json and output.verbosity >= 0:
+        _show_passes(output, passes)
+    return run.exit_code or not_added
 
 
-def _show_passes(output: OutputOptions, result: Result) -> None:
+def _show_passes(output: OutputOptions, passes: CounterPassesRecord) -> None:
     """Print how comparable the passes of a run are."""
-    passes = result.trace.passes if result.trace else None
-    if passes is None or output.json or output.verbosity < 0:
-        return
     where = f" ({passes.event_name})" if passes.event_name else ""
     missing = passes.unmatched_events
     output.print_line(
@@ -325,15 +142,280 @@ def _show_passes(output: OutputOptions, result: Result) -> None:
     )
 
 
-def _refuse_archive(model: Path, reports: tuple[Path, ...]) -> None:
+def _refuse_archive(model: Path, archive: Path) -> None:
     """Raise an error, before anything is run, for an archive of several test sets."""
     from harness.decode.bundled_program import is_bundled_program
     from harness.errors import UsageError
     from harness.files import read_model
 
-    archives = [file for file in reports if file.suffix.lower() == ".zip"]
-    if archives and is_bundled_program(read_model(model)):
+    if is_bundled_program(read_model(model)):
         raise UsageError(
-            f"{archives[0]}: an archive is of one run, a bundled program has one per test set",
+            f"{archive}: an archive is of one run, a bundled program has one per test set",
             hint="`etharness report RUN/test_sets/NAME -o x.zip` writes one after the run",
         )
+
+
+@click.command(name="flash", cls=PanelCommand)
+@target_options
+@panel(
+    FIRMWARE,
+    *flash_options,
+    option(
+        "--attempts",
+        default=3,
+        show_default=True,
+        metavar="N",
+        type=click.IntRange(1, 100),
+        help="Maximum number of attempts when infrastructure fails.",
+    ),
+    option(
+        "--if-needed",
+        is_flag=True,
+        help="Ask the board for its build id first; skip flashing if it matches.",
+    ),
+    option("--no-identity", is_flag=True, help="Do not ask the board for its build id afterwards."),
+    option("--dry-run", is_flag=True, help="Print the commands without running them."),
+)
+@panel(
+    RESULTS,
+    output_directory("out/flash", "Directory for the tool's log and flash.json."),
+)
+@output_options
+def flash_command(
+    chosen: Chosen,
+    image: Path | None,
+    tool: str | None,
+    probe: str,
+    directory: Path,
+    attempts: int,
+    if_needed: bool,
+    no_identity: bool,
+    dry_run: bool,
+    output: OutputOptions,
+) -> None:
+    """Flash firmware onto a board and verify that the board runs it."""
+    from harness.flash.flashing import flash_board
+    from harness.flash.plan import FlashRequest, HowToFlash, plan
+
+    if if_needed and no_identity:
+        raise click.UsageError("--if-needed needs the build id, so it excludes --no-identity")
+    request = FlashRequest(
+        chosen,
+        directory,
+        HowToFlash(image, tool, probe or chosen.probe, attempts),
+        identity=not no_identity,
+        if_needed=if_needed,
+    )
+    with output.stages() as stages:
+        if dry_run:
+            _show_plan(output, plan(request, dry=True, stages=stages))
+            return
+        record = flash_board(request, stages)
+    _show_flashing(output, record)
+
+
+def _show_plan(output: OutputOptions, planned: FlashSteps) -> None:
+    if output.json:
+        output.print_json(planned.document())
+        return
+    for step in planned.steps():
+        for path, content in step.files.items():
+            print_text(f"# first writes {path}, {len(content)} bytes{_as_comments(content)}")
+        print_text(shlex.join(step.argv))
+
+
+def _as_comments(content: bytes) -> str:
+    """Return a short script as comments; nothing for other content."""
+    text = content[:2000].decode("utf-8", errors="replace")
+    if len(content) > len(text) or not text.replace("\n", "").isprintable() or text[:1] == ":":
+        return ""
+    return ":" + "".join(f"\n#   {line}" for line in text.splitlines())
+
+
+def _show_flashing(output: OutputOptions, record: FlashRecord) -> None:
+    if output.json:
+        output.print_json(record)
+        return
+    from harness.report.terminal import show_line
+
+    console = output.console()
+    for line in _flash_lines(record) if output.verbosity >= 0 else ():
+        show_line(console, line)
+
+
+def _flash_lines(record: FlashRecord) -> list[str]:
+    image = f"{record.image} ({record.image_bytes:,} bytes)"
+    if record.skipped:
+        return [f"{record.unit} already runs build {record.build_id}; not flashed"]
+    version = f" {record.version}" if record.version else ""
+    lines = [f"flashed {record.unit} with {record.tool}{version}, {record.why}: {image}"]
+    lines += [f"skipped {tool}: {why}" for tool, why in record.others.items()]
+    lines += [
+        f"attempt {at}: {one.failure}" for at, one in enumerate(record.attempts, 1) if one.failure
+    ]
+    verified = "verified by reading back" if record.verified else "not read back"
+    if record.build_id_after is None:
+        lines.append(f"memory: {verified}; the board was not asked for its build id")
+    else:
+        lines.append(f"memory: {verified}; the board runs build {record.build_id_after}")
+    return lines
+
+
+_RUN_IN_PROGRESS: Final = "Run in progress"
+
+
+@click.command(name="pull", cls=PanelCommand)
+@target_options
+@baud_option
+@probe_options
+@panel(
+    _RUN_IN_PROGRESS,
+    option(
+        "--wait",
+        "wait_s",
+        metavar="[SECONDS]",
+        is_flag=False,
+        flag_value=math.inf,
+        type=click.FloatRange(min=0),
+        help="Wait for the end of a run that the board is executing.  [default: fail; without "
+        "SECONDS, wait as long as it proceeds]",
+    ),
+    option(
+        "--cancel",
+        is_flag=True,
+        help="End a run that the board is executing after its current execution.",
+    ),
+)
+@panel(
+    RESULTS,
+    output_directory("out/pull", "Run directory to create."),
+)
+@output_options
+def pull_command(
+    chosen: Chosen,
+    baud: int | None,
+    elf: Path | None,
+    symbol: str | None,
+    until: str | None,
+    reset: str | None,
+    wait_s: float | None,
+    cancel: bool,
+    directory: Path,
+    output: OutputOptions,
+) -> None:
+    """Read the last trace from a board that is already running.
+
+    Through a serial port the firmware's link sends it. Through a debug probe
+    (gdb://HOST:PORT or pyocd://) it is read from memory, and the firmware needs only the tracer.
+    """
+    from harness.runs.pull import pull
+    from harness.runs.request import probe_request
+    from harness.runs.run import probe_target
+
+    wanted = probe_request(chosen.port, elf, symbol, until, reset, baud)
+    if wanted is not None and (cancel or wait_s is not None):
+        raise click.UsageError("--wait and --cancel need the link of a serial port, not a probe")
+    with output.stages() as stages:
+        if wanted is not None:
+            run = probe_target().pull_by_probe(chosen, wanted, directory, stages)
+        else:
+            run = pull(chosen, baud, directory, stages, wait_s=wait_s, cancel=cancel)
+    show_outcome(output, run)
+
+
+@click.command(name="postmortem", cls=PanelCommand)
+@click.argument("path", required=False, type=FilePath())
+@optional_target_options
+@baud_option
+@panel(
+    "Crash record",
+    option(
+        "--image",
+        metavar="FILE",
+        type=FilePath(),
+        help="ELF file with the symbols of the firmware.  [default: the board's firmware]",
+    ),
+    option(
+        "--clear",
+        is_flag=True,
+        help="Erase the crash record on the board; the next run erases it too.",
+    ),
+)
+@panel(
+    RESULTS,
+    option(
+        "-o",
+        "--output",
+        "saved",
+        metavar="FILE",
+        type=FilePath(),
+        help="Also save the crash record to this file.",
+    ),
+)
+@output_options
+def postmortem_command(
+    path: Path | None,
+    chosen: Chosen | None,
+    baud: int | None,
+    image: Path | None,
+    saved: Path | None,
+    clear: bool,
+    output: OutputOptions,
+) -> None:
+    """Show what a board was doing when it crashed.
+
+    The crash record is read from the board, or from PATH: a run directory, a file that -o saved,
+    or a dump of the device's memory.
+    """
+    finding = _find_postmortem(path, chosen, baud, image, clear=clear)
+    if finding is None:
+        print_text("null" if output.json else f"{_name_of_source(chosen)} has no crash record")
+        return
+    if saved is not None:
+        saved.write_bytes(finding.image)
+    if output.json:
+        output.print_json(finding.document)
+        return
+    if output.verbosity < 0:
+        output.print_line(finding.document.message)
+        return
+    from harness.report.run import print_postmortem
+
+    print_postmortem(output.console(), finding.found, finding.document)
+
+
+def _find_postmortem(
+    path: Path | None,
+    chosen: Chosen | None,
+    baud: int | None,
+    image: Path | None,
+    *,
+    clear: bool,
+) -> ExaminedPostmortem | None:
+    from harness.config.board import load_board
+    from harness.runs.device import symbols_of_board, symbols_of_image
+    from harness.runs.pull import postmortem_of_board, postmortem_of_path
+
+    board = load_board(chosen.board)[0] if chosen else None
+    on_port = chosen is not None and chosen.is_on_port
+    lookup: Lookup | None = None
+    if image is not None:
+        lookup = symbols_of_image(image)
+    elif board is not None:
+        lookup = symbols_of_board(board)
+    if path is not None and not on_port:
+        return postmortem_of_path(path, lookup)
+    if path is None and chosen is not None and on_port and board is not None and lookup:
+        return postmortem_of_board(board, chosen, baud, lookup, clear=clear)
+    raise UsageError(
+        "no crash record is selected, or more than one",
+        hint="name a PATH, or a running board by --unit or by --board and --port",
+    )
+
+
+def _name_of_source(chosen: Chosen | None) -> str:
+    if chosen is not None and chosen.unit:
+        return chosen.unit
+    if chosen is None or chosen.port is None:
+        return "the file"
+    return f"{chosen.board} on {chosen.port_name}"

@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr, replace
 from harness.config.toml_file import read_toml
 from harness.errors import UsageError, did_you_mean
 from harness.files import absolute, data_directory
-from harness.records.core import CoreRecord
+from harness.records.result import CoreRecord
 
 Positive = Annotated[int, msgspec.Meta(gt=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -83,11 +83,12 @@ class Timer(Strict, frozen=True):
     """The counter that timestamps events, as the firmware must report it.
 
     ``tolerance_ppm`` is the largest error of its rate, parts per million; a crystal's is some tens.
-    It narrows the bounds of events on the host's clock. Without it the rate is not trusted, as for
-    a simulator with a time of its own. ``wander_ppm`` is the largest change of the rate during a
-    run, as of an oscillator that warms up; it widens the bounds. ``monotonic`` says that no event
+    It narrows the bounds of events on the host's clock. Without it 1 % is accepted when the rate
+    is checked (docs/checks/I21-clock-rate.md). ``wander_ppm`` is the largest change of the rate in
+    a run, as of an oscillator that warms up; it widens the bounds. ``monotonic`` says that no event
     is logged with an earlier reading than the one before it, as by one core without interrupts that
-    log events: a small step back is then a wrap.
+    log events: a small step back is then a wrap. ``emulated`` says that it counts steps of a
+    simulator, which follow no real time.
     """
 
     source: str
@@ -96,6 +97,7 @@ class Timer(Strict, frozen=True):
     tolerance_ppm: Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)] | None = None
     monotonic: bool = False
     wander_ppm: Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)] = 0.0
+    emulated: bool = False
 
 
 class BoardMemory(Strict, frozen=True):
@@ -238,7 +240,7 @@ class Board(Strict, frozen=True, dict=True):
     @property
     def emulated_time(self) -> bool:
         """Whether its clocks count steps of a simulator instead of real time."""
-        if isinstance(self.target, RtlTarget):
+        if self.timer.emulated or isinstance(self.target, RtlTarget):
             return True
         return isinstance(self.target, QemuTarget) and "-icount" in self.target.arguments
 

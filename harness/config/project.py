@@ -4,30 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from harness.config.board import Strict
 from harness.config.toml_file import Document, read_document
 from harness.errors import UsageError
 from harness.files import absolute, find_model
+from harness.records.run_settings import SettingPlace, settings_in
+from harness.records.store_address import StoreAddress
 
 _FILE = "pyproject.toml"
 _TABLE = ("tool", "etharness")
 
 
-class ProjectTable(Strict, frozen=True):
-    """The table as it is written.
-
-    Attributes:
-        board: Board name or board file.
-        models: Folder of models.
-        budget: Budget file.
-        history: History: SQLite file or postgresql:// URL.
-    """
-
-    board: str | None = None
-    models: str | None = None
-    budget: str | None = None
-    history: str | None = None
+_Defaults = msgspec.defstruct(
+    "_Defaults",
+    [
+        ("models", str | None, None),
+        *(
+            (setting.name, (StoreAddress if setting.kind is StoreAddress else str) | None, None)
+            for setting in settings_in(SettingPlace.PROJECT)
+        ),
+    ],
+    bases=(Strict,),
+    frozen=True,
+)
+"""The table as it is written: a folder of models, and settings of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class Project:
     board: str | None = None
     models: Path | None = None
     budget: Path | None = None
-    history: str | None = None
+    history: StoreAddress | None = None
 
     def find_model(self, model: Path) -> Path:
         """Return the file of a model.
@@ -92,19 +96,17 @@ def find_project(within: Path | None = None) -> Project:
 def _project(document: Document, folder: Path) -> Project:
     if not isinstance(document.data["tool"]["etharness"], dict):
         raise UsageError(f"{document.where(_TABLE)}: `tool.etharness` is not a table")
-    table = document.as_(ProjectTable, _TABLE)
+    table: Any = document.as_(_Defaults, _TABLE)
     for name in table.__struct_fields__:
-        if getattr(table, name) == "":
+        if str(getattr(table, name)) == "":
             raise UsageError(f"{document.where((*_TABLE, name))}: `{name}` is empty")
     board, history = table.board, table.history
     if board is not None and (board.endswith(".toml") or "/" in board):
         board = str(absolute(folder / board))
-    if history is not None and "://" not in history:
-        history = str(absolute(folder / history))
     return Project(
         file=document.path,
         board=board,
         models=absolute(folder / table.models) if table.models else None,
         budget=absolute(folder / table.budget) if table.budget else None,
-        history=history,
+        history=history.within(absolute(folder)) if history else None,
     )

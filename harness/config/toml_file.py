@@ -20,6 +20,7 @@ import msgspec
 from harness.errors import UsageError, did_you_mean
 from harness.files import read_limited
 from harness.records.decode_json import DESCRIBING
+from harness.records.store_address import StoreAddress
 
 _T = TypeVar("_T")
 
@@ -97,7 +98,7 @@ class Document:
             data = data.get(key, {})
         try:
             with DESCRIBING:
-                return msgspec.convert(data, type_)
+                return msgspec.convert(data, type_, dec_hook=_converted)
         except msgspec.ValidationError as error:
             raise self._usage_error(error, type_, data, table) from error
 
@@ -129,6 +130,13 @@ class Document:
             if infinite := re.match(r"(\w+) is not a finite number", text):
                 keys = (*keys, infinite[1])
         return UsageError(f"{self.where((*table, *keys))}: {text}", hint=hint)
+
+
+def _converted(type_: type[Any], value: Any) -> Any:
+    """Convert a value to a type that msgspec does not know."""
+    if type_ is StoreAddress and isinstance(value, str):
+        return StoreAddress(value)
+    raise msgspec.ValidationError(f"Expected `str`, got `{type(value).__name__}`")
 
 
 def read_document(path: Path) -> Document:

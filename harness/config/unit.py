@@ -1,4 +1,4 @@
-"""Unit: one physical board of a lab, described in the lab's ``units.toml``.
+"""Unit: one physical board of a lab, described in the lab's ``units.toml``, and its meter.
 
 Board types are shared and reviewed (``harness/config/board.py``). Which board is connected to which
 port is specific to one lab, so the units have a separate file that stays there.
@@ -8,18 +8,93 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import msgspec
 
 from harness.config.board import Positive, Seconds, Strict
-from harness.config.meter import PINS, MeterRequest
-from harness.config.toml_file import Document, Keys, read_document
-from harness.config.working_hours import WorkingHours
+from harness.config.toml_file import read_document
 from harness.errors import UsageError, did_you_mean
 from harness.files import absolute, resolve_word
+from harness.plugins import require
+
+PINS: Final = 8
+"""Digital inputs of a PPK2, the most of any meter."""
+
+JOULESCOPE_DRIVER: Final = "pyjoulescope_driver"
+
+_KINDS: Final = ("ppk2", "joulescope", "csv")
+
+
+@dataclass(frozen=True, slots=True)
+class MeterRequest:
+    """Which meter to record with, and how.
+
+    Attributes:
+        kind: ``ppk2``, ``joulescope`` or ``csv``.
+        place: Its port, serial number or file; "" to find it.
+        volts: Voltage of the supply; None if the meter measures it.
+        pin: Digital input of the meter that is wired to the board's marker pin.
+        supply: Let the meter supply the board with ``volts``.
+    """
+
+    kind: str
+    place: str
+    volts: float | None = None
+    pin: int = 0
+    supply: bool = False
+
+    @classmethod
+    def parse(
+        cls, address: str, volts: float | None = None, pin: int = 0, *, supply: bool = False
+    ) -> MeterRequest:
+        """Parse the address of a meter, and check all that can be checked before the run.
+
+        Raises:
+            UsageError: The address or a value is invalid, or a driver is not installed.
+        """
+        kind, _, place = address.partition(":")
+        if kind not in _KINDS or (kind == "csv" and not place):
+            raise UsageError(
+                f"invalid meter {address!r}",
+                hint=f"{did_you_mean(kind, _KINDS)}use ppk2:PORT, joulescope:SERIAL or csv:FILE",
+            )
+        if kind == "ppk2" and volts is None:
+            raise UsageError(
+                "a PPK2 does not measure the voltage", hint="give the supply's, as in --volts 3.3"
+            )
+        if supply and (kind != "ppk2" or volts is None or not 0.8 <= volts <= 5.0):
+            raise UsageError(
+                "only a PPK2 supplies a board, with 0.8 to 5 V",
+                hint="omit --supply, or use --energy ppk2:PORT --volts V",
+            )
+        if not 0 <= pin < PINS:
+            raise UsageError(f"invalid marker pin {pin}", hint=f"use 0 to {PINS - 1}")
+        if kind == "csv":
+            _check_file(Path(place))
+        if kind == "joulescope":
+            require("energy", "--energy joulescope", JOULESCOPE_DRIVER)
+        return cls(kind, place, volts, pin, supply)
+
+    @property
+    def address(self) -> str:
+        """The meter as ``parse`` reads it."""
+        return f"{self.kind}:{self.place}" if self.place else self.kind
+
+
+def _check_file(path: Path) -> None:
+    """Check that a file can be expected at a path; it need not exist before the run ends."""
+    if path.is_dir():
+        raise UsageError(f"{path}: a folder, not a CSV file", hint="use --energy csv:FILE")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(
+            f"{path}: its folder does not exist",
+            hint="make the folder, and export the samples to this file after the run",
+        )
+
 
 VARIABLE: Final = "ETHARNESS_UNITS"
 """Environment variable: path of the units file."""
@@ -34,11 +109,11 @@ HexBytes = Annotated[str, msgspec.Meta(pattern=r"^([0-9A-Fa-f]{2} ?)+$")]
 UsbId = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 
 
-class UsbPort(Strict, frozen=True):
-    """A serial port identified by its USB device, on any USB socket; product names do not matter.
+class UsbPort(Strict, frozen=True, order=True):
+    """A USB device, or a serial port of it, on any USB socket; product names do not matter.
 
     ``interface`` distinguishes the ports of one device, ``location`` (such as 1-4.3, hub by hub)
-    devices with the same serial number or without one.
+    devices with the same serial number or without one. ``serial`` is "" if it has none.
     """
 
     vid: UsbId
@@ -46,6 +121,20 @@ class UsbPort(Strict, frozen=True):
     serial: str = ""
     interface: Annotated[int, msgspec.Meta(ge=0)] | None = None
     location: str = ""
+
+    @property
+    def ids(self) -> str:
+        """VID:PID, hexadecimal."""
+        return f"{self.vid:04x}:{self.pid:04x}"
+
+    @property
+    def selector(self) -> str:
+        """VID:PID:Serial, or VID:PID without a serial number."""
+        return f"{self.ids}:{self.serial}" if self.serial else self.ids
+
+    def is_of(self, kinds: Collection[str]) -> bool:
+        """Whether it has one of these USB ids, VID:PID or VID."""
+        return self.ids in kinds or f"{self.vid:04x}" in kinds
 
 
 class UsbHubPower(Strict, frozen=True, tag="usb-hub", tag_field="kind"):
@@ -115,8 +204,6 @@ class Unit(Strict, frozen=True):
         place: Name of its labgrid place; "" for the unit's id.
         match: Tags that select any matching labgrid place, instead of ``place``.
         coordinator: Address of the coordinator, HOST:PORT; "" for labgrid's default.
-        people_first: Local times at which people go before nightly runs, such as ``Mon-Fri
-            08:00-18:00``; None for those of ``[rule]``, "" for never.
         note: Free text.
     """
 
@@ -135,13 +222,7 @@ class Unit(Strict, frozen=True):
     place: str = ""
     match: dict[str, str] = msgspec.field(default_factory=dict)
     coordinator: str = ""
-    people_first: str | None = None
     note: str = ""
-
-    @property
-    def working_hours(self) -> WorkingHours:
-        """Times at which people go before nightly runs."""
-        return WorkingHours.parse(self.people_first or "")
 
     @property
     def meter(self) -> MeterRequest | None:
@@ -169,15 +250,8 @@ class Unit(Strict, frozen=True):
         return (self.baud, *(baud for baud in listed if baud < self.baud))
 
 
-class _Rule(Strict, frozen=True):
-    """Rules for all units; ``people_first`` as in `Unit`."""
-
-    people_first: str = ""
-
-
 class _File(Strict, frozen=True):
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
-    rule: _Rule = _Rule()
     unit: tuple[Unit, ...] = ()
 
 
@@ -213,12 +287,7 @@ def load_units(path: Path | None = None) -> tuple[Unit, ...]:
             hint=f"write one (`etharness explain lab`), or give its path with --units or "
             f"${VARIABLE}",
         )
-    document = read_document(file)
-    lab = document.as_(_File)
-    _check_hours(document, ("rule", "people_first"), lab.rule.people_first)
-    for index, unit in enumerate(lab.unit):
-        _check_hours(document, ("unit", index, "people_first"), unit.people_first)
-    units = [_with_rule(unit, lab.rule) for unit in lab.unit]
+    units = read_document(file).as_(_File).unit
     ids: set[str] = set()
     for unit in units:
         if unit.id in ids:
@@ -228,22 +297,6 @@ def load_units(path: Path | None = None) -> tuple[Unit, ...]:
             raise UsageError(f"{file}: unit {unit.id!r}: {error}")
     ordered = sorted(units, key=lambda unit: _natural(unit.id))
     return tuple(_with_absolute_paths(unit, file) for unit in ordered)
-
-
-def _check_hours(document: Document, keys: Keys, hours: str | None) -> None:
-    try:
-        WorkingHours.parse(hours or "")
-    except ValueError as error:
-        raise UsageError(
-            f"{document.where(keys)}: {error}", hint="`people_first` is described in docs/lab.md"
-        ) from None
-
-
-def _with_rule(unit: Unit, rule: _Rule) -> Unit:
-    """Return the unit with the hours of ``rule`` if it has none of its own."""
-    if unit.people_first is not None or unit.lease != "local":
-        return unit
-    return msgspec.structs.replace(unit, people_first=rule.people_first)
 
 
 def _natural(name: str) -> list[str | int]:
@@ -277,8 +330,6 @@ def _labgrid_error(unit: Unit) -> str:
     given = [name for name in ("place", "match", "coordinator") if getattr(unit, name)]
     if given and unit.lease != "labgrid":
         return f'`{given[0]}` requires lease = "labgrid"'
-    if unit.people_first and unit.lease != "local":
-        return f"`people_first` requires local leases; {unit.lease} has an order of its own"
     if unit.place and unit.match:
         return "`place` and `match` exclude each other"
     return ""

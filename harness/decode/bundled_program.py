@@ -6,8 +6,10 @@ checked (``harness.decode.flatbuffer``), also in tables that are not read.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from math import prod
 from typing import Any, Final
 
@@ -21,81 +23,25 @@ from harness.decode.flatbuffer import (
     Union,
     Vector,
     split,
-    verify,
+    verified_root,
 )
 from harness.errors import FormatError
-from harness.records.scalar_types import STORED_AS, little_endian
+from harness.records.trace import STORED_AS, little_endian
 
 IDENTIFIER: Final = b"BP08"
 _FAMILY: Final = b"BP"
 """Start of the identifiers of all versions of the format."""
 
-
-class BundledProgramTable(IntEnum):
-    """Slots of BundledProgram."""
-
-    VERSION = 0
-    METHOD_TEST_SUITES = 1
-    PROGRAM = 2
-
-
-class BundledMethodTestSuite(IntEnum):
-    """Slots of BundledMethodTestSuite."""
-
-    METHOD_NAME = 0
-    TEST_CASES = 1
-
-
-class BundledMethodTestCase(IntEnum):
-    """Slots of BundledMethodTestCase."""
-
-    INPUTS = 0
-    EXPECTED_OUTPUTS = 1
-
-
-class BundledValue(IntEnum):
-    """Slots of BundledValue."""
-
-    VAL_TYPE = 0
-    VAL = 1
-
-
-class BundledTensor(IntEnum):
-    """Slots of BundledTensor."""
-
-    SCALAR_TYPE = 0
-    SIZES = 1
-    DATA = 2
-    DIM_ORDER = 3
-
-
-class BundledScalar(IntEnum):
-    """Slots of BundledScalar."""
-
-    CONTENT = 0
-
-
-class BundledInt(IntEnum):
-    """Slots of BundledInt."""
-
-    CONTENT = 0
-
-
-class BundledBool(IntEnum):
-    """Slots of BundledBool."""
-
-    CONTENT = 0
-
-
-class BundledDouble(IntEnum):
-    """Slots of BundledDouble."""
-
-    CONTENT = 0
-
-
-_TENSOR: Final = 1
-_SCALARS: Final = {2: "<i8", 3: "?", 4: "<f8"}
-"""Dtypes of the types of a value other than a tensor, by number in the union."""
+# The slots of each table, in the order of the schema.
+BundledProgramTable = IntEnum("BundledProgramTable", "VERSION METHOD_TEST_SUITES PROGRAM", start=0)
+BundledMethodTestSuite = IntEnum("BundledMethodTestSuite", "METHOD_NAME TEST_CASES", start=0)
+BundledMethodTestCase = IntEnum("BundledMethodTestCase", "INPUTS EXPECTED_OUTPUTS", start=0)
+BundledValue = IntEnum("BundledValue", "VAL_TYPE VAL", start=0)
+BundledTensor = IntEnum("BundledTensor", "SCALAR_TYPE SIZES DATA DIM_ORDER", start=0)
+BundledScalar = IntEnum("BundledScalar", "CONTENT", start=0)
+BundledInt = IntEnum("BundledInt", "CONTENT", start=0)
+BundledBool = IntEnum("BundledBool", "CONTENT", start=0)
+BundledDouble = IntEnum("BundledDouble", "CONTENT", start=0)
 
 _LAYOUT: Final[Layout] = {
     BundledProgramTable: ("<u4", Vector(BundledMethodTestSuite), Vector("u1")),
@@ -202,11 +148,7 @@ def _root(data: bytes) -> Tables[BundledProgramTable]:
             hint="bundle the program again with a current version of ExecuTorch",
         )
     buffer = FlatBuffer(data, 0, len(data), table_sizes=False)
-    start = np.zeros(1, np.int64)
-    buffer.inside(start, 8, "file", start)
-    place = buffer.follow(start, "root")
-    verify(buffer, place, BundledProgramTable, _LAYOUT)
-    return Tables.at(buffer, place, BundledProgramTable)
+    return verified_root(buffer, BundledProgramTable, _LAYOUT)
 
 
 def _program(root: Tables[BundledProgramTable]) -> bytes:
@@ -234,23 +176,20 @@ def _values(
 ) -> list[tuple[BundledInput, ...]]:
     """Return the values in ``slot`` of every test set."""
     tables, counts = cases.children(slot, BundledValue)
-    buffer = tables.buffer
-    types = tables.scalars(BundledValue.VAL_TYPE, "u1", 0)
-    known = (types == _TENSOR) | np.isin(types, [*_SCALARS])
-    buffer.require(known, tables.positions, "Value", "unknown kind of value")
-    places = tables.references(BundledValue.VAL)
-    buffer.require(places != 0, tables.positions, "Value", "has no content")
-    values: list[BundledInput] = [0] * len(types)
-    rows = np.flatnonzero(types == _TENSOR)
-    for row, array in zip(rows.tolist(), _tensors(buffer, places[rows]), strict=True):
-        values[row] = array
-    for number, dtype in _SCALARS.items():
-        rows = np.flatnonzero(types == number)
-        scalars = Tables.at(buffer, places[rows], BundledScalar)
-        found = scalars.scalars(BundledScalar.CONTENT, dtype, 0).tolist()
-        for row, value in zip(rows.tolist(), found, strict=True):
-            values[row] = value
+    values: list[BundledInput] = tables.unions(
+        (BundledValue.VAL_TYPE, BundledValue.VAL),
+        _READERS,
+        field="Value",
+        unknown="unknown kind of value",
+        missing="has no content",
+    )
     return split(values, counts)
+
+
+def _scalars(dtype: str, buffer: FlatBuffer, places: Ints) -> list[BundledInput]:
+    tables = Tables.at(buffer, places, BundledScalar)
+    found: list[BundledInput] = tables.scalars(BundledScalar.CONTENT, dtype, 0).tolist()
+    return found
 
 
 def _tensors(buffer: FlatBuffer, places: Ints) -> list[np.ndarray]:
@@ -290,3 +229,12 @@ def _tensor(
         )
     stored = np.frombuffer(data, dtype, count).reshape([sizes[dimension] for dimension in order])
     return stored.transpose(np.argsort(order)).copy()
+
+
+_READERS: Final[Mapping[int, Callable[[FlatBuffer, Ints], Sequence[BundledInput]]]] = {
+    1: _tensors,
+    2: partial(_scalars, "<i8"),
+    3: partial(_scalars, "?"),
+    4: partial(_scalars, "<f8"),
+}
+"""Readers of values, by the number of their type in the union."""

@@ -8,8 +8,9 @@ files from base64 text::
     echo "<ED00 file>" | base64 -d >etdump.bin
 
 The debug buffer, if there is one, comes first. A recorder may have added a prefix such as the time
-to each line, CR LF line ends, and line breaks at the width of a terminal; all of these are removed.
-Other text between the commands is ignored; within base64 it is damage.
+to each line, colours, CR LF line ends, and line breaks at the width of a terminal; all of these are
+removed. Other text between the commands is ignored; within base64 it is damage. Base64 without the
+padding at its end is read if the ED00 file in it announces this size, so that no character is lost.
 """
 
 from __future__ import annotations
@@ -22,14 +23,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.decode import device_log_format as log_format
-from harness.decode.device_log import read_log
-from harness.decode.device_log_chunks import trailing_padding
 from harness.decode.ed00_reader import NO_IDENTIFIER, Window, find_dump, read_dump
 from harness.decode.ed00_schema import IDENTIFIER
-from harness.decode.padding import is_padding
-from harness.decode.postmortem import is_postmortem
 from harness.errors import FormatError
-from harness.files import Content
+from harness.files import Content, is_padding
 from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
 from harness.records.trace import Damage, Losses, Trace
 
@@ -38,6 +35,8 @@ _COMMAND: Final = b'echo "'
 _DECODER: Final = b"|base64"
 _ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _BLANKS: Final = b" \t\r\n"
+_COLOUR: Final = re.compile(rb"\x1b\[[0-9;]*[mK]")
+"""A colour, its end, or the erasure of the rest of a line."""
 _LIKELY: Final = 16
 """Base64 characters after an ``echo`` that make it the beginning of a file."""
 _LONGEST_PREFIX: Final = 200
@@ -110,10 +109,11 @@ class _Command:
         lines = self.lines()
         for at, line in lines:
             piece, quote, behind = line.partition(b'"')
-            piece = piece.strip(_BLANKS)
+            piece = _COLOUR.sub(b"", piece).strip(_BLANKS)
             foreign = piece.translate(None, _ALPHABET)
             if foreign:
-                self.defect("other text within base64", at + line.find(foreign[:1]))
+                uncoloured = _COLOUR.sub(lambda colour: b"A" * len(colour[0]), line)
+                self.defect("other text within base64", at + uncoloured.find(foreign[:1]))
                 break
             text += piece
             if quote:
@@ -136,9 +136,9 @@ class _Command:
 
     def check_end(self, at: int, behind: bytes, lines: Iterator[tuple[int, bytes]]) -> None:
         """Check that the text is piped to base64; this line may be broken, too."""
-        rest = behind.translate(None, _BLANKS)
+        rest = _COLOUR.sub(b"", behind).translate(None, _BLANKS)
         while len(rest) < len(_DECODER) and (line := next(lines, None)):
-            rest += line[1].translate(None, _BLANKS)
+            rest += _COLOUR.sub(b"", line[1]).translate(None, _BLANKS)
         if not rest.startswith(_DECODER):
             self.defect("the command does not decode base64", at)
 
@@ -150,6 +150,8 @@ class _Command:
             self.defect("padding within base64", self.begin)
             sound = sound[: padding // 4 * 4]
         elif whole and len(sound) < len(text):
+            if (unpadded := _without_padding(text)) is not None:
+                return unpadded
             message = f"{len(text)} base64 characters, not a multiple of 4"
             self.defect(message, self.begin)
         try:
@@ -169,6 +171,16 @@ class _Command:
         if self.damage is None:
             raise error
         self.damage.append(Damage.of(error, None))
+
+
+def _without_padding(text: bytes) -> bytes | None:
+    """Return the dump in base64 without ``=`` at its end; None if a character may be missing."""
+    if len(text) % 4 == 1 or b"=" in text:
+        return None
+    data = binascii.a2b_base64(text + b"=" * (-len(text) % 4))
+    window = find_dump(data)
+    prefixed = window is not None and window.begin < window.start
+    return data if window and prefixed and window.announced == len(data) else None
 
 
 _ZEROS: Final = 64
@@ -233,6 +245,9 @@ def read_dumps(
     if not isinstance(data, bytes) and not find_dump(data):
         data = data[:]
     if isinstance(data, bytes) and is_device_log(data):
+        from harness.decode.device_log import read_log
+        from harness.decode.device_log_chunks import trailing_padding
+
         dumps = [Dump(read_log(data, clocks, damage))]
         padding = trailing_padding(data)
     elif find_dump(data):
@@ -265,6 +280,8 @@ def _accounted(dumps: list[Dump], damage: list[Damage]) -> list[Dump]:
 
 
 def _unknown(data: bytes) -> FormatError:
+    from harness.decode.postmortem import is_postmortem
+
     if is_postmortem(data):
         return FormatError(
             "this file is a postmortem", offset=0, field="magic", hint="use etharness postmortem"

@@ -23,96 +23,19 @@ class ValueType(IntEnum):
     STRING = 7
 
 
-class DumpTable(IntEnum):
-    """Slots of ETDump."""
-
-    VERSION = 0
-    RUN_DATA = 1
-
-
-class RunTable(IntEnum):
-    """Slots of RunData."""
-
-    NAME = 0
-    BUNDLED_INPUT_INDEX = 1
-    ALLOCATORS = 2
-    EVENTS = 3
-
-
-class EventTable(IntEnum):
-    """Slots of Event; exactly one is filled."""
-
-    PROFILE = 0
-    ALLOCATION = 1
-    DEBUG = 2
-
-
-class Profile(IntEnum):
-    """Slots of ProfileEvent."""
-
-    NAME = 0
-    CHAIN = 1
-    INSTRUCTION = 2
-    DELEGATE_INT = 3
-    DELEGATE_STR = 4
-    METADATA = 5
-    START = 6
-    END = 7
-
-
-class Allocation(IntEnum):
-    """Slots of AllocationEvent."""
-
-    ALLOCATOR = 0
-    SIZE = 1
-
-
-class Debug(IntEnum):
-    """Slots of DebugEvent."""
-
-    CHAIN = 0
-    INSTRUCTION = 1
-    ENTRY = 2
-    DELEGATE_INT = 3
-    DELEGATE_STR = 4
-    NAME = 5
-
-
-class ValueTable(IntEnum):
-    """Slots of Value."""
-
-    TYPE = 0
-    TENSOR = 1
-    TENSOR_LIST = 2
-    INT = 3
-    FLOAT = 4
-    DOUBLE = 5
-    BOOL = 6
-    OUTPUT = 7
-
-
-class LoggedTensorTable(IntEnum):
-    """Slots of Tensor."""
-
-    SCALAR_TYPE = 0
-    SIZES = 1
-    STRIDES = 2
-    OFFSET = 3
-
-
-class TensorListTable(IntEnum):
-    """Slots of TensorList."""
-
-    TENSORS = 0
-
-
-class NumberTable(IntEnum):
-    """Slots of Int, Bool, Float and Double, which have one field each."""
-
-    VALUE = 0
-
-
-class AllocatorTable(IntEnum):
-    """Slots of Allocator."""
-
-    NAME = 0
+# The slots of each table, in the order of the schema.
+DumpTable = IntEnum("DumpTable", "VERSION RUN_DATA", start=0)
+RunTable = IntEnum("RunTable", "NAME BUNDLED_INPUT_INDEX ALLOCATORS EVENTS", start=0)
+EventTable = IntEnum("EventTable", "PROFILE ALLOCATION DEBUG", start=0)
+"""Slots of Event; exactly one is filled."""
+Profile = IntEnum(
+    "Profile", "NAME CHAIN INSTRUCTION DELEGATE_INT DELEGATE_STR METADATA START END", start=0
+)
+Allocation = IntEnum("Allocation", "ALLOCATOR SIZE", start=0)
+Debug = IntEnum("Debug", "CHAIN INSTRUCTION ENTRY DELEGATE_INT DELEGATE_STR NAME", start=0)
+ValueTable = IntEnum("ValueTable", "TYPE TENSOR TENSOR_LIST INT FLOAT DOUBLE BOOL OUTPUT", start=0)
+LoggedTensorTable = IntEnum("LoggedTensorTable", "SCALAR_TYPE SIZES STRIDES OFFSET", start=0)
+TensorListTable = IntEnum("TensorListTable", "TENSORS", start=0)
+NumberTable = IntEnum("NumberTable", "VALUE", start=0)
+"""Slots of Int, Bool, Float and Double, which have one field each."""
+AllocatorTable = IntEnum("AllocatorTable", "NAME", start=0)

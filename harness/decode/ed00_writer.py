@@ -13,8 +13,7 @@ import numpy.typing as npt
 from harness.decode import ed00_schema as ed
 from harness.decode.ed00_schema import ValueType
 from harness.errors import UsageError
-from harness.records.trace import NO_CLOCK, NO_COUNT, Block, Kind, Trace
-from harness.records.values import DebugValue, TensorValue
+from harness.records.trace import NO_CLOCK, NO_COUNT, Block, DebugValue, Kind, TensorValue, Trace
 
 _SLOTS_TABLE, _SLOTS_RUN, _SLOTS_PROFILE, _SLOTS_DEBUG, _SLOTS_VALUE = 1, 4, 8, 6, 8
 _COLUMNS = ["kind", "name", "chain", "instruction", "delegate_int", "delegate_str"]

@@ -230,7 +230,8 @@ class _Archive:
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
-            raise MissingFileError(f"{path}: no such file")
+            why = "not a regular file" if path.exists() else "no such file"
+            raise MissingFileError(f"{path}: {why}")
         self.path = path
         try:
             self._zip = ZipFile(path)

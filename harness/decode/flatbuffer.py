@@ -22,7 +22,7 @@ leave out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
@@ -84,13 +84,14 @@ class FlatBuffer:
         start: int,
         end: int,
         *,
-        base: int | None = None,
+        bases: tuple[int, ...] = (),
         table_sizes: bool = True,
     ) -> None:
         """Read ``data[start:end]``; references outside of it are errors.
 
-        Fields are aligned to their sizes relative to ``base``: the offset of the size prefix if
-        there is one, by default ``start``. The distance to ``start`` is a multiple of 4 bytes.
+        Fields are aligned to their sizes relative to one of ``bases``, by default ``start``: of
+        several, the one that most of the first 8-byte fields agree with. Their distances to
+        ``start`` are multiples of 4 bytes.
 
         ``table_sizes`` says whether the table sizes in vtables are right. In buffers of
         flatbuffers' Python builder they are not: tables of different sizes share a vtable if their
@@ -105,7 +106,7 @@ class FlatBuffer:
                 offset=start,
                 field="file",
             )
-        self.base = start if base is None else base
+        self.bases = bases or (start,)
         self.table_sizes = table_sizes
         self.data = data
         self.start = start
@@ -126,6 +127,17 @@ class FlatBuffer:
         if not good.all():
             entries = np.flatnonzero(~good)
             raise DefectError(why, offset=int(positions[entries[0]]), field=field, entries=entries)
+
+    def aligned(
+        self, places: Ints, size: int, absent: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_]:
+        """Return whether each field of ``size`` bytes is aligned or absent."""
+        good: list[npt.NDArray[np.bool_]]
+        good = [((places - base) & (size - 1) == 0) | absent for base in self.bases]
+        best = max(range(len(good)), key=lambda number: np.count_nonzero(good[number]))
+        if not absent.all():
+            self.bases = (self.bases[best],)
+        return good[best]
 
     def inside(self, positions: Ints, size: int | Ints, field: str, where: Ints) -> None:
         """Require ``size`` bytes at each position; ``where`` are the referring positions."""
@@ -345,6 +357,34 @@ class Tables(Generic[_Slot]):
         places, counts = self.buffer.items(self.references(slot), 4, field)
         return Tables.at(self.buffer, self.buffer.follow(places, field), slots), counts
 
+    def unions(
+        self,
+        slots: tuple[_Slot, _Slot],
+        readers: Mapping[Any, Callable[[FlatBuffer, Ints], Sequence[_Item]]],
+        *,
+        field: str,
+        unknown: str,
+        missing: str,
+    ) -> list[_Item]:
+        """Return the content of the union in every table.
+
+        Args:
+            slots: The slot of the content's type, and that of the content.
+            readers: Reads the contents at some positions, by their type.
+            field: The union, for messages.
+            unknown: Message for a type without a reader.
+            missing: Message for a table without content.
+        """
+        types = self.scalars(slots[0], "u1", 0)
+        self.buffer.require(np.isin(types, [*readers]), self.positions, field, unknown)
+        places = self.references(slots[1])
+        self.buffer.require(places != 0, self.positions, field, missing)
+        found: dict[int, _Item] = {}
+        for type_, read in readers.items():
+            rows = np.flatnonzero(types == type_)
+            found |= zip(rows.tolist(), read(self.buffer, places[rows]), strict=True)
+        return [found[row] for row in range(len(types))]
+
     def _field(self, slot: _Slot) -> str:
         return f"{self.name}.{slot.name.lower()}"
 
@@ -365,7 +405,7 @@ class Tables(Generic[_Slot]):
             offsets, absent = offsets[self.vtable_of], absent[self.vtable_of]
         places = self.positions + offsets
         if size > 4:
-            aligned = ((places - self.buffer.base) & (size - 1) == 0) | absent
+            aligned = self.buffer.aligned(places, size, absent)
             self.buffer.require(aligned, places, field, "misaligned field")
         if absent.any():
             places[np.broadcast_to(absent, places.shape)] = 0
@@ -412,6 +452,19 @@ Layout = Mapping[type[IntEnum], Sequence[Shape]]
 """The shapes of the fields of every type of table, in the order of the slots."""
 
 _Found = Iterator[tuple[type[IntEnum], Ints]]
+
+
+def verified_root(buffer: FlatBuffer, slots: type[_Slot], layout: Layout) -> Tables[_Slot]:
+    """Return the root table of a whole file, once everything that it refers to is verified.
+
+    Raises:
+        FormatError: An offset points outside the buffer.
+    """
+    start = np.zeros(1, np.int64)
+    buffer.inside(start, 8, "file", start)
+    place = buffer.follow(start, "root")
+    verify(buffer, place, slots, layout)
+    return Tables.at(buffer, place, slots)
 
 
 def verify(buffer: FlatBuffer, positions: Ints, root: type[IntEnum], layout: Layout) -> None:

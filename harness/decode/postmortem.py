@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+import msgspec
+
 from harness.decode import device_log_format as log_format
 from harness.decode import postmortem_format as fmt
 from harness.decode.device_log import read_log
-from harness.decode.device_log_chunks import log_header, read_tracer_logs
+from harness.decode.device_log_chunks import LogHeader, read_tracer_logs
 from harness.decode.postmortem_format import CortexM, Fault, Field, Phase, Riscv, Signal
 from harness.errors import FormatError
 from harness.records.clock_domain import ClockDomain
@@ -34,16 +36,16 @@ REGISTERS: Final[dict[int, type[IntEnum]]] = {
 """Register names by kind of fault."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """An event that had started and not ended.
+class EventDocument(msgspec.Struct, frozen=True):
+    """A profile event in raw ticks.
 
     Attributes:
-        name: Its name; None if it has none, or the name is not in the log.
+        name: Its name; null if it has none, or the name is not in the log.
         delegate: Integer delegate id, -1 for none.
         chain: Chain index, -1 unset.
         instruction: Instruction id.
         start: Tick of clock 0 at its start.
+        end: Tick at its end; null for an open event.
     """
 
     name: str | None
@@ -51,6 +53,7 @@ class Scope:
     chain: int
     instruction: int
     start: int
+    end: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class Postmortem:
     reason: int
     stack_used: int
     stack_size: int
-    scopes: tuple[Scope, ...]
+    scopes: tuple[EventDocument, ...]
     depth: int
     log: bytes
     trace: Trace | None
@@ -217,7 +220,7 @@ class _PostmortemReader:
         names = self._field(Field.NAMES_SIZE, 4)
         if not self.capacity or len(buffer) < self.capacity or records + names > self.capacity:
             return None
-        header = log_header(
+        header = LogHeader(
             full=bool(self._field(Field.FULL, 1)),
             record_count=records // log_format.RECORD_SIZE,
             name_count=self._field(Field.NAME_COUNT, 2),
@@ -228,9 +231,9 @@ class _PostmortemReader:
             chunk=self._field(Field.CHUNK, 4),
             first_record=self._field(Field.FIRST_RECORD, 4),
         )
-        return header + buffer[:records] + buffer[self.capacity - names :]
+        return header.encode() + buffer[:records] + buffer[self.capacity - names :]
 
-    def _scopes(self, names: Sequence[str]) -> tuple[tuple[Scope, ...], int]:
+    def _scopes(self, names: Sequence[str]) -> tuple[tuple[EventDocument, ...], int]:
         depth = self._field(Field.OPEN_COUNT, 1)
         at = self.tracer + self.fields[Field.OPEN_SCOPES]
         shown = min(depth, self.scope_count)
@@ -243,7 +246,7 @@ class _PostmortemReader:
                 self.data, at + number * _SCOPE.size
             )
             known = names[name] if name < len(names) else None
-            scopes.append(Scope(known, delegate, chain, handle, start))
+            scopes.append(EventDocument(known, delegate, chain, handle, start, None))
         return tuple(scopes), depth
 
 

@@ -39,6 +39,11 @@ class Tensor:
         initial_state: A mutable buffer that is initialized from the file.
         name: Its fully qualified name; "" if the file has none.
         data: Number of its bytes in the file, which tensors can share; 0 without.
+        states: Number of the table of initial states that has its bytes.
+        named: Its data is found by its name, in this file or in a ``.ptd`` file.
+        external: It is named, and its data is not in this file.
+        storage_offset: Elements before its first one.
+        device: Kind of the memory that it is in; 0 is the CPU's.
     """
 
     scalar_type: int
@@ -51,6 +56,11 @@ class Tensor:
     initial_state: bool = False
     name: str = ""
     data: int = 0
+    states: int = 0
+    named: bool = False
+    external: bool = False
+    storage_offset: int = 0
+    device: int = 0
 
     @property
     def strides(self) -> tuple[int, ...]:

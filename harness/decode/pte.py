@@ -10,16 +10,17 @@ decode or report do not have, and it trusts its input.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from enum import IntEnum
 from functools import partial
-from typing import Any, Final
+from math import prod
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from harness.decode import pte_schema as pte
-from harness.decode.bundled_program import program_bytes
-from harness.decode.flatbuffer import FlatBuffer, Ints, Tables, split, verify
+from harness.decode.bundled_program import is_bundled_program, program_bytes
+from harness.decode.flatbuffer import FlatBuffer, Ints, Tables, split, verified_root
 from harness.decode.program import (
     Call,
     Dynamism,
@@ -32,6 +33,9 @@ from harness.decode.program import (
 )
 from harness.decode.pte_schema import KernelTypes
 from harness.errors import FormatError
+from harness.records.trace import STORED_AS
+
+_Item = TypeVar("_Item")
 
 _EXTERNAL = 1  # TensorDataLocation
 _NUMBERED: Final[dict[KernelTypes, tuple[str, type[int] | type[Tensor], bool]]] = {
@@ -42,23 +46,21 @@ _NUMBERED: Final[dict[KernelTypes, tuple[str, type[int] | type[Tensor], bool]]] 
 """Lists of value numbers: dtype, type of the values, and whether items may be missing."""
 
 
-def read_values(tables: Tables[pte.EValue]) -> list[Value]:
-    """Decode the values of one method.
+def read_values(tables: Tables[pte.EValue], named: Container[str] = ()) -> list[Value]:
+    """Decode the values of one method; ``named`` are the names of data in the file.
 
     Raises:
         FormatError: An offset points outside the buffer, or a value is invalid.
     """
+    values: list[Value] = tables.unions(
+        (pte.EValue.VAL_TYPE, pte.EValue.VAL),
+        {**_VALUE_READERS, KernelTypes.TENSOR: partial(_tensors, named)},
+        field="EValue",
+        unknown="unknown kind of value",
+        missing="has no content",
+    )
     types = tables.scalars(pte.EValue.VAL_TYPE, "u1", 0)
-    known = (types > KernelTypes.NONE) & (types <= KernelTypes.OPTIONAL_TENSOR_LIST)
-    tables.buffer.require(known, tables.positions, "EValue", "unknown kind of value")
     places = tables.references(pte.EValue.VAL)
-    tables.buffer.require(places != 0, tables.positions, "EValue", "has no content")
-    values: list[Value] = [None] * len(types)
-
-    for type_, read in _VALUE_READERS.items():
-        rows = np.flatnonzero(types == type_)
-        for row, value in zip(rows.tolist(), read(tables.buffer, places[rows]), strict=True):
-            values[row] = value
     for type_, (dtype, kind, optional) in _NUMBERED.items():
         rows = np.flatnonzero(types == type_)
         vectors = _vectors(tables.buffer, places[rows], dtype)
@@ -101,7 +103,7 @@ def _own_items(dtype: str, buffer: FlatBuffer, places: Ints) -> list[ValueList]:
     return [ValueList(items) for items in _vectors(buffer, places, dtype)]
 
 
-def _tensors(buffer: FlatBuffer, places: Ints) -> list[Tensor]:
+def _tensors(named: Container[str], buffer: FlatBuffer, places: Ints) -> list[Tensor]:
     tables = Tables.at(buffer, places, pte.TensorTable)
     sizes = tables.vectors(pte.TensorTable.SIZES, "<i4")
     orders = tables.vectors(pte.TensorTable.DIM_ORDER, "u1")
@@ -117,7 +119,9 @@ def _tensors(buffer: FlatBuffer, places: Ints) -> list[Tensor]:
             raise FormatError(f"unknown dynamism {change}", offset=place, field="Tensor")
     data = tables.scalars(pte.TensorTable.DATA_BUFFER_IDX, "<u4", 0).tolist()
     pools, offsets = _planned(buffer, tables.references(pte.TensorTable.ALLOCATION_INFO))
-    names, external = _extra(buffer, tables.references(pte.TensorTable.EXTRA_TENSOR_INFO))
+    names, external, states, devices = _extra(
+        buffer, tables.references(pte.TensorTable.EXTRA_TENSOR_INFO)
+    )
     columns: list[Any] = [
         tables.scalars(pte.TensorTable.SCALAR_TYPE, "i1", 0).tolist(),
         sizes,
@@ -129,55 +133,105 @@ def _tensors(buffer: FlatBuffer, places: Ints) -> list[Tensor]:
         [d > 0 and pool != 0 for d, pool in zip(data, pools, strict=True)],
         names,
         data,
+        states,
+        external,
+        [e and name not in named for e, name in zip(external, names, strict=True)],
+        tables.scalars(pte.TensorTable.STORAGE_OFFSET, "<i4", 0).tolist(),
+        devices,
     ]
     return [Tensor(*fields) for fields in zip(*columns, strict=True)]
 
 
 def _planned(buffer: FlatBuffer, places: Ints) -> tuple[list[int], list[int]]:
     """Return pools and offsets of tensors; 0 and -1 without a memory plan."""
-    rows = np.flatnonzero(places)
-    tables = Tables.at(buffer, places[rows], pte.AllocationDetails)
-    slots = pte.AllocationDetails
-    pools, offsets = [0] * len(places), [-1] * len(places)
-    low, high = (
-        tables.scalars(slot, "<u4", 0).tolist() for slot in (slots.OFFSET_LOW, slots.OFFSET_HIGH)
+    rows, slots = np.flatnonzero(places), pte.AllocationDetails
+    tables = Tables.at(buffer, places[rows], slots)
+    pools, low, high = (
+        tables.scalars(slot, "<u4", 0).tolist()
+        for slot in (slots.MEMORY_ID, slots.OFFSET_LOW, slots.OFFSET_HIGH)
     )
-    memory = tables.scalars(slots.MEMORY_ID, "<u4", 0).tolist()
-    for row, pool, less, more in zip(rows.tolist(), memory, low, high, strict=True):
-        pools[row], offsets[row] = pool, more << 32 | less
-    return pools, offsets
+    offsets = [more << 32 | less for less, more in zip(low, high, strict=True)]
+    return _spread(pools, rows, len(places), 0), _spread(offsets, rows, len(places), -1)
 
 
-def _extra(buffer: FlatBuffer, places: Ints) -> tuple[list[str], list[bool]]:
-    """Return the names of tensors, and whether their data is outside the file."""
-    rows = np.flatnonzero(places)
-    tables = Tables.at(buffer, places[rows], pte.ExtraTensorInfo)
-    names, external = [""] * len(places), [False] * len(places)
-    locations = tables.scalars(pte.ExtraTensorInfo.LOCATION, "i1", 0).tolist()
-    found = tables.texts(pte.ExtraTensorInfo.FULLY_QUALIFIED_NAME)
-    for row, name, location in zip(rows.tolist(), found, locations, strict=True):
-        names[row], external[row] = name, location == _EXTERNAL
-    return names, external
+def _extra(buffer: FlatBuffer, places: Ints) -> tuple[list[str], list[bool], list[int], list[int]]:
+    """Return columns of ExtraTensorInfo.
+
+    They are the names of tensors, whether their data is found by name, the pieces of their initial
+    states, and where they are.
+    """
+    rows, slots, count = np.flatnonzero(places), pte.ExtraTensorInfo, len(places)
+    tables = Tables.at(buffer, places[rows], slots)
+    external = tables.scalars(slots.LOCATION, "i1", 0) == _EXTERNAL
+    states, devices = (
+        _spread(tables.scalars(slot, dtype, 0).tolist(), rows, count, 0)
+        for slot, dtype in ((slots.MUTABLE_DATA_SEGMENTS_IDX, "<u8"), (slots.DEVICE_TYPE, "i1"))
+    )
+    names = _spread(tables.texts(slots.FULLY_QUALIFIED_NAME), rows, count, "")
+    return names, _spread(external.tolist(), rows, count, False), states, devices
+
+
+def _spread(values: Iterable[_Item], rows: Ints, count: int, absent: _Item) -> list[_Item]:
+    """Return ``count`` items: values in these rows, ``absent`` in all others."""
+    spread = [absent] * count
+    for row, value in zip(rows.tolist(), values, strict=True):
+        spread[row] = value
+    return spread
 
 
 _VALUE_READERS: Final[dict[KernelTypes, Callable[[FlatBuffer, Ints], Sequence[Value]]]] = {
     KernelTypes.INT: partial(_scalars, "<i8"),
     KernelTypes.BOOL: partial(_scalars, "?"),
     KernelTypes.DOUBLE: partial(_scalars, "<f8"),
-    KernelTypes.TENSOR: _tensors,
     KernelTypes.STRING: _texts,
     KernelTypes.DOUBLE_LIST: partial(_own_items, "<f8"),
     KernelTypes.BOOL_LIST: partial(_own_items, "?"),
+    **dict.fromkeys((KernelTypes.NULL, *_NUMBERED), lambda _, places: [None] * len(places)),
 }
-"""Readers of the types that do not refer to other values."""
+"""Readers of the types; ``_tensors`` is that of tensors. Lists that refer to other values are read
+after all of these."""
 
 
-_HEADER = struct.Struct("<4sIQ")
+_HEADER = struct.Struct("<4sIQQQ")
+_SHORT_HEADER = 24
+"""Length of the extended header without the size of the segments."""
+
+_KINDS: Final = (
+    (4, b"TFL3", "a TensorFlow Lite file"),
+    (4, b"FT01", "external data of a program (.ptd)"),
+    (4, b"ED00", "an ETDump, a recorded trace"),
+    (0, b"PK\x03\x04", "a zip file, such as PyTorch's .pt, .pth and .pt2 files"),
+    (0, b"\x80\x02\x8a\nl\xfc", "a PyTorch file (.pt or .pth)"),
+    (0, b"\x89HDF\r\n", "an HDF5 file, such as a Keras model"),
+    (0, b"GGUF", "a GGUF file"),
+)
+"""What other files begin with: an offset, the bytes there, and the kind of file."""
+
+_EXPORT: Final = "export the PyTorch model with ExecuTorch: `to_executorch()` makes a .pte file"
 
 
 def is_program(data: bytes) -> bool:
     """Whether the data has the file identifier of a ``.pte`` file."""
     return data[4:8] == pte.IDENTIFIER
+
+
+def read_named_program(data: bytes, name: str) -> Program:
+    """Read the methods of a model's file, as ``read_program`` does; errors name the file.
+
+    Raises:
+        FormatError: The file is another kind of file, truncated or damaged.
+    """
+    try:
+        return read_program(data)
+    except FormatError as error:
+        known = is_program(data[: pte.HEADER_AT]) or is_bundled_program(data)
+        text = f"not a complete ExecuTorch program: {error.message}" if known else error.message
+        named = FormatError(f"{name} is {text}", hint=error.hint or _COPY_AGAIN)
+        named.offset, named.field = error.offset, error.field
+        raise named from error
+
+
+_COPY_AGAIN: Final = "export it again, or copy it again and compare sizes"
 
 
 def read_program(data: bytes) -> Program:
@@ -187,52 +241,135 @@ def read_program(data: bytes) -> Program:
         FormatError: The data is not a ``.pte`` file, truncated or damaged; the error has offset and
             field.
     """
-    buffer = _window(program_bytes(data))
-    start = np.zeros(1, np.int64)
-    buffer.inside(start, 8, "file", start)
-    place = buffer.follow(start, "root")
-    verify(buffer, place, pte.ProgramTable, pte.LAYOUT)
-    root = Tables.at(buffer, place, pte.ProgramTable)
+    data = program_bytes(data)
+    buffer, segment_base = _window(data)
+    root = verified_root(buffer, pte.ProgramTable, pte.LAYOUT)
+    stored = _StoredData(root, len(data) - segment_base)
     plans, _ = root.children(pte.ProgramTable.EXECUTION_PLAN, pte.ExecutionPlan)
     places = plans.positions
-    return Program(
-        tuple(
-            _method(Tables.at(buffer, places[row : row + 1], pte.ExecutionPlan))
-            for row in range(len(places))
-        )
+    methods = tuple(
+        _method(Tables.at(buffer, places[row : row + 1], pte.ExecutionPlan), stored)
+        for row in range(len(places))
     )
+    return Program(methods)
 
 
-def _window(data: bytes) -> FlatBuffer:
-    """Return the FlatBuffer in the file; the extended header has its size."""
-    if not is_program(data):
-        raise FormatError(
-            f"no {pte.IDENTIFIER.decode()} identifier",
-            offset=4,
-            field="file identifier",
-            hint="the file is not an ExecuTorch program (.pte)",
+class _StoredData:
+    """Where the data of tensors is in the file: segments, and pieces of them."""
+
+    def __init__(self, root: Tables[pte.ProgramTable], room: int) -> None:
+        """Read the tables; ``room`` is the number of bytes from the first segment to the end.
+
+        Raises:
+            FormatError: A segment is outside the file.
+        """
+        slots, where = pte.ProgramTable, pte.SubsegmentOffsets
+        segments, _ = root.children(slots.SEGMENTS, pte.DataSegment)
+        starts, self._sizes = (
+            segments.scalars(slot, "<u8", 0).tolist() for slot in pte.DataSegment
         )
+        for start, size, place in zip(starts, self._sizes, segments.positions, strict=True):
+            if start + size > room:
+                raise FormatError(
+                    f"the file is truncated: a segment ends {start + size - room} bytes behind it",
+                    offset=int(place),
+                    field="segments",
+                )
+        constants = root.references(slots.CONSTANT_SEGMENT)
+        table = Tables.at(root.buffer, constants[constants != 0], where)
+        self._constants = _pieces(table)
+        self._states = _pieces(root.children(slots.MUTABLE_DATA_SEGMENTS, where)[0])
+        inline, _ = root.children(slots.CONSTANT_BUFFER, pte.Data)
+        self._inline = root.buffer.lengths(
+            inline.references(pte.Data.BYTES), 1, "constant_buffer"
+        ).tolist()
+        named, _ = root.children(slots.NAMED_DATA, pte.NamedData)
+        numbers = named.scalars(pte.NamedData.SEGMENT_INDEX, "<u4", 0).tolist()
+        self.named = dict(zip(named.texts(pte.NamedData.KEY), numbers, strict=True))
+
+    def check(self, tensors: Iterable[tuple[int, Tensor]]) -> None:
+        """Check that the data of values is in the file.
+
+        Raises:
+            FormatError: The data of a value is outside of its segment, or there is no such data.
+        """
+        for number, tensor in tensors:
+            item = np.dtype(STORED_AS.get(tensor.scalar_type, np.void)).itemsize
+            if (room := self._room(tensor)) is not None and room < prod(tensor.sizes) * item:
+                raise FormatError(f"the data of value {number} is not in the file", field="values")
+
+    def _room(self, tensor: Tensor) -> int | None:
+        """Return the bytes in the file from the start of a tensor's data; None without data."""
+        if tensor.external:
+            return None
+        if tensor.named:
+            return self._behind(self.named[tensor.name], 0)
+        if not tensor.data:
+            return None
+        if tensor.initial_state:
+            pieces = self._states[tensor.states : tensor.states + 1]
+        elif self._constants and self._constants[0][1]:
+            pieces = self._constants[:1]
+        elif tensor.data < len(self._inline):
+            return int(self._inline[tensor.data])
+        else:
+            return -1
+        for segment, offsets in pieces:
+            if tensor.data < len(offsets):
+                return self._behind(segment, offsets[tensor.data])
+        return -1
+
+    def _behind(self, segment: int, offset: int) -> int:
+        return self._sizes[segment] - offset if segment < len(self._sizes) else -1
+
+
+def _pieces(tables: Tables[pte.SubsegmentOffsets]) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the segments that are divided, each with the offsets of its pieces."""
+    segments = tables.scalars(pte.SubsegmentOffsets.SEGMENT_INDEX, "<u4", 0).tolist()
+    offsets = tables.vectors(pte.SubsegmentOffsets.OFFSETS, "<u8")
+    return [*zip(segments, offsets, strict=True)]
+
+
+def _window(data: bytes) -> tuple[FlatBuffer, int]:
+    """Return the FlatBuffer in the file, and where segments begin; the extended header has both."""
+    if not is_program(data):
+        raise FormatError(f"{_kind(data)}, not an ExecuTorch program", hint=_EXPORT)
     at = pte.HEADER_AT
     if data[at : at + 4] != pte.HEADER_MAGIC:
-        return FlatBuffer(data, 0, len(data), table_sizes=False)
+        return FlatBuffer(data, 0, len(data), table_sizes=False), len(data)
     if len(data) < at + _HEADER.size:
         raise FormatError("truncated", offset=len(data), field="extended header")
-    _, length, size = _HEADER.unpack_from(data, at)
+    _, length, size, segment_base, segment_size = _HEADER.unpack_from(data, at)
     if length not in pte.HEADER_LENGTHS:
         raise FormatError(f"impossible length {length}", offset=at + 4, field="extended header")
-    if size > len(data):
+    if length == _SHORT_HEADER:
+        segment_size = 0
+    needed = max(size, segment_base + segment_size)
+    if needed > len(data):
         raise FormatError(
-            f"file is truncated: {size} bytes announced, {len(data)} present",
+            f"file is truncated: {needed} bytes announced, {len(data)} present",
             offset=at + 8,
             field="extended header",
         )
-    return FlatBuffer(data, 0, size, table_sizes=False)
+    return FlatBuffer(data, 0, size, table_sizes=False), segment_base
 
 
-def _method(plan: Tables[pte.ExecutionPlan]) -> Method:
+def _kind(data: bytes) -> str:
+    """Return what kind of file the data is from."""
+    for at, magic, kind in _KINDS:
+        if data[at : at + len(magic)] == magic:
+            return kind
+    # An ONNX model is a protobuf: its version, then a string such as the producer's name.
+    if data[:1] == b"\x08" and len(data) > 3 and 0 < data[1] < 32 and data[2] & 7 == 2:
+        return "an ONNX model"
+    return "an unknown kind of file" if data else "an empty file"
+
+
+def _method(plan: Tables[pte.ExecutionPlan], stored: _StoredData) -> Method:
     """Return the method described by the single table of ``plan``."""
     slots = pte.ExecutionPlan
-    values = read_values(plan.children(slots.VALUES, pte.EValue)[0])
+    values = read_values(plan.children(slots.VALUES, pte.EValue)[0], stored.named)
+    stored.check((i, value) for i, value in enumerate(values) if isinstance(value, Tensor))
     inputs, outputs = (plan.vectors(slot, "<i4")[0] for slot in (slots.INPUTS, slots.OUTPUTS))
     _refuse_unknown(plan, [inputs, outputs], len(values), "input or output")
     operators, _ = plan.children(slots.OPERATORS, pte.OperatorTable)
@@ -262,24 +399,27 @@ def _method(plan: Tables[pte.ExecutionPlan]) -> Method:
 def _instructions(
     tables: Tables[pte.InstructionTable], kernels: list[str], delegates: list[str], values: int
 ) -> list[Instruction]:
-    types = tables.scalars(pte.InstructionTable.ARGS_TYPE, "u1", 0)
-    known = (types >= Call.KERNEL) & (types <= Call.FREE)
-    tables.buffer.require(known, tables.positions, "Instruction", "unknown kind of instruction")
-    places = tables.references(pte.InstructionTable.ARGS)
-    tables.buffer.require(places != 0, tables.positions, "Instruction", "has no arguments")
-    found: list[Instruction | None] = [None] * len(types)
-    for call in Call:
-        rows = np.flatnonzero(types == call)
-        read = _INSTRUCTION_READERS[call](tables.buffer, places[rows], kernels, delegates)
-        for row, instruction in zip(rows.tolist(), read, strict=True):
-            found[row] = instruction
-    steps = [step for step in found if step is not None]  # all of them
+    steps: list[Instruction] = tables.unions(
+        (pte.InstructionTable.ARGS_TYPE, pte.InstructionTable.ARGS),
+        {
+            Call.KERNEL: partial(_called, Call.KERNEL, kernels, "KernelCall.op_index"),
+            Call.DELEGATE: partial(
+                _called, Call.DELEGATE, delegates, "DelegateCall.delegate_index"
+            ),
+            Call.MOVE: partial(_plain, Call.MOVE, pte.MoveCall),
+            Call.JUMP_FALSE: partial(_plain, Call.JUMP_FALSE, pte.JumpFalseCall),
+            Call.FREE: partial(_plain, Call.FREE, pte.FreeCall),
+        },
+        field="Instruction",
+        unknown="unknown kind of instruction",
+        missing="has no arguments",
+    )
     _refuse_unknown(tables, [step.args for step in steps], values, "argument")
     return steps
 
 
 def _called(
-    buffer: FlatBuffer, places: Ints, call: Call, names: list[str], field: str
+    call: Call, names: list[str], field: str, buffer: FlatBuffer, places: Ints
 ) -> list[Instruction]:
     """Read calls of kernels or delegates: the index of a name, and arguments."""
     tables = Tables.at(buffer, places, pte.IndexedCall)
@@ -294,46 +434,13 @@ def _called(
     ]
 
 
-def _kernels(
-    buffer: FlatBuffer, places: Ints, kernels: list[str], _delegates: list[str]
-) -> list[Instruction]:
-    return _called(buffer, places, Call.KERNEL, kernels, "KernelCall.op_index")
-
-
-def _delegates(
-    buffer: FlatBuffer, places: Ints, _kernels: list[str], delegates: list[str]
-) -> list[Instruction]:
-    return _called(buffer, places, Call.DELEGATE, delegates, "DelegateCall.delegate_index")
-
-
-def _numbers(buffer: FlatBuffer, places: Ints, slots: type[IntEnum]) -> list[list[int]]:
-    """Return the 32-bit integers of tables that have nothing else, slot by slot."""
+def _plain(call: Call, slots: type[IntEnum], buffer: FlatBuffer, places: Ints) -> list[Instruction]:
+    """Read instructions that consist of 32-bit integers: values, and the target of a jump."""
     tables = Tables.at(buffer, places, slots)
-    return [tables.scalars(slot, "<i4", 0).tolist() for slot in slots]
-
-
-def _moves(buffer: FlatBuffer, places: Ints, *_: list[str]) -> list[Instruction]:
-    pairs = zip(*_numbers(buffer, places, pte.MoveCall), strict=True)
-    return [Instruction(Call.MOVE, "", pair) for pair in pairs]
-
-
-def _jumps(buffer: FlatBuffer, places: Ints, *_: list[str]) -> list[Instruction]:
-    pairs = zip(*_numbers(buffer, places, pte.JumpFalseCall), strict=True)
-    return [Instruction(Call.JUMP_FALSE, "", (value,), target) for value, target in pairs]
-
-
-def _frees(buffer: FlatBuffer, places: Ints, *_: list[str]) -> list[Instruction]:
-    (values,) = _numbers(buffer, places, pte.FreeCall)
-    return [Instruction(Call.FREE, "", (value,)) for value in values]
-
-
-_INSTRUCTION_READERS: Final[dict[Call, Callable[..., list[Instruction]]]] = {
-    Call.KERNEL: _kernels,
-    Call.DELEGATE: _delegates,
-    Call.MOVE: _moves,
-    Call.JUMP_FALSE: _jumps,
-    Call.FREE: _frees,
-}
+    rows = zip(*(tables.scalars(slot, "<i4", 0).tolist() for slot in slots), strict=True)
+    if call is Call.JUMP_FALSE:
+        return [Instruction(call, "", (value,), target) for value, target in rows]
+    return [Instruction(call, "", row) for row in rows]
 
 
 def _refuse_unknown(

@@ -13,63 +13,30 @@ HEADER_AT: Final = 8
 """Where the extended header begins."""
 HEADER_LENGTHS: Final = (24, 32)
 
-
-class ProgramTable(IntEnum):
-    """Slots of Program."""
-
-    VERSION = 0
-    EXECUTION_PLAN = 1
-    CONSTANT_BUFFER = 2
-    BACKEND_DELEGATE_DATA = 3
-    SEGMENTS = 4
-    CONSTANT_SEGMENT = 5
-    MUTABLE_DATA_SEGMENTS = 6
-    NAMED_DATA = 7
-
-
-class ExecutionPlan(IntEnum):
-    """Slots of ExecutionPlan."""
-
-    NAME = 0
-    CONTAINER_META_TYPE = 1
-    VALUES = 2
-    INPUTS = 3
-    OUTPUTS = 4
-    CHAINS = 5
-    OPERATORS = 6
-    DELEGATES = 7
-    NON_CONST_BUFFER_SIZES = 8
-    NON_CONST_BUFFER_DEVICE = 9
-
-
-class EValue(IntEnum):
-    """Slots of EValue: which of ``KernelTypes`` it is, and its table."""
-
-    VAL_TYPE = 0
-    VAL = 1
-
-
-class KernelTypes(IntEnum):
-    """The union of values."""
-
-    NONE = 0
-    NULL = 1
-    INT = 2
-    BOOL = 3
-    DOUBLE = 4
-    TENSOR = 5
-    STRING = 6
-    INT_LIST = 7
-    DOUBLE_LIST = 8
-    BOOL_LIST = 9
-    TENSOR_LIST = 10
-    OPTIONAL_TENSOR_LIST = 11
-
-
-class Content(IntEnum):
-    """The slot of Int, Bool, Double, String and the lists."""
-
-    CONTENT = 0
+# The slots of each table, in the order of the schema.
+ProgramTable = IntEnum(
+    "ProgramTable",
+    "VERSION EXECUTION_PLAN CONSTANT_BUFFER BACKEND_DELEGATE_DATA SEGMENTS CONSTANT_SEGMENT "
+    "MUTABLE_DATA_SEGMENTS NAMED_DATA",
+    start=0,
+)
+ExecutionPlan = IntEnum(
+    "ExecutionPlan",
+    "NAME CONTAINER_META_TYPE VALUES INPUTS OUTPUTS CHAINS OPERATORS DELEGATES "
+    "NON_CONST_BUFFER_SIZES NON_CONST_BUFFER_DEVICE",
+    start=0,
+)
+EValue = IntEnum("EValue", "VAL_TYPE VAL", start=0)
+"""Slots of EValue: which of ``KernelTypes`` it is, and its table."""
+KernelTypes = IntEnum(
+    "KernelTypes",
+    "NONE NULL INT BOOL DOUBLE TENSOR STRING INT_LIST DOUBLE_LIST BOOL_LIST TENSOR_LIST "
+    "OPTIONAL_TENSOR_LIST",
+    start=0,
+)
+"""The union of values."""
+Content = IntEnum("Content", "CONTENT", start=0)
+"""The slot of Int, Bool, Double, String and the lists."""
 
 
 class Null(IntEnum):
@@ -77,106 +44,37 @@ class Null(IntEnum):
 
 
 # Tables with the slots of Content.
-Int = IntEnum("Int", [("CONTENT", 0)])
-Bool = IntEnum("Bool", [("CONTENT", 0)])
-Double = IntEnum("Double", [("CONTENT", 0)])
-String = IntEnum("String", [("CONTENT", 0)])
-IntList = IntEnum("IntList", [("CONTENT", 0)])
-DoubleList = IntEnum("DoubleList", [("CONTENT", 0)])
-BoolList = IntEnum("BoolList", [("CONTENT", 0)])
-TensorList = IntEnum("TensorList", [("CONTENT", 0)])
+Int = IntEnum("Int", "CONTENT", start=0)
+Bool = IntEnum("Bool", "CONTENT", start=0)
+Double = IntEnum("Double", "CONTENT", start=0)
+String = IntEnum("String", "CONTENT", start=0)
+IntList = IntEnum("IntList", "CONTENT", start=0)
+DoubleList = IntEnum("DoubleList", "CONTENT", start=0)
+BoolList = IntEnum("BoolList", "CONTENT", start=0)
+TensorList = IntEnum("TensorList", "CONTENT", start=0)
 
-
-class TensorTable(IntEnum):
-    """Slots of Tensor."""
-
-    SCALAR_TYPE = 0
-    STORAGE_OFFSET = 1
-    SIZES = 2
-    DIM_ORDER = 3
-    REQUIRES_GRAD = 4
-    DATA_BUFFER_IDX = 5
-    ALLOCATION_INFO = 6
-    LAYOUT = 7
-    SHAPE_DYNAMISM = 8
-    EXTRA_TENSOR_INFO = 9
-
-
-class ExtraTensorInfo(IntEnum):
-    """Slots of ExtraTensorInfo."""
-
-    MUTABLE_DATA_SEGMENTS_IDX = 0
-    FULLY_QUALIFIED_NAME = 1
-    LOCATION = 2
-    DEVICE_TYPE = 3
-    DEVICE_INDEX = 4
-
-
-class AllocationDetails(IntEnum):
-    """Slots of AllocationDetails."""
-
-    MEMORY_ID = 0
-    OFFSET_LOW = 1
-    OFFSET_HIGH = 2
-
-
-class OperatorTable(IntEnum):
-    """Slots of Operator."""
-
-    NAME = 0
-    OVERLOAD = 1
-
-
-class BackendDelegate(IntEnum):
-    """Slots of BackendDelegate."""
-
-    ID = 0
-    PROCESSED = 1
-    COMPILE_SPECS = 2
-
-
-class Chain(IntEnum):
-    """Slots of Chain."""
-
-    INPUTS = 0
-    OUTPUTS = 1
-    INSTRUCTIONS = 2
-    STACKTRACE = 3
-
-
-class InstructionTable(IntEnum):
-    """Slots of Instruction: which of ``program.Call`` it is, and its table."""
-
-    ARGS_TYPE = 0
-    ARGS = 1
-
-
-class IndexedCall(IntEnum):
-    """Slots of KernelCall and DelegateCall: the callee's index and the arguments."""
-
-    INDEX = 0
-    ARGS = 1
-
-
-class MoveCall(IntEnum):
-    """Slots of MoveCall."""
-
-    FROM = 0
-    TO = 1
-
-
-class JumpFalseCall(IntEnum):
-    """Slots of JumpFalseCall."""
-
-    CONDITION = 0
-    DESTINATION = 1
-
-
-class FreeCall(IntEnum):
-    """Slots of FreeCall."""
-
-    VALUE = 0
-
+TensorTable = IntEnum(
+    "TensorTable",
+    "SCALAR_TYPE STORAGE_OFFSET SIZES DIM_ORDER REQUIRES_GRAD DATA_BUFFER_IDX ALLOCATION_INFO "
+    "LAYOUT SHAPE_DYNAMISM EXTRA_TENSOR_INFO",
+    start=0,
+)
+ExtraTensorInfo = IntEnum(
+    "ExtraTensorInfo",
+    "MUTABLE_DATA_SEGMENTS_IDX FULLY_QUALIFIED_NAME LOCATION DEVICE_TYPE DEVICE_INDEX",
+    start=0,
+)
+AllocationDetails = IntEnum("AllocationDetails", "MEMORY_ID OFFSET_LOW OFFSET_HIGH", start=0)
+OperatorTable = IntEnum("OperatorTable", "NAME OVERLOAD", start=0)
+BackendDelegate = IntEnum("BackendDelegate", "ID PROCESSED COMPILE_SPECS", start=0)
+Chain = IntEnum("Chain", "INPUTS OUTPUTS INSTRUCTIONS STACKTRACE", start=0)
+InstructionTable = IntEnum("InstructionTable", "ARGS_TYPE ARGS", start=0)
+"""Slots of Instruction: which of ``program.Call`` it is, and its table."""
+IndexedCall = IntEnum("IndexedCall", "INDEX ARGS", start=0)
+"""Slots of KernelCall and DelegateCall: the callee's index and the arguments."""
+MoveCall = IntEnum("MoveCall", "FROM TO", start=0)
+JumpFalseCall = IntEnum("JumpFalseCall", "CONDITION DESTINATION", start=0)
+FreeCall = IntEnum("FreeCall", "VALUE", start=0)
 
 # Tables that are only verified; their slots are those of the schema.
 ContainerMetadata = IntEnum("ContainerMetadata", "INPUTS OUTPUTS", start=0)

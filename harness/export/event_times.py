@@ -4,21 +4,31 @@ The tracer's own events are placed by their ticks. A delegate's clock has anothe
 are placed in their call, in the middle of the range that all calls of the trace together allow
 (``harness.analyze.placement``). Delegate events with ticks of the tracer's clock are not
 moved.
+
+On the same clock are the phases of the run and the current of a meter.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.analyze.call_tree import call_tree
 from harness.analyze.placement import Placement, align_delegate, in_log
+from harness.analyze.symbols import EventSymbols
 from harness.analyze.ticks import forward, nanoseconds_per_tick, unwrap
 from harness.errors import UsageError
+from harness.export.values import escaped
 from harness.records.clock_domain import ClockDomain
-from harness.records.trace import NO_CLOCK, Kind, Trace
+from harness.records.trace import EXECUTION, LOADING, NO_CLOCK, Kind, Trace
+
+if TYPE_CHECKING:
+    from harness.records.energy import EventEnergy, MeasuredEnergy
 
 Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
@@ -229,3 +239,178 @@ def _outermost(parent: Ints, delegate: _Bools) -> Ints:
     while (inside := np.flatnonzero((call >= 0) & delegate[call])).size:
         call[inside] = parent[call[inside]]
     return call
+
+
+Symbols = Sequence[EventSymbols | None] | None
+"""The ETRecord data of every event of a trace; None without an ETRecord."""
+
+
+def place_columns(
+    trace: Trace, symbols: Symbols = None
+) -> tuple[dict[str, list[int | None] | list[str | None]], tuple[str, ...]]:
+    """Return the columns by name, and a line if the trace has no common timeline.
+
+    ``start_ns`` is the start of each event in nanoseconds from the earliest one, on the timeline of
+    the drawn formats: with unwrapped counters, and the events of delegates within their calls. With
+    an ETRecord, ``module`` and ``module_type`` are the innermost module around an event. Cells are
+    None where it is unknown.
+    """
+    starts, notes = _starts(trace)
+    columns: dict[str, list[int | None] | list[str | None]] = {"start_ns": starts}
+    if symbols is not None:
+        places = [module_place(known) for known in symbols]
+        for name in ("module", "module_type"):
+            columns[name] = [place.get(name) for place in places]
+    return columns, notes
+
+
+def _starts(trace: Trace) -> tuple[list[int | None], tuple[str, ...]]:
+    try:
+        placed = Placed(trace, call_tree(trace).parent)
+    except UsageError as error:
+        return [None] * len(trace), (f"no start_ns: {error}",)
+    known = (placed.drawn | placed.timed).tolist()
+    starts = zip(placed.start.tolist(), known, strict=True)
+    return [start if here else None for start, here in starts], ()
+
+
+def module_place(known: EventSymbols | None) -> dict[str, str]:
+    """Return path and class of the innermost module around an event, as far as they are known."""
+    if known is None or not known.module:
+        return {}
+    module = known.module[-1]
+    path = {"module": escaped(module.path)} if module.path else {}  # "" is the model itself
+    return path | {"module_type": escaped(module.type)}
+
+
+_MOST_POINTS: Final = 50_000
+"""Points of a track; of a longer recording each is the mean of several samples."""
+
+
+def energy_columns(energy: EventEnergy) -> dict[str, list[float | None]]:
+    """Return the columns of a table; an event without bounds has None."""
+    found = {
+        "joules": (energy.low + energy.high) / 2,
+        "joules_bound": (energy.high - energy.low) / 2,
+        "average_amperes": energy.amperes,
+        "peak_amperes": energy.peak,
+    }
+    known = energy.known.tolist()
+    return {
+        name: [value if here else None for value, here in zip(values.tolist(), known, strict=True)]
+        for name, values in found.items()
+    }
+
+
+def energy_arguments(energy: EventEnergy, row: int) -> Mapping[str, int]:
+    """Return the energy of an event for the arguments of a slice, the bound rounded up."""
+    if not energy.known[row]:
+        return {}
+    low, high = float(energy.low[row]) * 1e9, float(energy.high[row]) * 1e9
+    joules = round((low + high) / 2)
+    return {
+        "energy_nJ": joules,
+        "energy_bound_nJ": ceil(max(high - joules, joules - low)),
+        "average_current_uA": round(float(energy.amperes[row]) * 1e6),
+        "peak_current_uA": round(float(energy.peak[row]) * 1e6),
+    }
+
+
+def current_points(energy: MeasuredEnergy, placed: Placed) -> tuple[Ints, Ints]:
+    """Return times in nanoseconds of the drawing, and the current from each on in microamperes.
+
+    The events with bounds connect the meter's clock with the drawing's. Between two of them time
+    is interpolated; before the first and after the last there are no points.
+    """
+    starts, ends = placed.drawn[energy.began_rows], placed.drawn[energy.ended_rows]
+    meter = np.concatenate([energy.began_ns[starts], energy.ended_ns[ends]])
+    drawn = np.concatenate(
+        [placed.start[energy.began_rows[starts]], placed.end[energy.ended_rows[ends]]]
+    )
+    if not len(meter):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    order = np.lexsort((drawn, meter))
+    meter, drawn = meter[order], np.maximum.accumulate(drawn[order])
+    at = energy.at_ns
+    inside = np.flatnonzero((at >= meter[0]) & (at <= meter[-1]))
+    firsts = np.arange(0, len(inside), max(-(-len(inside) // _MOST_POINTS), 1))
+    if not len(firsts):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    means = np.add.reduceat(energy.amperes[inside], firsts) / np.diff(firsts, append=len(inside))
+    times = np.interp(at[inside[firsts]], meter, drawn)
+    return times.astype(np.int64), np.rint(means * 1e6).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPhase:
+    """Loading or an execution, in nanoseconds on the timeline.
+
+    Attributes:
+        name: ``loading``, or ``execution`` and its number, from 1.
+        tracer: Number of its tracer.
+        start: Start.
+        end: End; not before ``start``, nor after the start of the tracer's next phase.
+    """
+
+    name: str
+    tracer: int
+    start: int
+    end: int
+
+    @property
+    def track(self) -> str:
+        """Name of the track with the phases of its tracer."""
+        return f"executions of tracer {self.tracer}" if self.tracer else "executions"
+
+
+def find_phases(
+    trace: Trace, rows: Ints, block: Ints, start: Ints, end: Ints
+) -> tuple[RunPhase, ...]:
+    """Return the phases of each tracer, in order of time.
+
+    An execution is a scope of ExecuTorch's name. A block without that scope, for example because
+    the log was full, is an execution if it has an event of an instruction.
+
+    Args:
+        trace: The trace.
+        rows: Rows of the tracers' own slices, without those of delegates, shape (n,).
+        block: Block of each row.
+        start: Its start in nanoseconds.
+        end: Its end.
+    """
+    tracers = trace.tracer[rows]
+    found: list[RunPhase] = []
+    for tracer in np.unique(tracers).tolist():
+        mine = tracers == tracer
+        spans = sorted(_spans(trace, rows[mine], block[mine], start[mine], end[mine]))
+        number = 0
+        for index, (begin, stop, executed) in enumerate(spans):
+            number += executed
+            name = f"execution {number}" if executed else "loading"
+            following = spans[index + 1][0] if index + 1 < len(spans) else stop
+            found.append(RunPhase(name, tracer, begin, min(stop, following)))
+    return tuple(found)
+
+
+def _spans(
+    trace: Trace, rows: Ints, block: Ints, start: Ints, end: Ints
+) -> Iterator[tuple[int, int, bool]]:
+    """Yield start and end of each phase of a tracer, and whether it is an execution."""
+    profiled = trace.kind[rows] == Kind.PROFILE
+    scopes = profiled & trace.named(EXECUTION, rows=rows)
+    yield from (
+        (begin, stop, True)
+        for begin, stop in zip(start[scopes].tolist(), end[scopes].tolist(), strict=True)
+    )
+    loading = profiled & trace.named(*LOADING, rows=rows)
+    without = (trace.chain[rows] != -1) & ~np.isin(block, block[scopes])
+    for group, executed in ((loading, False), (without, True)):
+        blocks, of = np.unique(block[group], return_inverse=True)
+        first = np.full(len(blocks), np.iinfo(np.int64).max)
+        last = np.zeros(len(blocks), np.int64)
+        np.minimum.at(first, of, start[group])
+        np.maximum.at(last, of, end[group])
+        yield from (
+            (begin, stop, executed)
+            for begin, stop in zip(first.tolist(), last.tolist(), strict=True)
+        )

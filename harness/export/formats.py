@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from harness.analyze.symbols import EventSymbols
 from harness.decode.program import Method
 from harness.errors import UsageError, did_you_mean
-from harness.plugins import EXPORTERS, load_plugin, plugin_names, unfit_plugin
+from harness.plugins import EXPORTERS, is_extension, load_plugin, plugin_names, unfit_plugin
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
 if TYPE_CHECKING:
-    from harness.analyze.energy import MeasuredEnergy
+    from harness.records.energy import MeasuredEnergy
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ExportFormat:
     flavours: tuple[str, ...] = ()
 
 
-def export(
+def export_trace(
     trace: Trace,
     name: str,
     flavour: str | None = None,
@@ -101,7 +101,7 @@ def export(
 
 
 def find_format(name: str) -> ExportFormat:
-    """Return the format of this name, built in or from a plugin.
+    """Return the format of this name, of the core or from a plugin.
 
     Raises:
         UsageError: There is none, or its plugin is broken.
@@ -121,8 +121,18 @@ def find_format(name: str) -> ExportFormat:
 
 
 def format_names() -> list[str]:
-    """Names of all formats, the built-in ones first."""
-    return [*FORMATS, *(name for name in plugin_names(EXPORTERS) if name not in FORMATS)]
+    """Return the names of all formats, sorted."""
+    return sorted({*FORMATS, *plugin_names(EXPORTERS)})
+
+
+def described_formats() -> dict[str, str]:
+    """Return one line about each format by name; no plugin of another package is imported."""
+    return {
+        name: find_format(name).description
+        if name in FORMATS or is_extension(EXPORTERS, name)
+        else "From a plugin."
+        for name in format_names()
+    }
 
 
 def _csv(trace: Trace, request: Request) -> Exported:
@@ -134,28 +144,21 @@ def _tsv(trace: Trace, request: Request) -> Exported:
 
 
 def _delimited(trace: Trace, request: Request, delimiter: str) -> Exported:
-    from harness.export.delimited import write_delimited
+    from harness.export.table import write_delimited
 
     facts = (request.identity, request.energy, request.symbols)
     return Exported(*write_delimited(trace, delimiter, *facts))
 
 
 def _json(trace: Trace, request: Request) -> Exported:
-    from harness.export.document import write_json
+    from harness.export.table import write_json
 
     return Exported(write_json(trace, request.identity, request.energy))
 
 
-def _parquet(trace: Trace, request: Request) -> Exported:
-    from harness.export.parquet import write_parquet
-
-    facts = (request.identity, request.energy, request.symbols)
-    return Exported(*write_parquet(trace, *facts))
-
-
 def _ed00(trace: Trace, request: Request) -> Exported:
     from harness.analyze.ticks import without_wraps
-    from harness.decode.ed00 import left_out, write_ed00
+    from harness.decode.ed00_writer import left_out, write_ed00
 
     inspector = request.flavour == "inspector"
     if inspector:
@@ -180,18 +183,6 @@ def _kineto(trace: Trace, request: Request) -> Exported:
     return Exported(*write_kineto(trace, request.flavour, *facts))
 
 
-def _model_explorer(trace: Trace, request: Request) -> Exported:
-    from harness.export.overlays import write_model_explorer
-
-    return Exported(*write_model_explorer(trace, request.method, request.identity))
-
-
-def _netron(trace: Trace, request: Request) -> Exported:
-    from harness.export.overlays import write_netron
-
-    return Exported(*write_netron(trace, request.method, request.identity))
-
-
 def _perfetto(trace: Trace, request: Request) -> Exported:
     from harness.export.perfetto import write_perfetto
 
@@ -199,55 +190,12 @@ def _perfetto(trace: Trace, request: Request) -> Exported:
     return Exported(*write_perfetto(trace, *facts))
 
 
-def _chakra(trace: Trace, request: Request) -> Exported:
-    from harness.export.chakra import write_chakra
-
-    return Exported(*write_chakra(trace, request.method, request.identity))
-
-
-def _execution_trace(trace: Trace, request: Request) -> Exported:
-    from harness.export.execution_trace import write_execution_trace
-
-    return Exported(*write_execution_trace(trace, request.method, request.identity))
-
-
-def _speedscope(trace: Trace, request: Request) -> Exported:
-    from harness.export.flame_graph import write_speedscope
-
-    return Exported(*write_speedscope(trace, request.method, request.identity, request.symbols))
-
-
-def _folded(trace: Trace, request: Request) -> Exported:
-    from harness.export.flame_graph import write_folded
-
-    return Exported(*write_folded(trace, request.method, request.identity, request.symbols))
-
-
-def _google_benchmark(trace: Trace, request: Request) -> Exported:
-    from harness.export.google_benchmark import write_google_benchmark
-
-    return Exported(*write_google_benchmark(trace, request.flavour, request.identity))
-
-
-def _openmetrics(trace: Trace, request: Request) -> Exported:
-    from harness.export.openmetrics import write_openmetrics
-
-    return Exported(*write_openmetrics(trace, request.identity))
-
-
 FORMATS: Final = {
-    "chakra": ExportFormat("MLCommons Chakra's execution trace, protocol buffers (.et).", _chakra),
     "csv": ExportFormat("A table, one row per event: spreadsheets, scripts.", _csv),
     "ed00": ExportFormat(
         "An ETDump file; flavour inspector: as ExecuTorch's Inspector reads it.",
         _ed00,
         ("exact", "inspector"),
-    ),
-    "folded": ExportFormat("Stacks with their self times, for flame graphs.", _folded),
-    "google-benchmark": ExportFormat(
-        "Times of operators as benchmarks, JSON; flavour aggregates: mean, median and stddev.",
-        _google_benchmark,
-        ("median", "aggregates"),
     ),
     "json": ExportFormat(
         "The whole trace, an object per event (schema/events.schema.json).", _json
@@ -257,19 +205,7 @@ FORMATS: Final = {
         _kineto,
         ("torch", "hta"),
     ),
-    "model-explorer": ExportFormat(
-        "Times on the nodes of the .pte file in Model Explorer (JSON).", _model_explorer
-    ),
-    "netron": ExportFormat("Times on the values of the .pte file in Netron (JSON).", _netron),
-    "openmetrics": ExportFormat(
-        "Durations, memory and losses as metrics: Prometheus.", _openmetrics
-    ),
-    "parquet": ExportFormat("The whole trace as typed columns: pandas, DuckDB.", _parquet),
     "perfetto": ExportFormat("Perfetto's own format, for ui.perfetto.dev (.pftrace).", _perfetto),
-    "pytorch-et": ExportFormat(
-        "PyTorch's execution trace with times, JSON for Chakra's converter.", _execution_trace
-    ),
-    "speedscope": ExportFormat("Flame graphs of each run, for speedscope.app.", _speedscope),
     "tsv": ExportFormat("As csv, with tabs.", _tsv),
 }
-"""All formats; what each needs is imported when it is written."""
+"""Formats of the core; what each needs is imported when it is written."""

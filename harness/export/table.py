@@ -1,61 +1,46 @@
 """A trace as a table with one row per event in log order, and a header for the rest.
 
 Header and columns together say all that a Trace says: ``trace_of(header(trace), columns(trace))``
-is the trace again. Columns that only help a reader (``DERIVED``) are not needed for that.
+is the trace again. Columns that only help a reader, such as ``block_name`` and ``ns``, are not
+needed for that.
+
+It is written as CSV, TSV or JSON (``schema/events.schema.json``); ``write_pieces`` writes long
+tables of any columns, chunk by chunk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from fractions import Fraction
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
 import numpy as np
 
-from harness.analyze.ticks import durations, ends_before_start, to_nanoseconds
-from harness.errors import FormatError
+from harness import plugins
+from harness.analyze.ticks import durations, to_nanoseconds, unknown_durations
+from harness.errors import FormatError, UsageError, write_error
+from harness.export.event_times import Symbols, energy_columns, place_columns
 from harness.export.values import ValueDocument, debug_value, escaped, unescaped, value_document
-from harness.records.clock_domain import ClockDomain
+from harness.files import replace_file
+from harness.records.clock_domain import ClockDomain, HardwareCounter
+from harness.records.decode_json import decode_json
 from harness.records.result import NO_RUN, RunIdentity
-from harness.records.trace import (
-    NO_CLOCK,
-    NO_COUNT,
-    NO_NAME,
-    Block,
-    HardwareCounter,
-    Kind,
-    Losses,
-    Stack,
-    Trace,
-)
+from harness.records.trace import NO_CLOCK, NO_COUNT, NO_NAME, Block, Kind, Losses, Stack, Trace
+
+if TYPE_CHECKING:
+    from harness.records.energy import MeasuredEnergy
+
 
 _PLAIN: Final = (
     *("tracer", "record", "chain", "instruction", "delegate_int", "start", "end"),
     *("allocator", "size", "offset", "failed"),
 )
 """Columns with the values of the Trace."""
-
-DERIVED: Final = (
-    "block_name",
-    "bundled_input_index",
-    "clock_name",
-    "ticks",
-    "ns",
-    "allocator_name",
-)
-"""Columns derived from the others and the header."""
-
-
-class BlockDocument(msgspec.Struct, frozen=True):
-    """An event block: the events from ``first`` on, ``count`` of them."""
-
-    name: str
-    first: int
-    count: int
-    bundled_input_index: int
-    allocators: tuple[str, ...]
 
 
 class ClockDocument(msgspec.Struct, frozen=True):
@@ -82,7 +67,7 @@ class TableHeader(msgspec.Struct, frozen=True):
     """
 
     etdump_version: int
-    blocks: tuple[BlockDocument, ...]
+    blocks: tuple[Block, ...]
     clocks: tuple[ClockDocument, ...]
     losses: Losses
     filtered_events: int
@@ -112,7 +97,7 @@ class EventRow(msgspec.Struct, frozen=True, gc=False):
         start: Raw start tick.
         end: Raw end tick.
         ticks: Ticks from start to end, whatever the counter's width and direction, or null for an
-            event that ends before it starts on a counter that does not wrap.
+            event of unknown duration.
         ns: The same in nanoseconds, or null when the rate is unknown, too.
         metadata: Delegate metadata as hexadecimal digits, or null.
         allocator: Allocator id of an allocation, else -1.
@@ -179,24 +164,9 @@ def header(trace: Trace, identity: RunIdentity = NO_RUN) -> TableHeader:
     """Return the data of ``trace`` except its events, and the run that it is of."""
     return TableHeader(
         etdump_version=trace.version,
-        blocks=tuple(
-            BlockDocument(
-                escaped(block.name),
-                block.first,
-                block.count,
-                block.bundled_input_index,
-                tuple(map(escaped, block.allocators)),
-            )
-            for block in trace.blocks
-        ),
+        blocks=tuple(_renamed(block, escaped) for block in trace.blocks),
         clocks=tuple(
-            ClockDocument(
-                escaped(clock.name),
-                clock.hz.numerator if clock.hz else 0,
-                clock.hz.denominator if clock.hz else 1,
-                clock.bits,
-                clock.down,
-            )
+            ClockDocument(escaped(clock.name), *clock.rate, clock.bits, clock.down)
             for clock in trace.clocks
         ),
         losses=trace.losses,
@@ -261,7 +231,7 @@ def trace_of(beside: TableHeader, table: Mapping[str, Sequence[Any]]) -> Trace:
         clocks=[
             ClockDomain(
                 unescaped(clock.name),
-                Fraction(clock.hz_numerator, clock.hz_denominator) if clock.hz_numerator else None,
+                Fraction(clock.hz_numerator, clock.hz_denominator) or None,
                 clock.bits,
                 clock.down,
             )
@@ -300,13 +270,13 @@ def trace_of(beside: TableHeader, table: Mapping[str, Sequence[Any]]) -> Trace:
 
 
 def _ticks(trace: Trace) -> list[int | None]:
-    ticks = zip(durations(trace).tolist(), ends_before_start(trace).tolist(), strict=True)
+    ticks = zip(durations(trace).tolist(), unknown_durations(trace).tolist(), strict=True)
     return [None if unknown else value for value, unknown in ticks]
 
 
 def _nanoseconds(trace: Trace) -> list[float | None]:
     result: list[float | None] = [None] * len(trace)
-    ticks, known = durations(trace), ~ends_before_start(trace)
+    ticks, known = durations(trace), ~unknown_durations(trace)
     for number, clock in enumerate(trace.clocks):
         if clock.hz is None:
             continue
@@ -343,16 +313,11 @@ def _blocks(beside: TableHeader, numbers: Sequence[int]) -> list[Block]:
         first += block.count
     if first != len(numbers):
         raise FormatError(f"events from {first} on are outside all blocks", field="blocks")
-    return [
-        Block(
-            unescaped(block.name),
-            block.first,
-            block.count,
-            block.bundled_input_index,
-            tuple(map(unescaped, block.allocators)),
-        )
-        for block in beside.blocks
-    ]
+    return [_renamed(block, unescaped) for block in beside.blocks]
+
+
+def _renamed(block: Block, text: Callable[[str], str]) -> Block:
+    return replace(block, name=text(block.name), allocators=tuple(map(text, block.allocators)))
 
 
 def _packed(metadata: Iterable[str | None]) -> tuple[bytes, np.ndarray]:
@@ -384,3 +349,248 @@ def _distinct(values: Iterable[ValueDocument | None]) -> tuple[list[ValueDocumen
         if value is not None:
             kept.append(value)
     return kept, numbers
+
+
+def write_delimited(
+    trace: Trace,
+    delimiter: str,
+    identity: RunIdentity = NO_RUN,
+    energy: MeasuredEnergy | None = None,
+    symbols: Symbols = None,
+) -> tuple[bytes, tuple[str, ...]]:
+    """Return the file, and a line for each kind of data that it lacks.
+
+    It has a header line and one line per event, UTF-8, fields quoted where they need it.
+
+    An absent value is an empty field, a truth value ``true`` or ``false``, a debug event's value
+    its JSON. Metadata begins with ``hex:``, because readers such as pandas take plain digits for a
+    number. Behind the columns of the trace are the energy, if it was measured, the place in time
+    and in the model, and the identity of the run, the same in every line.
+    """
+    table = columns(trace)
+    digits = table["metadata"]
+    table["metadata"] = [None if text is None else f"hex:{text}" for text in digits]
+    about = {name: [escaped(text)] * len(trace) for name, text in identity.texts().items()}
+    joules = energy_columns(energy.events) if energy is not None else {}
+    places, notes = place_columns(trace, symbols)
+    data = delimited({**table, **joules, **places, **about}, delimiter)
+    return data, (*unsaid(trace), *notes)
+
+
+def delimited(table: Mapping[str, Sequence[Any]], delimiter: str, *, header: bool = True) -> bytes:
+    """Write columns in the format of ``write_delimited``, with or without a header line.
+
+    Texts must be `escaped`: Python writes a carriage return without quotes. A text that a
+    spreadsheet would execute as a formula, or that begins with an apostrophe, gets an apostrophe
+    before it, which spreadsheets take as the sign of a text.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    if header:
+        writer.writerow(table)
+    for row in zip(*table.values(), strict=True):
+        writer.writerow([_cell(value) for value in row])
+    return out.getvalue().encode()
+
+
+_FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
+"""Beginnings of a text that gets an apostrophe; the last but one are East Asian wide signs."""
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    if isinstance(value, ValueDocument):
+        return msgspec.json.encode(value).decode()
+    return value
+
+
+def unsaid(trace: Trace) -> tuple[str, ...]:
+    """Return a line for each kind of data of ``trace`` that its table lacks."""
+    empty = sum(not block.count for block in trace.blocks)
+    lost = ", ".join(f"{count} {what}" for what, count in asdict(trace.losses).items() if count)
+    notes = {
+        f"{empty} blocks without events": empty > 0,
+        f"what the target lost: {lost}": trace.losses.any,
+        f"{trace.filtered_events} events that the target left out": trace.filtered_events > 0,
+        f"the stack use of {len(trace.stacks)} tracers": len(trace.stacks) > 0,
+    }
+    return tuple(note for note, true in notes.items() if true)
+
+
+class EventsDocument(msgspec.Struct, frozen=True):
+    """A trace: the header, and the events in log order."""
+
+    header: TableHeader
+    events: list[EventRow]
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the output of ``write_json``."""
+    return msgspec.json.schema(EventsDocument)
+
+
+def write_json(
+    trace: Trace, identity: RunIdentity = NO_RUN, energy: MeasuredEnergy | None = None
+) -> bytes:
+    """Write the complete ``trace``, one event per line."""
+    table, beside = columns(trace), header(trace, identity)
+    cells = (table[name] for name in COLUMNS)
+    given = zip(*cells, _counts(table, beside), _energy(energy, len(trace)), strict=True)
+    rows = [EventRow(*row) for row in given]
+    events = b",\n".join(map(msgspec.json.encode, rows))
+    return b'{"header":' + msgspec.json.encode(beside) + b',"events":[\n' + events + b"\n]}\n"
+
+
+def _counts(
+    table: Mapping[str, Sequence[Any]], beside: TableHeader
+) -> list[dict[str, int]] | list[msgspec.UnsetType]:
+    """Return the counts of each event by counter; unset if the trace has no counters."""
+    named = count_columns(beside)
+    if not named:
+        return [msgspec.UNSET] * len(table["kind"])
+    cells = zip(*(table[column] for column in named.values()), strict=True)
+    return [
+        {name: count for name, count in zip(named, row, strict=True) if count is not None}
+        for row in cells
+    ]
+
+
+def _energy(
+    energy: MeasuredEnergy | None, events: int
+) -> list[dict[str, float]] | list[msgspec.UnsetType]:
+    """Return the energy of each event, empty where it is unknown; unset without a meter."""
+    if energy is None:
+        return [msgspec.UNSET] * events
+    found = energy_columns(energy.events)
+    return [
+        {name: value for name, value in zip(found, row, strict=True) if value is not None}
+        for row in zip(*found.values(), strict=True)
+    ]
+
+
+def read_json(data: bytes) -> Trace:
+    """Read the output of ``write_json``.
+
+    Raises:
+        FormatError: The data has another format or is inconsistent.
+    """
+    try:
+        document = decode_json(data, type_=EventsDocument)
+    except msgspec.DecodeError as error:
+        raise FormatError(f"not a trace in JSON: {error}") from None
+    events = document.events
+    table = {name: [getattr(event, name) for event in events] for name in COLUMNS}
+    for name, column in count_columns(document.header).items():
+        table[column] = [
+            None if event.counts is msgspec.UNSET else event.counts.get(name) for event in events
+        ]
+    return trace_of(document.header, table)
+
+
+Piece = Mapping[str, Sequence[Any]]
+"""Some rows: all columns by name, in order, each with one value per row."""
+
+SUFFIXES: Final = (".csv", ".tsv", ".json", ".parquet")
+
+
+def write_pieces(file: Path, pieces: Iterable[Piece], types: Mapping[str, str]) -> int:
+    """Write a table atomically; an existing file is replaced.
+
+    Args:
+        file: Output file; the suffix selects the format.
+        pieces: The rows, all with the same columns.
+        types: Arrow's type name of every column.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        UsageError: The suffix is not in ``SUFFIXES``, the file cannot be written, or a package is
+            not installed.
+    """
+    check_suffix(file)
+    partial = file.with_name(f".{file.name}.partial")
+    try:
+        with partial.open("wb") as out:
+            match file.suffix.lower():
+                case ".parquet":
+                    rows = _parquet(out, pieces, types)
+                case ".json":
+                    rows = _json(out, pieces)
+                case suffix:
+                    rows = _delimited(out, pieces, types, "," if suffix == ".csv" else "\t")
+        replace_file(partial, file)
+    except OSError as error:
+        raise write_error(error, f"cannot write {file}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return rows
+
+
+def check_suffix(file: Path) -> None:
+    """Check that the suffix of a file selects a format.
+
+    Raises:
+        UsageError: The suffix is not in ``SUFFIXES``.
+    """
+    if file.suffix.lower() not in SUFFIXES:
+        raise UsageError(
+            f"{file}: unsupported table suffix {file.suffix!r}",
+            hint=f"use one of {', '.join(SUFFIXES)}",
+        )
+
+
+def _delimited(
+    out: BinaryIO, pieces: Iterable[Piece], types: Mapping[str, str], delimiter: str
+) -> int:
+    out.write(delimited(dict.fromkeys(types, ()), delimiter))
+    rows = 0
+    for piece in pieces:
+        out.write(delimited(piece, delimiter, header=False))
+        rows += _length(piece)
+    return rows
+
+
+def _json(out: BinaryIO, pieces: Iterable[Piece]) -> int:
+    rows = 0
+    out.write(b"[")
+    for row in _objects(pieces):
+        out.write((b",\n" if rows else b"\n") + msgspec.json.encode(row))
+        rows += 1
+    out.write(b"\n]\n")
+    return rows
+
+
+def _objects(pieces: Iterable[Piece]) -> Iterator[dict[str, Any]]:
+    for piece in pieces:
+        for cells in zip(*piece.values(), strict=True):
+            yield dict(zip(piece, cells, strict=True))
+
+
+def _parquet(out: BinaryIO, pieces: Iterable[Piece], types: Mapping[str, str]) -> int:
+    pa, parquet = require("pyarrow", "pyarrow.parquet")
+    text = pa.dictionary(pa.int32(), pa.string())
+    kinds = {name: text if kind == "text" else getattr(pa, kind)() for name, kind in types.items()}
+    rows = 0
+    with parquet.ParquetWriter(out, pa.schema(kinds.items()), compression="zstd") as writer:
+        for piece in pieces:
+            arrays = [pa.array(piece[name], kind) for name, kind in kinds.items()]
+            writer.write_table(pa.table(arrays, schema=writer.schema))
+            rows += _length(piece)
+    return rows
+
+
+def _length(piece: Piece) -> int:
+    return len(next(iter(piece.values()), ()))
+
+
+def require(*modules: str) -> list[Any]:
+    """Import ``modules`` of the extra ``export``.
+
+    Raises:
+        UsageError: One of them is not installed.
+    """
+    return plugins.require("export", "this format", *modules)

@@ -3,65 +3,52 @@
 Starts and ends are each rounded down to whole nanoseconds, which preserves nesting. Raw ticks are
 kept beside them. Viewers nest by time alone and drop slices that overlap partly. So slices that
 would nest otherwise than in the call tree, or overlap, move to a lane of their own.
+
+Slices are called by operator and instruction, or by delegate and its event. The exact name of the
+event stands in the slice's arguments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.call_tree import WRAPPERS, call_tree
+from harness.analyze.blocks import blocks_of
+from harness.analyze.call_tree import call_tree
 from harness.analyze.memory import allocator_rows
 from harness.analyze.operands import Arguments
 from harness.analyze.operands import event_arguments as operands_of
 from harness.analyze.symbols import EventSymbols
-from harness.decode.program import Method
-from harness.export.energy import current_points, energy_arguments
-from harness.export.event_times import Ints, Placed, floor_nanoseconds
-from harness.export.executions import RunPhase, find_phases
-from harness.export.place_columns import module_place
+from harness.decode.program import Call, Method
+from harness.export.event_times import (
+    Ints,
+    Placed,
+    RunPhase,
+    current_points,
+    energy_arguments,
+    find_phases,
+    floor_nanoseconds,
+    module_place,
+)
 from harness.export.table import count_column
-from harness.export.titles import SliceTitle, label, slice_titles
 from harness.export.values import escaped
+from harness.formatting import OperatorKind, operator_kind, operator_title
 from harness.records.result import RunIdentity
-from harness.records.trace import NO_COUNT, NO_NAME, Kind, Trace
+from harness.records.trace import DELEGATE_CALL, NO_COUNT, NO_NAME, OPERATOR_CALL, Kind, Trace
 
 if TYPE_CHECKING:
-    from harness.analyze.energy import MeasuredEnergy
+    from harness.records.energy import MeasuredEnergy
 
 _Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Arranged:
-    """Slices on lines.
-
-    Attributes:
-        order: Slices by start, outer slices first. Starts and ends written in this order, inner
-            ends first, are in order of time on each track.
-        track: Track of each slice, in this order.
-        depth: Number of enclosing slices on the same track, in this order.
-        tracks: Line and lane of each track, in order.
-    """
-
-    order: _Ints
-    track: _Ints
-    depth: _Ints
-    tracks: tuple[tuple[int, int], ...]
-
-
-@dataclass(slots=True)
-class _Lane:
-    """The open slices of a lane, outermost first."""
-
-    open: list[int] = field(default_factory=list)
-
-
-def arrange(start: _Ints, end: _Ints, parent: _Ints, lines: _Ints) -> Arranged:
+def arrange(
+    start: _Ints, end: _Ints, parent: _Ints, lines: _Ints
+) -> tuple[_Ints, _Ints, _Ints, tuple[tuple[int, int], ...]]:
     """Assign a lane to each slice.
 
     Args:
@@ -69,10 +56,16 @@ def arrange(start: _Ints, end: _Ints, parent: _Ints, lines: _Ints) -> Arranged:
         end: End of each slice, not before its start.
         parent: Enclosing slice, -1 without one.
         lines: Line of each slice, numbers from 0.
+
+    Returns:
+        Slices by start, outer slices first: starts and ends written in this order, inner ends
+        first, are in order of time on each track. Then in this order the track of each slice, and
+        the number of enclosing slices on it; and line and lane of each track.
     """
     order = sorted(_outer_first(start, end, parent), key=start.tolist().__getitem__)
     starts, ends, parents, wanted = (x.tolist() for x in (start, end, parent, lines))
-    lanes: list[list[_Lane]] = [[] for _ in range(int(lines.max(initial=-1)) + 1)]
+    # Of each line and lane the open slices, outermost first.
+    lanes: list[list[list[int]]] = [[] for _ in range(int(lines.max(initial=-1)) + 1)]
     lane_of = [0] * len(order)
     depth = [0] * len(order)
     for slice_ in order:
@@ -82,8 +75,8 @@ def arrange(start: _Ints, end: _Ints, parent: _Ints, lines: _Ints) -> Arranged:
         preferred = lane_of[around] if held else 0
         for lane in [preferred, *(n for n in range(len(line) + 1) if n != preferred)]:
             if lane == len(line):
-                line.append(_Lane())
-            stack = line[lane].open
+                line.append([])
+            stack = line[lane]
             while (
                 stack and ends[stack[-1]] <= starts[slice_] and not (held and stack[-1] == around)
             ):
@@ -97,12 +90,9 @@ def arrange(start: _Ints, end: _Ints, parent: _Ints, lines: _Ints) -> Arranged:
     found = sorted({(wanted[slice_], lane_of[slice_]) for slice_ in order})
     number = {track: index for index, track in enumerate(found)}
     tracks = [number[wanted[slice_], lane_of[slice_]] for slice_ in order]
-    return Arranged(
-        order=np.array(order, np.int64),
-        track=np.array(tracks, np.int64),
-        depth=np.array([depth[slice_] for slice_ in order], np.int64),
-        tracks=tuple(found),
-    )
+    depths = [depth[slice_] for slice_ in order]
+    ordered, track, enclosing = (np.array(x, np.int64) for x in (order, tracks, depths))
+    return ordered, track, enclosing, tuple(found)
 
 
 def _outer_first(start: _Ints, end: _Ints, parent: _Ints) -> list[int]:
@@ -117,10 +107,6 @@ def _outer_first(start: _Ints, end: _Ints, parent: _Ints) -> list[int]:
         order.append(slice_)
         stack += children[slice_]
     return order
-
-
-OPERATOR_CALL = WRAPPERS[0]
-"""ExecuTorch's name of the scope around an operator's kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +254,7 @@ def draw(
         UsageError: The rate of the tracer's clock is unknown, or its time does not fit 63 bits.
         FormatError: The events contradict the width of their counter.
     """
+    arguments = operands_of(trace, blocks_of(trace, method)) if method else None
     tree = call_tree(trace)
     parent = tree.parent
     placed = Placed(trace, parent)
@@ -276,8 +263,10 @@ def draw(
     number_of[drawn] = np.arange(len(drawn))
     _, lines = np.unique(placed.keys(drawn), axis=0, return_inverse=True)
     lines = lines.reshape(-1).astype(np.int64)
-    arranged = arrange(placed.start[drawn], placed.end[drawn], number_of[parent[drawn]], lines)
-    rows = drawn[arranged.order]
+    order, track, depth, tracks = arrange(
+        placed.start[drawn], placed.end[drawn], number_of[parent[drawn]], lines
+    )
+    rows = drawn[order]
     number_of[rows] = np.arange(len(rows))
     inside = number_of[parent[rows]]
     call = number_of[placed.call[rows]]
@@ -287,17 +276,17 @@ def draw(
     own = np.flatnonzero(~of_delegate)
     return Drawing(
         trace=trace,
-        tracks=_tracks(method, placed.keys(drawn), lines, arranged.tracks),
+        tracks=_tracks(arguments, drawn, placed.keys(drawn), lines, tracks),
         row=rows,
         start=start,
         end=end,
-        track=arranged.track,
+        track=track,
         parent=inside,
-        depth=arranged.depth,
+        depth=depth,
         own=_own_nanoseconds(trace, tree.own, rows),
-        titles=slice_titles(trace, rows, of_delegate, method, symbols),
+        titles=slice_titles(trace, rows, of_delegate, arguments, symbols),
         phases=find_phases(trace, rows[own], _blocks(trace, rows[own]), start[own], end[own]),
-        given=_given(trace, placed, rows, method),
+        given=_given(trace, placed, rows, arguments),
         slack=placed.slack[rows],
         flows=tuple(zip(call[flows].tolist(), flows.tolist(), strict=True)),
         counters=(
@@ -351,14 +340,12 @@ def event_arguments(trace: Trace, row: int) -> dict[str, int | str]:
 
 
 def _given(
-    trace: Trace, placed: Placed, rows: Ints, method: Method | None
+    trace: Trace, placed: Placed, rows: Ints, found: Sequence[Arguments | None] | None
 ) -> tuple[Arguments | None, ...]:
     """Return inputs and outputs of the rows that execute an instruction themselves."""
-    if method is None:
+    if found is None:
         return (None,) * len(rows)
-    found = operands_of(trace, method)
-    around = [index for index, name in enumerate(trace.names) if name == OPERATOR_CALL]
-    executes = (trace.kind == Kind.PROFILE) & ~placed.delegate & ~np.isin(trace.name, around)
+    executes = (trace.kind == Kind.PROFILE) & ~placed.delegate & ~trace.named(OPERATOR_CALL)
     return tuple(found[row] if executes[row] else None for row in rows.tolist())
 
 
@@ -372,9 +359,13 @@ def _own_nanoseconds(trace: Trace, ticks: npt.NDArray[np.uint64], rows: Ints) ->
 
 
 def _tracks(
-    method: Method | None, keys: Ints, lines: Ints, found: tuple[tuple[int, int], ...]
+    arguments: Sequence[Arguments | None] | None,
+    rows: Ints,
+    keys: Ints,
+    lines: Ints,
+    found: tuple[tuple[int, int], ...],
 ) -> tuple[Track, ...]:
-    """Return the tracks of lines and lanes; ``keys`` per slice as from ``Placed.keys``."""
+    """Return the tracks of lines and lanes; ``keys`` per row as from ``Placed.keys``."""
     if not len(lines):
         return ()
     _, first = np.unique(lines, return_index=True)
@@ -383,17 +374,17 @@ def _tracks(
     for line, lane in found:
         tracer, of_delegate, chain, instruction = of_line[line]
         call = (chain, instruction) if of_delegate else None
-        name = _track_name(method, tracer, call)
+        known = arguments[rows[first[line]]] if arguments else None
+        name = _track_name(known, tracer, call)
         tracks.append(Track(f"{name} (overlapping {lane})" if lane else name, tracer, call, lane))
     return tuple(tracks)
 
 
-def _track_name(method: Method | None, tracer: int, call: tuple[int, int] | None) -> str:
+def _track_name(known: Arguments | None, tracer: int, call: tuple[int, int] | None) -> str:
     """Return a name by which the tracks of delegates sort behind that of their tracer."""
     if call is None:
         return f"operators of tracer {tracer}" if tracer else "operators"
-    called = method.instruction(*call) if method else None
-    name = escaped(called.name) if called and called.name else "delegate"
+    name = escaped(known.instruction.name) if known and known.instruction.name else "delegate"
     chain, instruction = call
     return f"operators in {name} #{instruction}" + (f", chain {chain}" if chain else "")
 
@@ -435,7 +426,7 @@ def _hardware_counters(trace: Trace, placed: Placed, parent: Ints) -> Iterator[C
 def _current(energy: MeasuredEnergy | None, placed: Placed) -> Iterator[Counter]:
     """Yield the current, if it was measured."""
     if energy is not None:
-        yield Counter("current [uA]", 0, *current_points(energy.aligned, placed), "uA")
+        yield Counter("current [uA]", 0, *current_points(energy, placed), "uA")
 
 
 _LOST: Final = {"blocks": "declarations", "damaged": "damaged events or places"}
@@ -473,3 +464,97 @@ def _gaps(trace: Trace, placed: Placed) -> Iterator[Gap]:
             yield Gap(text, at, at + length)
     for what, count in losses.items():
         yield Gap(f"{count} {_LOST.get(what, what)} lost, somewhere here", first, last)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTitle:
+    """Display name and kind of a slice.
+
+    Attributes:
+        text: Display name.
+        kind: Kind of work.
+    """
+
+    text: str
+    kind: OperatorKind
+
+
+def slice_titles(
+    trace: Trace,
+    rows: Ints,
+    of_delegate: Ints,
+    arguments: Sequence[Arguments | None] | None,
+    symbols: Sequence[EventSymbols | None] | None,
+) -> list[SliceTitle]:
+    """Return the title of each row; events of one name and instruction share one.
+
+    Args:
+        trace: The trace.
+        rows: Rows of the trace, shape (n,).
+        of_delegate: 1 for rows that are events of a delegate, else 0, shape (n,).
+        arguments: The instruction of every event of the trace, for names of backends; None if
+            unknown.
+        symbols: Symbols of every event of the trace, likewise.
+    """
+    columns = (
+        trace.kind[rows],
+        trace.chain[rows],
+        trace.instruction[rows],
+        trace.name[rows],
+        trace.delegate_int[rows],
+        trace.delegate_str[rows],
+        of_delegate,
+    )
+    keys = zip(*(column.tolist() for column in columns), strict=True)
+    known: dict[tuple[tuple[int, ...], str], SliceTitle] = {}
+    found = []
+    for row, columns_of_row in zip(rows.tolist(), keys, strict=True):
+        key = columns_of_row, _backend(row, arguments, symbols)
+        if key not in known:
+            known[key] = _title(trace, row, bool(columns_of_row[-1]), key[1])
+        found.append(known[key])
+    return found
+
+
+def label(trace: Trace, row: int) -> str:
+    """Return the exact name of an event, else its delegate id, else its kind."""
+    text = _own_name(trace, row)
+    if text:
+        return escaped(text)
+    if trace.delegate_int[row] != -1:
+        return f"[{trace.delegate_int[row]}]"
+    return "value" if trace.kind[row] == Kind.DEBUG else "unnamed"
+
+
+def _own_name(trace: Trace, row: int) -> str:
+    name = trace.text(int(trace.name[row])) or trace.text(int(trace.delegate_str[row]))
+    return name or ""
+
+
+def _backend(
+    row: int,
+    arguments: Sequence[Arguments | None] | None,
+    symbols: Sequence[EventSymbols | None] | None,
+) -> str:
+    """Return the name of the backend that the event's instruction calls, "" if unknown."""
+    if symbols is not None and (known := symbols[row]) is not None and known.backend:
+        return escaped(known.backend)
+    called = arguments[row] if arguments else None
+    if called is None or called.instruction.call is not Call.DELEGATE:
+        return ""
+    return escaped(called.instruction.name)
+
+
+def _title(trace: Trace, row: int, of_delegate: bool, backend: str) -> SliceTitle:
+    name = _own_name(trace, row)
+    kind = operator_kind(name, of_delegate)
+    if of_delegate:
+        own = label(trace, row)
+        if backend:
+            return SliceTitle(f"{backend}: {own}", kind)
+        return SliceTitle(own if name else f"delegate: {own}", kind)
+    # The operator in an OPERATOR_CALL has the instruction; once is enough.
+    scope = trace.chain[row] == -1 or name == OPERATOR_CALL
+    instruction = None if scope else int(trace.instruction[row])
+    shown = backend if name == DELEGATE_CALL and backend else name or label(trace, row)
+    return SliceTitle(operator_title(shown, instruction), kind)

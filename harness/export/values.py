@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from harness.errors import FormatError
-from harness.records.values import DebugValue, TensorValue
+from harness.records.trace import DebugValue, TensorValue
 
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
 _ESCAPE: Final = re.compile(r"\\(?:\\|x([0-9a-f]{2})|u([0-9a-f]{4}))")
@@ -47,15 +47,6 @@ def _character(found: re.Match[str]) -> str:
     return chr(int(found[2], 16)) if found[2] else "\\"
 
 
-class TensorDocument(msgspec.Struct, frozen=True, gc=False):
-    """A logged tensor; ``offset`` is in the debug buffer, -1 if its bytes were dropped."""
-
-    scalar_type: int
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-
-
 class ValueDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The value of a debug event; at most one of ``number``, ``tensor`` and ``tensors`` is set.
 
@@ -71,18 +62,17 @@ class ValueDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     type: int
     output: bool | None = None
     number: bool | int | float | str | None = None
-    tensor: TensorDocument | None = None
-    tensors: tuple[TensorDocument, ...] | None = None
+    tensor: TensorValue | None = None
+    tensors: tuple[TensorValue, ...] | None = None
 
 
 def value_document(value: DebugValue) -> ValueDocument:
     """Return ``value`` as it stands in JSON."""
     match value.value:
         case TensorValue():
-            return ValueDocument(value.type, value.output, tensor=_tensor(value.value))
+            return ValueDocument(value.type, value.output, tensor=value.value)
         case tuple():
-            tensors = tuple(map(_tensor, value.value))
-            return ValueDocument(value.type, value.output, tensors=tensors)
+            return ValueDocument(value.type, value.output, tensors=value.value)
         case float() if not math.isfinite(value.value):
             bits = struct.pack(">d", value.value).hex()
             return ValueDocument(value.type, value.output, number=bits)
@@ -97,22 +87,14 @@ def debug_value(document: ValueDocument) -> DebugValue:
     """
     value: TensorValue | tuple[TensorValue, ...] | float | int | bool | None
     if document.tensor is not None:
-        value = _tensor_value(document.tensor)
+        value = document.tensor
     elif document.tensors is not None:
-        value = tuple(map(_tensor_value, document.tensors))
+        value = document.tensors
     elif isinstance(document.number, str):
         value = _from_bits(document.number)
     else:
         value = document.number
     return DebugValue(value, document.type, document.output)
-
-
-def _tensor(tensor: TensorValue) -> TensorDocument:
-    return TensorDocument(tensor.scalar_type, tensor.sizes, tensor.strides, tensor.offset)
-
-
-def _tensor_value(document: TensorDocument) -> TensorValue:
-    return TensorValue(document.scalar_type, document.sizes, document.strides, document.offset)
 
 
 def _from_bits(digits: str) -> float:

@@ -96,13 +96,16 @@ class Image:
         Raises:
             UsageError: The load address of a ``.bin`` is not known.
         """
+        self._require_address()
+        return self.segments[0].address
+
+    def _require_address(self) -> None:
         if not self.placed:
             raise UsageError(
                 f"{self.path} has no load address",
                 hint="use an ELF or HEX file, or set `address` in [flash.options.TOOL] of the "
                 "board file",
             )
-        return self.segments[0].address
 
     def at(self, address: int | None) -> Image:
         """Return the image at the load address ``address``, unless it has its own."""
@@ -121,15 +124,28 @@ class Image:
         Raises:
             UsageError: It contains several different ones.
         """
-        found = {match[1] for segment in self.segments for match in _BANNER.finditer(segment.data)}
-        if len(found) > 1:
-            names = ", ".join(sorted(repr(name.decode("utf-8", "replace")) for name in found))
+        build_ids = {
+            match[1] for segment in self.segments for match in _BANNER.finditer(segment.data)
+        }
+        if len(build_ids) > 1:
+            names = ", ".join(sorted(repr(name.decode("utf-8", "replace")) for name in build_ids))
             raise UsageError(
                 f"{self.path} contains several firmwares: {names}",
                 hint="use an image with one of them, or --no-identity to skip the comparison of "
                 "build ids",
             )
-        return found.pop().decode("utf-8", "replace") if found else None
+        return build_ids.pop().decode("utf-8", "replace") if build_ids else None
+
+    def as_format(self, wanted: ImageFormat, family: int) -> bytes:
+        """Return the image as HEX, flat, or UF2 for a chip family.
+
+        Raises:
+            UsageError: Its load address is not known, or its pieces are too far apart.
+        """
+        if wanted is ImageFormat.BIN:
+            return self.as_bin()
+        self._require_address()
+        return self.as_hex() if wanted is ImageFormat.HEX else self.as_uf2(family)
 
     def as_bin(self) -> bytes:
         """Return a flat image from the lowest address; gaps are 0xFF, as erased flash.
@@ -165,9 +181,7 @@ class Image:
         """Return the image as UF2 for a chip family (https://github.com/microsoft/uf2)."""
         rows = [row for segment in self.segments for row in _rows(segment, _UF2_PAYLOAD)]
         blocks = [
-            _UF2_HEADER.pack(
-                *(_UF2_MAGIC, _UF2_FAMILY, address, len(row), number, len(rows), family)
-            )
+            _UF2_HEADER.pack(_UF2_MAGIC, _UF2_FAMILY, address, len(row), number, len(rows), family)
             + row.ljust(_UF2_BLOCK - _UF2_HEADER.size - len(_UF2_END), b"\0")
             + _UF2_END
             for number, (address, row) in enumerate(rows)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from harness.config.unit import UsbPort
 from harness.errors import InfrastructureError, UsageError
 from harness.target.ports import system_root
 
@@ -49,49 +50,24 @@ RP_BOOT: Final = ("2e8a:0003", "2e8a:000f")
 _SELECTOR: Final = re.compile(r"([0-9A-Fa-f]{1,4}):([0-9A-Fa-f]{1,4})(?::(.*))?", re.DOTALL)
 
 
-class Probe(NamedTuple):
-    """A USB device, or a selector for one.
-
-    ``serial`` is "" if it has none, ``location`` (USB location) is "" for a selector.
-    """
-
-    vid: int
-    pid: int
-    serial: str
-    location: str = ""
-
-    @property
-    def ids(self) -> str:
-        """VID:PID, hexadecimal."""
-        return f"{self.vid:04x}:{self.pid:04x}"
-
-    @property
-    def selector(self) -> str:
-        """VID:PID:Serial, or VID:PID without a serial number."""
-        return f"{self.ids}:{self.serial}" if self.serial else self.ids
-
-    def is_of(self, kinds: Collection[str]) -> bool:
-        """Whether it has one of these USB ids, VID:PID or VID."""
-        return self.ids in kinds or f"{self.vid:04x}" in kinds
-
-
-def connected(root: Path | None = None) -> list[Probe]:
+def connected(root: Path | None = None) -> list[UsbPort]:
     """Return the USB devices of this host, sorted; empty without sysfs.
 
     Args:
         root: Directory with ``sys``; None for ``system_root``.
     """
-    found = []
+    probes = []
     for folder in ((root or system_root()) / "sys/bus/usb/devices").glob("*"):
         texts = [_read(folder / name) for name in ("idVendor", "idProduct", "serial")]
         if texts[0] and texts[1]:
-            found.append(Probe(int(texts[0], 16), int(texts[1], 16), texts[2], folder.name))
-    return sorted(found)
+            ids = int(texts[0], 16), int(texts[1], 16)
+            probes.append(UsbPort(*ids, texts[2], location=folder.name))
+    return sorted(probes)
 
 
 def choose_probe(
-    selector: str, kinds: Collection[str], devices: Sequence[Probe], user: str
-) -> Probe | None:
+    selector: str, kinds: Collection[str], devices: Sequence[UsbPort], user: str
+) -> UsbPort | None:
     """Select one connected device.
 
     Args:
@@ -135,7 +111,7 @@ def choose_probe(
     return wanted
 
 
-def parse_selector(text: str) -> Probe:
+def parse_selector(text: str) -> UsbPort:
     """Parse VID:PID:Serial or VID:PID.
 
     Raises:
@@ -148,16 +124,16 @@ def parse_selector(text: str) -> Probe:
             hint="use VID:PID:Serial, hexadecimal, such as 0483:374b:066DFF485550755187121723",
         )
     vid, pid, serial = match.groups()
-    return Probe(int(vid, 16), int(pid, 16), serial or "")
+    return UsbPort(int(vid, 16), int(pid, 16), serial or "")
 
 
-def _matches(device: Probe, wanted: Probe) -> bool:
+def _matches(device: UsbPort, wanted: UsbPort) -> bool:
     # Tools disagree about the case of serial numbers, which are mostly hexadecimal.
     same = not wanted.serial or device.serial.casefold() == wanted.serial.casefold()
     return (device.vid, device.pid) == (wanted.vid, wanted.pid) and same
 
 
-def _list(devices: Sequence[Probe]) -> str:
+def _list(devices: Sequence[UsbPort]) -> str:
     return ", ".join(f"{device.selector} (USB {device.location})" for device in devices)
 
 

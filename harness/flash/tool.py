@@ -12,15 +12,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar, get_args, get_origin
 
 from harness.config.board import Strict
+from harness.config.unit import UsbPort
 from harness.errors import UsageError
 from harness.files import absolute
 from harness.flash.image import Image, ImageFormat
-from harness.flash.probes import Probe
 
 Options = TypeVar("Options", bound=Strict)
+
+
+class FlatImageOptions(Strict, frozen=True, kw_only=True):
+    """``address`` is the load address of a flat image."""
+
+    address: int | None = None
+
 
 WRITE: Final = "write"
 VERIFY: Final = "verify"
@@ -39,9 +46,9 @@ class ToolProgram:
         """Return its path, from ``$PATH`` or beside this Python (pip); None if it is missing."""
         beside = str(Path(sys.executable).parent)
         for name in (self.name, *self.others):
-            if found := shutil.which(name) or shutil.which(name, path=beside):
+            if program := shutil.which(name) or shutil.which(name, path=beside):
                 # $PATH may have relative folders, and tools run in another working directory.
-                return str(absolute(found))
+                return str(absolute(program))
         return None
 
 
@@ -85,7 +92,7 @@ class Job(Generic[Options]):
     work: Path
     options: Options
     verify: bool = True
-    probe: Probe | None = None
+    probe: UsbPort | None = None
     port: str | None = None
     server: str | None = None
     program: str = ""
@@ -103,10 +110,8 @@ class Job(Generic[Options]):
             if wanted is ImageFormat.UF2 and family is None:
                 continue
             if wanted is not ImageFormat.ELF:
-                if wanted is not ImageFormat.BIN:
-                    image.address  # noqa: B018  raises for a flat image without a load address
                 path = self.work / f"{image.path.stem}.{wanted}"
-                return TakenFile(path, wanted, {path: _made(image, wanted, family)})
+                return TakenFile(path, wanted, {path: image.as_format(wanted, family or 0)})
         names = " or ".join(formats)
         raise UsageError(f"{image.path} cannot be converted to {names}")
 
@@ -140,11 +145,30 @@ class Job(Generic[Options]):
             raise UsageError(f"{self.port!r} is not a port", hint="such as /dev/ttyUSB0")
         return self.port
 
+    @property
+    def stages(self) -> str:
+        """Stages of a single command that does everything."""
+        return f"{WRITE}, {VERIFY}, {RESET}" if self.verify else f"{WRITE}, {RESET}"
 
-def _made(image: Image, wanted: ImageFormat, family: int | None) -> bytes:
-    if wanted is ImageFormat.HEX:
-        return image.as_hex()
-    return image.as_bin() if wanted is ImageFormat.BIN else image.as_uf2(family or 0)
+    def base(self, image: TakenFile, *option: str) -> tuple[str, ...]:
+        """Return the load address behind an option if the image is flat, else nothing.
+
+        Raises:
+            UsageError: The flat image has no load address.
+        """
+        return (*option, hex(self.image.address)) if image.format is ImageFormat.BIN else ()
+
+    def pieces(self) -> dict[Path, bytes]:
+        """Return a flat file for each segment of the image, to compare it with the memory."""
+        return {
+            self.work / f"piece-{segment.address:08x}.bin": segment.data
+            for segment in self.image.segments
+        }
+
+
+def option(name: str, value: object) -> tuple[str, ...]:
+    """Return an option and its value as arguments; nothing for an empty value."""
+    return (name, str(value)) if value else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +187,8 @@ class Tool(ABC, Generic[Options]):
         name: Its name in board files and for ``--tool``.
         programs: Programs that must be installed; the first reports the version.
         formats: Supported image formats, preferred first.
-        options_type: Type of ``[flash.options.NAME]`` in board files.
+        options_type: Type of ``[flash.options.NAME]`` in board files, the parameter of `Tool`.
         version: Arguments that print the version; None if it has no such option.
-        selects_probe: A probe can be selected with ``--probe``.
         probes: USB ids of supported devices, VID:PID or VID; empty if it uses no USB device.
         verifies: It can read back and compare.
         resets: It starts the firmware afterwards.
@@ -179,13 +202,22 @@ class Tool(ABC, Generic[Options]):
     formats: ClassVar[tuple[ImageFormat, ...]]
     options_type: type[Options]
     version: ClassVar[tuple[str, ...] | None] = ("--version",)
-    selects_probe: ClassVar[bool] = False
     probes: ClassVar[tuple[str, ...]] = ()
     verifies: ClassVar[bool] = True
     resets: ClassVar[bool] = True
     needs_port: ClassVar[bool] = False
     bootloader: ClassVar[bool] = False
     settles: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        for base in getattr(cls, "__orig_bases__", ()):
+            if get_origin(base) is Tool and "options_type" not in vars(cls):
+                [cls.options_type] = get_args(base)
+
+    @property
+    def selects_probe(self) -> bool:
+        """Whether a probe can be selected with ``--probe``."""
+        return bool(self.probes)
 
     @abstractmethod
     def commands(self, job: Job[Options]) -> tuple[FlashStep, ...]:

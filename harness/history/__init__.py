@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.config.project import find_project
-from harness.extras import require
-from harness.files import absolute
+from harness.plugins import require
+from harness.records.store_address import StoreAddress, address_of
 
 if TYPE_CHECKING:
     from harness.history.store import Store
@@ -21,7 +21,7 @@ FOLDER: Final = ".etharness"
 _FILE: Final = "history.sqlite"
 
 
-def open_store(url: str, *, create: bool = True, deadline_s: float = 30.0) -> Store:
+def open_store(url: str | StoreAddress, *, create: bool = True, deadline_s: float = 30.0) -> Store:
     """Open a store; create its tables or migrate them to this version if necessary.
 
     Args:
@@ -41,21 +41,21 @@ def open_store(url: str, *, create: bool = True, deadline_s: float = 30.0) -> St
     require("history", "the history of results", "sqlalchemy")
     from harness.history.store import Store
 
-    return Store.open(url, create=create, deadline_s=deadline_s)
+    return Store(address_of(url), create=create, deadline_s=deadline_s)
 
 
-def configured_history(within: Path | None = None) -> str | None:
+def configured_history(within: Path | None = None) -> StoreAddress | None:
     """Return the history that ``$ETHARNESS_HISTORY`` or the project sets; None if neither does.
 
     Raises:
         UsageError: The project's table ``[tool.etharness]`` is invalid.
     """
     if url := os.environ.get(VARIABLE, "").strip():
-        return url if "://" in url else str(absolute(url))
+        return StoreAddress(url).within(Path.cwd())
     return find_project(within).history
 
 
-def default_history(within: Path | None = None) -> str:
+def default_history(within: Path | None = None) -> StoreAddress:
     """Return the URL or path of the history that commands use by default.
 
     It is ``$ETHARNESS_HISTORY`` if set, else ``history`` of ``[tool.etharness]`` in the project's
@@ -68,5 +68,5 @@ def default_history(within: Path | None = None) -> str:
     here = (within or Path.cwd()).absolute()
     for folder in (here, *here.parents):
         if (folder / FOLDER).is_dir() or (folder / ".git").exists():
-            return str(folder / FOLDER / _FILE)
-    return str(here / FOLDER / _FILE)
+            return StoreAddress(str(folder / FOLDER / _FILE))
+    return StoreAddress(str(here / FOLDER / _FILE))

@@ -16,14 +16,28 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import msgspec
 from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+    SQLAlchemyError,
+)
 
-from harness.errors import HarnessError, NotWritableError, UsageError
-from harness.extras import require
+from harness.errors import (
+    FormatError,
+    HarnessError,
+    InfrastructureError,
+    NotWritableError,
+    UsageError,
+)
 from harness.history import FOLDER
-from harness.history.db_errors import is_conflict, is_disconnect, translate
+from harness.plugins import require
+from harness.records.store_address import StoreAddress, address_of, is_secret
 
 _T = TypeVar("_T")
 
@@ -53,6 +67,7 @@ class Database:
 
     def __init__(self, url: URL, deadline_s: float, *, create: bool) -> None:
         self.url = url
+        self._address = StoreAddress(url.render_as_string(hide_password=False))
         self.deadline_s = deadline_s
         self.retries = 0
         self.read_only = False
@@ -64,7 +79,7 @@ class Database:
         """The path or URL without a password, for messages."""
         if self.is_sqlite:
             return self.url.database or "memory"
-        return self.url.set(drivername="postgresql").render_as_string(hide_password=True)
+        return str(self._address).replace("postgresql+psycopg:", "postgresql:", 1)
 
     @property
     def is_sqlite(self) -> bool:
@@ -164,19 +179,28 @@ class Database:
         try:
             yield
         except SQLAlchemyError as error:
+            hide_secrets(error, self._address)
             raise translate(error, self.location, self.deadline_s) from error
+        except msgspec.DecodeError as error:
+            raise FormatError(
+                f"the history {self.location} holds a damaged text: {error}",
+                hint="restore it from a backup, or add the results to a new history",
+            ) from error
 
     def _open(self, *, create: bool) -> Engine:
         if self.is_sqlite:
             return self._open_file(create=create)
         require("postgresql", "a history on PostgreSQL", "psycopg")
+        # As arguments they are in no text of the engine, which shows the query of its URL.
+        query = {key: str(value) for key, value in self.url.query.items() if is_secret(key)}
         engine = create_engine(
-            self.url,
+            self.url.difference_update_query(query),
             connect_args={
                 "connect_timeout": _CONNECT_S,
                 "tcp_user_timeout": int(1000 * self.deadline_s),
                 "application_name": "etharness",
                 **_KEEPALIVES,
+                **query,
             },
             pool_pre_ping=True,  # discards connections from before a server restart
         )
@@ -217,21 +241,31 @@ class Database:
         return engine
 
 
-def parse_url(text: str) -> URL:
+def parse_url(address: StoreAddress | str) -> URL:
     """Read the URL of a store, or the path of an SQLite file.
 
     Raises:
         UsageError: It is neither.
     """
+    address = address_of(address)
+    text = address.with_secrets()
     if not text.strip():
         raise UsageError("empty history name", hint="name a file, or postgresql://HOST/DATABASE")
-    if "://" not in text:
+    if address.is_path:
         return URL.create("sqlite", database=str(Path(text).expanduser()))
+    # The reason may quote a password that stands where a port should.
+    invalid = UsageError(
+        f"invalid history URL {address}",
+        hint="write postgresql://USER@HOST:PORT/DATABASE; in names and passwords encode special "
+        "characters, such as @ as %40",
+    )
     try:
         url = make_url(text)
         backend = url.get_backend_name()
-    except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        raise UsageError(f"invalid history URL {without_password(text)}: {error}") from None
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        raise invalid from None
+    if address.is_ambiguous:
+        raise invalid
     if backend == "sqlite":
         return url.set(drivername="sqlite")
     if backend in ("postgresql", "postgres"):
@@ -239,12 +273,6 @@ def parse_url(text: str) -> URL:
     raise UsageError(
         f"unsupported history database {backend!r}", hint="use an SQLite file or postgresql://"
     )
-
-
-def without_password(text: str) -> str:
-    """Return a path unchanged, a URL without user and password."""
-    scheme, sign, rest = text.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}" if sign else text
 
 
 def _prepare_file(file: Path, *, create: bool) -> bool:
@@ -305,3 +333,151 @@ def file_system(file: Path, mounts: Sequence[str]) -> str:
         if resolved.is_relative_to(point) and len(point.parts) >= longest:
             found, longest = fields[2], len(point.parts)
     return found
+
+
+_RETRY: Final = ("SQLITE_BUSY", "SQLITE_LOCKED", "40001", "40P01")
+"""Another writer; for PostgreSQL: serialization failure, deadlock."""
+
+_SHUTTING_DOWN: Final = ("57P01", "57P02", "57P03")  # stopped by its admin, crashed, starting up
+
+_Translation = tuple[Callable[..., HarnessError], str, str]
+"""Class of the error, its message with the location as a field, and its hint."""
+
+_UNREACHABLE: Final[_Translation] = (
+    InfrastructureError,
+    "{location} does not answer",
+    "check that the server runs and that its address is right",
+)
+_REFUSED: Final[_Translation] = (
+    UsageError,
+    "{location}: authentication failed or no such database",
+    "check the user, the password and the database name in the URL",
+)
+_UNKNOWN: Final[_Translation] = (
+    InfrastructureError,
+    "{location} failed",
+    "try again; if it fails again, report it",
+)
+_KINDS: Final[tuple[tuple[str, _Translation], ...]] = (
+    (
+        "SQLITE_BUSY SQLITE_LOCKED 55P03 40",
+        (
+            InfrastructureError,
+            "{location} stayed locked for {deadline:g} s",
+            "try again; if it stays locked, look for the process that has it open",
+        ),
+    ),
+    (
+        "SQLITE_READONLY SQLITE_PERM 42501 25006",
+        (
+            NotWritableError,
+            "{location} is not writable",
+            "ask its owner for write permission, or name another history with --history",
+        ),
+    ),
+    (
+        "SQLITE_FULL 53100",
+        (
+            InfrastructureError,
+            "no space left for {location}",
+            "free some space, or run `etharness history prune`; results added before are intact",
+        ),
+    ),
+    (
+        "SQLITE_CORRUPT SQLITE_NOTADB",
+        (
+            FormatError,
+            "{location} is damaged or not a history",
+            "move it aside, and add the run directories again: `etharness history add DIRECTORY`",
+        ),
+    ),
+    (
+        "SQLITE_CANTOPEN",
+        (
+            UsageError,
+            "cannot open {location}",
+            "check the permissions of the file and its folder",
+        ),
+    ),
+    (
+        "SQLITE_IOERR",
+        (InfrastructureError, "cannot read or write {location}", "check the disk"),
+    ),
+    ("53", (InfrastructureError, "{location} is out of resources", "try again later")),
+    ("28 3D000", _REFUSED),
+    ("57 08", _UNREACHABLE),
+)
+_TRANSLATIONS: Final = {code: kind for codes, kind in _KINDS for code in codes.split()}
+"""By the first two words of SQLite's error name, or by PostgreSQL's SQLSTATE; by its class of two
+characters where the full code is not listed."""
+
+_REFUSALS: Final = ("authentication failed", "does not exist", "no password supplied", "pg_hba")
+"""Texts of PostgreSQL's errors when it refuses a connection: the driver gives no SQLSTATE then."""
+
+
+def is_conflict(error: DBAPIError) -> bool:
+    """Whether the same transaction may succeed when it is begun again at once."""
+    return (_sqlite_name(error) or getattr(error.orig, "sqlstate", None)) in _RETRY
+
+
+def is_disconnect(error: DBAPIError) -> bool:
+    """Whether the connection to a server was lost that may come back: a restart, or the network."""
+    if _sqlite_name(error) is not None or not isinstance(error, OperationalError | InterfaceError):
+        return False
+    state = getattr(error.orig, "sqlstate", None)
+    if state is None:
+        return not any(text in str(error.orig) for text in _REFUSALS)
+    return state in _SHUTTING_DOWN or state.startswith("08")
+
+
+def is_permission_error(error: DBAPIError) -> bool:
+    """Whether the database refused a write for lack of permission."""
+    return _translation(error)[0] is NotWritableError
+
+
+def hide_secrets(error: BaseException, address: StoreAddress) -> None:
+    """Remove the secrets of an address from the texts of an error and of its causes.
+
+    libpq quotes a value that it does not understand, and tracebacks show every cause.
+    """
+    seen: set[int] = set()
+    left: list[BaseException | None] = [error]
+    while left:
+        one = left.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        one.args = tuple(
+            address.without_secrets(part) if isinstance(part, str) else part for part in one.args
+        )
+        left += [one.__cause__, one.__context__, getattr(one, "orig", None)]
+
+
+def translate(error: SQLAlchemyError, location: str, deadline_s: float) -> HarnessError:
+    """Return the error of this package for an error of the database."""
+    kind, text, hint = _translation(error)
+    cause: Any = getattr(error, "orig", None) or error
+    lines = str(cause).strip().splitlines()
+    reason = lines[0] if lines else type(cause).__name__
+    return kind(f"{text.format(location=location, deadline=deadline_s)}: {reason}", hint=hint)
+
+
+def _translation(error: SQLAlchemyError) -> _Translation:
+    if not isinstance(error, DBAPIError):
+        return _UNKNOWN
+    if (name := _sqlite_name(error)) is not None:
+        return _TRANSLATIONS.get(name, _UNKNOWN)
+    state = getattr(error.orig, "sqlstate", None)
+    if state is None:
+        message = str(error.orig)
+        return _REFUSED if any(text in message for text in _REFUSALS) else _UNREACHABLE
+    return _TRANSLATIONS.get(state) or _TRANSLATIONS.get(state[:2]) or _UNKNOWN
+
+
+def _sqlite_name(error: DBAPIError) -> str | None:
+    """Return SQLite's name of the error; None for an error of another database."""
+    name: str | None = getattr(error.orig, "sqlite_errorname", None)
+    if name is None:
+        is_sqlite = type(error.orig).__module__ == "sqlite3"
+        return "SQLITE_ERROR" if is_sqlite else None
+    return "_".join(name.split("_")[:2])

@@ -8,10 +8,9 @@ from typing import Final
 
 import msgspec
 
-from harness.check.history.measure import HistoryNumbers, history_numbers
-from harness.check.history.samples import Provenance
-from harness.check.history.stored import LinkFigures, StoredResult
-from harness.check.subject import Subject, model_name
+from harness.check.history.measure import HistoryNumbers, history_numbers, ticks_of
+from harness.check.history.samples import LinkFigures, Provenance, StoredResult
+from harness.check.subject import Subject
 from harness.errors import NotComparableError
 from harness.records.result import Result, VerdictRecord, bytes_carried, corrupt_frames
 from harness.records.trace import NOTHING_LOST, Losses
@@ -75,16 +74,15 @@ def entry_of(
     verdict = verdict or result.verdict
     kept = history_numbers(subject) if subject is not None else HistoryNumbers({}, {})
     losses = subject.trace.losses if subject is not None else _losses(result)
-    failed, warned = _counts(verdict)
-    complete = subject is not None and _complete(result, losses) and not _wrong(verdict)
+    complete = subject is not None and _complete(result, losses)
     entry = StoredResult(
-        provenance=provenance_of(result),
+        provenance=provenance_of(result, subject),
         duration_s=result.duration_s,
         exit_code=result.exit_code,
-        passed=verdict.passed if verdict is not None else None,
-        budget=verdict.budget if verdict is not None else "",
-        failed=failed,
-        warned=warned,
+        passed=None,
+        budget="",
+        failed={},
+        warned={},
         failure=result.failure.kind if result.failure else "",
         failure_message=result.failure.message if result.failure else "",
         runs_requested=result.runs_requested,
@@ -94,20 +92,20 @@ def entry_of(
         losses=losses,
         indistinct=kept.indistinct,
         complete=complete,
-        sound=complete and (_passed(verdict) if verdict is not None else result.exit_code == 0),
+        sound=complete and result.exit_code == 0,
     )
-    return entry, kept
+    return (entry if verdict is None else with_verdict(entry, verdict)), kept
 
 
-def provenance_of(result: Result) -> Provenance:
-    """Return the provenance of a result."""
+def provenance_of(result: Result, subject: Subject | None = None) -> Provenance:
+    """Return the provenance of a result, with the ticks of the clocks of its trace."""
     target, model = result.target, result.model
     return Provenance(
         id=result.id,
         started_utc=result.started_utc,
         board=result.board,
         unit=result.unit,
-        model=model_name(model.file) if model else "",
+        model=model.known_as if model else "",
         model_sha256=model.sha256 if model else "",
         method=model.method if model else "",
         build_id=target.build_id if target else "",
@@ -115,13 +113,17 @@ def provenance_of(result: Result) -> Provenance:
         commit=result.commit,
         session=result.session,
         settings=result.settings,
+        emulated_time=result.emulated_time,
+        ticks=ticks_of(subject) if subject is not None else {},
     )
 
 
 def with_verdict(entry: StoredResult, verdict: VerdictRecord) -> StoredResult:
     """Return the entry of a result with another verdict."""
     failed, warned = _counts(verdict)
-    complete = entry.complete and not _wrong(verdict)
+    # A failed invariant: the numbers are wrong. A failed limit says nothing of that.
+    wrong = any(check.failed and check.code.startswith(_INVARIANT) for check in verdict.checks)
+    complete = entry.complete and not wrong
     return msgspec.structs.replace(
         entry,
         passed=verdict.passed,
@@ -133,21 +135,15 @@ def with_verdict(entry: StoredResult, verdict: VerdictRecord) -> StoredResult:
     )
 
 
-def _counts(verdict: VerdictRecord | None) -> tuple[dict[str, int], dict[str, int]]:
+def _counts(verdict: VerdictRecord) -> tuple[dict[str, int], dict[str, int]]:
     """Return the numbers of failed checks by code: errors, and warnings with notes."""
     failed: dict[str, int] = {}
     warned: dict[str, int] = {}
-    for check in verdict.checks if verdict is not None else ():
+    for check in verdict.checks:
         if not check.passed:
             counts = failed if check.failed else warned
             counts[check.code] = counts.get(check.code, 0) + 1
     return failed, warned
-
-
-def _wrong(verdict: VerdictRecord | None) -> bool:
-    """Whether an invariant failed: the numbers are wrong. A failed limit says nothing of that."""
-    checks = verdict.checks if verdict is not None else ()
-    return any(check.failed and check.code.startswith(_INVARIANT) for check in checks)
 
 
 def _complete(result: Result, losses: Losses) -> bool:

@@ -11,33 +11,34 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
-from harness.analyze.compare import EXECUTIONS, Executions
-from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef
+from harness.analyze.statistics import EXECUTIONS, Executions
 from harness.check.history.measure import TIME_STATISTICS
-from harness.check.history.samples import Decision, History, Provenance
-from harness.check.history.stored import (
-    CopyOutcome,
+from harness.check.history.samples import (
+    DEFAULT_BASELINE,
+    BaselineRef,
+    Decision,
+    History,
     NamedBaseline,
+    Provenance,
     StoredResult,
     StoreInfo,
-    Tested,
 )
 from harness.check.subject import Subject
 from harness.errors import NotComparableError, UsageError
-from harness.export.chunked_writer import write_pieces
-from harness.history import baselines, exporting, reading, triage, writing
-from harness.history.copying import BATCH, HistoryCopier, Progress
+from harness.export.table import write_pieces
+from harness.history import results, triage
 from harness.history.database import Database, parse_url
 from harness.history.entries import Selection, entry_of, with_verdict
-from harness.history.interning import Interned
 from harness.history.tables import (
     BASELINE,
     DECISION,
     METRIC,
     NAME,
+    NIGHT,
     NUMBER,
     RESULT,
     TIME,
+    Interned,
     ensure_schema,
     version_of,
 )
@@ -47,37 +48,32 @@ from harness.records.measurement import (
     describe_settings,
     settings_key,
 )
+from harness.records.nightly import NightVerdict
 from harness.records.result import Result, VerdictRecord
+from harness.records.store_address import StoreAddress
 
 WINDOW = 200
 """Default number of results in a history."""
 
 
-def _silent(_stage: str, _done: int, _total: int) -> None:
-    """Show no progress."""
-
-
 class Store:
     """A store of results. Use as a context manager; ``open_store`` opens one."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._interned = Interned()
-
-    @classmethod
-    def open(cls, url: str, *, create: bool = True, deadline_s: float = 30.0) -> Store:
+    def __init__(
+        self, address: StoreAddress, *, create: bool = True, deadline_s: float = 30.0
+    ) -> None:
         """Open a store; see ``harness.history.open_store``."""
-        database = Database(parse_url(url), deadline_s, create=create)
+        self.database = Database(parse_url(address), deadline_s, create=create)
+        self._interned = Interned()
         try:
-            ensure_schema(database)
+            ensure_schema(self.database)
         except BaseException:
-            database.close()
+            self.database.close()
             raise
-        return cls(database)
 
     def close(self) -> None:
         """Close the database."""
-        self._database.close()
+        self.database.close()
 
     def __enter__(self) -> Store:
         return self
@@ -93,12 +89,12 @@ class Store:
     @property
     def location(self) -> str:
         """The path or URL without a password, for messages."""
-        return self._database.location
+        return self.database.location
 
     @property
     def retries(self) -> int:
         """Number of transactions begun again: another writer, or a lost connection."""
-        return self._database.retries
+        return self.database.retries
 
     def add(
         self, result: Result, subject: Subject | None = None, verdict: VerdictRecord | None = None
@@ -121,36 +117,34 @@ class Store:
         if self.has(result.id, finished=not result.unfinished):  # takes no write lock
             return False
         entry, kept = entry_of(result, subject, verdict)
-        numbers = self._database.write(
-            lambda connection: writing.add(connection, entry, kept, self._interned)
+        return self._interned.write(
+            self.database,
+            lambda connection, numbers: results.add(connection, entry, kept, numbers),
         )
-        if numbers is not None:
-            self._interned.update(numbers)
-        return numbers is not None
 
     def has(self, own_id: str, *, finished: bool = False) -> bool:
         """Whether the store has a result of this id; ``finished``: of a run that had ended."""
-        found = self._database.read(lambda connection: reading.find(connection, own_id))
+        found = self.database.read(lambda connection: results.find(connection, own_id))
         return found is not None and (found.finished or not finished)
 
     def results(self, selection: Selection = Selection()) -> list[StoredResult]:  # noqa: B008 - frozen
         """Return the selected results, oldest first."""
-        return self._database.read(
-            lambda connection: reading.entries(
-                connection, reading.select_rows(connection, selection)
+        return self.database.read(
+            lambda connection: results.entries(
+                connection, results.select_rows(connection, selection)
             )
         )
 
-    def tested(self) -> list[Tested]:
+    def tested(self) -> list[tuple[str, str, str]]:
         """Return every combination of board, model and method with results, sorted."""
-        return self._database.read(reading.tested)
+        return self.database.read(results.tested)
 
     def known_model(self, name: str | None) -> str | None:
         """Return the file name of a model that may be given without its suffix.
 
         A name that no result has is returned as it is.
         """
-        models = {item.model for item in self.tested()} if name is not None else set()
+        models = {model for _, model, _ in self.tested()} if name is not None else set()
         return f"{name}.pte" if name not in models and f"{name}.pte" in models else name
 
     def only_tested(
@@ -163,10 +157,9 @@ class Store:
             UsageError: Results of several combinations match.
         """
         wanted = (board, self.known_model(model), method)
-        tested = [(item.board, item.model, item.method) for item in self.tested()]
         found = [
             item
-            for item in tested
+            for item in self.tested()
             if all(want in (None, has) for want, has in zip(wanted, item, strict=True))
         ]
         if not found:
@@ -236,26 +229,26 @@ class Store:
         excluded = frozenset(without)
 
         def read(connection: Connection) -> History:
-            known = scope if tested is None else reading.known_then(connection, scope, tested)
+            known = scope if tested is None else results.known_then(connection, scope, tested)
             in_baseline = []
             if baseline is not None:
                 # A name or a commit is a choice of its own, whenever its results were made.
                 of_baseline = known if baseline.how == "last" else scope
-                in_baseline = baselines.resolve(connection, baseline, of_baseline, excluded)
-            in_window = baselines.newest(connection, known, excluded, window)
+                in_baseline = triage.resolve(connection, baseline, of_baseline, excluded)
+            in_window = triage.newest(connection, known, excluded, window)
             decided = triage.decisions(connection, known)
             at_levels: list[Row[Any]] = []
             notes: tuple[str, ...] = ()
             if tested is not None:
                 at_levels = triage.results_at_levels(connection, known, decided, excluded)
             elif settings is not None:
-                notes = _others(reading.settings_used(connection, replace(scope, settings=None)))
+                notes = _others(results.settings_used(connection, replace(scope, settings=None)))
             rows = {row.id: row for row in (*in_window, *at_levels, *in_baseline)}
             ordered = sorted(rows.values(), key=lambda row: (row.started_us, row.own_id))
             numbers = {row.id for row in in_baseline}
             return History(
-                results=tuple(reading.provenances(connection, ordered)),
-                series=reading.series(connection, ordered, statistics, executions, pattern),
+                results=tuple(results.provenances(connection, ordered)),
+                series=results.series(connection, ordered, statistics, executions, pattern),
                 baseline=tuple(index for index, row in enumerate(ordered) if row.id in numbers),
                 description=baseline.description if baseline is not None else "",
                 failed=tuple(index for index, row in enumerate(ordered) if not row.sound),
@@ -264,7 +257,7 @@ class Store:
                 notes=notes,
             )
 
-        return self._database.read(read)
+        return self.database.read(read)
 
     def set_baseline(self, name: str, ids: Sequence[str]) -> None:
         """Define a named baseline; replace an earlier one of this name.
@@ -272,10 +265,10 @@ class Store:
         Raises:
             UsageError: The store has no result of one of these ids, or ``ids`` is empty.
         """
-        numbers = self._database.write(
-            lambda connection: baselines.name_results(connection, name, ids, self._interned)
+        self._interned.write(
+            self.database,
+            lambda connection, numbers: triage.name_results(connection, name, ids, numbers),
         )
-        self._interned.update(numbers)
 
     def settings_like(self, board: str, model: str, method: str, pattern: str | None) -> str:
         """Return the key of the measurement settings that results have.
@@ -292,7 +285,7 @@ class Store:
             UsageError: Results have several such settings.
         """
         scope = Selection(board, model=model, method=method)
-        used = self._database.read(lambda connection: reading.settings_used(connection, scope))
+        used = self.database.read(lambda connection: results.settings_used(connection, scope))
         if pattern is None:
             return settings_key(used[-1]) if used else UNRECORDED
         texts = {describe_settings(settings): settings for settings in used}
@@ -312,10 +305,10 @@ class Store:
         Earlier decisions about the same series stay recorded, but no longer count.
         """
         scope = Selection(board, model=model, method=method, settings=settings)
-        numbers = self._database.write(
-            lambda connection: triage.add_decisions(connection, scope, made, self._interned)
+        self._interned.write(
+            self.database,
+            lambda connection, numbers: triage.add_decisions(connection, scope, made, numbers),
         )
-        self._interned.update(numbers)
 
     def decisions(self, selection: Selection = Selection()) -> list[Decision]:  # noqa: B008 - frozen
         """Return the decisions about series, in the order in which they were made.
@@ -323,7 +316,7 @@ class Store:
         Args:
             selection: Board, unit, model, method and settings of the series.
         """
-        return self._database.read(lambda connection: triage.decisions(connection, selection))
+        return self.database.read(lambda connection: triage.decisions(connection, selection))
 
     def record_verdict(self, own_id: str, verdict: VerdictRecord) -> bool:
         """Record a verdict that was given after a result was added.
@@ -338,24 +331,41 @@ class Store:
         found = self.results(Selection(ids=[own_id]))
         if not found or (changed := with_verdict(found[0], verdict)) == found[0]:
             return False
-        numbers = self._database.write(
-            lambda connection: writing.replace_verdict(connection, changed, self._interned)
+        self._interned.write(
+            self.database,
+            lambda connection, numbers: results.replace_verdict(connection, changed, numbers),
         )
-        self._interned.update(numbers)
         return True
+
+    def record_night(self, verdict: NightVerdict) -> None:
+        """Record the verdict of a nightly run, or replace the recorded one.
+
+        Raises:
+            UsageError: The store is not writable.
+            InfrastructureError: The store is locked, full or unreachable.
+        """
+        self.database.write(lambda connection: results.record_nights(connection, [verdict]))
+
+    def nights(self) -> list[NightVerdict]:
+        """Return the verdicts of nightly runs, oldest first.
+
+        Raises:
+            FormatError: A verdict is damaged.
+        """
+        return self.database.read(results.recorded_nights)
 
     def baselines(self) -> list[NamedBaseline]:
         """Return the named baselines."""
-        return self._database.read(baselines.named)
+        return self.database.read(triage.named)
 
     def baseline_results(self, name: str) -> list[str] | None:
         """Return the result ids of a named baseline, sorted; None for an unknown name."""
-        found = self._database.read(lambda connection: baselines.members(connection, name))
+        found = self.database.read(lambda connection: triage.members(connection, name))
         return None if found is None else sorted(found)
 
     def remove_baseline(self, name: str) -> bool:
         """Remove a named baseline, but not its results; return whether it existed."""
-        return self._database.write(lambda connection: baselines.remove_name(connection, name))
+        return self.database.write(lambda connection: triage.remove_name(connection, name))
 
     def remove(self, selection: Selection, *, also_named: bool = False) -> int:
         """Remove results.
@@ -369,12 +379,12 @@ class Store:
         """
 
         def act(connection: Connection) -> int:
-            numbers = [row.id for row in reading.select_rows(connection, selection)]
+            numbers = [row.id for row in results.select_rows(connection, selection)]
             if not also_named:
-                numbers = baselines.unnamed(connection, numbers)
-            return baselines.remove(connection, numbers)
+                numbers = triage.unnamed(connection, numbers)
+            return results.remove(connection, numbers)
 
-        return self._database.write(act)
+        return self.database.write(act)
 
     def prune(
         self,
@@ -397,11 +407,15 @@ class Store:
         """
 
         def act(connection: Connection) -> int:
-            rows = reading.select_rows(connection, selection)
-            numbers = baselines.unnamed(connection, baselines.all_but_newest(rows, keep))
-            return len(numbers) if dry_run else baselines.remove(connection, numbers)
+            rows = results.select_rows(connection, selection)
+            numbers = triage.unnamed(connection, triage.all_but_newest(rows, keep))
+            if dry_run:
+                return len(numbers)
+            removed = results.remove(connection, numbers)
+            results.forget_old(connection)
+            return removed
 
-        return self._database.read(act) if dry_run else self._database.write(act)
+        return self.database.read(act) if dry_run else self.database.write(act)
 
     def export(self, file: Path, selection: Selection = Selection()) -> int:  # noqa: B008 - frozen
         """Write all numbers of the selected results as a table (``docs/history.md``).
@@ -416,37 +430,11 @@ class Store:
         Raises:
             UsageError: The file cannot be written, or its suffix is unknown.
         """
-        return self._database.read(
+        return self.database.read(
             lambda connection: write_pieces(
-                file, exporting.pieces(connection, selection), exporting.TYPES
+                file, results.exported_pieces(connection, selection), results.EXPORT_TYPES
             )
         )
-
-    def copy_to(
-        self,
-        target: Store,
-        *,
-        replace_verdicts: bool = False,
-        progress: Progress = _silent,
-        batch: int = BATCH,
-    ) -> CopyOutcome:
-        """Copy results, named baselines and decisions to another store, then compare the results.
-
-        What the target has already is skipped, so an interrupted copy can be started again.
-
-        Args:
-            target: The store to copy to; it keeps what only it has.
-            replace_verdicts: Replace verdicts of the target that differ from this store's.
-            progress: Called with a stage, the number of results done, and their total number.
-            batch: Results per transaction; as many are in memory at a time.
-
-        Raises:
-            UsageError: A result, a baseline or a decision differs, both stores are the same, or the
-                target is not writable.
-            InfrastructureError: A store is locked, full or unreachable.
-        """
-        copier = HistoryCopier(self._database, target._database, batch)
-        return copier.copy(progress, replace_verdicts=replace_verdicts)
 
     def info(self) -> StoreInfo:
         """Return location, version and row counts of the store."""
@@ -458,6 +446,7 @@ class Store:
             "names": NAME,
             "baselines": BASELINE,
             "decisions": DECISION,
+            "nights": NIGHT,
         }
 
         def read(connection: Connection) -> StoreInfo:
@@ -467,7 +456,7 @@ class Store:
             }
             return StoreInfo(self.location, version_of(connection) or "", rows)
 
-        return self._database.read(read)
+        return self.database.read(read)
 
 
 def _others(used: Sequence[MeasurementSettings | None]) -> tuple[str, ...]:

@@ -7,13 +7,20 @@ of ``result`` have the meaning of the fields of ``StoredResult`` that they are r
 
 Migrations use SQLAlchemy alone: a migration tool would keep a second copy of every table
 definition, and the version of a store is one row.
+
+Rows of ``name`` and ``metric`` are never removed, so numbers can be cached. Writers insert rows in
+the order of their digests, so that two writers of the same rows cannot deadlock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Final, TypeVar
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -25,6 +32,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Row,
     SmallInteger,
     String,
     Table,
@@ -34,12 +42,15 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
-from harness.analyze.compare import EXECUTIONS
+from harness.analyze.statistics import EXECUTIONS
+from harness.check.history.samples import Metric
 from harness.errors import UsageError
-from harness.history.database import Database
-from harness.history.db_errors import is_permission_error
+from harness.export.values import escaped, unescaped
+from harness.history.database import Database, is_permission_error
+from harness.records.trace import Losses
 
 METADATA: Final = MetaData(
     naming_convention={
@@ -54,22 +65,43 @@ _ORDERED: Final = Text().with_variant(Text(collation="C"), "postgresql")
 """Text that sorts by its bytes, as SQLite does."""
 
 
+PROVENANCE_NAMES: Final = {
+    **{name: f"{name}_id" for name in ("board", "unit", "model", "model_sha256", "method")},
+    "build_id": "build_id",
+    "tool_version": "tool_id",
+    **{name: f"{name}_id" for name in ("commit", "session")},
+}
+"""Columns of ``result`` that refer to ``name``, by the fields of a Provenance."""
+
+LOSS_COLUMNS: Final = {name: f"lost_{name}" for name in Losses.__dataclass_fields__}
+"""Columns of ``result`` by the fields of Losses."""
+
+METRIC_NAMES: Final = {name: f"{name}_id" for name in ("name", "block", "delegate_str", "clock")}
+"""Columns of ``metric`` that refer to ``name``, by the fields of a Metric."""
+
+METRIC_FIELDS: Final = ("kind", "statistic", "unit", "chain", "instruction", "delegate_int")
+"""Columns of ``metric`` with the values of the same fields of a Metric."""
+
+
 def _name(column: str, *, nullable: bool = False) -> Column[Any]:
     return Column(column, Integer, ForeignKey("name.id"), nullable=nullable)
 
 
-def _of_result(*, primary: bool = True) -> Column[Any]:
+def _of_result() -> Column[Any]:
     return Column(
         "result_id",
         Integer,
         ForeignKey("result.id", ondelete="CASCADE"),
-        primary_key=primary,
-        nullable=False,
+        primary_key=True,
     )
 
 
 def _count(column: str) -> Column[Any]:
     return Column(column, BigInteger, nullable=False)
+
+
+def _text(column: str) -> Column[Any]:
+    return Column(column, Text, nullable=False)
 
 
 NAME: Final = Table(
@@ -85,14 +117,11 @@ METRIC: Final = Table(
     METADATA,
     Column("id", Integer, primary_key=True),
     Column("digest", LargeBinary, nullable=False, unique=True),
-    Column("kind", Text, nullable=False),
+    _text("kind"),
     _name("name_id"),
-    Column("statistic", Text, nullable=False),
-    Column("unit", Text, nullable=False),
+    *map(_text, ("statistic", "unit")),
     _name("block_id"),
-    _count("chain"),
-    _count("instruction"),
-    _count("delegate_int"),
+    *map(_count, ("chain", "instruction", "delegate_int")),
     _name("delegate_str_id", nullable=True),
     _name("clock_id"),
 )
@@ -102,43 +131,29 @@ RESULT: Final = Table(
     METADATA,
     Column("id", Integer, primary_key=True),
     Column("own_id", _ORDERED, nullable=False, unique=True),
-    Column("started_utc", Text, nullable=False),
+    _text("started_utc"),
     _count("started_us"),
-    _name("board_id"),
-    _name("unit_id"),
-    _name("model_id"),
-    _name("model_sha256_id"),
-    _name("method_id"),
-    _name("build_id"),
-    _name("tool_id"),
-    _name("commit_id"),
-    _name("session_id"),
+    *map(_name, PROVENANCE_NAMES.values()),
     Column("duration_s", Double, nullable=False),
     Column("exit_code", SmallInteger, nullable=False),
     Column("passed", Boolean),
     _name("budget_id"),
     _name("failure_id"),
-    Column("failure_message", Text, nullable=False),
-    _count("runs_requested"),
-    _count("runs_completed"),
-    _count("baud"),
-    _count("link_bytes"),
-    _count("link_corrupt"),
-    _count("link_retries"),
+    _text("failure_message"),
+    *map(_count, ("runs_requested", "runs_completed")),
+    *map(_count, ("baud", "link_bytes", "link_corrupt", "link_retries")),
     Column("link_goodput", Double),
-    _count("lost_events"),
-    _count("lost_blocks"),
-    _count("lost_values"),
-    _count("lost_runs"),
-    _count("lost_chunks"),
-    _count("lost_records"),
-    _count("lost_damaged"),
+    *map(_count, LOSS_COLUMNS.values()),
     _count("indistinct"),
     Column("sound", Boolean, nullable=False),
     # Added in v0002. SQLite only adds columns that have a default.
     Column("complete", Boolean, nullable=False, server_default=false()),
     # JSON of the measurement settings; NULL for results whose settings were not recorded.
     _name("settings_id", nullable=True),
+    # Added in v0005. NULL for results of earlier versions.
+    Column("emulated_time", Boolean),
+    # Likewise: JSON of the nanoseconds per tick of each clock.
+    Column("ticks", Text),
     Index("result_by_board", "board_id", "model_id", "method_id", "started_us", "own_id"),
     Index("result_by_time", "started_us", "own_id"),
 )
@@ -187,17 +202,10 @@ CLOCK: Final = Table(
     METADATA,
     _of_result(),
     Column("position", SmallInteger, primary_key=True),
-    _name("clock_id"),
-    _name("reference_id"),
-    _name("epochs_id"),
-    _name("unknown_id"),
-    _count("readings"),
-    _count("events"),
-    _count("placed"),
-    _count("bounded"),
+    *map(_name, ("clock_id", "reference_id", "epochs_id", "unknown_id")),
+    *map(_count, ("readings", "events", "placed", "bounded")),
     Column("half_width_ns", BigInteger),
-    _count("silent_wraps"),
-    _count("unsettled"),
+    *map(_count, ("silent_wraps", "unsettled")),
     Column("rate_low_ppm", Double),
     Column("rate_high_ppm", Double),
     sqlite_with_rowid=False,
@@ -208,7 +216,7 @@ BASELINE: Final = Table(
     METADATA,
     Column("id", Integer, primary_key=True),
     Column("name_id", Integer, ForeignKey("name.id"), nullable=False, unique=True),
-    Column("set_utc", Text, nullable=False),
+    _text("set_utc"),
 )
 
 MEMBER: Final = Table(
@@ -225,18 +233,10 @@ DECISION: Final = Table(
     "decision",
     METADATA,
     Column("id", Integer, primary_key=True),
-    _name("board_id"),
-    _name("unit_id"),
-    _name("model_id"),
-    _name("method_id"),
+    *map(_name, ("board_id", "unit_id", "model_id", "method_id")),
     _name("settings_id", nullable=True),
     Column("metric_id", Integer, ForeignKey("metric.id"), nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("since_utc", Text, nullable=False),
-    Column("at_utc", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("who", Text, nullable=False),
-    Column("made_utc", Text, nullable=False),
+    *map(_text, ("kind", "since_utc", "at_utc", "reason", "who", "made_utc")),
     Column("until", Text),
     Index("decision_by_board", "board_id", "model_id", "method_id"),
 )
@@ -244,6 +244,16 @@ DECISION: Final = Table(
 
 Rows are only ever added: the newest one of a series counts.
 """
+
+
+NIGHT: Final = Table(
+    "night",
+    METADATA,
+    Column("label", _ORDERED, primary_key=True),
+    _count("started_us"),
+    _text("verdict"),
+)
+"""The verdicts of nightly runs, as JSON, by the label of their results."""
 
 
 def _add_settings_and_decisions(connection: Connection) -> None:
@@ -285,13 +295,26 @@ def _allow_energies(connection: Connection) -> None:
     """Migrate v0003 to v0004: metrics of energy, likewise. No table changes."""
 
 
-VERSION: Final = "v0004"
+def _add_emulated_time(connection: Connection) -> None:
+    """Migrate v0004 to v0005: whether clocks count the steps of an emulator, and their ticks."""
+    connection.execute(text("ALTER TABLE result ADD COLUMN emulated_time BOOLEAN"))
+    connection.execute(text("ALTER TABLE result ADD COLUMN ticks TEXT"))
+
+
+def _add_nights(connection: Connection) -> None:
+    """Migrate v0005 to v0006: the verdicts of nightly runs."""
+    NIGHT.create(connection)
+
+
+VERSION: Final = "v0006"
 """The version of ``harness.history.tables``."""
 
 MIGRATIONS: Final[dict[str, tuple[str, Callable[[Connection], None]]]] = {
     "v0001": ("v0002", _add_settings_and_decisions),
     "v0002": ("v0003", _allow_counters),
     "v0003": ("v0004", _allow_energies),
+    "v0004": ("v0005", _add_emulated_time),
+    "v0005": ("v0006", _add_nights),
 }
 """By the version that it starts from: the version that a migration leads to, and its function."""
 
@@ -374,3 +397,152 @@ def _migrate(connection: Connection, database: Database) -> None:
         version, migrate = MIGRATIONS[version]
         migrate(connection)
         connection.execute(VERSION_TABLE.update().values(version_num=version))
+
+
+_T = TypeVar("_T")
+
+BATCH: Final = 500
+"""Values in one IN list of a query."""
+
+
+@dataclass(slots=True)
+class Interned:
+    """A cache of the numbers of texts and metrics.
+
+    Attributes:
+        names: Numbers by text.
+        metrics: Numbers by metric; metrics of operators have no statistic here.
+    """
+
+    names: dict[str, int] = field(default_factory=dict)
+    metrics: dict[Metric, int] = field(default_factory=dict)
+
+    def write(self, database: Database, action: Callable[[Connection, Interned], _T]) -> _T:
+        """Return the result of ``action`` in one write transaction, with numbers to add to.
+
+        New numbers are valid in the transaction, and are cached once it is committed.
+        """
+
+        def act(connection: Connection) -> tuple[_T, Interned]:
+            numbers = Interned({**self.names}, {**self.metrics})
+            return action(connection, numbers), numbers
+
+        done, numbers = database.write(act)
+        self.names, self.metrics = numbers.names, numbers.metrics
+        return done
+
+    def intern(
+        self, connection: Connection, texts: Iterable[str], metrics: Collection[Metric] = ()
+    ) -> None:
+        """Number texts and metrics; insert the new ones."""
+        wanted = {*texts, *(text for metric in metrics for text in _texts(metric))}
+        _number(connection, NAME, self.names, wanted, name_digest, _name_row)
+        row = partial(_metric_row, names=self.names)
+        _number(connection, METRIC, self.metrics, metrics, metric_digest, row)
+
+
+def name_digest(text: str) -> bytes:
+    """Return the key of a text in ``name``."""
+    return blake2b(escaped(text).encode(), digest_size=16).digest()
+
+
+def metric_digest(metric: Metric) -> bytes:
+    """Return the key of a metric in ``metric``."""
+    fields = [
+        escaped(value) if isinstance(value, str) else value
+        for value in msgspec.structs.astuple(metric)
+    ]
+    return blake2b(msgspec.json.encode(fields), digest_size=16).digest()
+
+
+def known_names(connection: Connection, numbers: Iterable[int]) -> dict[int, str]:
+    """Return texts by number."""
+    return {
+        row.id: unescaped(row.text)
+        for some in batches(numbers)
+        for row in connection.execute(select(NAME.c.id, NAME.c.text).where(NAME.c.id.in_(some)))
+    }
+
+
+def known_metrics(connection: Connection, numbers: Iterable[int]) -> dict[int, Metric]:
+    """Return metrics by number."""
+    rows = [
+        row
+        for some in batches(numbers)
+        for row in connection.execute(select(METRIC).where(METRIC.c.id.in_(some)))
+    ]
+    names = names_in(connection, rows, METRIC_NAMES.values())
+    return {
+        row.id: Metric(
+            **{name: names[getattr(row, column)] for name, column in METRIC_NAMES.items()},
+            **{name: getattr(row, name) for name in METRIC_FIELDS},
+        )
+        for row in rows
+    }
+
+
+def names_in(
+    connection: Connection, rows: Iterable[Row[Any]], columns: Collection[str]
+) -> dict[int | None, Any]:
+    """Return the texts that columns of some rows refer to, by number; None for NULL."""
+    used = {getattr(row, column) for row in rows for column in columns}
+    found = known_names(connection, used - {None})
+    return {number: None if number is None else found[number] for number in used}
+
+
+def insert_new(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """Return an INSERT that skips rows that violate a unique constraint."""
+    if connection.dialect.name == "sqlite":
+        return sqlite.insert(table).on_conflict_do_nothing()
+    return postgresql.insert(table).on_conflict_do_nothing()
+
+
+def _texts(metric: Metric) -> Iterator[str]:
+    texts = (getattr(metric, name) for name in METRIC_NAMES)
+    return (text for text in texts if text is not None)
+
+
+def _name_row(text: str) -> dict[str, Any]:
+    return {"text": escaped(text)}
+
+
+def _metric_row(metric: Metric, names: Mapping[str, int]) -> dict[str, Any]:
+    texts = {column: getattr(metric, name) for name, column in METRIC_NAMES.items()}
+    return {
+        **{column: None if text is None else names[text] for column, text in texts.items()},
+        **{name: getattr(metric, name) for name in METRIC_FIELDS},
+    }
+
+
+def _number(
+    connection: Connection,
+    table: Table,
+    known: dict[_T, int],
+    wanted: Collection[_T],
+    digest: Callable[[_T], bytes],
+    row: Callable[[_T], dict[str, Any]],
+) -> None:
+    """Add the numbers of ``wanted`` in ``table`` to ``known``; insert the missing rows."""
+    missing = {digest(item): item for item in wanted if item not in known}
+    known |= _look_up(connection, table, missing)
+    new = {key: item for key, item in sorted(missing.items()) if item not in known}
+    if new:
+        rows = [{"digest": key} | row(item) for key, item in new.items()]
+        connection.execute(insert_new(connection, table), rows)
+        known |= _look_up(connection, table, new)
+
+
+def _look_up(connection: Connection, table: Table, items: Mapping[bytes, _T]) -> dict[_T, int]:
+    return {
+        items[bytes(row.digest)]: row.id
+        for some in batches(items)
+        for row in connection.execute(
+            select(table.c.id, table.c.digest).where(table.c.digest.in_(some))
+        )
+    }
+
+
+def batches(items: Iterable[Any]) -> Iterator[Sequence[Any]]:
+    """Yield items in groups that fit into one query."""
+    rest = [*items]
+    return (rest[start : start + BATCH] for start in range(0, len(rest), BATCH))

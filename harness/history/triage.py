@@ -1,32 +1,44 @@
-"""Decisions about changes in a store: which there are, and how one is added."""
+"""What people decide in a store: named baselines, decisions about changes, results to keep."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from harness.check.history.checks import subject_of_metric
-from harness.check.history.decisions import LEVEL_RESULTS, series_of
+from harness.check.history.group_sessions import LEVEL_RESULTS, series_of
 from harness.check.history.samples import (
+    BaselineRef,
     Decision,
     DecisionKind,
     History,
     Metric,
+    NamedBaseline,
     Provenance,
     repeat_key,
 )
 from harness.errors import NotComparableError, UsageError
 from harness.export.values import escaped, unescaped
-from harness.history.baselines import newest
 from harness.history.entries import Selection
-from harness.history.interning import Interned, known_metrics, known_names
-from harness.history.reading import matches_name, number_of, with_settings
-from harness.history.tables import DECISION
+from harness.history.results import commits, matches_name, number_of, select_rows, with_settings
+from harness.history.tables import (
+    BASELINE,
+    DECISION,
+    MEMBER,
+    NAME,
+    RESULT,
+    Interned,
+    batches,
+    known_metrics,
+    name_digest,
+    names_in,
+)
 from harness.records.measurement import UNRECORDED
 from harness.records.trace import OPERATOR_CALL
 
@@ -34,60 +46,56 @@ _NAMED: Final = 4
 """Series that a message lists by name."""
 
 
+_SCOPE: Final = ("board", "model", "method", "settings")
+"""Fields of a Selection that decisions refer to."""
+
+_TIMES: Final = ("kind", "since_utc", "at_utc", "made_utc", "until")
+"""Columns of ``decision`` with the values of the same fields of a Decision."""
+
+_WORDS: Final = ("reason", "who")
+"""Likewise, with escaped texts."""
+
+
 def decisions(connection: Connection, scope: Selection) -> list[Decision]:
     """Return the decisions about series in ``scope``, in the order in which they were made."""
-    query = select(DECISION).order_by(DECISION.c.id)
-    for column, name in (
-        (DECISION.c.board_id, scope.board),
-        (DECISION.c.unit_id, scope.unit),
-        (DECISION.c.model_id, scope.model),
-        (DECISION.c.method_id, scope.method),
-    ):
-        if name is not None:
-            query = query.where(column == number_of(name))
-    if scope.settings is not None:
-        query = query.where(with_settings(DECISION.c.settings_id, scope.settings))
-    return _decisions(connection, [*connection.execute(query)])
+    return [decision for _, decision in scoped_decisions(connection, scope)]
 
 
-def decisions_with_scopes(connection: Connection) -> list[tuple[Selection, Decision]]:
-    """Return all decisions in the order in which they were made.
+def scoped_decisions(
+    connection: Connection,
+    scope: Selection = Selection(),  # noqa: B008 - frozen
+) -> list[tuple[Selection, Decision]]:
+    """Return the decisions about series in ``scope``, in the order in which they were made.
 
     Each has the board, model, method and settings of its series, as ``add_decisions`` takes them.
     """
-    rows = [*connection.execute(select(DECISION).order_by(DECISION.c.id))]
-    columns = ("board_id", "model_id", "method_id", "settings_id")
-    used = {getattr(row, column) for row in rows for column in columns} - {None}
-    names = known_names(connection, used)
-    scopes = [
-        Selection(
-            names[row.board_id],
-            model=names[row.model_id],
-            method=names[row.method_id],
-            settings=UNRECORDED if row.settings_id is None else names[row.settings_id],
-        )
-        for row in rows
-    ]
-    return [*zip(scopes, _decisions(connection, rows), strict=True)]
-
-
-def _decisions(connection: Connection, rows: Sequence[Row[Any]]) -> list[Decision]:
-    names = known_names(connection, {row.unit_id for row in rows})
+    query = select(DECISION).order_by(DECISION.c.id)
+    for field in ("board", "unit", "model", "method"):
+        if (name := getattr(scope, field)) is not None:
+            query = query.where(DECISION.c[f"{field}_id"] == number_of(name))
+    if scope.settings is not None:
+        query = query.where(with_settings(DECISION.c.settings_id, scope.settings))
+    rows = [*connection.execute(query)]
+    names = names_in(connection, rows, [f"{field}_id" for field in (*_SCOPE, "unit")])
     metrics = known_metrics(connection, {row.metric_id for row in rows})
-    return [
-        Decision(
-            kind=row.kind,
-            unit=names[row.unit_id],
-            metric=metrics[row.metric_id],
-            since_utc=row.since_utc,
-            at_utc=row.at_utc,
-            reason=unescaped(row.reason),
-            who=unescaped(row.who),
-            made_utc=row.made_utc,
-            until=row.until,
-        )
-        for row in rows
-    ]
+    return [(_scope(row, names), _decision(row, names, metrics)) for row in rows]
+
+
+def _scope(row: Row[Any], names: Mapping[int | None, Any]) -> Selection:
+    found = {field: names[getattr(row, f"{field}_id")] for field in _SCOPE}
+    return Selection(**{**found, "settings": found["settings"] or UNRECORDED})
+
+
+def _decision(
+    row: Row[Any], names: Mapping[int | None, Any], metrics: Mapping[int, Metric]
+) -> Decision:
+    words: dict[str, Any] = {field: unescaped(getattr(row, field)) for field in _WORDS}
+    return Decision(
+        unit=names[row.unit_id],
+        metric=metrics[row.metric_id],
+        **{field: getattr(row, field) for field in _TIMES},
+        **words,
+    )
 
 
 def results_at_levels(
@@ -236,38 +244,180 @@ def _matches(metric: Metric, pattern: str) -> bool:
 
 
 def add_decisions(
-    connection: Connection, scope: Selection, made: Sequence[Decision], interned: Interned
-) -> Interned:
-    """Add decisions about series of the board, model, method and settings of ``scope``.
-
-    Returns:
-        The numbers of the names and metrics, valid once the transaction is committed.
-    """
-    common = {
-        "board_id": scope.board or "",
-        "model_id": scope.model or "",
-        "method_id": scope.method or "",
-    }
-    if scope.settings:
-        common["settings_id"] = scope.settings
-    texts = {*common.values(), *(item.unit for item in made)}
-    numbers = interned.intern(connection, texts, {item.metric for item in made})
+    connection: Connection, scope: Selection, made: Sequence[Decision], numbers: Interned
+) -> None:
+    """Add decisions about series of the board, model, method and settings of ``scope``."""
+    common = {field: getattr(scope, field) or "" for field in _SCOPE}
+    units = (item.unit for item in made)
+    numbers.intern(connection, {*common.values(), *units}, {item.metric for item in made})
     names = numbers.names
     rows = [
         {
-            "settings_id": None,
-            **{column: names[text] for column, text in common.items()},
+            **{f"{field}_id": names[text] for field, text in common.items()},
+            **({} if scope.settings else {"settings_id": None}),
             "unit_id": names[item.unit],
             "metric_id": numbers.metrics[item.metric],
-            "kind": item.kind,
-            "since_utc": item.since_utc,
-            "at_utc": item.at_utc,
-            "reason": escaped(item.reason),
-            "who": escaped(item.who),
-            "made_utc": item.made_utc,
-            "until": item.until,
+            **{field: getattr(item, field) for field in _TIMES},
+            **{field: escaped(getattr(item, field)) for field in _WORDS},
         }
         for item in made
     ]
     connection.execute(insert(DECISION), rows)
-    return numbers
+
+
+def members(connection: Connection, name: str) -> list[str] | None:
+    """Return the result ids of a named baseline; None for an unknown name."""
+    found = connection.scalar(_by_name(name))
+    if found is None:
+        return None
+    query = select(RESULT.c.own_id).join(MEMBER, MEMBER.c.result_id == RESULT.c.id)
+    return [*connection.scalars(query.where(MEMBER.c.baseline_id == found))]
+
+
+def resolve(
+    connection: Connection, ref: BaselineRef, scope: Selection, without: frozenset[str]
+) -> list[Row[Any]]:
+    """Return the rows of the results in ``scope`` that ``ref`` matches, oldest first.
+
+    Args:
+        connection: The store.
+        ref: The baseline.
+        scope: The results to choose from.
+        without: Ids of results to leave out.
+
+    Raises:
+        NotComparableError: No result matches.
+        UsageError: Several commits match.
+    """
+    match ref.how:
+        case "name":
+            ids = members(connection, ref.what)
+            if ids is None:
+                raise NotComparableError(
+                    f"baseline {ref.what!r} not found",
+                    hint="`etharness history baseline list` lists them",
+                )
+            # A person chose these results, so they count even if they failed.
+            found = select_rows(connection, replace(scope, ids=ids, complete=None, newest=None))
+        case "commit":
+            matching = commits(connection, scope, ref.what)
+            if len(matching) > 1:
+                raise UsageError(
+                    f"{ref} matches {len(matching)} commits: {', '.join([*matching][:5])}",
+                    hint="give more characters of the commit",
+                )
+            found = [
+                row
+                for commit, number in matching.items()
+                for row in select_rows(connection, replace(scope, commit=commit))
+                if row.commit_id == number
+            ]
+        case "last":
+            sound = replace(scope, sound=scope.complete)
+            found = newest(connection, sound, without, int(ref.what))
+    found = [row for row in found if row.own_id not in without]
+    if not found:
+        raise NotComparableError(
+            f"baseline {ref} matches no result{_describe(scope)}",
+            hint="`etharness history list` lists the results; results that failed or lost events "
+            "count only with --all",
+        )
+    return found
+
+
+def newest(
+    connection: Connection, scope: Selection, without: frozenset[str], count: int
+) -> list[Row[Any]]:
+    """Return the rows of the newest ``count`` results of ``scope``, oldest first."""
+    found = select_rows(connection, replace(scope, newest=count + len(without)))
+    return [row for row in found if row.own_id not in without][-count:] if count else []
+
+
+def name_results(connection: Connection, name: str, ids: Sequence[str], numbers: Interned) -> None:
+    """Define a named baseline; replace an earlier one of this name.
+
+    Raises:
+        UsageError: There is no result of one of these ids, or ``ids`` is empty.
+    """
+    if not name.strip():
+        raise UsageError("a baseline needs a name")
+    if not ids:
+        raise UsageError(f"baseline {name!r} would have no results")
+    rows = select_rows(connection, Selection(ids=ids))
+    missing = set(ids) - {row.own_id for row in rows}
+    if missing:
+        raise UsageError(
+            f"result {min(missing)} not found", hint="`etharness history list` lists the results"
+        )
+    set_utc = datetime.now(UTC).isoformat(timespec="seconds")
+    define(connection, name, set_utc, [row.id for row in rows], numbers)
+
+
+def define(
+    connection: Connection, name: str, set_utc: str, results: Sequence[int], numbers: Interned
+) -> None:
+    """Define a baseline of these row numbers as ``name_results`` does, set at a given time."""
+    numbers.intern(connection, [name])
+    remove_name(connection, name)
+    adding = insert(BASELINE).values(name_id=numbers.names[name], set_utc=set_utc)
+    baseline = connection.scalar(adding.returning(BASELINE.c.id))
+    if results:
+        rows = [{"baseline_id": baseline, "result_id": result} for result in results]
+        connection.execute(insert(MEMBER), rows)
+
+
+def remove_name(connection: Connection, name: str) -> bool:
+    """Remove a named baseline, but not its results; return whether it existed."""
+    found = connection.scalar(_by_name(name))
+    if found is not None:
+        connection.execute(delete(MEMBER).where(MEMBER.c.baseline_id == found))
+        connection.execute(delete(BASELINE).where(BASELINE.c.id == found))
+    return found is not None
+
+
+def named(connection: Connection) -> list[NamedBaseline]:
+    """Return all named baselines, sorted by name."""
+    query = (
+        select(NAME.c.text, BASELINE.c.set_utc, func.count(MEMBER.c.result_id))
+        .join(NAME, NAME.c.id == BASELINE.c.name_id)
+        .outerjoin(MEMBER, MEMBER.c.baseline_id == BASELINE.c.id)
+        .group_by(NAME.c.text, BASELINE.c.set_utc)
+    )
+    found = [NamedBaseline(unescaped(row[0]), row[1], row[2]) for row in connection.execute(query)]
+    return sorted(found, key=lambda baseline: baseline.name)
+
+
+def unnamed(connection: Connection, numbers: Sequence[int]) -> list[int]:
+    """Return those of these results that are in no named baseline."""
+    kept: set[int] = set()
+    for some in batches(numbers):
+        query = select(MEMBER.c.result_id).where(MEMBER.c.result_id.in_(some))
+        kept.update(connection.scalars(query))
+    return [number for number in numbers if number not in kept]
+
+
+def all_but_newest(rows: Sequence[Row[Any]], keep: int) -> list[int]:
+    """Return the results to prune: all but the newest of each board, unit, model and method.
+
+    Args:
+        rows: The results, oldest first.
+        keep: Number of results to keep of each.
+    """
+    groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for row in rows:
+        groups[row.board_id, row.unit_id, row.model_id, row.method_id].append(row.id)
+    return [number for same in groups.values() for number in same[: max(0, len(same) - keep)]]
+
+
+def _by_name(name: str) -> Any:
+    return (
+        select(BASELINE.c.id)
+        .join(NAME, NAME.c.id == BASELINE.c.name_id)
+        .where(NAME.c.digest == name_digest(name))
+    )
+
+
+def _describe(scope: Selection) -> str:
+    parts = [part for part in (scope.model, scope.method) if part]
+    parts = [*parts, *(f"on {part}" for part in (scope.board, scope.unit) if part)]
+    return f" of {' '.join(parts)}" if parts else ""

@@ -8,11 +8,10 @@ from harness.inspector.comparators import (
     MSEComparator,
     NumericalComparatorBase,
     SNRComparator,
+    compare_results,
 )
-from harness.inspector.event import Event
-from harness.inspector.event_times import PerfData, TimeScale
+from harness.inspector.event import Event, PerfData, TimeScale
 from harness.inspector.inspector import Inspector
-from harness.inspector.outputs import compare_results
 from harness.inspector.vgf import (
     parse_vgf_neural_statistics_delegate_metadata,
     parse_vgf_neural_statistics_metadata,

@@ -1,4 +1,4 @@
-"""Distances between a logged value and its reference.
+"""Distances between a logged value and its reference, and ``compare_results``.
 
 Tensors may be of torch or NumPy. Distances are computed in float64 with NaN as 0, as in
 ExecuTorch's comparators.
@@ -7,14 +7,20 @@ ExecuTorch's comparators.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.errors import UsageError
+from harness.plugins import require
+from harness.printing import print_text
+
 if TYPE_CHECKING:
     from harness.inspector.inspector import Inspector
+    from harness.report.traces import OutputDocument
+
 
 DebugHandle = tuple[int, ...]
 """Debug handles of the operators of a value."""
@@ -55,7 +61,7 @@ class NumericalComparatorBase(ABC):
             TypeError: ``preprocessing`` did not return a mapping of pairs to pairs.
             ValueError: Only one side is a list, or the lists have different lengths.
         """
-        from harness.inspector.table import pandas
+        from harness.inspector.event import pandas
 
         processed = self.preprocessing(mapping)
         _check(processed)
@@ -158,3 +164,129 @@ def _check(mapping: Any) -> None:
             or not all(isinstance(handle, int) for handle in pair[0])
         ):
             raise ValueError(f"preprocessing() must map (debug handles, value) pairs, not {pair!r}")
+
+
+Floats = npt.NDArray[np.float64]
+
+
+def _cosine(reference: Floats, value: Floats) -> float:
+    lengths = np.sqrt((reference**2).sum()) * np.sqrt((value**2).sum())
+    with np.errstate(invalid="ignore"):
+        return float(np.float64((reference * value).sum()) / lengths)
+
+
+METRICS: Final[dict[str, Callable[[Floats, Floats], float]]] = {
+    "snr": SNRComparator().element_compare,
+    "mse": MSEComparator().element_compare,
+    "cosine_similarity": _cosine,
+}
+"""Signal-to-noise ratio in decibels, mean of squared differences, cosine of the angle between."""
+
+
+def compare_results(
+    reference_output: Sequence[Any],
+    run_output: Sequence[Any],
+    metrics: Sequence[str] | None = None,
+    plot: bool = False,
+) -> dict[str, list[float | None]]:
+    """Compare a program's outputs with their references one by one, and print the result.
+
+    Args:
+        reference_output: Expected outputs.
+        run_output: Actual outputs.
+        metrics: Names from ``METRICS``; all by default.
+        plot: Draw a bar chart per metric instead of printing: ``METRIC_output_plot.png`` in the
+            current directory, which is also shown. Needs matplotlib.
+
+    Returns:
+        Per metric, the value for each pair of outputs; None for outputs that are not tensors.
+
+    Raises:
+        ValueError: The numbers of outputs or their shapes differ.
+        UsageError: matplotlib is not installed.
+    """
+    found = measure_outputs(reference_output, run_output, metrics)
+    for name, values in found.items():
+        if plot:
+            _plot(name, values)
+            continue
+        print_text(f"{name}\n{'-' * 20}")
+        for index, value in enumerate(values):
+            print_text(f"{index:<5}" + ("" if value is None else f"{value:>8.5f}"))
+        print_text("\n")
+    return found
+
+
+def _plot(name: str, values: Sequence[float | None]) -> None:
+    (pyplot,) = require("plot", "a plot of compared outputs", "matplotlib.pyplot")
+    figure, axes = pyplot.subplots(figsize=(8, 6))
+    # An output that is not a tensor has no bar, and infinity cannot be drawn.
+    drawn = [(n, v) for n, v in enumerate(values) if v is not None and np.isfinite(v)]
+    axes.bar_label(axes.bar([number for number, _ in drawn], [value for _, value in drawn]))
+    axes.set_xticks(range(len(values)))
+    axes.set(title=f"Metric {name}", xlabel="Output value index", ylabel=name)
+    if name == "cosine_similarity":
+        axes.set_ylim(min(0.0, *(value for _, value in drawn), 0.0), 1.0)
+    figure.savefig(f"{name}_output_plot.png")
+    pyplot.show()
+    pyplot.close(figure)
+
+
+def measure_outputs(
+    reference_output: Sequence[Any], run_output: Sequence[Any], metrics: Sequence[str] | None = None
+) -> dict[str, list[float | None]]:
+    """Return the result of ``compare_results`` without printing it.
+
+    Raises:
+        ValueError: The numbers of outputs or their shapes differ.
+    """
+    if len(reference_output) != len(run_output):
+        raise ValueError(
+            f"the run returned {len(run_output)} outputs, the reference has {len(reference_output)}"
+        )
+    pairs = list(zip(reference_output, run_output, strict=True))
+    return {
+        name: [_measured(metric, reference, value) for reference, value in pairs]
+        for name, metric in METRICS.items()
+        if metrics is None or name in metrics
+    }
+
+
+def _measured(
+    metric: Callable[[Floats, Floats], float], reference: Any, value: Any
+) -> float | None:
+    if not (hasattr(reference, "shape") and hasattr(value, "shape")):
+        return None
+    if tuple(reference.shape) != tuple(value.shape):
+        raise ValueError(
+            f"an output has the shape {tuple(value.shape)}, the reference {tuple(reference.shape)}"
+        )
+    return metric(as_floats(reference), as_floats(value))
+
+
+def compare_runs(inspector: Inspector) -> list[OutputDocument]:
+    """Compare the outputs of every run with the references of its bundled input.
+
+    Raises:
+        UsageError: No run has outputs and references.
+        ValueError: The numbers or shapes of outputs differ from the reference.
+    """
+    from harness.report.traces import OutputDocument
+
+    found = []
+    for block in inspector.event_blocks:
+        if block.reference_output is None:
+            continue
+        for run, outputs in zip(block.runs, block.run_outputs or (), strict=True):
+            measured = measure_outputs(block.reference_output, outputs)
+            found += [
+                OutputDocument(run, number, {name: of[number] for name, of in measured.items()})
+                for number in range(len(outputs))
+            ]
+    if not found:
+        raise UsageError(
+            "no run has both outputs and references",
+            hint="give an ETRecord with reference outputs; if the file does not record the test "
+            "case, select it with --bundled-input",
+        )
+    return found

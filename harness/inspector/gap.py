@@ -7,23 +7,41 @@ operator among the handles of its event.
 
 from __future__ import annotations
 
+import io
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from zipfile import ZipFile
 
 import numpy as np
 
+from harness.analyze.blocks import executed_methods
 from harness.analyze.values import (
+    TOLERANCES,
+    LoggedTensor,
     LoggedTrace,
-    ReferenceValues,
+    TensorKey,
     ValueComparison,
-    compare_with_reference,
-    values_by_handle,
+    collect_tensors,
+    compare_pairs,
 )
-from harness.decode.etrecord import as_tuple
-from harness.errors import UsageError
-from harness.extras import require
+from harness.decode.etrecord import (
+    Delegate,
+    ETRecord,
+    EtrecordNode,
+    Handles,
+    MethodRecord,
+    Module,
+    as_tuple,
+    read_etrecord,
+    read_graph,
+)
+from harness.decode.program import Call, Instruction, Method, Program
+from harness.errors import NotComparableError, UsageError
 from harness.inspector.comparators import (
     COMPARATORS,
     DebugHandle,
@@ -31,12 +49,12 @@ from harness.inspector.comparators import (
     Names,
     NumericalComparatorBase,
 )
-from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL
+from harness.plugins import require
+from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Trace, scalar_type_of, type_name
 
 if TYPE_CHECKING:
     from harness.inspector.event import Event
     from harness.inspector.inspector import Inspector
-    from harness.inspector.record import InspectorRecord
 
 _HANDLE = "debug_handle"
 _UNSET = 0
@@ -426,3 +444,291 @@ def _of_logged(value: Any, found: _Logged, index: int) -> Any:
 
 def _shape(value: Any) -> tuple[int, ...] | None:
     return tuple(value.shape) if hasattr(value, "shape") else None
+
+
+EDGE_GRAPH = "edge_dialect_graph_module"
+"""ExecuTorch's name of the graph with the debug handles."""
+
+_MOST_INSTRUCTIONS: Final = 1 << 16
+"""Instructions beyond those of the record that an event may name; a damaged one may name any."""
+
+_NOT_OPERATORS = ("getitem", "alloc")
+
+
+class InspectorRecord:
+    """A record; its programs and tensors are loaded on first use."""
+
+    def __init__(self, given: Any) -> None:
+        """Read a path, or take the maps and graphs of an ETRecord object.
+
+        Raises:
+            TypeError: The argument is neither a path nor an ETRecord.
+            UsageError: The file was not found.
+            FormatError: The file is not an ETRecord, or is damaged.
+        """
+        self._live: Any = None
+        if isinstance(given, str | Path):
+            self.symbols = read_etrecord(Path(given))
+        elif hasattr(given, "edge_dialect_program") and hasattr(given, "_debug_handle_map"):
+            self._live = given
+            self.symbols = _from_live(given)
+        else:
+            raise TypeError(f"etrecord must be a path or an ETRecord, not {type(given).__name__}")
+
+    def graph(self, name: str, method: str) -> tuple[EtrecordNode, ...]:
+        """Return the nodes of the graph ``name``; for the edge dialect, the graph of ``method``.
+
+        Raises:
+            UsageError: The record has no such graph.
+        """
+        if name == EDGE_GRAPH:
+            if method not in self.symbols.edge:
+                raise UsageError(f"the ETRecord has no edge dialect graph of method {method!r}")
+            return self.symbols.edge[method]
+        if self._live is None:
+            return read_graph(self.symbols.path, name)
+        graphs = self._live.graph_map or {}
+        if name not in graphs:
+            raise UsageError(f"the ETRecord has no graph {name!r}", hint=f"its graphs: {[*graphs]}")
+        return _nodes(graphs[name])
+
+    def executed(self, trace: Trace, name: str | None) -> tuple[Method | None, ...]:
+        """Return the method of each block of a trace; None if its events do not show it.
+
+        The methods have what the record has of their instructions: which call a delegate, and the
+        operators without overload. If an execution contradicts all of them, as a pass may have
+        replaced an operator behind the edge dialect, all blocks are of the method called ``name``.
+
+        Raises:
+            UsageError: There is no such method; or ``name`` is None, and the events do not show
+                which of several methods ran.
+        """
+        longest = min(int(trace.instruction.max(initial=-1)) + 1, _MOST_INSTRUCTIONS)
+        methods = tuple(self._method(method, longest) for method in self.symbols.methods)
+        if name is None and len(methods) > 1:
+            with suppress(NotComparableError):
+                return executed_methods(trace, Program(methods))
+        chosen = self.symbols.method(name)
+        if len(methods) > 1:
+            with suppress(NotComparableError):
+                return executed_methods(trace, Program(methods), chosen)
+        [method] = (method for method in methods if method.name == chosen)
+        return (method,) * len(trace.blocks)
+
+    def _method(self, name: str, length: int) -> Method:
+        """Return a method of ``length`` instructions or more; without a handle they are unknown."""
+        recorded = self.symbols.methods[name]
+        operators = {node.debug_handle: node.op for node in self.symbols.edge.get(name, ())}
+        steps = []
+        for number in range(max(length, *(handle + 1 for handle in recorded.handles), 0)):
+            operator = operators.get(recorded.handles.get(number), "")  # type: ignore[arg-type]
+            namespace, _, rest = operator.partition(".")
+            kernel = f"{namespace}::{rest.partition('.')[0]}" if rest else ""
+            is_delegate = number in recorded.delegates
+            steps.append(Instruction(Call.DELEGATE if is_delegate else Call.KERNEL, kernel, ()))
+        return Method(name, (), (), (), (tuple(steps),), (), ())
+
+    def program(self) -> Any:
+        """Return ExecuTorch's ETRecord object with executable exported programs.
+
+        Raises:
+            UsageError: ExecuTorch is not installed.
+        """
+        if self._live is None:
+            (module,) = require("oracle", "an exported program", "executorch.devtools.etrecord")
+            self._live = module.parse_etrecord(str(self.symbols.path))
+        return self._live
+
+    def reference_outputs(self, method: str) -> list[list[Any]] | None:
+        """Return the reference outputs by bundled input; None if the record has none.
+
+        Raises:
+            UsageError: PyTorch, which the tensors need, is not installed.
+        """
+        if self._live is not None:
+            outputs = self._live._reference_outputs
+        else:
+            with ZipFile(self.symbols.path) as archive:
+                if "reference_outputs" not in archive.namelist():
+                    return None
+                data = archive.read("reference_outputs")
+            (torch,) = require("oracle", "a reference output", "torch")
+            outputs = torch.load(io.BytesIO(data), weights_only=True)
+        found: list[list[Any]] | None = None if outputs is None else outputs.get(method)
+        return found
+
+
+def _from_live(record: Any) -> ETRecord:
+    """Return the maps and graphs of an ETRecord object."""
+    handles, delegates = record._debug_handle_map or {}, record._delegate_map or {}
+    outputs = record._instruction_id_to_num_outs_map or {}
+    programs = record.edge_dialect_program
+    if not isinstance(programs, Mapping):
+        programs = {} if programs is None else {"forward": programs}
+    return ETRecord(
+        path=Path("ETRecord object"),
+        methods={
+            method: MethodRecord(
+                {int(number): _handles(found) for number, found in of_method.items()},
+                {
+                    int(number): _delegate(found)
+                    for number, found in (delegates.get(method) or {}).items()
+                },
+                {int(number): count for number, count in (outputs.get(method) or {}).items()},
+            )
+            for method, of_method in handles.items()
+        },
+        edge={method: _nodes(program) for method, program in programs.items()},
+        export_graph_id=record.export_graph_id or 0,
+        graphs=tuple(record.graph_map or ()),
+    )
+
+
+def _handles(found: Any) -> Handles:
+    return found if isinstance(found, int) else as_tuple(found)
+
+
+def _delegate(found: Mapping[str, Any]) -> Delegate:
+    mapped = found.get("delegate_map") or {}
+    return Delegate(
+        found.get("name") or "", {str(key): _handles(value) for key, value in mapped.items()}
+    )
+
+
+def _nodes(program: Any) -> tuple[EtrecordNode, ...]:
+    """Return the operators of an exported program."""
+    return tuple(
+        EtrecordNode(
+            node.name,
+            node.target.__name__,
+            node.meta.get("debug_handle"),
+            node.meta.get("stack_trace"),
+            _modules(node.meta.get("nn_module_stack")),
+        )
+        for node in program.graph_module.graph.nodes
+        if node.op == "call_function" and node.target.__name__ not in _NOT_OPERATORS
+    )
+
+
+def _modules(stack: Mapping[Any, Any] | None) -> tuple[Module, ...] | None:
+    if not stack:
+        return None
+    return tuple(
+        Module(
+            str(key),
+            path,
+            type_ if isinstance(type_, str) else f"{type_.__module__}.{type_.__qualname__}",
+        )
+        for key, (path, type_) in stack.items()
+    )
+
+
+QUANTUM: Final = 1.0
+"""How far a quantized value may be from one that a reference rounds from floating point."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceValues:
+    """Values that another program computed from the same inputs.
+
+    Attributes:
+        operators: The outputs of the operator with a debug handle, by handle.
+        outputs: The outputs of the method; empty if they are unknown.
+        quantized: The same as ``operators``, once activations and quantization that follow have
+            been applied: what a fused quantized operator computes.
+    """
+
+    operators: Mapping[int, Sequence[np.ndarray]]
+    outputs: Sequence[np.ndarray] = ()
+    quantized: Mapping[int, Sequence[np.ndarray]] = field(default_factory=dict)
+
+
+def compare_with_reference(logged: LoggedTrace, reference: ReferenceValues) -> ValueComparison:
+    """Compare the values that a trace logged with those of a reference.
+
+    Tensors without a counterpart, or of another shape or kind of number, are counted.
+
+    Args:
+        logged: The trace, with symbols.
+        reference: The reference.
+
+    Raises:
+        NotComparableError: The trace has no values, or no value has a counterpart.
+        FormatError: Values are outside of the debug buffer.
+    """
+    tensors = collect_tensors(logged, by_handles=False)
+    if not tensors:
+        raise NotComparableError(
+            "the trace has no logged values", hint="run it with --values intermediate"
+        )
+    counts: Counter[Hashable] = Counter(key[:2] for key in tensors)
+
+    def counterpart(key: TensorKey, tensor: LoggedTensor) -> LoggedTensor | None:
+        return _counterpart(logged, tensor, counts[key[:2]], reference)
+
+    compared = compare_pairs(logged, tensors, counterpart)
+    if not compared.gaps:
+        raise NotComparableError(
+            "no logged value has a counterpart in the reference",
+            hint="give the ETRecord of the export that ran",
+        )
+    return compared
+
+
+def values_by_handle(logged: LoggedTrace) -> dict[int, list[list[np.ndarray]]]:
+    """Return the values of the first execution by the last debug handle of their instruction.
+
+    Several instructions can have the same last handle; each has a list of its own. Instructions
+    of which bytes were lost are left out.
+    """
+    instructions: dict[Hashable, list[LoggedTensor]] = {}
+    for (execution, place, _), tensor in collect_tensors(logged, by_handles=False).items():
+        if execution == 0:
+            instructions.setdefault(place, []).append(tensor)
+    found: dict[int, list[list[np.ndarray]]] = {}
+    for tensors in instructions.values():
+        symbols = logged.symbols[tensors[0].row] if logged.symbols is not None else None
+        arrays = [tensor.array for tensor in tensors if tensor.array is not None]
+        if symbols is not None and symbols.handles is not None and len(arrays) == len(tensors):
+            found.setdefault(as_tuple(symbols.handles)[-1], []).append(arrays)
+    return found
+
+
+def _counterpart(
+    logged: LoggedTrace, mine: LoggedTensor, count: int, reference: ReferenceValues
+) -> LoggedTensor | None:
+    """Return the reference of one of the ``count`` tensors that an instruction logged."""
+    symbols = logged.symbols[mine.row] if logged.symbols is not None else None
+    handles = as_tuple(symbols.handles) if symbols and symbols.handles is not None else ()
+    if logged.trace.chain[mine.row] < 0:
+        outputs = reference.outputs
+        found = [(outputs[mine.position], 0.0)] if len(outputs) == count else []
+    else:
+        found = [
+            (array, slack)
+            for values, slack in ((reference.operators, 0.0), (reference.quantized, QUANTUM))
+            if (array := _of_handles(values, handles, mine.position, count)) is not None
+        ]
+    for array, slack in found:
+        if _alike(mine, array):
+            tensor = replace(mine.tensor, scalar_type=scalar_type_of(array.dtype))
+            return LoggedTensor(mine.row, mine.position, tensor, array, slack)
+    return None
+
+
+def _of_handles(
+    values: Mapping[int, Sequence[np.ndarray]], handles: Sequence[int], position: int, count: int
+) -> np.ndarray | None:
+    """Return the value at a position of an instruction with these debug handles."""
+    found = values.get(handles[-1], ()) if handles else ()
+    if len(found) == count:
+        return found[position]
+    # A delegate returns the values of several operators, those of the last handles.
+    single = values.get(handles[position - count], ()) if len(handles) >= count else ()
+    return single[0] if len(single) == 1 else None
+
+
+def _alike(mine: LoggedTensor, reference: np.ndarray) -> bool:
+    """Whether two tensors have the same shape and are both floating-point, or both are not."""
+    is_float = type_name(mine.tensor.scalar_type) in TOLERANCES
+    return mine.tensor.sizes == reference.shape and is_float == (reference.dtype.kind == "f")

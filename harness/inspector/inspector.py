@@ -5,28 +5,36 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from harness.analyze.converters import Convert
-from harness.analyze.symbols import SymbolTable, event_symbols, module_times, time_of_module
+from harness.analyze.symbols import (
+    ModuleTime,
+    SymbolTable,
+    module_times,
+    symbols_of_blocks,
+)
 from harness.analyze.ticks import with_width
+from harness.decode.etrecord import Module
+from harness.decode.program import Method
 from harness.inspector.blocks import EventBlock, EventViews
-from harness.inspector.event import MetadataParser
-from harness.inspector.event_times import (
+from harness.inspector.event import (
     PER_SECOND,
+    LoggedValues,
+    MetadataParser,
     Times,
     TimeScale,
     of_readings,
+    pandas,
     scale_between,
+    tensor_maker,
     time_scale_of,
 )
-from harness.inspector.record import EDGE_GRAPH, InspectorRecord
-from harness.inspector.table import pandas
-from harness.inspector.values import LoggedValues, tensor_maker
+from harness.inspector.gap import EDGE_GRAPH, InspectorRecord
 from harness.inspector.vgf import parse_vgf_neural_statistics_delegate_metadata
 from harness.records.clock_domain import HOST_NANOSECONDS
 from harness.records.trace import OPERATOR_CALL, Damage, Trace
@@ -50,15 +58,6 @@ GIVEN: Final = "given"
 """Name of a clock for which only the rate is known, given by the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class GivenTrace:
-    """A trace with rates for all clocks, its debug buffer, and what was left out as damaged."""
-
-    trace: Trace
-    debug_buffer: bytes | None
-    damage: tuple[Damage, ...]
-
-
 class Inspector:
     """Performance, values and symbols of a trace.
 
@@ -72,7 +71,7 @@ class Inspector:
     Attributes:
         event_blocks: One block per group of runs with the same events.
         trace: All events in log order.
-        method: The executed method, "" without an ETRecord.
+        method: The executed method, of several the first; "" without an ETRecord.
         damage: What was left out of a damaged file.
     """
 
@@ -112,7 +111,7 @@ class Inspector:
                 start and the end of each event; after a wrap the counter's readings go on.
             enable_module_hierarchy: Ignored; modules are always available.
             reference_graph_name: The graph of the ETRecord with the displayed operators.
-            method: The executed method, if the ETRecord has several.
+            method: The executed method, where several of the ETRecord match an execution.
             tensors: Type of tensors, ``"torch"`` or ``"numpy"``; by default torch for a program
                 that has imported torch.
             bundled_input_index: Test case of the ETRecord that ran, for files that do not record
@@ -135,25 +134,31 @@ class Inspector:
         scales = time_scale_of(source_time_scale), time_scale_of(target_time_scale)
         scale_between(*scales)
         self._record = None if etrecord is None else InspectorRecord(etrecord)
-        source = read_source(given, debug_buffer_path, scales[0], clock_bits, salvage=salvage)
-        self.trace: Trace = source.trace
-        self.damage: tuple[Damage, ...] = source.damage
-        self._times = Times(source.trace, scales[1], delegate_time_scale_converter)
-        values = LoggedValues(source.debug_buffer, tensor_maker(tensors))
-        if missing := values.missing(source.trace.debug_values):
+        self.trace, buffer, self.damage = read_source(
+            given, debug_buffer_path, scales[0], clock_bits, salvage=salvage
+        )
+        self._times = Times(self.trace, scales[1], delegate_time_scale_converter)
+        values = LoggedValues(buffer, tensor_maker(tensors))
+        if missing := values.missing(self.trace.debug_values):
             warnings.warn(
                 f"{missing} logged tensors have no elements in a debug buffer", stacklevel=2
             )
         self.method = ""
-        self._table: SymbolTable | None = None
-        if self._record is not None:
-            self.method = self._record.symbols.method(method)
-            self._table = SymbolTable(
-                self._record.symbols.methods[self.method],
-                self._record.graph(reference_graph_name, self.method),
-            )
+        self._tables: dict[str | None, SymbolTable] = {}
+        self._methods: tuple[Method | None, ...] = ()
+        symbols = None
+        if (record := self._record) is not None:
+            self._methods = record.executed(self.trace, method)
+            executed = dict.fromkeys(found.name for found in self._methods if found is not None)
+            self.method = method or next(iter(executed), None) or record.symbols.method(method)
+            for name in executed or (self.method,):
+                graph = record.graph(reference_graph_name, name)
+                self._tables[name] = SymbolTable(record.symbols.methods[name], graph)
+            symbols = [
+                None if found is None else self._tables[found.name] for found in self._methods
+            ]
         self.event_blocks: list[EventBlock] = EventViews(
-            source.trace, self._times, values, delegate_metadata_parser, self._table
+            self.trace, self._times, values, delegate_metadata_parser, symbols
         ).blocks(source_time_scale, target_time_scale)
         if self._record is not None:
             self._add_references(self._record, bundled_input_index)
@@ -171,14 +176,9 @@ class Inspector:
                 index = bundled
             if index is not None and index >= 0:
                 # A function instead of the value: reading the tensors needs PyTorch.
-                block.reference_output = self._reference(record, index)  # type: ignore[assignment]
-
-    def _reference(self, record: InspectorRecord, index: int) -> Callable[[], list[Any] | None]:
-        def find() -> list[Any] | None:
-            cases = record.reference_outputs(self.method)
-            return None if cases is None or index >= len(cases) else cases[index]
-
-        return find
+                executed = self._methods[block.runs[0]]
+                name = self.method if executed is None else executed.name
+                block.reference_output = _reference(record, name, index)  # type: ignore[assignment]
 
     def to_dataframe(
         self, include_units: bool = True, include_delegate_debug_data: bool = False
@@ -213,16 +213,14 @@ class Inspector:
             include_units: Show the unit of times in the headers.
             include_delegate_debug_data: Show the delegates' metadata, too.
         """
-        from rich.console import Console
-
-        from harness.report.terminal import show_table
+        from harness.report.terminal import open_console, show_table
 
         frame = self._shown(include_units, include_delegate_debug_data)
         if file is None and (display := notebook_display()) is not None:
             display(frame)
             return
         rows = [[str(number), *map(_cell, row)] for number, row in enumerate(frame.to_numpy())]
-        show_table(Console(file=file), ["", *map(str, frame.columns)], rows)
+        show_table(open_console(file), ["", *map(str, frame.columns)], rows)
 
     def _repr_html_(self) -> str:
         """Return the table of ``print_data_tabular``, for notebooks."""
@@ -243,11 +241,15 @@ class Inspector:
 
         Every instruction counts once. ``harness.analyze.symbols`` defines how names match.
         """
-        if self._table is None:
+        if not self._tables:
             return 0.0
-        return total_for_module(
-            self.event_blocks, self.trace, self._times, self._table, module_name
-        )
+        symbols = symbols_of_blocks(self.trace, self._tables, self._methods)
+        total = 0.0
+        for block in self.event_blocks:
+            runs = replace(self.trace, blocks=tuple(self.trace.blocks[n] for n in block.runs))
+            found = module_times(runs, symbols, self._times.durations)
+            total += time_of_module(found, module_name) / len(block.runs)
+        return total
 
     def get_exported_program(self, graph: str | None = None) -> Any:
         """Return a program of the ETRecord: the edge dialect's, or that of the named graph.
@@ -326,17 +328,12 @@ def notebook_display() -> Callable[[Any], Any] | None:
     return cast("Callable[[Any], Any]", loaded.display.display)
 
 
-def total_for_module(
-    blocks: Sequence[EventBlock], trace: Trace, times: Times, table: SymbolTable, name: str
-) -> float:
-    """Return the average time per run in the modules with a name, summed over blocks."""
-    symbols = event_symbols(trace, table)
-    total = 0.0
-    for block in blocks:
-        runs = replace(trace, blocks=tuple(trace.blocks[number] for number in block.runs))
-        found = module_times(runs, symbols, times.durations)
-        total += time_of_module(found, name) / len(block.runs)
-    return total
+def _reference(record: InspectorRecord, method: str, index: int) -> Callable[[], list[Any] | None]:
+    def find() -> list[Any] | None:
+        cases = record.reference_outputs(method)
+        return None if cases is None or index >= len(cases) else cases[index]
+
+    return find
 
 
 def read_source(
@@ -346,8 +343,11 @@ def read_source(
     clock_bits: int | None = None,
     *,
     salvage: bool = False,
-) -> GivenTrace:
-    """Return the trace at a path, in the bytes of a file, or in a loaded source.
+) -> tuple[Trace, bytes | None, tuple[Damage, ...]]:
+    """Read a path, the bytes of a file, or a loaded source.
+
+    Returns:
+        The trace with rates for all clocks, its debug buffer, and what was left out as damaged.
 
     Raises:
         MissingFileError: A file is missing.
@@ -363,7 +363,7 @@ def read_source(
         if given.result is not None:
             given = on_scales(given, {})
     trace = given.trace if clock_bits is None else with_width(given.trace, clock_bits)
-    return GivenTrace(_with_rates(trace, source, clock_bits), given.debug_buffer, given.damage)
+    return _with_rates(trace, source, clock_bits), given.debug_buffer, given.damage
 
 
 def _with_rates(trace: Trace, source: TimeScale, bits: int | None) -> Trace:
@@ -380,3 +380,20 @@ def _with_rates(trace: Trace, source: TimeScale, bits: int | None) -> Trace:
 
 def _cell(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def time_of_module(times: Sequence[ModuleTime], name: str) -> float:
+    """Return the total time in all modules with a name, each operator counted once.
+
+    Args:
+        times: From ``module_times``.
+        name: A module's key, or its path or whole components of it: ``layers.1`` is in
+            ``encoder.layers.1`` and not in ``encoder.layers.12``.
+    """
+    return sum(
+        item.own for item in times if any(_is_called(module, name) for module in item.modules)
+    )
+
+
+def _is_called(module: Module, name: str) -> bool:
+    return name in (module.key, module.path) or (name != "" and f".{name}." in f".{module.path}.")

@@ -1,4 +1,4 @@
-"""Request/response exchange: sequence numbers, timeouts, retries, and unexpected input."""
+"""Request/response exchange: sequence numbers, timeouts, retries, refusals, unexpected input."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum, auto
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from harness.errors import InfrastructureError, LinkError, RestartedError
+from harness.errors import (
+    DeviceRefusedError,
+    InfrastructureError,
+    LinkError,
+    RestartedError,
+    RunInProgressError,
+)
 from harness.link.frames import (
     CorruptFrame,
     CorruptReason,
@@ -18,19 +24,109 @@ from harness.link.frames import (
     FrameDecoder,
     Skipped,
     Text,
-    encode,
+    encode_frame,
     is_text,
 )
 from harness.link.messages import (
+    BatchAnswer,
+    BatchBody,
+    DeviceOutcome,
     MalformedBodyError,
-    batch_request,
-    parse_batch,
-    parse_busy,
-    parse_refusal,
+    RunInProgress,
 )
-from harness.link.status_errors import busy_error, refusal_error
 from harness.link.transports import RatedTransport, ReopeningTransport, Transport
-from harness.link.wire import MIN_MTU, RESPONSE, Op, Status
+from harness.link.wire import MIN_MTU, RESPONSE, DetailKind, ExecutorchError, Op, Status
+
+_DEFAULT_MESSAGES: Final[dict[int, str]] = {
+    Status.BAD_REQUEST: "malformed request",
+    Status.UNKNOWN_OP: "unknown request",
+    Status.WRONG_STATE: "not possible in its present state",
+    Status.TOO_LARGE: "too large",
+    Status.GAP: "bytes are missing",
+    Status.DIGEST_MISMATCH: "the digest does not match the bytes received",
+    Status.BAD_PROGRAM: "invalid program",
+    Status.UNSUPPORTED_OPERATOR: "missing kernel for an operator of the program",
+    Status.UNSUPPORTED_FEATURE: "the program needs an unsupported feature",
+    Status.OUT_OF_MEMORY: "out of memory",
+    Status.KERNEL_FAILED: "a kernel failed",
+    Status.BAD_INPUT: "an input is missing or of the wrong size",
+    Status.BAD_REGION: "no such region",
+    Status.BAD_VERSION: "no common link version",
+    Status.NO_METHOD: "the program has no such method",
+    Status.CANCELLED: "the run was cancelled",
+}
+"""Messages for devices that send only a status."""
+
+
+_DETAILS: Final[dict[int, str]] = {
+    Status.UNKNOWN_OP: "request type {}",
+    Status.TOO_LARGE: "capacity {} bytes",
+    Status.GAP: "expected offset {}",
+    Status.BAD_PROGRAM: "byte {} of the file",
+    Status.UNSUPPORTED_OPERATOR: "instruction {}",
+    Status.UNSUPPORTED_FEATURE: "at {}",
+    Status.OUT_OF_MEMORY: "{} bytes needed",
+    Status.KERNEL_FAILED: "instruction {}",
+    Status.BAD_INPUT: "{} bytes expected",
+    Status.BAD_VERSION: "the device has version {}",
+}
+"""Meaning of the detail number, by status."""
+
+
+_OTHER_VERSION: Final = "build and flash firmware of this version of the harness"
+
+
+_HINTS: Final[dict[int, str]] = {
+    Status.UNSUPPORTED_OPERATOR: "add a kernel to the firmware, or export a model without it",
+    Status.OUT_OF_MEMORY: "give the board a larger arena, or use a smaller model",
+    Status.TOO_LARGE: "use a smaller model, or a board with more memory",
+    Status.BAD_VERSION: _OTHER_VERSION,
+    Status.UNKNOWN_OP: _OTHER_VERSION,
+}
+
+
+def executorch_error_name(code: int) -> str:
+    """Return an error code of ExecuTorch as ``ExecuTorch Error 0x14 OperatorMissing``."""
+    try:
+        name = ExecutorchError(code).name.title().replace("_", "")
+    except ValueError:  # of a later version
+        name = ""
+    return f"ExecuTorch Error 0x{code:02x} {name}".rstrip()
+
+
+def refusal_error(
+    board: str, op: Op, outcome: DeviceOutcome, circumstance: str = ""
+) -> DeviceRefusedError:
+    """Return the error for a request or run that ended with a status other than OK.
+
+    ``circumstance`` is appended to the message.
+    """
+    words = outcome.message or _DEFAULT_MESSAGES.get(outcome.status, f"status {outcome.status}")
+    executorch = outcome.detail_kind == DetailKind.EXECUTORCH
+    if executorch:
+        explained = f" ({executorch_error_name(outcome.detail)})"
+    else:
+        detail = _DETAILS.get(outcome.status)
+        explained = f" ({detail.format(outcome.detail)})" if detail else ""
+    return DeviceRefusedError(
+        f"{board}: the device refused {op.name}: {words}{explained}{circumstance}",
+        status=outcome.status,
+        detail=outcome.detail,
+        executorch_error=outcome.detail if executorch else None,
+        hint=_HINTS.get(outcome.status, ""),
+    )
+
+
+def busy_error(board: str, run: RunInProgress) -> RunInProgressError:
+    """Return the error for a request that the device refused because of a run."""
+    return RunInProgressError(
+        f"{board}: the board is busy with run {run.run_id}: {run.completed} of {run.count} "
+        f"executions after {run.elapsed_ms / 1000:.3g} s",
+        run_id=run.run_id,
+        completed=run.completed,
+        count=run.count,
+    )
+
 
 _log = logging.getLogger(__name__)
 
@@ -202,6 +298,15 @@ class Exchange:
         """Return to the first rate, as a device does that receives no good frames."""
         self.statistics.rate_fallbacks += self.restore_first_baud()
 
+    def longest_s(self, size: int) -> float:
+        """Return the longest time in which ``size`` bytes arrive, seconds.
+
+        It is the time if every frame needs all attempts of a request. A transfer that takes longer
+        is given up, although bytes still drip in.
+        """
+        frames = -(-size // self.mtu)
+        return (frames + 1) * (self.retries + 1) * self.deadline_s
+
     def next_sequence(self) -> int:
         """Return a new sequence number; 0 is reserved for the device's notifications."""
         self._sequence = self._sequence % 0xFFFF + 1
@@ -214,7 +319,7 @@ class Exchange:
             LinkError: The frame could not be sent in time.
             TargetError: The target is dead.
         """
-        data = encode(op, sequence, body)
+        data = encode_frame(op, sequence, body)
         self.statistics.frames_sent += 1
         self.statistics.bytes_sent += len(data)
         try:
@@ -314,15 +419,15 @@ class Exchange:
         """
 
         def parse_parts(body: bytes) -> list[Any]:
-            answers = parse_batch(body)
-            found = []
+            answers = BatchAnswer.parse(body).bodies
+            bodies = []
             for (op, _, parse), answer in zip(parts, answers, strict=False):
-                found.append(self.read_answer(op, answer, parse) if parse is not None else None)
-            if len(found) < len(parts):
-                raise MalformedBodyError(f"{len(found)} responses to {len(parts)} requests")
-            return found
+                bodies.append(self.read_answer(op, answer, parse) if parse is not None else None)
+            if len(bodies) < len(parts):
+                raise MalformedBodyError(f"{len(bodies)} responses to {len(parts)} requests")
+            return bodies
 
-        batch = batch_request([(op, body) for op, body, _ in parts])
+        batch = BatchBody.of([(op, body) for op, body, _ in parts]).encode()
         return self.request(Op.BATCH, batch, parse_parts, backoff=True, sequence=sequence)
 
     def attempt(
@@ -378,8 +483,8 @@ class Exchange:
         if body[:1] == bytes((Status.OK,)):
             return self.read_body(body, parse)
         if body[:1] == bytes((Status.BUSY,)):
-            raise busy_error(self.board, self.read_body(body, parse_busy))
-        raise refusal_error(self.board, op, self.read_body(body, parse_refusal))
+            raise busy_error(self.board, self.read_body(body, RunInProgress.parse))
+        raise refusal_error(self.board, op, self.read_body(body, DeviceOutcome.parse))
 
     def read_body(self, body: bytes, parse: Callable[[bytes], _T]) -> _T:
         """Parse a body without a status byte.

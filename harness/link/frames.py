@@ -126,7 +126,7 @@ def cobs_decode(encoded: bytes) -> bytes | None:
     return bytes(decoded[1:])
 
 
-def encode(type_: int, sequence: int, body: bytes) -> bytes:
+def encode_frame(type_: int, sequence: int, body: bytes) -> bytes:
     """Return a frame as it goes on the wire, delimiters included."""
     payload = bytes((0, type_)) + sequence.to_bytes(2, "little") + body
     crc = zlib.crc32(payload).to_bytes(CRC_SIZE, "little")

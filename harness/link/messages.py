@@ -1,19 +1,45 @@
-"""Bodies of requests and responses: layouts in ``construct``, values of ``harness.link.values``.
+"""Messages of the link: the bodies of requests, responses and notifications, in this order.
 
-The ``parse_`` functions raise `MalformedBodyError` if a body does not have the declared layout.
+Sizes, offsets and capacities are bytes. `docs/protocol.md` describes when they are sent. A body is
+declared once, and parses and encodes itself by its declaration: each field states its type and its
+layout on the wire, in the order of the wire::
+
+    class LogWaitNote(Body):
+        run_id: U32
+        chunk: U32
+
+Integers are little-endian. A ``ClassVar`` with a layout is on the wire only, such as a count of
+items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import Field, dataclass, fields
 from fractions import Fraction
-from typing import Any, Final
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Self,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from construct import (
     Array,
     Bytes,
+    Computed,
+    Const,
     Construct,
     ConstructError,
+    ExprAdapter,
+    FocusedSeq,
     GreedyBytes,
     GreedyRange,
     Int8ul,
@@ -23,404 +49,117 @@ from construct import (
     Int64ul,
     Padding,
     Prefixed,
+    Rebuild,
     Struct,
     Terminated,
+    len_,
     this,
 )
 
-from harness.link.values import (
-    DEFAULT_OPTIONS,
-    DeviceClock,
-    DeviceOutcome,
-    DeviceStatus,
-    LogAck,
-    LogPart,
-    LogWait,
-    ModelInfo,
-    PlacedModelInfo,
-    RegionInfo,
-    RegionPart,
-    RunInProgress,
-    RunNote,
-    RunOptions,
-    TargetInfo,
-    TensorInfo,
-)
+from harness.errors import UsageError, did_you_mean
 from harness.link.wire import (
     DIGEST_SIZE,
+    MAX_COUNTERS,
     MIN_MTU,
     VERSION,
+    DebugLevel,
+    DetailKind,
     Info,
-    Region,
-    Reset,
+    ProfilingLevel,
     RunFlag,
     State,
+    WhenFull,
 )
 from harness.records.clock_domain import ClockDomain
+from harness.records.run_settings import FullLogAction, LoggedEvents, LoggedValues
 
-WRITE_OVERHEAD: Final = 8
-"""Bytes of a WRITE's body that are not data."""
-BATCH_OVERHEAD: Final = 4
-"""Bytes of a BATCH's body before each part."""
-READ_OVERHEAD: Final = 8
-"""Bytes of a READ response's body that are not data."""
-
-_ADDRESS = ("region" / Int8ul, "index" / Int8ul, Padding(2))
-
-_HELLO = Struct("lowest" / Int8ul, "highest" / Int8ul, Padding(2), "session" / Int32ul)
-_RESET = Struct("kind" / Int8ul)
-_BAUD = Struct("baud" / Int32ul)
-_OPEN = Struct(*_ADDRESS, "size" / Int32ul, "sizes" / GreedyRange(Int32sl))
-_WRITE = Struct(*_ADDRESS, "offset" / Int32ul, "data" / GreedyBytes)
-_COMMIT = Struct(*_ADDRESS, "digest" / Bytes(DIGEST_SIZE), "method" / GreedyBytes)
-_RUN = Struct(
-    "run_id" / Int32ul,
-    "count" / Int32ul,
-    "trace_limit" / Int32ul,
-    "debug_level" / Int8ul,
-    "profiling_level" / Int8ul,
-    "when_full" / Int8ul,
-    "flags" / Int8ul,
-    "bundled_input" / GreedyRange(Int32sl),
-    "counters" / GreedyBytes,
-)
-_CANCEL = Struct("run_id" / Int32ul)
-_STAT = Struct(*_ADDRESS)
-_READ = Struct(*_ADDRESS, "offset" / Int32ul, "length" / Int32ul)
-
-_BATCH_PART = Struct("op" / Int8ul, Padding(1), "body" / Prefixed(Int16ul, GreedyBytes))
-_BATCH = Struct("parts" / GreedyRange(_BATCH_PART), Terminated)
-_BATCH_ANSWER = Struct(Int8ul, Padding(3), "parts" / GreedyRange(_BATCH_PART), Terminated)
-
-_OUTCOME = (
-    "status" / Int8ul,
-    "detail_kind" / Int8ul,
-    Padding(2),
-    "detail" / Int32ul,
-    "message" / GreedyBytes,
-)
-
-_REFUSAL = Struct(*_OUTCOME)
-_BUSY_ANSWER = Struct(
-    Int8ul,
-    Padding(3),
-    "run_id" / Int32ul,
-    "completed" / Int32ul,
-    "count" / Int32ul,
-    "elapsed_ms" / Int32ul,
-    Terminated,
-)
-_EMPTY_ANSWER = Struct(Int8ul, Terminated)
-_HELLO_ANSWER = Struct(
-    Int8ul,
-    "version" / Int8ul,
-    "mtu" / Int16ul,
-    "tags" / GreedyRange(Struct("tag" / Int8ul, "value" / Prefixed(Int8ul, GreedyBytes))),
-    Terminated,
-)
-_PING_ANSWER = Struct(Int8ul, Padding(3), "epoch" / Int32ul, "ticks" / Int64ul, Terminated)
-_STATUS_ANSWER = Struct(
-    Int8ul,
-    "state" / Int8ul,
-    Padding(2),
-    "session" / Int32ul,
-    "run_id" / Int32ul,
-    "completed" / Int32ul,
-    "good_frames" / Int32ul,
-    "corrupt_frames" / Int32ul,
-    "overruns" / Int32ul,
-    "outcome" / _REFUSAL,
-)
-_WRITE_ANSWER = Struct(Int8ul, Padding(3), "next" / Int32ul, Terminated)
-_TENSOR = Struct(
-    "scalar_type" / Int8ul,
-    "dimensions" / Int8ul,
-    "dynamic" / Int8ul,
-    Padding(1),
-    "nbytes" / Int32ul,
-    "sizes" / Array(this.dimensions, Int32sl),
-    "dim_order" / Array(this.dimensions, Int8ul),
-)
-_MODEL_ANSWER = Struct(
-    Int8ul,
-    "input_count" / Int8ul,
-    "output_count" / Int8ul,
-    Padding(1),
-    "planned_bytes" / Int32ul,
-    "method_bytes" / Int32ul,
-    "inputs" / Array(this.input_count, _TENSOR),
-    "outputs" / Array(this.output_count, _TENSOR),
-    Terminated,
-)
-_STAT_ANSWER = Struct(
-    Int8ul,
-    Padding(3),
-    "size" / Int32ul,
-    "digest" / Bytes(DIGEST_SIZE),
-    "sizes" / GreedyRange(Int32sl),
-    Terminated,
-)
-_READ_ANSWER = Struct(
-    Int8ul,
-    "region" / Int8ul,
-    "index" / Int8ul,
-    Padding(1),
-    "offset" / Int32ul,
-    "data" / GreedyBytes,
-)
-_PROGRESS_NOTE = Struct("run_id" / Int32ul, "completed" / Int32ul, Terminated)
-_LOG_NOTE = Struct(
-    "run_id" / Int32ul,
-    "chunk" / Int32ul,
-    "size" / Int32ul,
-    "offset" / Int32ul,
-    "data" / GreedyBytes,
-)
-_LOG_WAIT_NOTE = Struct("run_id" / Int32ul, "chunk" / Int32ul, "size" / Int32ul, Terminated)
-_LOG_ACK = Struct("run_id" / Int32ul, "chunk" / Int32ul, "offset" / Int32ul, "length" / Int32ul)
-_DONE_NOTE = Struct("run_id" / Int32ul, "completed" / Int32ul, "outcome" / _REFUSAL)
-
-_CLOCK_TAG = Struct(
-    "bits" / Int8ul,
-    "down" / Int8ul,
-    Padding(2),
-    "numerator" / Int32ul,
-    "denominator" / Int32ul,
-    "name" / GreedyBytes,
-)
-_PROBE_TAG = Struct("ticks" / Int32ul, "pairs" / Int32ul, Terminated)
-_BAUDS_TAG = Struct("bauds" / GreedyRange(Int32ul), Terminated)
-_PLACED_TAG = Struct("digest" / Bytes(8), "name" / GreedyBytes)
-_NUMBER_TAG = Struct("value" / Int32ul, Terminated)
-_LAST_RUN_TAG = Struct("state" / Int8ul, "run_id" / Int32ul, Terminated)
-_BYTE_TAG = Struct("value" / Int8ul, Terminated)
+_T = TypeVar("_T")
 
 
 class MalformedBodyError(ValueError):
     """A body does not have the layout of its type."""
 
 
-def hello_request(session: int) -> bytes:
-    """Return the body of a HELLO."""
-    return build_body(_HELLO, lowest=VERSION, highest=VERSION, session=session)
+@dataclass_transform(frozen_default=True)
+class Body:
+    """Base of all bodies: subclasses are frozen dataclasses, with ``kw_only=True`` if they ask so.
 
-
-def reset_request(kind: Reset) -> bytes:
-    """Return the body of a RESET."""
-    return build_body(_RESET, kind=kind)
-
-
-def baud_request(baud: int) -> bytes:
-    """Return the body of a BAUD; ``baud`` is in bits per second."""
-    return build_body(_BAUD, baud=baud)
-
-
-def batch_request(parts: Sequence[tuple[int, bytes]]) -> bytes:
-    """Return the body of a BATCH of requests, each a type and a body."""
-    return build_body(_BATCH, parts=[{"op": op, "body": body} for op, body in parts])
-
-
-def open_request(region: Region, index: int, size: int, sizes: Sequence[int] = ()) -> bytes:
-    """Return the body of an OPEN for ``size`` bytes; ``sizes`` is the shape of a dynamic input."""
-    return build_body(_OPEN, region=region, index=index, size=size, sizes=sizes)
-
-
-def write_request(region: Region, index: int, offset: int, data: bytes) -> bytes:
-    """Return the body of a WRITE of ``data`` at byte ``offset``."""
-    return build_body(_WRITE, region=region, index=index, offset=offset, data=data)
-
-
-def commit_request(region: Region, index: int, digest: bytes, method: str = "") -> bytes:
-    """Return the body of a COMMIT.
-
-    Args:
-        region: The region written.
-        index: Number of the input.
-        digest: SHA-256 of the whole region.
-        method: Method of a model to load; empty for the device's default.
+    A ``__post_init__`` that raises ValueError makes a body malformed.
     """
-    return build_body(_COMMIT, region=region, index=index, digest=digest, method=method.encode())
 
+    layout: ClassVar[Construct]
+    """Layout of a body within another one."""
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
-def run_request(run_id: int, count: int, options: RunOptions = DEFAULT_OPTIONS) -> bytes:
-    """Return the body of a RUN; the number of a test set and counters are sent only if there are.
-
-    So firmware from before them runs everything else.
-    """
-    bundled = options.bundled_input
-    return build_body(
-        _RUN,
-        run_id=run_id,
-        count=count,
-        trace_limit=options.trace_limit,
-        debug_level=options.debug_level,
-        profiling_level=options.profiling_level,
-        when_full=options.when_full,
-        flags=RunFlag.STREAM * options.stream | RunFlag.CRASH * options.crash,
-        bundled_input=() if bundled < 0 and not options.counters else (bundled,),
-        counters=bytes(options.counters),
-    )
-
-
-def cancel_request(run_id: int) -> bytes:
-    """Return the body of a CANCEL."""
-    return build_body(_CANCEL, run_id=run_id)
-
-
-def log_ack(run_id: int, ack: LogAck) -> bytes:
-    """Return the body of a LOG_ACK."""
-    return build_body(
-        _LOG_ACK, run_id=run_id, chunk=ack.chunk, offset=ack.offset, length=ack.length
-    )
-
-
-def stat_request(region: Region, index: int) -> bytes:
-    """Return the body of a STAT."""
-    return build_body(_STAT, region=region, index=index)
-
-
-def read_request(region: Region, index: int, offset: int, length: int) -> bytes:
-    """Return the body of a READ of ``length`` bytes from byte ``offset``."""
-    return build_body(_READ, region=region, index=index, offset=offset, length=length)
-
-
-def parse_refusal(body: bytes) -> DeviceOutcome:
-    """Parse a response with a status other than OK."""
-    return _outcome(parse_body(_REFUSAL, body))
-
-
-def parse_busy(body: bytes) -> RunInProgress:
-    """Parse a response with the status BUSY."""
-    answer = parse_body(_BUSY_ANSWER, body)
-    return RunInProgress(answer.run_id, answer.completed, answer.count, answer.elapsed_ms / 1000)
-
-
-def parse_empty(body: bytes) -> None:
-    """Parse a response that has only the status OK."""
-    parse_body(_EMPTY_ANSWER, body)
-
-
-def batch_parts(body: bytes) -> list[tuple[int, bytes]]:
-    """Return type and body of each part of a BATCH."""
-    return [(part.op, part.body) for part in parse_body(_BATCH, body).parts]
-
-
-def parse_batch(body: bytes) -> list[bytes]:
-    """Parse the response to BATCH: the bodies of the parts' responses."""
-    return [part.body for part in parse_body(_BATCH_ANSWER, body).parts]
-
-
-def parse_hello(body: bytes) -> TargetInfo:
-    """Parse the response to HELLO; unknown tags are ignored."""
-    answer = parse_body(_HELLO_ANSWER, body)
-    if answer.mtu < MIN_MTU:
-        raise MalformedBodyError(f"MTU of {answer.mtu} bytes is below the minimum of {MIN_MTU}")
-    known: dict[str, Any] = {}
-    clocks = []
-    for tag in answer.tags:
-        if tag.tag == Info.CLOCK:
-            clocks.append(_clock(tag.value))
-        elif reader := _TAGS.get(tag.tag):
-            known.update(reader(tag.value))
-    return TargetInfo(answer.version, answer.mtu, clocks=tuple(clocks), **known)
-
-
-def parse_ping(body: bytes) -> DeviceClock:
-    """Parse the response to PING."""
-    answer = parse_body(_PING_ANSWER, body)
-    return DeviceClock(answer.epoch, answer.ticks)
-
-
-def parse_status(body: bytes) -> DeviceStatus:
-    """Parse the response to STATUS."""
-    answer = parse_body(_STATUS_ANSWER, body)
-    try:
-        state = State(answer.state)
-    except ValueError as error:
-        raise MalformedBodyError(str(error)) from error
-    return DeviceStatus(
-        state=state,
-        session=answer.session,
-        run_id=answer.run_id,
-        completed=answer.completed,
-        good_frames=answer.good_frames,
-        corrupt_frames=answer.corrupt_frames,
-        overruns=answer.overruns,
-        outcome=_outcome(answer.outcome),
-    )
-
-
-def parse_write(body: bytes) -> int:
-    """Parse the response to WRITE: the number of bytes the device has without a gap."""
-    return int(parse_body(_WRITE_ANSWER, body).next)
-
-
-def parse_model(body: bytes) -> ModelInfo:
-    """Parse the response to COMMIT of a model."""
-    answer = parse_body(_MODEL_ANSWER, body)
-    return ModelInfo(
-        planned_bytes=answer.planned_bytes,
-        method_bytes=answer.method_bytes,
-        inputs=tuple(map(_tensor, answer.inputs)),
-        outputs=tuple(map(_tensor, answer.outputs)),
-    )
-
-
-def parse_stat(body: bytes) -> RegionInfo:
-    """Parse the response to STAT."""
-    answer = parse_body(_STAT_ANSWER, body)
-    return RegionInfo(answer.size, answer.digest, tuple(answer.sizes))
-
-
-def parse_read(body: bytes) -> RegionPart:
-    """Parse one frame of the response to READ."""
-    answer = parse_body(_READ_ANSWER, body)
-    return RegionPart(answer.region, answer.index, answer.offset, answer.data)
-
-
-def parse_progress(body: bytes) -> RunNote:
-    """Parse a NOTE_PROGRESS."""
-    note = parse_body(_PROGRESS_NOTE, body)
-    return RunNote(note.run_id, note.completed)
-
-
-def parse_log(body: bytes) -> LogPart:
-    """Parse a NOTE_LOG."""
-    note = parse_body(_LOG_NOTE, body)
-    if note.offset + len(note.data) > note.size:
-        raise MalformedBodyError(
-            f"{len(note.data)} bytes at offset {note.offset} exceed the chunk of {note.size} bytes"
+    def __init_subclass__(cls, *, kw_only: bool = False) -> None:
+        dataclass(frozen=True, kw_only=kw_only)(cls)
+        hints = get_type_hints(cls, include_extras=True)
+        parts = [name / part for name, hint in hints.items() if (part := _layout_of(hint))]
+        names = [field.name for field in fields(cls)]
+        cls.layout = ExprAdapter(
+            Struct(*parts),
+            lambda parsed, _: cls(**{name: parsed[name] for name in names}),
+            lambda body, _: vars(body),
         )
-    return LogPart(note.run_id, note.chunk, note.size, note.offset, note.data)
+
+    @classmethod
+    def parse(cls, body: bytes) -> Self:
+        """Parse the whole of a body.
+
+        Raises:
+            MalformedBodyError: It does not have this layout.
+        """
+        parsed: Self = parse_whole(cls.layout, body)
+        return parsed
+
+    def encode(self) -> bytes:
+        """Return the body as it is sent."""
+        return bytes(self.layout.build(self))
 
 
-def parse_log_wait(body: bytes) -> LogWait:
-    """Parse a NOTE_LOG_WAIT."""
-    note = parse_body(_LOG_WAIT_NOTE, body)
-    return LogWait(note.run_id, note.chunk, note.size)
-
-
-def parse_done(body: bytes) -> RunNote:
-    """Parse a NOTE_DONE."""
-    note = parse_body(_DONE_NOTE, body)
-    return RunNote(note.run_id, note.completed, _outcome(note.outcome))
-
-
-def build_body(layout: Construct, **fields: Any) -> bytes:
-    """Return the body with these fields."""
-    return bytes(layout.build(fields))
-
-
-def parse_body(layout: Construct, body: bytes) -> Any:
-    """Return the fields of a body.
+def parse_whole(layout: Construct, data: bytes) -> Any:
+    """Parse data that has a layout from its first to its last byte.
 
     Raises:
-        MalformedBodyError: It does not have this layout.
+        MalformedBodyError: It does not.
     """
     try:
-        return layout.parse(body)
-    except ConstructError as error:
-        raise MalformedBodyError(f"{len(body)} bytes do not parse: {error}") from error
+        return FocusedSeq("it", "it" / layout, Terminated).parse(data)
+    except (ConstructError, ValueError, ZeroDivisionError) as error:
+        raise MalformedBodyError(f"{len(data)} bytes do not parse: {error}") from error
+
+
+def _layout_of(hint: Any) -> Construct | None:
+    """Return the layout that the type of a field states; None for an ordinary ``ClassVar``."""
+    if get_origin(hint) is ClassVar:
+        [hint] = get_args(hint)
+    if isinstance(hint, type) and issubclass(hint, Body):
+        return hint.layout
+    return hint.__metadata__[0] if get_origin(hint) is Annotated else None
+
+
+def after(unused: int, layout: Construct) -> Construct:
+    """Return a layout behind unused bytes."""
+    return FocusedSeq("it", Padding(unused), "it" / layout)
+
+
+def as_type(
+    layout: Construct,
+    decode: Callable[[Any], object],
+    encode: Callable[[Any], Any] = lambda value: value,
+) -> Construct:
+    """Return a layout whose values are converted."""
+    return ExprAdapter(layout, lambda value, _: decode(value), lambda value, _: encode(value))
+
+
+def array(count: Any, layout: Construct) -> Construct:
+    """Return the layout of a tuple with a known number of items."""
+    return as_type(Array(count, layout), tuple)
+
+
+def many(layout: Construct) -> Construct:
+    """Return the layout of a tuple of items up to the end of the body."""
+    return as_type(GreedyRange(layout), tuple)
 
 
 def printable(text: bytes) -> str:
@@ -429,71 +168,585 @@ def printable(text: bytes) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in decoded)
 
 
-def _outcome(parsed: Any) -> DeviceOutcome:
-    message = printable(parsed.message)
-    return DeviceOutcome(parsed.status, parsed.detail, message, parsed.detail_kind)
+TEXT: Final = as_type(GreedyBytes, printable, str.encode)
+"""Text up to the end."""
+
+U8 = Annotated[int, Int8ul]
+U16 = Annotated[int, Int16ul]
+U32 = Annotated[int, Int32ul]
+Flag = Annotated[bool, as_type(Int8ul, bool)]
+Data = Annotated[bytes, GreedyBytes]
+Text = Annotated[str, TEXT]
+Sizes = Annotated[tuple[int, ...], many(Int32sl)]
 
 
-def _tensor(parsed: Any) -> TensorInfo:
-    dim_order = tuple(parsed.dim_order)
-    if sorted(dim_order) != list(range(len(dim_order))):
-        raise MalformedBodyError(f"dim order {dim_order} is not a permutation")
-    return TensorInfo(
-        parsed.scalar_type, tuple(parsed.sizes), parsed.nbytes, dim_order, bool(parsed.dynamic)
-    )
-
-
-def _clock(value: bytes) -> ClockDomain:
-    parsed = parse_body(_CLOCK_TAG, value)
-    try:
-        rate = Fraction(parsed.numerator, parsed.denominator) or None
-        return ClockDomain(printable(parsed.name), rate, parsed.bits, bool(parsed.down))
-    except (ValueError, ZeroDivisionError) as error:
-        raise MalformedBodyError(str(error)) from error
-
-
-def _text_tag(name: str) -> Callable[[bytes], dict[str, Any]]:
-    return lambda value: {name: printable(value)}
-
-
-def _number_tag(name: str, layout: Construct = _NUMBER_TAG) -> Callable[[bytes], dict[str, Any]]:
-    return lambda value: {name: parse_body(layout, value).value}
-
-
-def _bauds(value: bytes) -> dict[str, Any]:
-    return {"bauds": tuple(parse_body(_BAUDS_TAG, value).bauds)}
-
-
-def _last_run(value: bytes) -> dict[str, Any]:
-    parsed = parse_body(_LAST_RUN_TAG, value)
-    return {"state": parsed.state, "last_run_id": parsed.run_id}
-
-
-def _placed(value: bytes) -> dict[str, Any]:
-    parsed = parse_body(_PLACED_TAG, value)
-    return {"placed": PlacedModelInfo(parsed.digest, printable(parsed.name))}
-
-
-def _probe(value: bytes) -> dict[str, Any]:
-    parsed = parse_body(_PROBE_TAG, value)
-    return {"probe_ticks": parsed.ticks, "probe_pairs": parsed.pairs}
-
-
-_TAGS: Final[dict[int, Callable[[bytes], dict[str, Any]]]] = {
-    Info.BOARD: _text_tag("board"),
-    Info.CPU: _text_tag("cpu"),
-    Info.BUILD_ID: _text_tag("build_id"),
-    Info.RUNTIME: _text_tag("runtime"),
-    Info.KERNELS: _text_tag("kernels"),
-    Info.MODEL_CAPACITY: _number_tag("model_capacity"),
-    Info.ARENA_CAPACITY: _number_tag("arena_capacity"),
-    Info.INPUT_CAPACITY: _number_tag("input_capacity"),
-    Info.TRACE_CAPACITY: _number_tag("trace_capacity"),
-    Info.DEBUG_CAPACITY: _number_tag("debug_capacity"),
-    Info.PROBE_COST: _probe,
-    Info.BAUDS: _bauds,
-    Info.LAST_RUN: _last_run,
-    Info.PLACED_MODEL: _placed,
-    Info.OPERATORS: _number_tag("operators"),
-    Info.POSTMORTEM: _number_tag("postmortem", _BYTE_TAG),
+VALUES: Final[dict[LoggedValues, DebugLevel]] = {
+    "none": DebugLevel.NO_LOGGING,
+    "outputs": DebugLevel.PROGRAM_OUTPUTS,
+    "intermediate": DebugLevel.INTERMEDIATE_OUTPUTS,
 }
+PROFILES: Final[dict[LoggedEvents, ProfilingLevel]] = {
+    "method": ProfilingLevel.METHOD_ONLY,
+    "all": ProfilingLevel.ALL_EVENTS,
+}
+WHEN_FULL: Final[dict[FullLogAction, WhenFull]] = {
+    "stop": WhenFull.STOP,
+    "drop-oldest": WhenFull.DROP_OLDEST_RUNS,
+}
+"""Numbers of the words of the settings."""
+
+
+WRITE_OVERHEAD: Final = 8
+"""Bytes of a WRITE's body that are not data."""
+BATCH_OVERHEAD: Final = 4
+"""Bytes of a BATCH's body before each part."""
+READ_OVERHEAD: Final = 8
+"""Bytes of a READ response's body that are not data."""
+
+
+class HelloBody(Body):
+    """HELLO."""
+
+    versions: ClassVar[Annotated[bytes, Const(bytes((VERSION, VERSION, 0, 0)))]]
+    session: U32
+
+
+class ResetBody(Body):
+    """RESET; ``kind`` is a `Reset`."""
+
+    kind: U8
+
+
+class BaudBody(Body):
+    """BAUD; bits per second."""
+
+    baud: U32
+
+
+class CountersBody(Body):
+    """COUNTERS, which lists the counters from number ``first`` on."""
+
+    first: U8
+
+
+class BatchPart(Body):
+    """A request or response within another frame."""
+
+    op: U8
+    body: Annotated[bytes, after(1, Prefixed(Int16ul, GreedyBytes))]
+
+
+class BatchBody(Body):
+    """BATCH."""
+
+    parts: Annotated[tuple[BatchPart, ...], many(BatchPart.layout)]
+
+    @classmethod
+    def of(cls, requests: Iterable[tuple[int, bytes]]) -> BatchBody:
+        """Return the BATCH of requests, each a type and a body."""
+        return cls(tuple(BatchPart(op, body) for op, body in requests))
+
+
+class StatBody(Body):
+    """STAT of a region: a `Region` and the number of the input or output."""
+
+    region: U8
+    index: U8
+    unused: ClassVar[Annotated[None, Padding(2)]]
+
+
+class OpenBody(StatBody):
+    """OPEN; ``sizes`` is the shape of a dynamic input, empty for its upper bounds."""
+
+    size: U32
+    sizes: Sizes = ()
+
+
+class WriteBody(StatBody):
+    """WRITE of data at an offset."""
+
+    offset: U32
+    data: Data
+
+
+class ReadBody(StatBody):
+    """READ of ``length`` bytes."""
+
+    offset: U32
+    length: U32
+
+
+class CommitBody(StatBody):
+    """COMMIT of a region with this SHA-256.
+
+    ``method`` is the method of a model to load, empty for the device's default.
+    """
+
+    digest: Annotated[bytes, Bytes(DIGEST_SIZE)]
+    method: Text = ""
+
+
+_FLAGS: Final = Rebuild(Int8ul, lambda run: RunFlag.STREAM * run.stream | RunFlag.CRASH * run.crash)
+_STREAM: Final = Computed(lambda run: bool(run.flags & RunFlag.STREAM))
+_CRASH: Final = Computed(lambda run: bool(run.flags & RunFlag.CRASH))
+_TEST_SET: Final = ExprAdapter(
+    GreedyRange(Int32sl),
+    lambda numbers, _: numbers[0] if numbers else -1,
+    lambda number, run: [number] if number >= 0 or run.counters else [],
+)
+
+
+class RunOptions(Body):
+    """Options of one run.
+
+    The number of a test set and counters are sent only if there are, so that older firmware runs
+    everything else.
+
+    Attributes:
+        trace_limit: Bytes of log the device may use; 0 for all it has.
+        debug_level: Which values are logged, a `DebugLevel`.
+        profiling_level: Which events are logged, a `ProfilingLevel`.
+        when_full: What the device does when the log is full, a `WhenFull`.
+        stream: Send the log in chunks during the run.
+        bundled_input: Number of the test set of the inputs, to be logged; -1 for none.
+        counters: Hardware counters to read at each event, by their numbers in `CounterList`.
+        crash: Fault on purpose in the second execution; firmware that cannot refuses the run.
+    """
+
+    trace_limit: U32 = 0
+    debug_level: U8 = DebugLevel.NO_LOGGING
+    profiling_level: U8 = ProfilingLevel.ALL_EVENTS
+    when_full: U8 = WhenFull.STOP
+    flags: ClassVar[Annotated[int, _FLAGS]]
+    stream: Annotated[bool, _STREAM] = False
+    bundled_input: Annotated[int, _TEST_SET] = -1
+    counters: Annotated[tuple[int, ...], many(Int8ul)] = ()
+    crash: Annotated[bool, _CRASH] = False
+
+
+DEFAULT_OPTIONS = RunOptions()
+"""All events, no values."""
+
+
+class RunBody(Body):
+    """RUN of ``count`` executions."""
+
+    run_id: U32
+    count: U32
+    options: RunOptions = DEFAULT_OPTIONS
+
+
+class CancelBody(Body):
+    """CANCEL."""
+
+    run_id: U32
+
+
+class LogAck(Body):
+    """The answer to a chunk: request ``length`` bytes at ``offset`` again; 0 acknowledges it."""
+
+    run_id: U32
+    chunk: U32
+    offset: U32
+    length: U32
+
+
+class Answer(Body):
+    """A response with the status OK, and nothing else unless a subclass says so."""
+
+    status: ClassVar[Annotated[None, Padding(1)]]
+
+
+class BatchAnswer(Answer):
+    """The response to BATCH."""
+
+    parts: Annotated[tuple[BatchPart, ...], after(3, many(BatchPart.layout))]
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """The bodies of the parts' responses."""
+        return [part.body for part in self.parts]
+
+
+class DeviceClock(Answer):
+    """The response to PING: ticks of clock 0 when it was decoded.
+
+    ``epoch`` is how often that clock was restarted.
+    """
+
+    epoch: Annotated[int, after(3, Int32ul)]
+    ticks: Annotated[int, Int64ul]
+
+
+class DeviceOutcome(Body, kw_only=True):
+    """How a request or a run ended.
+
+    Attributes:
+        status: A `Status`.
+        detail_kind: What ``detail`` means.
+        detail: Its detail number.
+        message: The device's message.
+    """
+
+    status: U8
+    detail_kind: U8 = DetailKind.STATUS
+    detail: Annotated[int, after(2, Int32ul)] = 0
+    message: Text = ""
+
+
+class RunInProgress(Body):
+    """The response BUSY: a run that the device has not finished.
+
+    Attributes:
+        run_id: Its number.
+        completed: Executions completed.
+        count: Executions requested.
+        elapsed_ms: Time since its start; too short if an execution took longer than the period of
+            the device's counter.
+    """
+
+    run_id: Annotated[int, after(4, Int32ul)]
+    completed: U32
+    count: U32
+    elapsed_ms: U32
+
+
+class DeviceStatus(Answer):
+    """The response to STATUS.
+
+    Attributes:
+        state: State of the device.
+        session: Number the host gave in HELLO; 0 after a reboot.
+        run_id: The last run it accepted; 0 before the first.
+        completed: Executions that run has completed.
+        good_frames: Frames it received and accepted.
+        corrupt_frames: Frames it received and rejected.
+        overruns: How often its UART lost bytes because they were not read in time.
+        outcome: How the last run ended.
+    """
+
+    state: Annotated[State, as_type(Int8ul, State)]
+    session: Annotated[int, after(2, Int32ul)]
+    run_id: U32
+    completed: U32
+    good_frames: U32
+    corrupt_frames: U32
+    overruns: U32
+    outcome: DeviceOutcome
+
+
+class WriteAnswer(Answer):
+    """The response to WRITE: the number of bytes that the device has without a gap."""
+
+    arrived: Annotated[int, after(3, Int32ul)]
+
+
+class TensorInfo(Body, kw_only=True):
+    """A model input or output.
+
+    Attributes:
+        scalar_type: ExecuTorch's number for its element type.
+        dynamic: Whether the shape is dynamic; ``sizes`` are then its upper bounds.
+        nbytes: Size in bytes.
+        sizes: Elements per dimension.
+        dim_order: Dimensions from the outermost to the innermost in memory.
+    """
+
+    scalar_type: U8
+    dimensions: ClassVar[Annotated[int, Rebuild(Int8ul, len_(this.sizes))]]
+    dynamic: Flag = False
+    nbytes: Annotated[int, after(1, Int32ul)]
+    sizes: Annotated[tuple[int, ...], array(this.dimensions, Int32sl)]
+    dim_order: Annotated[tuple[int, ...], array(this.dimensions, Int8ul)]
+
+    def __post_init__(self) -> None:
+        if sorted(self.dim_order) != list(range(len(self.sizes))):
+            raise ValueError(f"dim order {self.dim_order} is not a permutation")
+        if any(size < 0 for size in self.sizes):
+            raise ValueError(f"a size of {list(self.sizes)} is negative")
+
+
+class ModelInfo(Answer):
+    """The response to COMMIT of a model: it was loaded and checked.
+
+    Attributes:
+        planned_bytes: Data buffers: planned memory, unplanned inputs and outputs, temporaries.
+        method_bytes: Arena bytes that describe the method.
+        inputs: Input tensors.
+        outputs: Output tensors.
+    """
+
+    input_count: ClassVar[Annotated[int, Rebuild(Int8ul, len_(this.inputs))]]
+    output_count: ClassVar[Annotated[int, Rebuild(Int8ul, len_(this.outputs))]]
+    planned_bytes: Annotated[int, after(1, Int32ul)]
+    method_bytes: U32
+    inputs: Annotated[tuple[TensorInfo, ...], array(this.input_count, TensorInfo.layout)]
+    outputs: Annotated[tuple[TensorInfo, ...], array(this.output_count, TensorInfo.layout)]
+
+
+class RegionInfo(Answer):
+    """The response to STAT: size and SHA-256 of a region; of an output also its shape."""
+
+    size: Annotated[int, after(3, Int32ul)]
+    digest: Annotated[bytes, Bytes(DIGEST_SIZE)]
+    sizes: Sizes = ()
+
+
+class RegionPart(Answer):
+    """One frame of the response to READ."""
+
+    region: U8
+    index: U8
+    offset: Annotated[int, after(1, Int32ul)]
+    data: Data
+
+
+class RunNote(Body):
+    """NOTE_PROGRESS: the number of completed executions."""
+
+    run_id: U32
+    completed: U32
+
+
+class RunEnd(RunNote):
+    """NOTE_DONE: how a run ended."""
+
+    outcome: DeviceOutcome
+
+
+class LogWait(Body):
+    """NOTE_LOG_WAIT: the device waits for the answer to a chunk of ``size`` bytes."""
+
+    run_id: U32
+    chunk: U32
+    size: U32
+
+
+class LogPart(LogWait):
+    """NOTE_LOG: data at an offset of a chunk of the log."""
+
+    offset: U32
+    data: Data
+
+    def __post_init__(self) -> None:
+        if self.offset + len(self.data) > self.size:
+            raise ValueError(f"they end after the chunk of {self.size} bytes")
+
+
+class PlacedModelInfo(Body):
+    """A model in the firmware image: the start of its SHA-256, and its name, which may be cut."""
+
+    digest: Annotated[bytes, Bytes(8)]
+    name: Text
+
+
+class _Tag(Body):
+    number: U8
+    value: Annotated[bytes, Prefixed(Int8ul, GreedyBytes)]
+
+
+class _HelloAnswer(Answer):
+    version: U8
+    mtu: U16
+    tags: Annotated[tuple[_Tag, ...], many(_Tag.layout)]
+
+
+def _clock(parsed: Any) -> ClockDomain:
+    rate = Fraction(parsed.numerator, parsed.denominator) or None
+    return ClockDomain(printable(parsed.name), rate, parsed.bits, bool(parsed.down))
+
+
+_CLOCK: Final = as_type(
+    Struct(
+        "bits" / Int8ul,
+        "down" / Int8ul,
+        Padding(2),
+        "numerator" / Int32ul,
+        "denominator" / Int32ul,
+        "name" / GreedyBytes,
+    ),
+    _clock,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetInfo:
+    """A device's description of itself: the response to HELLO.
+
+    It consists of tags, each with one field or several in order. Unknown tags are ignored.
+
+    Attributes:
+        link_version: Link protocol version agreed on.
+        mtu: Longest frame payload, in both directions.
+        board: Board name.
+        cpu: CPU name.
+        build_id: Identity of the firmware image.
+        runtime: Name of the runtime that executes models; empty if older firmware does not say.
+        kernels: Name of its kernel library, likewise.
+        clocks: Clock domains, each in a tag; the position is the clock number in events.
+        model_capacity: Largest model file that can be uploaded.
+        arena_capacity: Planned memory and method state together.
+        input_capacity: Staged inputs together.
+        trace_capacity: Compact log.
+        debug_capacity: Values of tensors.
+        probe_ticks: Ticks of clock 0 that ``probe_pairs`` empty start/end pairs took.
+        probe_pairs: See ``probe_ticks``; 0 when the device did not measure.
+        operators: Number of kernels linked in.
+        bauds: Supported baud rates, bits per second, the one after a reset first; empty if the
+            device has only one.
+        postmortem: State found after the last reset (`postmortem_format.Condition`); if not 0,
+            the region POSTMORTEM can be read.
+        placed: The model in its image, which needs no upload; None without.
+        state: See `State`; None if the response had no room for it.
+        last_run_id: The last run it accepted; None likewise.
+    """
+
+    link_version: int
+    mtu: int
+    board: Annotated[str, Info.BOARD, TEXT] = ""
+    cpu: Annotated[str, Info.CPU, TEXT] = ""
+    build_id: Annotated[str, Info.BUILD_ID, TEXT] = ""
+    runtime: Annotated[str, Info.RUNTIME, TEXT] = ""
+    kernels: Annotated[str, Info.KERNELS, TEXT] = ""
+    clocks: Annotated[tuple[ClockDomain, ...], Info.CLOCK, array(1, _CLOCK)] = ()
+    model_capacity: Annotated[int, Info.MODEL_CAPACITY, Int32ul] = 0
+    arena_capacity: Annotated[int, Info.ARENA_CAPACITY, Int32ul] = 0
+    input_capacity: Annotated[int, Info.INPUT_CAPACITY, Int32ul] = 0
+    trace_capacity: Annotated[int, Info.TRACE_CAPACITY, Int32ul] = 0
+    debug_capacity: Annotated[int, Info.DEBUG_CAPACITY, Int32ul] = 0
+    probe_ticks: Annotated[int, Info.PROBE_COST, Int32ul] = 0
+    probe_pairs: Annotated[int, Info.PROBE_COST, Int32ul] = 0
+    operators: Annotated[int, Info.OPERATORS, Int32ul] = 0
+    bauds: Annotated[tuple[int, ...], Info.BAUDS, many(Int32ul)] = ()
+    postmortem: Annotated[int, Info.POSTMORTEM, Int8ul] = 0
+    placed: Annotated[PlacedModelInfo | None, Info.PLACED_MODEL, PlacedModelInfo.layout] = None
+    state: Annotated[int | None, Info.LAST_RUN, Int8ul] = None
+    last_run_id: Annotated[int | None, Info.LAST_RUN, Int32ul] = None
+
+    @classmethod
+    def parse(cls, body: bytes) -> Self:
+        """Parse the response to HELLO.
+
+        Raises:
+            MalformedBodyError: It does not have its layout.
+        """
+        answer = _HelloAnswer.parse(body)
+        if answer.mtu < MIN_MTU:
+            raise MalformedBodyError(f"MTU of {answer.mtu} bytes is below {MIN_MTU}")
+        found: dict[str, Any] = {"clocks": ()}
+        for tag in answer.tags:
+            if fields := _TAGS.get(tag.number):
+                values = parse_whole(Struct(**fields), tag.value)
+                clocks = found["clocks"] + values.pop("clocks", ())
+                found |= {name: values[name] for name in fields if name in values}
+                found["clocks"] = clocks
+        return cls(answer.version, answer.mtu, **found)
+
+    def holds(self, model: bytes) -> bool:
+        """Return whether ``model`` is the one in the firmware image."""
+        placed = self.placed
+        return placed is not None and hashlib.sha256(model).digest().startswith(placed.digest)
+
+
+def _tags() -> dict[int, dict[str, Construct]]:
+    """Return the fields of each tag and their layouts."""
+    tags: dict[int, dict[str, Construct]] = {}
+    for name, hint in get_type_hints(TargetInfo, include_extras=True).items():
+        if metadata := getattr(hint, "__metadata__", None):
+            tag, layout = metadata
+            tags.setdefault(tag, {})[name] = layout
+    return tags
+
+
+_TAGS: Final = _tags()
+
+
+class OfferedCounter(Body):
+    """A hardware counter that a run can read.
+
+    Attributes:
+        bits: Width.
+        selectable: Whether it takes one of the device's selectable counters.
+        name: Name, such as ``instret``.
+    """
+
+    bits: U8
+    selectable: Flag
+    name: Annotated[str, as_type(Prefixed(Int8ul, GreedyBytes), printable, str.encode)]
+
+
+class CounterList(Answer):
+    """The response to COUNTERS: the hardware counters of a device, or a part of them.
+
+    Attributes:
+        count: Number of all counters.
+        at_once: Number of selectable counters that count at once.
+        counters: The counters; their places are the numbers that RUN selects them by.
+    """
+
+    count: U8 = 0
+    at_once: U8 = 0
+    counters: Annotated[tuple[OfferedCounter, ...], after(1, many(OfferedCounter.layout))] = ()
+
+    def numbers(self, names: Sequence[str]) -> tuple[int, ...]:
+        """Return the numbers of counters."""
+        places = {counter.name: number for number, counter in enumerate(self.counters)}
+        return tuple(places[name] for name in names)
+
+    def check(self, names: Sequence[str], board: str) -> None:
+        """Check that the device has these counters.
+
+        Raises:
+            UsageError: There is no such counter, or one is named twice.
+        """
+        known = [counter.name for counter in self.counters]
+        for name in names:
+            if name not in known:
+                offered = f"it has {', '.join(known)}" if known else "its firmware offers none"
+                raise UsageError(
+                    f"{board} has no hardware counter {name!r}",
+                    hint=f"{did_you_mean(name, known)}{offered}",
+                )
+            if names.count(name) > 1:
+                raise UsageError(f"counter {name} is named {names.count(name)} times")
+
+    def passes(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the counters in groups that count at once.
+
+        The first counter that is not selectable is in every group, so that groups can be compared.
+        Later groups are filled up with counters of earlier ones, so that reading costs the same.
+        """
+        selectable = {counter.name for counter in self.counters if counter.selectable}
+        common = [name for name in names if name not in selectable][:1]
+        left = [name for name in names if name not in common]
+        groups: list[tuple[str, ...]] = []
+        while left or not groups:
+            group = [*common]
+            for name in (*left, *names):
+                if name not in group and self._has_room(group, name, selectable):
+                    group.append(name)
+                if groups and len(group) == len(groups[0]):
+                    break
+            known = len(left)
+            left = [name for name in left if name not in group]
+            groups.append(tuple(name for name in names if name in group))
+            if len(left) == known:
+                break  # there is no room for any
+        return [group for group in groups if group]
+
+    def _has_room(self, group: Sequence[str], name: str, selectable: set[str]) -> bool:
+        taken = sum(each in selectable for each in group)
+        return len(group) < MAX_COUNTERS and (name not in selectable or taken < self.at_once)
+
+    def check_at_once(self, names: Sequence[str], board: str) -> None:
+        """Check that these counters count at once.
+
+        Raises:
+            UsageError: They do not.
+        """
+        if len(self.passes(names)) > 1:
+            raise UsageError(
+                f"{board} cannot count {', '.join(names)} in one run: at most "
+                f"{MAX_COUNTERS} counters, {self.at_once} of them selectable",
+                hint="--counter-passes measures them in several runs",
+            )

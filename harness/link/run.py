@@ -7,29 +7,141 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.errors import LinkError, TargetError, TransportClosedError
-from harness.link.exchange import Exchange, FrameDamage, Progress
+from harness.link.exchange import Exchange, FrameDamage, Progress, refusal_error
 from harness.link.frames import Frame
-from harness.link.log_chunks import LogChunks
 from harness.link.messages import (
-    MalformedBodyError,
-    log_ack,
-    parse_empty,
-    parse_log,
-    parse_log_wait,
-    run_request,
-)
-from harness.link.run_end import read_note, wait_for_end
-from harness.link.status_errors import refusal_error
-from harness.link.values import (
-    DeviceOutcome,
+    Answer,
+    CancelBody,
     DeviceStatus,
     LogAck,
     LogPart,
     LogWait,
+    MalformedBodyError,
+    RunBody,
+    RunEnd,
     RunNote,
     RunOptions,
 )
+from harness.link.transfers import LogChunks
 from harness.link.wire import RESPONSE, STREAM_WAIT_MS, Op, State, Status
+
+_CANCEL_INTERVAL_S: Final = 0.1
+"""Interval of CANCELs. A UART without a FIFO receives none during an execution; the device then
+listens for `LISTEN_MS`, which is longer."""
+
+
+def read_note(exchange: Exchange, frame: Frame, run_id: int) -> RunNote | None:
+    """Return a progress or completion note of a run; count any other frame as stale."""
+    try:
+        if frame.type == Op.NOTE_PROGRESS:
+            note = exchange.read_body(frame.body, RunNote.parse)
+        elif frame.type == Op.NOTE_DONE:
+            note = exchange.read_body(frame.body, RunEnd.parse)
+        else:
+            note = None
+    except MalformedBodyError:
+        return None
+    if note is None or note.run_id != run_id:
+        exchange.statistics.stale_answers += 1
+        return None
+    return note
+
+
+def wait_for_end(
+    exchange: Exchange,
+    run_id: int,
+    read: Callable[[Frame], RunNote | None],
+    *,
+    timeout_s: float,
+    silence_s: float,
+    cancel: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
+) -> RunEnd | None:
+    """Wait until a run has ended.
+
+    The device's notes tell; it is asked for its state only if it is silent.
+
+    Args:
+        exchange: The link.
+        run_id: Number of the run.
+        read: Reads a frame that is not an answer to a request of this function; returns a note of
+            the run.
+        timeout_s: Longest wait, seconds.
+        silence_s: Longest wait for a sign of the run, seconds.
+        cancel: Ask the device to end the run.
+        progress: Called with the number of completed executions.
+
+    Returns:
+        How it ended; None if that is not known in time.
+
+    Raises:
+        DeviceRefusedError: The device does not know the run, or cannot cancel it.
+        LinkError: The stream ended.
+        TargetError: The device died or restarted.
+    """
+    asked: dict[int, Op] = {}
+    interval_s = _CANCEL_INTERVAL_S if cancel else exchange.deadline_s
+    began = exchange.now()
+    until, silent_at = began + timeout_s, began + silence_s
+    ask_at = began if cancel else began + interval_s
+    completed = -1
+    while (now := exchange.now()) < min(until, silent_at):
+        if now >= ask_at:
+            sequence, op = _ask(exchange, run_id, cancel=cancel)
+            asked[sequence] = op
+            ask_at = now + interval_s
+        heard = exchange.listen(min(until, silent_at, ask_at))
+        if heard is FrameDamage.OUTGOING:
+            ask_at = exchange.now()
+        if not isinstance(heard, Frame):
+            continue
+        answered = asked.get(heard.sequence)
+        if answered is None or heard.type != answered | RESPONSE:
+            note = read(heard)
+        elif answered == Op.STATUS:
+            note = _read_state(exchange, heard, run_id)
+        else:
+            # The end follows at once; ask for it only if it is lost.
+            cancel = cancel and not _is_accepted(exchange, heard)
+            continue
+        if note is not None and note.completed > completed:
+            completed, silent_at = note.completed, exchange.now() + silence_s
+            progress(completed)
+        if isinstance(note, RunEnd):
+            return note
+        if note is not None and not cancel:
+            ask_at = exchange.now() + interval_s
+    return None
+
+
+def _ask(exchange: Exchange, run_id: int, *, cancel: bool) -> tuple[int, Op]:
+    """Ask for the end or the state of a run; return number and type of the request."""
+    exchange.check_alive()
+    sequence = exchange.next_sequence()
+    op, body = (Op.CANCEL, CancelBody(run_id).encode()) if cancel else (Op.STATUS, b"")
+    exchange.send(op, sequence, body)
+    return sequence, op
+
+
+def _is_accepted(exchange: Exchange, frame: Frame) -> bool:
+    """Return whether the answer to CANCEL is good."""
+    try:
+        exchange.read_answer(Op.CANCEL, frame.body, Answer.parse)
+    except MalformedBodyError:
+        return False
+    return True
+
+
+def _read_state(exchange: Exchange, frame: Frame, run_id: int) -> RunNote | None:
+    """Return the answer to STATUS as a note of the run; None if it is damaged."""
+    try:
+        status = exchange.read_answer(Op.STATUS, frame.body, DeviceStatus.parse)
+    except MalformedBodyError:
+        return None
+    if status.state == State.RUNNING and status.run_id == run_id:
+        return RunNote(status.run_id, status.completed)
+    return RunEnd(status.run_id, status.completed, status.outcome)
+
 
 _NOISY: Final = 0.25
 """Share of lost frames above which silence is attributed to the line, not to the device."""
@@ -77,7 +189,7 @@ class DeviceRun:
         self._exchange = exchange
         self._status = status
         self._run_id, self._count = run_id, count
-        self._body = run_request(run_id, count, options)
+        self._body = RunBody(run_id, count, options).encode()
         self._chunks = chunks
         self._timeout_s = timeout_s
         self._progress = progress
@@ -88,6 +200,11 @@ class DeviceRun:
         self._completed = 0
         self._poll_at = 0.0
         self._give_up_at = 0.0
+        self._execution_began = 0.0
+        self._log_bytes = 0
+        """Bytes of the streamed log that had arrived when the present execution began."""
+        self._repeats_itself = False
+        """The device has sent something since the last news, but nothing new."""
 
     def execute(self) -> RunOutcome:
         """Run the model and wait for completion.
@@ -97,7 +214,7 @@ class DeviceRun:
             LinkError: The request was not answered.
             TargetError: The device hangs, died or restarted.
         """
-        self._give_up_at = self._exchange.now() + self._timeout_s
+        self._renew()
         self._send()
         while True:
             heard = self._exchange.listen(min(self._poll_at, self._give_up_at))
@@ -105,8 +222,8 @@ class DeviceRun:
                 self._on_damage(heard)
                 continue
             note = self._on_timeout() if heard is None else self._read(heard)
-            if note is not None and note.outcome is not None:
-                return self._finish(note, note.outcome)
+            if isinstance(note, RunEnd):
+                return self._finish(note)
 
     @property
     def is_requested(self) -> bool:
@@ -129,11 +246,11 @@ class DeviceRun:
             silence_s=timeout_s,
             cancel=True,
         )
-        if note is None or note.outcome is None:
+        if note is None:
             return None
         if note.outcome.status == Status.CANCELLED:
             return self._outcome(note)
-        return self._finish(note, note.outcome)
+        return self._finish(note)
 
     def _send(self) -> None:
         if not self._attempts:
@@ -146,14 +263,14 @@ class DeviceRun:
         exchange = self._exchange
         try:
             if frame.type == Op.RUN | RESPONSE and frame.sequence == self._sequence:
-                exchange.read_answer(Op.RUN, frame.body, parse_empty)
+                exchange.read_answer(Op.RUN, frame.body, Answer.parse)
                 self._accept()
                 return None
             if frame.type == Op.NOTE_LOG:
-                self._take_log(exchange.read_body(frame.body, parse_log))
+                self._take_log(exchange.read_body(frame.body, LogPart.parse))
                 return None
             if frame.type == Op.NOTE_LOG_WAIT:
-                self._take_log(exchange.read_body(frame.body, parse_log_wait))
+                self._take_log(exchange.read_body(frame.body, LogWait.parse))
                 return None
         except MalformedBodyError:
             return None
@@ -163,11 +280,11 @@ class DeviceRun:
         self._accept()
         self._mark_running()
         self._advance(note.completed)
-        if note.outcome is None:
+        if not isinstance(note, RunEnd):
             self._answer_log(self._chunks.unfinished())
         return note
 
-    def _take_log(self, note: LogPart | LogWait) -> None:
+    def _take_log(self, note: LogWait) -> None:
         """Take a part of the log, or the question of a device that waits for an answer."""
         if note.run_id != self._run_id:
             self._exchange.statistics.stale_answers += 1
@@ -175,15 +292,19 @@ class DeviceRun:
         self._accept()
         self._mark_running()
         chunks = self._chunks
-        ack = chunks.wanted(note) if isinstance(note, LogWait) else chunks.add(note)
+        received = chunks.received
+        ack = chunks.add(note) if isinstance(note, LogPart) else chunks.wanted(note)
         self._answer_log(ack)
-        self._give_up_at = self._poll_at = self._exchange.now() + self._timeout_s
+        if chunks.received > received:
+            self._renew(log=True)
+        else:
+            self._repeats_itself = True
 
     def _answer_log(self, ack: LogAck | None) -> None:
         if ack is None:
             return
         self._exchange.statistics.holes += ack.length > 0
-        self._exchange.send(Op.LOG_ACK, 0, log_ack(self._run_id, ack))
+        self._exchange.send(Op.LOG_ACK, 0, ack.encode())
 
     def _mark_running(self) -> None:
         """Record when the run was first known to be executing. RUN is answered before that."""
@@ -194,20 +315,35 @@ class DeviceRun:
         if self._accepted:
             return
         self._accepted = True
+        self._renew()
+        if self._attempts > 1:
+            # The answer to the first RUN was lost, and notes may have been, too.
+            self._poll_at = self._exchange.now() + self._exchange.deadline_s
+
+    def _renew(self, *, log: bool = False) -> None:
+        """Renew the deadline: an execution has begun, or new bytes of its log have arrived.
+
+        Nothing else renews it: a device that repeats a note or waits for ever has no news. Bytes
+        of a log renew it within the longest time that they may take.
+        """
         now = self._exchange.now()
-        self._give_up_at = now + self._timeout_s
-        # The answer to the first RUN was lost, and notes may have been, too.
-        repeated = self._attempts > 1
-        self._poll_at = now + self._exchange.deadline_s if repeated else self._give_up_at
+        if not log:
+            self._execution_began, self._log_bytes = now, self._chunks.received
+        log_s = self._exchange.longest_s(self._chunks.received - self._log_bytes) if log else 0.0
+        ends_at = self._execution_began + self._timeout_s + log_s
+        self._give_up_at = self._poll_at = min(now + self._timeout_s, ends_at)
+        self._repeats_itself = False
 
     def _advance(self, completed: int) -> None:
-        news = completed > self._completed
-        self._completed = max(self._completed, completed)
-        now = self._exchange.now()
-        self._give_up_at = self._poll_at = now + self._timeout_s
-        if self._completed >= self._count:
-            self._poll_at = now + self._exchange.deadline_s
-        if news and self._progress is not None:
+        """Take the number of completed executions; more than were asked for is no news."""
+        if not self._completed < completed <= self._count:
+            self._repeats_itself = True
+            return
+        self._completed = completed
+        self._renew()
+        if self._completed == self._count:
+            self._poll_at = self._exchange.now() + self._exchange.deadline_s
+        if self._progress is not None:
             self._progress(self._completed, self._count)
 
     def _on_damage(self, damage: FrameDamage) -> None:
@@ -246,17 +382,19 @@ class DeviceRun:
         if status.run_id != self._run_id:
             raise self._exchange.failure(f"RUN did not arrive, sent {self._attempts} times")
         if status.state == State.RUNNING:
-            if status.completed > self._completed:
-                self._advance(status.completed)
+            before = self._completed
+            self._advance(status.completed)
+            if self._completed > before:
                 return None
             if final:
                 raise self._hang_error("and it reports that it is still running")
             self._poll_at = self._give_up_at
             return None
         self._mark_running()
-        return RunNote(status.run_id, status.completed, status.outcome)
+        return RunEnd(status.run_id, status.completed, status.outcome)
 
-    def _finish(self, note: RunNote, outcome: DeviceOutcome) -> RunOutcome:
+    def _finish(self, note: RunEnd) -> RunOutcome:
+        outcome = note.outcome
         if outcome.status == Status.LOG_UNDELIVERED:
             raise LinkError(
                 f"{self._exchange.board}: the streamed log is incomplete: the device waited "
@@ -291,11 +429,17 @@ class DeviceRun:
                 f"{exchange.board}: no answer during a run; the line lost {loss:.0%} of its frames",
                 hint="check the cable, or use a lower --baud",
             )
+        if self._repeats_itself:
+            return LinkError(
+                f"{exchange.board}: no answer to STATUS during a run, although the device sends",
+                hint="check the cable, in particular the line to the board",
+            )
         return self._hang_error("and does not answer STATUS")
 
     def _hang_error(self, how: str) -> TargetError:
         return TargetError(
             f"{self._exchange.board}: the device hangs: execution {self._completed + 1} of "
-            f"{self._count} did not end within {self._timeout_s:g} s, {how}",
+            f"{self._count} did not end within {self._give_up_at - self._execution_began:.4g} s, "
+            f"{how}",
             hint="if the model takes that long, raise deadlines.execute_s in the board file",
         )

@@ -1,4 +1,4 @@
-"""Session: the link's requests to one device, one method each."""
+"""Session: the requests of the link to one device, one method each, and the rate of its line."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from harness.errors import DeviceRefusedError, LinkError, RunInProgressError, TargetError
-from harness.link import counters, messages
-from harness.link.baud_rate import raise_baud
-from harness.link.download import download
+from harness.errors import (
+    DeviceRefusedError,
+    InfrastructureError,
+    LinkError,
+    RunInProgressError,
+    TargetError,
+)
+from harness.link import messages
 from harness.link.exchange import Exchange, LinkStatistics, Progress
-from harness.link.log_chunks import LogChunks
-from harness.link.messages import parse_empty
-from harness.link.run import DeviceRun, RunOutcome
-from harness.link.run_end import read_note, wait_for_end
-from harness.link.transports import Transport
-from harness.link.upload import upload
-from harness.link.values import (
+from harness.link.frames import Frame
+from harness.link.messages import (
     DEFAULT_OPTIONS,
+    Answer,
+    BaudBody,
+    CounterList,
     DeviceClock,
     DeviceStatus,
     ModelInfo,
@@ -31,8 +33,13 @@ from harness.link.values import (
     TargetInfo,
     TensorInfo,
 )
+from harness.link.run import DeviceRun, RunOutcome, read_note, wait_for_end
+from harness.link.transfers import MOST_REGION, LogChunks, download, upload
+from harness.link.transports import Transport
 from harness.link.wire import (
+    BAUD_TRIAL_MS,
     MIN_MTU,
+    RESPONSE,
     VERSION,
     DebugLevel,
     Op,
@@ -43,7 +50,64 @@ from harness.link.wire import (
 )
 from harness.records.clock_domain import Ping
 
+_PROBES: Final = 4
+"""PINGs at the new rate, within the time that the device stays there without a good frame."""
+
+
+_TRIAL_S: Final = BAUD_TRIAL_MS / 1000
+
+
+def _port_supports(exchange: Exchange, baud: int) -> bool:
+    before = exchange.baud
+    try:
+        exchange.set_baud(baud)
+    except InfrastructureError as error:
+        _log.info("%s", error.message)
+        return False
+    exchange.set_baud(before)
+    return True
+
+
+def _answers_ping(exchange: Exchange) -> bool:
+    """Send PINGs for as long as the device stays at a new rate without a good frame."""
+    asked = set()
+    for _ in range(_PROBES):
+        sequence = exchange.next_sequence()
+        asked.add(sequence)
+        exchange.send(Op.PING, sequence, b"")
+        until = exchange.now() + _TRIAL_S / _PROBES
+        while (heard := exchange.listen(until)) is not None:
+            if not isinstance(heard, Frame):
+                continue
+            # A response to an earlier PING counts, too: the device may be slow.
+            if heard.type == Op.PING | RESPONSE and heard.sequence in asked:
+                return True
+            exchange.statistics.stale_answers += 1
+    return False
+
+
+def _reconnect(exchange: Exchange) -> None:
+    """Send PINGs at the first rate until the device has fallen back to it, too.
+
+    Raises:
+        LinkError: The device does not answer in time.
+        TargetError: The target died.
+    """
+    give_up_at = exchange.now() + _TRIAL_S + (exchange.retries + 1) * exchange.deadline_s
+    while not _answers_ping(exchange):
+        exchange.check_alive()
+        if exchange.now() >= give_up_at:
+            raise exchange.failure(
+                f"no answer after the fallback to {exchange.baud} baud",
+                hint="reset the board; leave the rate alone with --baud if this happens again",
+            )
+
+
 _log = logging.getLogger(__name__)
+
+
+_HEADERS: Final = 4096
+"""Bytes of a log that are not in the device's buffer: headers, which it makes when it sends."""
 
 
 _HELLO_INTERVAL_S: Final = 0.25
@@ -65,6 +129,7 @@ class Session:
     Attributes:
         target: The device's description of itself; None before HELLO and after a reboot.
         statistics: Counters of the link.
+        may_have_values: The device may have logged values of tensors: not in a run that logs none.
     """
 
     def __init__(
@@ -108,7 +173,7 @@ class Session:
         self._state: int | None = None
         """State of the device as HELLO told it, until a request may have changed it."""
         self._last_run_id: int | None = None
-        self._logs_values = True
+        self.may_have_values = True
         self._running: DeviceRun | None = None
 
     @property
@@ -129,11 +194,11 @@ class Session:
         exchange.greeted = False
         exchange.restore_first_baud()
         sequence = exchange.next_sequence()
-        body = messages.hello_request(self._id)
+        body = messages.HelloBody(self._id).encode()
         deadline = exchange.now() + timeout_s
         while (now := exchange.now()) < deadline:
             until = min(now + _HELLO_INTERVAL_S, deadline)
-            answer = exchange.attempt(Op.HELLO, sequence, body, messages.parse_hello, until)
+            answer = exchange.attempt(Op.HELLO, sequence, body, messages.TargetInfo.parse, until)
             if answer is not None:
                 return self._greet(answer[0])
             exchange.check_alive()
@@ -153,8 +218,30 @@ class Session:
             LinkError: The device does not answer at the first rate any more, either.
             TargetError: The target died.
         """
+        exchange = self._exchange
         offered = self.target.bauds if self.target is not None else ()
-        return raise_baud(self._exchange, offered, wanted)
+        for baud in wanted:
+            if baud == exchange.baud:
+                break
+            if baud not in offered or not _port_supports(exchange, baud):
+                continue
+            try:
+                exchange.request(Op.BAUD, BaudBody(baud).encode(), Answer.parse)
+            except DeviceRefusedError as error:
+                _log.info("%s", error.message)
+                continue
+            exchange.set_baud(baud)
+            if _answers_ping(exchange):
+                break
+            _log.warning(
+                "%s: no answer at %d baud, falling back to %d",
+                exchange.board,
+                baud,
+                exchange.first_baud,
+            )
+            exchange.fall_back()
+            _reconnect(exchange)
+        return exchange.baud
 
     def restore_baud(self) -> int:
         """Switch back to the first baud rate, at which the next session will start.
@@ -185,7 +272,7 @@ class Session:
             sequence = exchange.next_sequence()
             before = exchange.clock_ns()
             until = exchange.now() + exchange.deadline_s
-            answer = exchange.attempt(Op.PING, sequence, b"", messages.parse_ping, until)
+            answer = exchange.attempt(Op.PING, sequence, b"", messages.DeviceClock.parse, until)
             if answer is not None:
                 device: DeviceClock = answer[0]
                 return Ping(before, exchange.clock_ns(), device.epoch, device.ticks)
@@ -199,7 +286,7 @@ class Session:
             LinkError: No response in time, or another host has taken over.
             TargetError: The device restarted by itself, or died.
         """
-        status = self._exchange.request(Op.STATUS, b"", messages.parse_status)
+        status = self._exchange.request(Op.STATUS, b"", messages.DeviceStatus.parse)
         self._check_session(status)
         return status
 
@@ -214,20 +301,20 @@ class Session:
             )
         self.statistics.overruns = status.overruns
 
-    def counters(self) -> counters.CounterList:
+    def counters(self) -> CounterList:
         """Return the hardware counters that a run can select; none for older firmware.
 
         Raises:
             LinkError: No response in time.
             TargetError: The device restarted or died.
         """
-        offered = counters.CounterList()
+        offered = CounterList()
         try:
             while True:
                 part = self._exchange.request(
                     Op.COUNTERS,
-                    counters.counters_request(len(offered.counters)),
-                    counters.parse_counters,
+                    messages.CountersBody(len(offered.counters)).encode(),
+                    CounterList.parse,
                 )
                 known = (*offered.counters, *part.counters)
                 offered = replace(part, counters=known)
@@ -235,7 +322,7 @@ class Session:
                     return offered
         except DeviceRefusedError as error:
             if error.status == Status.UNKNOWN_OP:
-                return counters.CounterList()
+                return CounterList()
             raise
 
     def load_model(
@@ -259,7 +346,7 @@ class Session:
                 return held
             self.statistics.model_bytes += len(data)
             return upload(
-                self._exchange, Region.MODEL, 0, data, messages.parse_model, progress, method
+                self._exchange, Region.MODEL, 0, data, messages.ModelInfo.parse, progress, method
             )
 
     def _load_held(self, data: bytes, method: str) -> ModelInfo | None:
@@ -268,18 +355,20 @@ class Session:
         It holds that of an earlier run, or has one in its image. A COMMIT without an upload has the
         device compare the digest.
         """
-        commit = messages.commit_request(Region.MODEL, 0, hashlib.sha256(data).digest(), method)
+        commit = messages.CommitBody(
+            Region.MODEL, 0, hashlib.sha256(data).digest(), method
+        ).encode()
         if self.target is not None and self.target.holds(data):
             # A refusal is final: an upload would be refused for the same reason.
-            return self._exchange.request(Op.COMMIT, commit, messages.parse_model, backoff=True)
+            return self._exchange.request(Op.COMMIT, commit, messages.ModelInfo.parse, backoff=True)
         state, self._state = self._state, None
         if state is None:
             # Not status(), which reports a restart as an error: an upload works after one.
-            state = self._exchange.request(Op.STATUS, b"", messages.parse_status).state
+            state = self._exchange.request(Op.STATUS, b"", messages.DeviceStatus.parse).state
         if state not in (State.READY, State.DONE):
             return None
         try:
-            held = self._exchange.request(Op.COMMIT, commit, messages.parse_model, backoff=True)
+            held = self._exchange.request(Op.COMMIT, commit, messages.ModelInfo.parse, backoff=True)
         except DeviceRefusedError as error:
             _log.debug("uploading the model: %s", error.message)
             return None
@@ -300,7 +389,7 @@ class Session:
             TargetError: The device restarted or died.
         """
         with self._noticing_restart():
-            upload(*(self._exchange, Region.INPUT, index, data, parse_empty), sizes=sizes)
+            upload(self._exchange, Region.INPUT, index, data, Answer.parse, sizes=sizes)
 
     def output_info(self, index: int, declared: TensorInfo) -> TensorInfo:
         """Return the type and actual shape of an output after a run.
@@ -315,9 +404,16 @@ class Session:
         with self._noticing_restart():
             info = self._exchange.request(
                 Op.STAT,
-                messages.stat_request(Region.OUTPUT, index),
-                messages.parse_stat,
+                messages.StatBody(Region.OUTPUT, index).encode(),
+                messages.RegionInfo.parse,
                 backoff=True,
+            )
+        if len(info.sizes) != len(declared.sizes) or any(
+            not 0 <= size <= bound for size, bound in zip(info.sizes, declared.sizes, strict=True)
+        ):
+            raise TargetError(
+                f"{self._exchange.board}: the device says that output {index} has the sizes "
+                f"{list(info.sizes)}; the model allows at most {list(declared.sizes)}"
             )
         return replace(declared, sizes=info.sizes, nbytes=info.size)
 
@@ -352,7 +448,7 @@ class Session:
             if self._last_run_id is None:
                 self._last_run_id = self.status().run_id
             run_id = self._last_run_id = self._last_run_id % 0xFFFFFFFF + 1
-            self._logs_values = options.debug_level != DebugLevel.NO_LOGGING
+            self.may_have_values = options.debug_level != DebugLevel.NO_LOGGING
             self._running = DeviceRun(
                 self._exchange,
                 self.status,
@@ -371,11 +467,6 @@ class Session:
     def is_running(self) -> bool:
         """Whether `run` has requested a run whose end is not known, as after an interruption."""
         return self._running is not None and self._running.is_requested
-
-    @property
-    def may_have_values(self) -> bool:
-        """Whether the device may have logged values of tensors: not in a run that logs none."""
-        return self._logs_values
 
     def cancel(self, timeout_s: float) -> RunOutcome | None:
         """End the run that `run` has begun and not finished, after its current execution.
@@ -433,6 +524,7 @@ class Session:
         *,
         progress: Progress | None = None,
         window: int | None = None,
+        most: int | None = None,
     ) -> bytes:
         """Read a whole region and verify its digest.
 
@@ -441,18 +533,31 @@ class Session:
             index: Number of the output.
             progress: Called with (bytes received, total bytes).
             window: Bytes in flight; None for a multiple of the MTU.
+            most: Most bytes that the region can have; None for what the device's buffer holds.
 
         Raises:
             DeviceRefusedError: The region is empty or missing.
             LinkError: The download failed.
-            TargetError: The device restarted or died.
+            TargetError: The device restarted or died, or claims a larger region.
         """
         with self._noticing_restart():
             began = self._exchange.clock_ns()
-            data = download(*(self._exchange, region, index, progress, window, self._check_session))
+            if most is None:
+                most = self._capacity_of(region, index)
+            data = download(
+                self._exchange, region, index, progress, window, self._check_session, most
+            )
             self.statistics.read_bytes += len(data)
             self.statistics.read_us += (self._exchange.clock_ns() - began) // 1000
             return data
+
+    def _capacity_of(self, region: Region, index: int) -> int:
+        """Return how many bytes a region can have by what the device has said of its buffers."""
+        info = self.target
+        if region != Region.TRACE or info is None:
+            return MOST_REGION
+        buffer = info.debug_capacity if index else info.trace_capacity
+        return buffer + _HEADERS if buffer else MOST_REGION
 
     def reset(self, kind: Reset = Reset.SESSION) -> None:
         """Clear the device's model, inputs and trace, or its crash record, or reboot it.
@@ -463,7 +568,7 @@ class Session:
             LinkError: No response in time.
             TargetError: The target died.
         """
-        self._exchange.request(Op.RESET, messages.reset_request(kind), parse_empty)
+        self._exchange.request(Op.RESET, messages.ResetBody(kind).encode(), Answer.parse)
         self._state = None
         if kind == Reset.REBOOT:
             self.target = self._last_run_id = None
@@ -471,10 +576,15 @@ class Session:
             self._exchange.mtu = MIN_MTU
 
     def _greet(self, info: TargetInfo) -> TargetInfo:
-        if info.version != VERSION:
+        if info.link_version != VERSION:
             raise TargetError(
-                f"{info.board}: the device chose link version {info.version}, not {VERSION}",
+                f"{info.board}: the device chose link version {info.link_version}, not {VERSION}",
                 hint="build and flash firmware of this version of the harness",
+            )
+        if not info.clocks:
+            raise TargetError(
+                f"{info.board}: the device declares no clock in its answer to HELLO",
+                hint="give etd_server_t the clocks of the port, as in firmware_stub/ports/template",
             )
         self.target = info
         self._state, self._last_run_id = info.state, info.last_run_id

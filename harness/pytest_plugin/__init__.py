@@ -26,8 +26,9 @@ from _pytest._code.code import TerminalRepr, Traceback
 
 import harness
 from harness import __version__
-from harness.durations import Duration, ms, ns, s, us
+from harness.duration import Duration, ms, ns, s, us
 from harness.errors import ChecksFailedError, HarnessError
+from harness.printing import printable, without_commands
 from harness.pytest_plugin.options import MARKER, add_options, settings_of
 from harness.pytest_plugin.run_directories import Ledger, used_by
 
@@ -120,7 +121,7 @@ def _etharness_runs(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPa
     from harness.pytest_plugin.cases import project_of
     from harness.pytest_plugin.options import settings_of
     from harness.pytest_plugin.running import Runs
-    from harness.runs.baseline import history_of
+    from harness.runs.history import history_of
 
     settings = settings_of(pytestconfig)
     base = tmp_path_factory.getbasetemp()
@@ -204,7 +205,7 @@ def readable(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) ->
     """
     error = excinfo.value
     assert isinstance(error, HarnessError)
-    hint = f"try: {error.hint}" if error.hint else ""
+    hint = without_commands(f"try: {printable(error.hint)}") if error.hint else ""
     theirs = [
         *takewhile(
             lambda entry: not _is_ours(entry.path),
@@ -212,7 +213,7 @@ def readable(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) ->
         )
     ]
     if not theirs:
-        return "\n  ".join(filter(None, [f"{type(error).__name__}: {error.message}", hint]))
+        return "\n  ".join(filter(None, [f"{type(error).__name__}: {error}", hint]))
     if hint and hint not in getattr(error, "__notes__", ()):
         error.add_note(hint)
     excinfo.traceback = Traceback(theirs)

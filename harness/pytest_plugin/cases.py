@@ -19,23 +19,16 @@ from harness.config.unit import UsbPort, load_units, units_file
 from harness.errors import HarnessError, UsageError
 from harness.files import packaged_model
 from harness.pytest_plugin.options import Settings, settings_of
-from harness.runs.probe import PROBE_OPTIONS
+from harness.records.run_settings import SETTINGS, SettingPlace, settings_in
 from harness.target.doctor import missing_tools
-from harness.target.ports import describe
+from harness.target.ports import port_text
 
 CASE: Final = "_etharness_case"
 """The fixture whose parameter is a case; all other fixtures request it."""
 
-OPTIONS: Final = (
-    *("runs", "inputs", "seed", "references", "rtol", "atol", "trace_limit", "method"),
-    *("stream", "baud", "values", "profile", "when_full", "counters"),
-    *("counter_passes", "time_scales", "placed", "energy"),
-    *PROBE_OPTIONS,
-)
-"""Options of ``harness.run`` that a marker can set."""
-
-_FILES: Final = ("inputs", "references")
-_MARKED: Final = ("board", "model", "exclude", "budget", *OPTIONS)
+_MARKED: Final = ("exclude", *(setting.name for setting in settings_in(SettingPlace.MARKER)))
+_NO_OPTIONS: Final = frozenset(("exclude", "board", "model", "budget"))
+"""Arguments of a marker that select cases, or hold for the test and not for its run."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +98,7 @@ def marks_of(node: pytest.Item | pytest.Function | Any) -> dict[str, Any]:
     Raises:
         CollectError: A marker has an unknown or a positional argument.
     """
-    found: dict[str, Any] = {}
+    marks: dict[str, Any] = {}
     for marker in node.iter_markers("etharness"):
         unknown = [name for name in marker.kwargs if name not in _MARKED]
         if marker.args or unknown:
@@ -114,8 +107,8 @@ def marks_of(node: pytest.Item | pytest.Function | Any) -> dict[str, Any]:
                 f"{node.nodeid}: wrong arguments of the marker etharness: {wrong}\n"
                 f"  try: {', '.join(_MARKED)}"
             )
-        found = {**marker.kwargs, **found}
-    return found
+        marks = {**marker.kwargs, **marks}
+    return marks
 
 
 def find_file(name: str | os.PathLike[str], node: pytest.Item | Any) -> Path:
@@ -132,8 +125,8 @@ def _find_model(name: str, node: pytest.Item | Any) -> Path:
         return file
     models = project_of(settings_of(node.config)).models
     beside = [models / name, models / f"{name}.pte"] if models is not None else []
-    found = next((path for path in beside if path.is_file()), None)
-    return found or packaged_model(name) or file
+    beside_test = next((path for path in beside if path.is_file()), None)
+    return beside_test or packaged_model(name) or file
 
 
 def budget_of(named: str | os.PathLike[str] | None, node: pytest.Item | Any) -> Path | None:
@@ -160,13 +153,16 @@ def _project(root: Path) -> Project:
 
 def with_files(options: Mapping[str, Any], node: pytest.Item | Any) -> dict[str, Any]:
     """Return options of a run with their files resolved by ``find_file``."""
-    found: dict[str, Any] = {
-        name: tuple(find_file(file, node) for file in value) if name in _FILES else value
-        for name, value in options.items()
-    }
-    if found.get("elf") is not None:
-        found["elf"] = find_file(found["elf"], node)
-    return found
+    resolved = dict(options)
+    for name, value in options.items():
+        setting = SETTINGS.get(name)
+        if setting is None or not value:
+            continue  # an unknown one is an error of the run
+        if setting.is_files:
+            resolved[name] = tuple(find_file(file, node) for file in value)
+        elif setting.is_file or (name == "flash" and isinstance(value, str | os.PathLike)):
+            resolved[name] = find_file(value, node)
+    return resolved
 
 
 def _cases(metafunc: pytest.Metafunc, marked: Mapping[str, Any]) -> Iterator[Case]:
@@ -177,7 +173,7 @@ def _cases(metafunc: pytest.Metafunc, marked: Mapping[str, Any]) -> Iterator[Cas
     ]
     chosen = {_load(name)[0].name for name in settings.boards}
     models = [_find_model(name, node) for name in _listed(marked.get("model"))]
-    options = with_files({name: marked[name] for name in OPTIONS if name in marked}, node)
+    options = with_files({name: marked[name] for name in marked if name not in _NO_OPTIONS}, node)
     if settings.energy is not None:
         options.setdefault("energy", settings.energy)
     budget = budget_of(marked.get("budget"), node)
@@ -271,6 +267,6 @@ def _marks(case: Case, config: pytest.Config) -> list[pytest.MarkDecorator]:
     if case.unable and not settings_of(config).strict:
         marks.append(pytest.mark.skip(reason=case.unable))
     if case.unit.port is not None and hasattr(config.option, "dist"):  # pytest-xdist is there
-        port = Path(describe(case.unit.port)).name
+        port = Path(port_text(case.unit.port)).name
         marks.append(pytest.mark.xdist_group(f"{case.unit.board.name}.{port}"))
     return marks

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from harness.config.meter import MeterRequest
+    from harness.config.unit import MeterRequest
+    from harness.records.store_address import StoreAddress
 
 MARKER: Final = (
     "etharness(board=None, model=None, exclude=(), budget=None, **options): the boards and models "
@@ -45,7 +46,7 @@ class Settings:
     units: tuple[tuple[str, str], ...]
     lab: Path | None
     budget: Path | None
-    history: str | None
+    history: StoreAddress | None
     baseline: str | None
     artifacts: Path | None
     keep: bool
@@ -190,14 +191,16 @@ def _budget(config: pytest.Config) -> Path | None:
     return config.rootpath / configured if configured else None
 
 
-def _history(config: pytest.Config) -> str | None:
+def _history(config: pytest.Config) -> StoreAddress | None:
     """Return the history; a file of the ini file is relative to the project's root."""
     for history, folder in (
         (config.getoption("--etharness-history"), config.invocation_params.dir),
         (config.getini("etharness_history"), config.rootpath),
     ):
         if history:
-            return str(history) if "://" in history else str(folder / history)
+            from harness.records.store_address import StoreAddress  # most sessions need none
+
+            return StoreAddress(str(history)).within(folder)
     return None
 
 
@@ -212,7 +215,7 @@ def _meter(config: pytest.Config) -> MeterRequest | None:
     address, volts, pin = given
     if not address:
         return None
-    from harness.config.meter import MeterRequest
+    from harness.config.unit import MeterRequest
     from harness.errors import HarnessError
 
     try:

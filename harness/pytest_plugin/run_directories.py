@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from harness.printing import printable, without_commands
 from harness.pytest_plugin.options import settings_of
 
 _REPORTED: Final = "etharness_runs"
@@ -54,7 +55,7 @@ class Used:
         artifacts = settings_of(item.config).artifacts
         if artifacts is not None and existing:
             lines.append(f"copied to: {copy_to(artifacts, item.nodeid, existing)}")
-        return "\n".join(lines)
+        return without_commands("\n".join(lines))
 
 
 _USED = pytest.StashKey[Used]()
@@ -99,8 +100,6 @@ def copy_to(artifacts: Path, nodeid: str, directories: Iterable[Path]) -> Path:
 
 def _printed(console: bytearray) -> list[str]:
     """Return the last lines that a board printed."""
-    from harness.formatting import printable
-
     lines = console.decode(errors="surrogateescape").splitlines()[-_LAST_LINES:]
     return [f"the board printed: {printable(line)}" for line in lines]
 

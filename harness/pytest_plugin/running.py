@@ -25,21 +25,19 @@ from harness.errors import (
     UsageError,
 )
 from harness.files import read_model
-from harness.lab.units import check_identity, hold_if
 from harness.link.session import Session
 from harness.pytest_plugin.cases import Case, CaseUnit, budget_of, find_file, with_files
 from harness.pytest_plugin.run_directories import fail, use
-from harness.runs.add_results import add_reported
-from harness.runs.baseline import HistoryRef
+from harness.records.run_settings import SettingPlace
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import EvaluatedRun, evaluate_path
-from harness.runs.probe import PROBE_OPTIONS, probe_request
-from harness.runs.probe_run import execute_request
-from harness.runs.request import SESSION_VARIABLE, RunRequest, meter_of, request_fields
+from harness.runs.evaluation import evaluate_path
+from harness.runs.history import HistoryRef, add_reported
+from harness.runs.request import SESSION_VARIABLE, given_settings, request_on
+from harness.runs.run import run_model
+from harness.runs.source import EvaluatedRun
 from harness.target.build import build_firmware
-from harness.target.lease.holding import hold_keys
-from harness.target.lease.records import port_key
 from harness.target.ports import device_of
+from harness.target.selection import Chosen, check_identity, hold_if, hold_keys, port_key
 from harness.target.start import start_target
 
 _log = logging.getLogger(__name__)
@@ -99,23 +97,15 @@ class Runs:
         return run
 
     def _execute(self, unit: CaseUnit, model: Path, options: Mapping[str, Any], path: Path) -> None:
-        of_probe = {name: options.get(name) for name in PROBE_OPTIONS}
-        probe = probe_request(unit.port, **of_probe, baud=options.get("baud"))
-        of_run = {name: options[name] for name in options if name not in PROBE_OPTIONS}
-        if "energy" not in of_run:
-            of_run["energy"] = meter_of(unit.leased, through_probe=probe is not None)
-        request = RunRequest(
-            **{"runs": 1, "session": _session(), **request_fields(of_run)},
-            board=str(unit.file),
-            model=model,
-            output=path,
-            port=unit.port,
-            unit=unit.name,
-            against=self.against,
-        )
+        given = given_settings({"session": _session(), **options}, SettingPlace.MARKER)
+        chosen = Chosen(str(unit.file), unit.port, unit.name, unit.leased)
+        request = request_on(chosen, model, replace(given, output=path))
+        # A session's budget and history are not those of the project.
+        request = replace(request, budget=given.budget, against=self.against)
         try:
             with holding(unit, self._wait_s) as held:
-                execute_request(replace(request, port=held.port, unit=held.name), probe)
+                here = replace(request, chosen=Chosen(str(held.file), held.port, held.name))
+                run_model(here)
         except HarnessError as error:
             if not RunDirectory(path).is_one:
                 raise

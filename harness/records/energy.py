@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from harness.records.signature import Signature
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Ints = npt.NDArray[np.int64]
+    Floats = npt.NDArray[np.float64]
 
 
 class OperatorEnergy(Signature, frozen=True):
@@ -85,3 +95,49 @@ class EnergyRecord(msgspec.Struct, frozen=True):
     wander_ppm: float = 0.0
     missing: str = ""
     unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventEnergy:
+    """Energy of every event of a trace, shape (n,) each.
+
+    Attributes:
+        low: Least possible joules.
+        high: Most possible joules.
+        known: False for events without bounds; the other columns are meaningless there.
+        amperes: Mean current, of the middle of the bounds.
+        peak: Largest sample that may be part of the event, amperes.
+        first: Index of the first placed sample that may be part of the event.
+        behind: Index after the last one.
+    """
+
+    low: Floats
+    high: Floats
+    known: npt.NDArray[np.bool_]
+    amperes: Floats
+    peak: Floats
+    first: Ints
+    behind: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasuredEnergy:
+    """The energy of every event, and the samples beside the events on the meter's clock.
+
+    Attributes:
+        events: The energy of every event.
+        at_ns: Time of each sample, nanoseconds since the first, ascending; shape (m,).
+        amperes: Each sample, shape (m,).
+        began_rows: Events whose begin is known on the meter's clock.
+        began_ns: The middle of its bounds, nanoseconds.
+        ended_rows: Events whose end is known on the meter's clock.
+        ended_ns: The middle of its bounds, nanoseconds.
+    """
+
+    events: EventEnergy
+    at_ns: Floats
+    amperes: Floats
+    began_rows: Ints
+    began_ns: Ints
+    ended_rows: Ints
+    ended_ns: Ints

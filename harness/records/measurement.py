@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.records.decode_json import decode_json
+from harness.records.run_settings import SETTINGS
 
 BUNDLED_KERNELS: Final = "bundled C kernels"
 """Name of the bundled kernel library in HELLO."""
@@ -87,24 +88,27 @@ UNRECORDED: Final = ""
 FIRMWARE: Final[tuple[str, ...]] = ("runtime", "build")
 """Settings that are unknown ("") of firmware that this tool did not build."""
 
+_COMPARED: Final = {
+    name: SETTINGS[name]
+    for name in MeasurementSettings.__struct_fields__
+    if name in SETTINGS and SETTINGS[name].compared
+}
+"""Settings of a run that make results comparable if they are equal, in the order of the record."""
+
 _WORDS: Final = {
     "runtime": "runtime {}",
     "build": "build preset {}",
-    "values": "--values {}",
-    "profile": "--profile {}",
-    "when_full": "--when-full {}",
-    "stream": "--stream",
-    "trace_limit": "--trace-limit {}",
-    "counters": "--counters {}",
+    **{
+        name: setting.flag if setting.default is False else f"{setting.flag} {{}}"
+        for name, setting in _COMPARED.items()
+    },
     "inputs": "inputs of size {}",
     "kernels": "kernels {}",
     "placed": "the model in the firmware image",
 }
 
 _OFF: Final = {
-    "stream": "no --stream",
-    "trace_limit": "no --trace-limit",
-    "counters": "no --counters",
+    **{name: f"no {setting.flag}" for name, setting in _COMPARED.items() if not setting.default},
     "runtime": "runtime unknown (firmware built elsewhere)",
     "build": "build preset unknown (firmware built elsewhere)",
     "inputs": "inputs of unknown size",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -20,7 +20,42 @@ EXIT_CODES: Final = {
 """Exit codes of a nightly run, by the owner of its worst failure; the worst first."""
 
 
-class NightlyStep(msgspec.Struct, frozen=True):
+StepState = Literal[
+    "failed", "regression", "set-up", "infrastructure", "not run", "quarantined", "pass"
+]
+"""How a run ended, the most urgent first. ``failed``: the model or the firmware. ``regression``: it
+passed, but a comparison found it worse. ``set-up``: the request, such as a file that does not
+exist. ``infrastructure``: a board, its line or this host, which says nothing about the model; also
+a planned run that was not made because of it. ``not run``: not made, and no failure.
+``quarantined``: a known failure that does not count."""
+
+STATES_OF_COUNTS: Final[dict[str, StepState]] = {
+    "pass": "pass",
+    "regression": "regression",
+    str(Owner.PRODUCT): "failed",
+    str(Owner.TEST): "set-up",
+    str(Owner.BOARD): "infrastructure",
+    str(Owner.FLASH): "infrastructure",
+    str(Owner.LINK): "infrastructure",
+    str(Owner.HOST): "infrastructure",
+    "quarantined": "quarantined",
+    "not run": "not run",
+}
+"""The keys of ``NightVerdict.counts``, and the states that they are of."""
+
+_FAILURES: Final = ("failed", "regression", "set-up", "infrastructure")
+"""States that fail a nightly run."""
+
+
+class ModelAndUnit(msgspec.Struct, frozen=True):
+    """A model that was planned for a unit, by their names; with the type of the board."""
+
+    unit: str
+    board: str
+    model: str
+
+
+class NightlyStep(ModelAndUnit, frozen=True):
     """One planned run.
 
     Attributes:
@@ -31,9 +66,6 @@ class NightlyStep(msgspec.Struct, frozen=True):
         repeat: Number of the repetition, from 1.
     """
 
-    unit: str
-    board: str
-    model: str
     variant: str
     repeat: int
 
@@ -107,19 +139,23 @@ class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         step: The step.
-        outcome: ``not run`` if no attempt was completed.
-        owner: Owner of the last failure, or of the reason why it was not run.
+        outcome: ``not run`` if no attempt was completed; ``regression`` if it passed, but a
+            comparison found it worse.
+        owner: Owner of the last failure, or of the reason why it was not run; null for a pass, and
+            for a step that is still to come.
         why: The reason, in a sentence.
         quarantine: The quarantine entry that excuses its failure; "" for none.
         attempts: All attempts, oldest first.
+        noted: It was not run, and does not count (``not_run = "note"``).
     """
 
     step: NightlyStep
-    outcome: Literal["pass", "fail", "not run"]
+    outcome: Literal["pass", "regression", "fail", "not run"]
     owner: Owner | None = None
     why: str = ""
     quarantine: str = ""
     attempts: tuple[Attempt, ...] = ()
+    noted: bool = False
 
     @property
     def failures(self) -> tuple[Attempt, ...]:
@@ -129,12 +165,33 @@ class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def flaky(self) -> bool:
         """Whether it passed only after a failed attempt."""
-        return self.outcome == "pass" and bool(self.failures)
+        return self.outcome in ("pass", "regression") and bool(self.failures)
+
+    @property
+    def pending(self) -> bool:
+        """Whether it is still to come."""
+        return self.outcome == "not run" and self.owner is None
+
+    @property
+    def counted_as(self) -> str:
+        """The key of ``NightVerdict.counts`` that counts it."""
+        if self.outcome in ("pass", "regression"):
+            return self.outcome
+        if self.quarantine:
+            return "quarantined"
+        if self.pending or self.noted:
+            return "not run"
+        return str(self.owner or Owner.HOST)
+
+    @property
+    def state(self) -> StepState:
+        """How it ended."""
+        return STATES_OF_COUNTS[self.counted_as]
 
     @property
     def counts(self) -> bool:
         """Whether it counts as a failure of the nightly run."""
-        return self.outcome == "fail" and not self.quarantine
+        return self.state in _FAILURES
 
     @property
     def told(self) -> str:
@@ -159,9 +216,10 @@ class UnitOutcome(msgspec.Struct, frozen=True, kw_only=True):
         why: The reason, in a sentence.
         passed: Number of passed steps, including flaky ones.
         flaky: Number of steps that passed only after a failed attempt.
-        failed: Number of failed steps, by owner.
+        regressions: Number of steps that passed, but that a comparison found worse.
+        failed: Number of failed steps by owner, with those that were not run because of it.
         quarantined: Number of failures excused by the quarantine.
-        not_run: Number of steps that were not run.
+        not_run: Number of steps that were not run, for any reason.
         power_cycles: Number of power cycles.
         events: Its events.
     """
@@ -173,6 +231,7 @@ class UnitOutcome(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     passed: int = 0
     flaky: int = 0
+    regressions: int = 0
     failed: dict[Owner, int] = {}
     quarantined: int = 0
     not_run: int = 0
@@ -269,10 +328,81 @@ class QuarantineStatus(msgspec.Struct, frozen=True, kw_only=True):
     excused: int
 
 
-class NightDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A nightly run, as printed by ``etharness nightly --json`` and stored in ``night.json``.
+class NightCause(msgspec.Struct, frozen=True, kw_only=True):
+    """Planned runs that ended alike, and did not simply pass; or another failure of the night.
 
-    ``attempts`` is the number of completed attempts, ``interrupted`` of those ended early.
+    Attributes:
+        state: How they ended.
+        owner: Owner of the failure; null without one.
+        why: The reason, in a sentence.
+        runs: Number of planned runs; 0 for a failure of the nightly run itself.
+        not_made: Number of those that were not made.
+        units: Ids of their units.
+        models: Names of their models.
+    """
+
+    state: StepState
+    owner: Owner | None
+    why: str
+    runs: int = 0
+    not_made: int = 0
+    units: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+
+    @property
+    def fails(self) -> bool:
+        """Whether it fails the nightly run."""
+        return self.state in _FAILURES
+
+
+class NightPair(ModelAndUnit, frozen=True, kw_only=True):
+    """The planned runs of a model on a unit.
+
+    Attributes:
+        unit: Id of the unit.
+        board: Its board type.
+        model: Name of the model.
+        counts: Their number by outcome, as in ``NightVerdict``, without zeros.
+        made: Number of those that were made.
+        why: Why the worst one did not pass.
+    """
+
+    counts: dict[str, int]
+    made: int
+    why: str = ""
+
+    @property
+    def state(self) -> StepState:
+        """The most urgent state of its runs."""
+        counts = state_counts(self.counts)
+        return next((state for state, count in counts.items() if count), "not run")
+
+    @property
+    def runs(self) -> int:
+        """Number of its planned runs."""
+        return sum(self.counts.values())
+
+
+class NightVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict of a nightly run; what the terminal, reports, sites and the history show.
+
+    Attributes:
+        name: ``name`` of the plan.
+        night: Name of the nightly run, and the label of its results.
+        tool_version: Version of this package.
+        directory: Its folder.
+        started_utc: Start, ISO 8601.
+        ended_utc: End, likewise; "" while it runs.
+        exit_code: Exit code, of the worst cause.
+        passed: Whether it passed.
+        headline: The verdict in a sentence; "" while it runs.
+        steps: Number of planned runs.
+        counts: Number of planned runs by outcome; each run is counted once: ``pass``,
+            ``regression`` (passed, but worse in a comparison), the owner of its failure (also if it
+            was not made because of it), ``quarantined``, ``not run`` (not made, and no failure).
+        flaky: Number of runs that passed only after a failed attempt.
+        causes: Why runs did not pass, and other failures; the worst first.
+        pairs: The planned runs of each model on each unit.
     """
 
     name: str
@@ -283,10 +413,22 @@ class NightDocument(msgspec.Struct, frozen=True, kw_only=True):
     ended_utc: str
     exit_code: int
     passed: bool
+    headline: str = ""
     steps: int
+    counts: dict[str, int]
+    flaky: int = 0
+    causes: tuple[NightCause, ...] = ()
+    pairs: tuple[NightPair, ...] = ()
+
+
+class NightDocument(NightVerdict, frozen=True, kw_only=True):
+    """A nightly run, as printed by ``etharness nightly --json`` and stored in ``night.json``.
+
+    ``attempts`` is the number of completed attempts, ``interrupted`` of those ended early.
+    """
+
     attempts: int
     interrupted: int
-    counts: dict[str, int]
     outcomes: tuple[StepOutcome, ...]
     units: tuple[UnitOutcome, ...]
     arms: tuple[ArmComparison, ...] = ()
@@ -295,9 +437,79 @@ class NightDocument(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     schema: Literal[1] = 1
 
+    @property
+    def verdict(self) -> NightVerdict:
+        """Its verdict alone."""
+        fields = NightVerdict.__struct_fields__
+        return NightVerdict(**{name: getattr(self, name) for name in fields})
+
+
+def state_counts(counts: Mapping[str, int]) -> dict[StepState, int]:
+    """Return numbers of runs by state, the most urgent first, for those of ``NightVerdict``."""
+    found: dict[StepState, int] = dict.fromkeys(get_args(StepState), 0)
+    for name, count in counts.items():
+        if name in STATES_OF_COUNTS:
+            found[STATES_OF_COUNTS[name]] += count
+    return found
+
+
+def alike(outcomes: Iterable[StepOutcome]) -> dict[tuple[StepState, str, str], list[StepOutcome]]:
+    """Return outcomes other than passes by state, owner and reason, the worst first."""
+    found: dict[tuple[StepState, str, str], list[StepOutcome]] = {}
+    for outcome in outcomes:
+        if (state := outcome.state) != "pass":
+            known = f"; known as: {outcome.quarantine}" if outcome.quarantine else ""
+            key = state, str(outcome.owner or ""), f"{outcome.why}{known}"
+            found.setdefault(key, []).append(outcome)
+    return dict(sorted(found.items(), key=lambda item: urgency(item[0][0], item[0][1])))
+
+
+def urgency(state: StepState, owner: str) -> tuple[bool, int, int]:
+    """Return a key that sorts failures: those that count, by owner, then by state."""
+    rank = {str(owner): place for place, owner in enumerate(EXIT_CODES)}
+    states = get_args(StepState)
+    return state not in _FAILURES, rank.get(owner, len(rank)), states.index(state)
+
 
 def worst_first(outcomes: Sequence[StepOutcome]) -> list[StepOutcome]:
-    """Return the failures that count, sorted by owner, the worst first."""
-    rank = {owner: place for place, owner in enumerate(EXIT_CODES)}
-    failed = [outcome for outcome in outcomes if outcome.counts]
-    return sorted(failed, key=lambda o: rank[o.owner] if o.owner else len(rank))
+    """Return the runs that were made and failed, sorted by owner, the worst first."""
+    failed = [outcome for outcome in outcomes if outcome.counts and outcome.outcome != "not run"]
+    return sorted(failed, key=lambda o: urgency(o.state, str(o.owner or "")))
+
+
+class StepUnderWay(msgspec.Struct, frozen=True):
+    """An attempt at a step that has begun and not ended."""
+
+    step: NightlyStep
+    attempt: int
+    since_utc: str
+
+
+class NightSoFar(msgspec.Struct, frozen=True):
+    """A nightly run while it runs, and its end.
+
+    Attributes:
+        document: Its outcomes and verdict, as far as they are.
+        under_way: What its units run.
+        changed_utc: When something last happened.
+        interrupted: It ended before all steps had, and can be resumed.
+    """
+
+    document: NightDocument
+    under_way: list[StepUnderWay]
+    changed_utc: str
+    interrupted: bool
+
+
+class SiteRequest(msgspec.Struct, frozen=True):
+    """What a process that updates the site of a running night has to do.
+
+    Attributes:
+        site: Folder of the site.
+        directories: Run directories to add to the history first.
+        night: The night.
+    """
+
+    site: str
+    directories: tuple[str, ...]
+    night: NightSoFar

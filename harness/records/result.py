@@ -2,30 +2,35 @@
 
 The JSON Schema in ``schema/result.schema.json`` is generated from these classes. Times are
 nanoseconds or seconds as the names say; sizes are bytes.
+
+``contradiction`` finds damage that keeps the digest of ``result.json`` right: what a result says
+twice, and differently, because it was edited or mixed from two runs. Without these rules a result
+that lost its reference, its outputs or its budget would pass, because nothing would be left to
+compare.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from pathlib import PurePath
+from pathlib import PurePath, PurePosixPath
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from harness import __version__
 from harness.errors import DamagedError, FormatError, Owner, UsageError
-from harness.records.clock_domain import Ping
-from harness.records.core import CoreRecord
-from harness.records.counters import CounterPassesRecord, CounterRecord
+from harness.printing import printable
+from harness.records.clock_domain import CounterPassesRecord, HardwareCounter, Ping
 from harness.records.decode_json import decode_json
 from harness.records.energy import EnergyRecord
-from harness.records.instruction import InstructionRecord
 from harness.records.measurement import MeasurementSettings
-from harness.records.verdict import Check
+from harness.records.signature import InstructionRecord
+from harness.records.verdict import OUTPUTS, Check, Verdict
 
 
 def now_utc(timespec: str = "seconds") -> str:
@@ -70,6 +75,9 @@ RESTORE: Final = (
 """What to try when a file of a run directory is damaged."""
 
 
+_Ppm = Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)]
+
+
 class _ResultRecord(msgspec.Struct, frozen=True):
     """A JSON object of a result; keys that a later version added are ignored.
 
@@ -78,7 +86,9 @@ class _ResultRecord(msgspec.Struct, frozen=True):
 
 
 class ClockRecord(_ResultRecord, frozen=True):
-    """A clock domain; the rate is hz_numerator / hz_denominator ticks per second, 0/1 unknown."""
+    """A clock domain; the rate is hz_numerator / hz_denominator ticks per second, 0/1 unknown.
+    Its tolerance is null if the board file declares none.
+    """
 
     name: str
     bits: Annotated[int, msgspec.Meta(ge=8, le=64)]
@@ -86,6 +96,8 @@ class ClockRecord(_ResultRecord, frozen=True):
     hz_numerator: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
     hz_denominator: Annotated[int, msgspec.Meta(ge=1, lt=1 << 32)]
     monotonic: bool = False
+    tolerance_ppm: _Ppm | None = None
+    wander_ppm: _Ppm = 0.0
 
 
 BUNDLED_RUNTIME: Final = "bundled C runtime"
@@ -199,6 +211,7 @@ class Model(_ResultRecord, frozen=True):
     Of a bundled program it is the program within, whose length and digest it has; for the whole run
     with the memory of the method that takes most, and ``method`` is empty.
 
+    ``name`` is the one that its run was given, and absent without one.
     ``outputs_unread`` is why a debug probe did not read the outputs, "" for all other runs.
     ``chains`` are the method's instructions, per chain; null if the host could not read the file,
     and in results of older versions.
@@ -216,6 +229,12 @@ class Model(_ResultRecord, frozen=True):
     planned: dict[str, int] = {}
     chains: tuple[tuple[InstructionRecord, ...], ...] | None = None
     outputs_unread: str = ""
+    name: str | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def known_as(self) -> str:
+        """Its name in budgets and histories: the given one, else the name of its file."""
+        return self.name or PurePath(self.file).name
 
     @property
     def arena_bytes(self) -> int:
@@ -252,19 +271,20 @@ class TraceSummary(_ResultRecord, frozen=True):
     etdp_left_out_values: int
     executions: int | None = None
     waiting_ticks: int = 0
-    counters: tuple[CounterRecord, ...] = ()
+    counters: tuple[HardwareCounter, ...] = ()
     passes: CounterPassesRecord | None = None
     etdp_left_out_counts: int = 0
     probe_ticks: int = 0
     probe_pairs: int = 0
 
 
-class VerdictRecord(_ResultRecord, frozen=True):
-    """Results of the checks, and the budget file used; "" without one."""
+class VerdictRecord(_ResultRecord, frozen=True, omit_defaults=True):
+    """Results of the checks, the budget file, "" for none, and its copy in the run directory."""
 
     passed: bool
     budget: str
     checks: tuple[Check, ...]
+    budget_copy: str = ""
 
 
 class ReferenceRecord(_ResultRecord, frozen=True):
@@ -372,6 +392,16 @@ class Result(_ResultRecord, frozen=True):
     schema: Literal[1] = SCHEMA
 
     @property
+    def hidden_wraps(self) -> int:
+        """Whole wraps of the target's clock among the events of its log, at unknown positions.
+
+        0 for emulated time, of which readings of the host say nothing.
+        """
+        if self.emulated_time:
+            return 0
+        return sum(clock.silent_wraps for clock in self.clock_quality if clock.reference == "host")
+
+    @property
     def unfinished(self) -> bool:
         """Whether its run had not ended: it is still going on, or was interrupted."""
         return self.failure is not None and self.failure.kind == UNFINISHED
@@ -380,52 +410,6 @@ class Result(_ResultRecord, frozen=True):
 def recorded_settings(result: Result | None) -> MeasurementSettings | None:
     """Return how a run was measured; None if it was not recorded, or for a trace alone."""
     return None if result is None else result.settings
-
-
-class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What every export says about the run of a trace; texts are empty if unknown.
-
-    Attributes:
-        board: Board type.
-        model: File name of the model.
-        firmware: Build id of the firmware.
-        kernels: Whose kernels ran: kernel library, and runtime if it is not the bundled one.
-        commit: The tested commit.
-        run: Id of the result.
-        emulated_time: Times are of an emulator's clock, not of real time.
-    """
-
-    board: str = ""
-    model: str = ""
-    firmware: str = ""
-    kernels: str = ""
-    commit: str = ""
-    run: str = ""
-    emulated_time: bool = False
-
-    @classmethod
-    def of(cls, result: Result | None) -> RunIdentity:
-        """Return the identity of the run of a result."""
-        if result is None:
-            return cls()
-        return cls(
-            board=result.board,
-            model=PurePath(result.model.file).name if result.model else "",
-            firmware=result.target.build_id if result.target else "",
-            kernels=result.target.software if result.target else "",
-            commit=result.commit,
-            run=result.id,
-            emulated_time=result.emulated_time,
-        )
-
-    def texts(self) -> dict[str, str]:
-        """Return all fields as text by name, in order; ``time`` is ``emulated`` or empty."""
-        fields = {name: getattr(self, name) for name in self.__struct_fields__[:-1]}
-        return {**fields, "time": "emulated" if self.emulated_time else ""}
-
-
-NO_RUN: Final = RunIdentity()
-"""The identity of a trace whose run is unknown."""
 
 
 def corrupt_frames(link: Mapping[str, int]) -> int:
@@ -439,8 +423,23 @@ def bytes_carried(link: Mapping[str, int]) -> int:
 
 
 def encode(document: object) -> bytes:
-    """Return the indented JSON of a result, or of any other document printed by a command."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    r"""Return the indented JSON of a result, or of any other document printed by a command.
+
+    Bytes of a name that are not UTF-8 become ``\xNN``.
+    """
+    try:
+        data = msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        data = msgspec.json.encode(_encodable(msgspec.to_builtins(document)))
+    return msgspec.json.format(data, indent=2) + b"\n"
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return re.sub("[\ud800-\udfff]", lambda found: printable(found[0]), value)
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return [*map(_encodable, value)] if isinstance(value, list | tuple) else value
 
 
 def digest_of(data: bytes) -> str:
@@ -517,3 +516,131 @@ def _before_ids(data: bytes) -> dict[str, Any] | None:
     if isinstance(verdict := document.get("verdict"), dict):
         document["verdict"] = {**verdict, "checks": []}
     return {"id": own_id, "unit": unit, "commit": "", "session": own_id, **document}
+
+
+def contradiction(result: Result) -> str:
+    """Return the first contradiction within the result of a finished run, "" if there is none."""
+    if result.files is None:
+        return ""
+    return next(_of_verdict(result), "") or next(_of_files(result), "")
+
+
+def changed_outputs(result: Result, verdict: Verdict) -> str:
+    """Return which output matches its reference now and did not in the run, "" if there is none.
+
+    Outputs, references and tolerances are recorded, so no option and no budget changes this check;
+    the default tolerance of another version may.
+    """
+    if result.verdict is None or result.tool_version != __version__:
+        return ""
+    differed = {c.subject for c in result.verdict.checks if c.code == OUTPUTS and not c.passed}
+    for check in verdict.checks:
+        if check.code == OUTPUTS and check.passed and check.subject in differed:
+            return (
+                f"it records that {check.subject} differs from its reference, but by its tolerance "
+                "they match"
+            )
+    return ""
+
+
+def _of_verdict(result: Result) -> Iterator[str]:
+    """Compare the exit code with failure and verdict, and the verdict with its checks."""
+    verdict = result.verdict
+    if result.failure is not None:
+        if result.exit_code == 0:
+            yield "it records a failure, but exit code 0"
+        return
+    passed = True if verdict is None else verdict.passed
+    if passed != (result.exit_code == 0):
+        said = "no failed verdict" if passed else "a failed verdict"
+        yield f"it records {said}, but exit code {result.exit_code}"
+    if verdict is None or not verdict.checks:  # versions without codes recorded no checks
+        return
+    failed = sum(check.failed for check in verdict.checks)
+    if verdict.passed != (failed == 0):
+        said = "passed" if verdict.passed else "failed"
+        yield f"its verdict {said}, but {failed} of its checks failed"
+    if not verdict.budget and any(check.source for check in verdict.checks):
+        yield "its checks name a budget, its verdict does not"
+
+
+def _of_files(result: Result) -> Iterator[str]:
+    """Compare the recorded files of tensors with those that model and reference name."""
+    if result.failure is not None:  # it may have ended between two of them
+        return
+    model, reference = result.model, result.reference
+    named = {
+        "inputs": {tensor.file for tensor in model.inputs} if model else set(),
+        "outputs": {tensor.file for tensor in model.outputs} if model else set(),
+        "reference": set(reference.files) if reference else set(),
+    }
+    for folder, names in named.items():
+        recorded = {
+            name for name in result.files or () if PurePosixPath(name).parts[:1] == (folder,)
+        }
+        for name in sorted(recorded ^ names):
+            where = "the model" if folder != "reference" else "the reference"
+            if name in recorded:
+                yield f"it records the file {name}, but {where} does not name it"
+            else:
+                yield f"{where} names {name}, which is not among the recorded files"
+
+
+class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What every export says about the run of a trace; texts are empty if unknown.
+
+    Attributes:
+        board: Board type.
+        model: File name of the model.
+        firmware: Build id of the firmware.
+        kernels: Whose kernels ran: kernel library, and runtime if it is not the bundled one.
+        commit: The tested commit.
+        run: Id of the result.
+        emulated_time: Times are of an emulator's clock, not of real time.
+    """
+
+    board: str = ""
+    model: str = ""
+    firmware: str = ""
+    kernels: str = ""
+    commit: str = ""
+    run: str = ""
+    emulated_time: bool = False
+
+    @classmethod
+    def of(cls, result: Result | None) -> RunIdentity:
+        """Return the identity of the run of a result."""
+        if result is None:
+            return cls()
+        return cls(
+            board=result.board,
+            model=result.model.known_as if result.model else "",
+            firmware=result.target.build_id if result.target else "",
+            kernels=result.target.software if result.target else "",
+            commit=result.commit,
+            run=result.id,
+            emulated_time=result.emulated_time,
+        )
+
+    def texts(self) -> dict[str, str]:
+        """Return all fields as text by name, in order; ``time`` is ``emulated`` or empty."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__[:-1]}
+        return {**fields, "time": "emulated" if self.emulated_time else ""}
+
+
+NO_RUN: Final = RunIdentity()
+"""The identity of a trace whose run is unknown."""
+
+
+class CoreRecord(msgspec.Struct, frozen=True):
+    """What a core can do at most, from the board file.
+
+    Attributes:
+        issue_width: Instructions that it can retire in a cycle.
+        macs_per_cycle: Multiply-accumulates of integers.
+        bytes_per_cycle: Bytes that it can load or store.
+    """
+
+    issue_width: Annotated[int, msgspec.Meta(ge=1)]
+    macs_per_cycle: Annotated[float, msgspec.Meta(gt=0)]
+    bytes_per_cycle: Annotated[float, msgspec.Meta(gt=0)]

@@ -1,10 +1,13 @@
-"""Signature: identifies an operator within a run, across runs and between traces."""
+"""Signature: identifies an operator within a run, across runs and between traces.
+
+``InstructionRecord`` is an instruction of a program, with its work, as a result records it.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -46,3 +49,23 @@ def by_block(items: Iterable[_Signed]) -> dict[str, list[_Signed]]:
     for item in items:
         found[item.block].append(item)
     return dict(found)
+
+
+CallName = Literal["kernel", "delegate", "move", "jump_false", "free"]
+"""Kinds of instructions."""
+
+
+class InstructionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An instruction of the program: a kernel's ``operator.overload``, or a delegate's backend.
+
+    ``target`` is the instruction that a jump goes to, else -1. ``macs`` are a kernel's
+    multiply-accumulates, ``bytes_read`` and ``bytes_written`` the sizes of its tensors, as
+    ``etharness inspect`` states them; 0 for other instructions and where they are unknown.
+    """
+
+    call: CallName
+    name: str = ""
+    target: int = -1
+    macs: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0

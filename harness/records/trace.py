@@ -2,23 +2,180 @@
 
 Nothing is dropped or aggregated. Grouping, scaling, nesting and unwrapping
 (``harness.analyze``) never change a Trace. The columns mirror ExecuTorch's
-ETDump schema (``schema/etdump.fbs``), plus what the compact device log knows beyond it.
+ETDump schema (``schema/etdump.fbs``), plus what the compact device log knows beyond it. Values that
+debug events log have the scalar types of ExecuTorch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field, fields, replace
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from enum import IntEnum
 from fractions import Fraction
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import FormatError
-from harness.records.clock_domain import ClockDomain
-from harness.records.values import DebugValue
+from harness.records.clock_domain import ClockDomain, HardwareCounter
+
+LARGEST_RANK: Final = 16
+"""Largest number of dimensions of a tensor, as in ExecuTorch (``kTensorDimensionLimit``)."""
+
+LARGEST_NUMEL: Final = 1 << 40
+"""Largest number of elements that a logged tensor can have: no debug buffer has more bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorValue:
+    """A logged tensor: where its bytes are in the debug buffer, and their shape.
+
+    Attributes:
+        scalar_type: ExecuTorch's number (``schema/scalar_type.fbs``).
+        sizes: Elements per dimension.
+        strides: Strides in elements, per dimension.
+        offset: Byte offset in the debug buffer; -1 if the target had no room for the bytes, or the
+            tensor is empty.
+    """
+
+    scalar_type: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    @property
+    def lost(self) -> bool:
+        """True if its bytes were lost."""
+        return self.offset < 0 and 0 not in self.sizes
+
+    @property
+    def defect(self) -> str:
+        """Why no tensor has these sizes and strides; "" if one can.
+
+        Elements of a tensor do not share memory, so its size in memory bounds their number.
+        """
+        sizes, strides = self.sizes, self.strides
+        if len(sizes) != len(strides):
+            return f"{len(sizes)} sizes, but {len(strides)} strides"
+        if len(sizes) > LARGEST_RANK:
+            return f"{len(sizes)} dimensions, more than {LARGEST_RANK}"
+        if min(sizes, default=0) < 0:
+            return f"negative size in {sizes}"
+        if prod(max(size, 1) for size in sizes) > LARGEST_NUMEL:
+            return f"impossibly large: sizes {sizes}"
+        steps = [(size, step) for size, step in zip(sizes, strides, strict=True) if size > 1]
+        if min((step for _, step in steps), default=1) < 1:
+            return f"stride below 1 in {strides}"
+        reach = 1 + sum((size - 1) * step for size, step in steps)
+        return f"elements overlap: sizes {sizes}, strides {strides}" if reach < prod(sizes) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class DebugValue:
+    """The value a debug event logged.
+
+    Attributes:
+        value: A tensor, a list of tensors, a number, a bool, or None for Null.
+        type: ETDump's ValueType number, which tells Float from Double.
+        output: True when it is an output of the program.
+    """
+
+    value: TensorValue | tuple[TensorValue, ...] | float | int | bool | None
+    type: int
+    output: bool | None = None
+
+    @property
+    def lost(self) -> bool:
+        """True if bytes of it were lost."""
+        tensors = self.value if isinstance(self.value, tuple) else (self.value,)
+        return any(isinstance(tensor, TensorValue) and tensor.lost for tensor in tensors)
+
+    def same(self, other: DebugValue) -> bool:
+        """Equality with floats compared bit by bit: nan equals itself, -0.0 is not 0.0."""
+        mine, yours = self.value, other.value
+        if isinstance(mine, float) and isinstance(yours, float):
+            equal = struct.pack("<d", mine) == struct.pack("<d", yours)
+        else:
+            equal = mine == yours
+        return equal and (self.type, self.output) == (other.type, other.output)
+
+
+BFLOAT16: Final = 15
+"""The upper half of a float32; NumPy has no such type."""
+
+NUMPY_TYPES: Final[dict[int, type[np.generic]]] = {
+    0: np.uint8,
+    1: np.int8,
+    2: np.int16,
+    3: np.int32,
+    4: np.int64,
+    5: np.float16,
+    6: np.float32,
+    7: np.float64,
+    11: np.bool_,
+    27: np.uint16,
+    28: np.uint32,
+    29: np.uint64,
+}
+"""Scalar types that NumPy has."""
+
+_OF_DTYPE: Final = {np.dtype(type_): number for number, type_ in NUMPY_TYPES.items()}
+
+_OTHERS: Final[dict[int, tuple[str, type[np.generic]]]] = {
+    12: ("qint8", np.int8),
+    13: ("quint8", np.uint8),
+    14: ("qint32", np.int32),
+    BFLOAT16: ("bfloat16", np.uint16),
+    16: ("quint4x2", np.uint8),
+    17: ("quint2x4", np.uint8),
+    22: ("bits16", np.uint16),
+    23: ("float8_e5m2", np.uint8),
+    24: ("float8_e4m3fn", np.uint8),
+    25: ("float8_e5m2fnuz", np.uint8),
+    26: ("float8_e4m3fnuz", np.uint8),
+}
+"""Types that NumPy does not have: names as PyTorch spells them, and what elements are stored as."""
+
+STORED_AS: Final = NUMPY_TYPES | {number: stored for number, (_, stored) in _OTHERS.items()}
+"""Storage types of elements, including those of types that NumPy does not have."""
+
+
+def type_name(scalar_type: int) -> str:
+    """Return the name of a scalar type, such as ``float32``; its number if it is unknown."""
+    if scalar_type in NUMPY_TYPES:
+        return np.dtype(NUMPY_TYPES[scalar_type]).name
+    return _OTHERS[scalar_type][0] if scalar_type in _OTHERS else f"scalar type {scalar_type}"
+
+
+def stored_bytes(scalar_type: int, sizes: Sequence[int]) -> int | None:
+    """Return the bytes of a tensor with dense elements; None if the type is unknown."""
+    stored = STORED_AS.get(scalar_type)
+    return None if stored is None else prod(sizes) * np.dtype(stored).itemsize
+
+
+def widened(stored: np.ndarray, scalar_type: int) -> np.ndarray:
+    """Return elements of a storage type as numbers: those of bfloat16 as float32."""
+    if scalar_type != BFLOAT16:
+        return stored
+    # Shifting an array without dimensions returns a scalar, which has no view().
+    return np.asarray(stored.astype(np.uint32) << 16).view(np.float32)
+
+
+def little_endian(type_: type[np.generic]) -> np.dtype[Any]:
+    """Return the little-endian dtype of elements on devices and in files."""
+    return np.dtype(type_).newbyteorder("<")
+
+
+def scalar_type_of(dtype: np.dtype[Any]) -> int:
+    """Return the scalar type of a NumPy dtype.
+
+    Raises:
+        KeyError: No scalar type has it.
+    """
+    return _OF_DTYPE[dtype.newbyteorder("=")]
 
 
 class Kind(IntEnum):
@@ -76,24 +233,6 @@ class Block:
     count: int
     bundled_input_index: int = -1
     allocators: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class HardwareCounter:
-    """A hardware counter that the target read at the start and at the end of events.
-
-    Attributes:
-        name: Name, such as ``instret`` or ``load_stall``; unique in a trace.
-        bits: Width. The target records end minus start modulo ``2**bits``, so more counts than that
-            within one event cannot be told from fewer.
-        overhead: Counts of an empty event, so of the tracer in each event; 0 unknown.
-        parent_overhead: Counts that an empty event adds to the event around it; 0 unknown.
-    """
-
-    name: str
-    bits: int = 32
-    overhead: int = field(default=0, compare=False)
-    parent_overhead: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +332,23 @@ class Stack:
         return 0 < self.size <= self.used
 
 
+_NUMBERS: Final[Mapping[str, tuple[type[np.generic], int]]] = {
+    "tracer": (np.uint16, 0),
+    "kind": (np.uint8, Kind.PROFILE),
+    "chain": (np.int64, -1),
+    "instruction": (np.int64, -1),
+    "delegate_int": (np.int64, -1),
+    "clock": (np.uint8, NO_CLOCK),
+    "start": (np.uint64, 0),
+    "end": (np.uint64, 0),
+    "allocator": (np.int64, -1),
+    "size": (np.int64, 0),
+    "offset": (np.int64, -1),
+    "failed": (np.bool_, 0),
+}
+"""Type and unset value of the columns that refer to nothing else."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
     """A log, lossless. All columns have one entry per event.
@@ -238,6 +394,8 @@ class Trace:
         filtered_events: Events not logged because of the run options.
         stacks: Stack use, for tracers that report it.
         full: Numbers of the tracers whose log filled up; what they lost was after their last event.
+        hidden_wraps: Whole wraps of clock 0 among its events that the log does not show, according
+            to the host's readings around it.
 
     Examples:
         >>> import harness
@@ -278,10 +436,17 @@ class Trace:
     filtered_events: int = 0
     stacks: tuple[Stack, ...] = ()
     full: tuple[int, ...] = ()
+    hidden_wraps: int = 0
 
     def __len__(self) -> int:
         """Number of events."""
         return int(self.kind.shape[0])
+
+    @property
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns by name."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
     @property
     def delegated(self) -> npt.NDArray[np.bool_]:
@@ -315,26 +480,18 @@ class Trace:
 
         A reader fills the columns in place and then calls ``sealed``.
         """
+        numbers: dict[str, Any] = {
+            name: np.full(count, value, type_) for name, (type_, value) in _NUMBERS.items()
+        }
         return cls(
             names=tuple(names),
             blocks=tuple(blocks),
             clocks=tuple(clocks),
-            tracer=np.zeros(count, np.uint16),
+            **numbers,
             record=np.arange(count, dtype=np.int64),
-            kind=np.full(count, Kind.PROFILE, np.uint8),
             name=np.full(count, NO_NAME, np.int32),
-            chain=np.full(count, -1, np.int64),
-            instruction=np.full(count, -1, np.int64),
-            delegate_int=np.full(count, -1, np.int64),
             delegate_str=np.full(count, NO_NAME, np.int32),
-            clock=np.full(count, NO_CLOCK, np.uint8),
-            start=np.zeros(count, np.uint64),
-            end=np.zeros(count, np.uint64),
             metadata=np.tile(np.array([0, -1], np.int64), (count, 1)),
-            allocator=np.full(count, -1, np.int64),
-            size=np.zeros(count, np.int64),
-            offset=np.full(count, -1, np.int64),
-            failed=np.zeros(count, np.bool_),
             debug=np.full(count, -1, np.int64),
             counts=np.full((count, len(counters)), NO_COUNT, np.int64),
             counters=tuple(counters),
@@ -350,15 +507,20 @@ class Trace:
 
     def sealed(self) -> Trace:
         """Make the columns read-only, and return the trace itself."""
-        for item in fields(self):
-            column = getattr(self, item.name)
-            if isinstance(column, np.ndarray):
-                column.setflags(write=False)
+        for column in self.columns.values():
+            column.setflags(write=False)
         return self
 
     def text(self, index: int) -> str | None:
         """Return the string at ``index`` of ``names``, or None for NO_NAME."""
         return None if index == NO_NAME else self.names[index]
+
+    def named(
+        self, *names: str, rows: npt.NDArray[np.int64] | slice = slice(None)
+    ) -> npt.NDArray[np.bool_]:
+        """Return True for events, or those of some rows, with one of these names, shape (n,)."""
+        numbers = [number for number, name in enumerate(self.names) if name in names]
+        return np.isin(self.name[rows], numbers)
 
     def metadata_of(self, row: int) -> bytes | None:
         """Return the delegate metadata of event ``row``, or None."""
@@ -369,19 +531,8 @@ class Trace:
         if not isinstance(other, Trace):
             return NotImplemented
         header = ["blocks", "clocks", "counters", "version", "losses", "filtered_events"]
-        header += ["stacks", "full"]
-        columns = [
-            "tracer",
-            "record",
-            "kind",
-            "chain",
-            "instruction",
-            "delegate_int",
-            "clock",
-            "start",
-            "end",
-        ]
-        columns += ["allocator", "size", "offset", "failed", "counts"]
+        header += ["stacks", "full", "hidden_wraps"]
+        columns = [*_NUMBERS, "record", "counts"]
         return (
             len(self) == len(other)
             and all(getattr(self, key) == getattr(other, key) for key in header)
@@ -453,11 +604,7 @@ def _shifted(
     trace: Trace, names: dict[str, int], metadata: dict[bytes, int]
 ) -> dict[str, np.ndarray]:
     """Return the columns of a trace, with names and metadata renumbered to the common tables."""
-    columns = {
-        item.name: column
-        for item in fields(trace)
-        if isinstance(column := getattr(trace, item.name), np.ndarray)
-    }
+    columns = trace.columns
     codes = [names.setdefault(name, len(names)) for name in trace.names]
     renumbered = np.array([*codes, NO_NAME], np.int32)  # the last one is for NO_NAME (-1)
     for name in ("name", "delegate_str"):

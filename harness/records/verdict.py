@@ -1,4 +1,7 @@
-"""Check: one rule applied to one subject, with a reason. Verdict: all checks of a trace."""
+"""Check: one rule applied to one subject, with a reason. Verdict: all checks of a trace.
+
+``CODES`` has the codes of all checks; ``etharness explain CODE`` prints the page of a code.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,26 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final, Literal
 
 import msgspec
 
-from harness.records.check_codes import CODES, NOT_COMPARABLE, Severity
+from harness.errors import TargetError
+
+Judgement = Literal[
+    "regression", "improvement", "changed", "same", "appeared", "vanished", "too little"
+]
+"""Outcome of one metric: ``regression`` or ``improvement``: beyond the limits and the noise;
+``changed``: deterministic and different, but within the limits; ``same``: no detectable change;
+``appeared``: not in the baseline; ``vanished``: not in the result; ``too little``: too few sessions
+to estimate the noise."""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """One rule, applied to one subject.
 
     Attributes:
-        code: Kind of check (``harness.records.check_codes``).
+        code: Kind of check (``harness.records.verdict``).
         severity: Effect on the verdict if it fails.
         rule: The rule, as text.
         subject: The operator, allocator or other thing that was checked.
@@ -44,6 +56,11 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     def failed(self) -> bool:
         """Whether it failed with severity error, which fails the verdict."""
         return not self.passed and self.severity == "error"
+
+    @property
+    def outcome(self) -> str:
+        """``pass``, ``fail``, or the severity if it does not hold without failing the verdict."""
+        return "pass" if self.passed else "fail" if self.failed else self.severity
 
     @property
     def excess(self) -> float:
@@ -103,7 +120,9 @@ class Verdict:
 
     @property
     def exit_code(self) -> int:
-        """0 if it passed; 3 if the history says too little, and nothing else failed; else 1."""
+        """0 if it passed, 4 if the target's clock is wrong, 3 if only the history has too little
+        data, else 1.
+        """
         return exit_code_of(self.checks)
 
     @property
@@ -124,10 +143,123 @@ class Verdict:
 
 def exit_code_of(checks: Iterable[Check]) -> int:
     """Return the exit code of a verdict with these checks, as of ``Verdict.exit_code``."""
-    failed = {check.code for check in checks if check.failed}
-    return 0 if not failed else 3 if failed == {NOT_COMPARABLE} else 1
+    failed = {CODES[check.code].exit_code for check in checks if check.failed}
+    # A wrong clock makes all numbers doubtful; too little data matters only if all else passed.
+    return next((code for code in (4, 1, 3) if code in failed), 0)
 
 
-def check(code: str, *, severity: Severity | None = None, **facts: object) -> Check:
-    """Return a check with its code's default severity unless given; ``facts`` as for ``Check``."""
-    return Check(code=code, severity=severity or CODES[code].severity, **facts)  # type: ignore[arg-type]
+def check(code: str, *, severity: Severity | None = None, rule: str = "", **facts: object) -> Check:
+    """Return a check; severity and rule are those of its code unless given.
+
+    ``facts`` are as for ``Check``.
+    """
+    kind = CODES[code]
+    return Check(
+        code=code,
+        severity=severity or kind.severity,
+        rule=rule or kind.title,
+        **facts,  # type: ignore[arg-type]
+    )
+
+
+def none_of(
+    code: str, subject: str, count: int, reason: str, unit: str = "events", **facts: object
+) -> Check:
+    """Return a check that passes if the ``count`` of what is wrong is 0; else as ``check``."""
+    return check(
+        code,
+        subject=subject,
+        measured=float(count),
+        limit=0.0,
+        unit=unit,
+        passed=not count,
+        reason=reason,
+        **facts,  # type: ignore[arg-type]
+    )
+
+
+Severity = Literal["error", "warning", "note"]
+"""Effect of a failed check: ``error``: the verdict fails; ``warning``: needs a look, the verdict
+stands; ``note``: for information."""
+
+
+class Code(msgspec.Struct, frozen=True):
+    """A kind of check.
+
+    Attributes:
+        code: I and a number for an invariant, B for a limit of a budget, H for a comparison with
+            history. Codes are never reused.
+        title: The condition for passing, in a few words.
+        severity: Severity of a failed check, unless a budget changes it.
+        fixed: Budgets cannot change the severity.
+        exit_code: Exit code of a verdict that fails for it.
+    """
+
+    code: str
+    title: str
+    severity: Severity
+    fixed: bool = False
+    exit_code: int = 1
+
+
+CODES: Final[dict[str, Code]] = {
+    code.code: code
+    for code in (
+        Code("I01", "events nest within their enclosing scopes", "error"),
+        Code("I02", "instructions do not overlap, delegate events fit their calls", "error"),
+        Code("I03", "clocks advance", "error"),
+        Code("I04", "events end after they start, in log order", "error"),
+        Code("I05", "operators are long enough to measure", "warning"),
+        Code("I06", "allocations fit their memory", "error"),
+        Code("I07", "live allocations do not overlap", "error"),
+        Code("I08", "every free matches an allocation", "error"),
+        Code("I09", "executions free their temporary memory", "error"),
+        Code("I10", "all executions log the same events", "error"),
+        Code("I11", "outputs match their references", "error"),
+        Code("I12", "all requested executions completed", "error"),
+        Code("I13", "an execution was measured", "error", fixed=True),
+        Code(
+            "I14",
+            "executions run the program's instructions",
+            "error",
+            exit_code=TargetError.exit_code,
+        ),
+        Code("I15", "all completed executions are in the log", "error"),
+        Code("I16", "planned memory has its planned size", "error"),
+        Code("I17", "executions keep no memory of the method", "error"),
+        Code("I18", "stacks stay within their size", "error"),
+        Code("I19", "scopes count no less than the events within them", "error"),
+        Code("I20", "counts of hardware counters are possible", "error"),
+        Code("I21", "the clock keeps its declared rate", "error", exit_code=TargetError.exit_code),
+        Code("I22", "all durations are certain", "error"),
+        Code("B01", "operator times are within their limits", "error"),
+        Code("B02", "allocators are within their limits", "error"),
+        Code("B03", "no allocation failed", "error"),
+        Code("B04", "stacks are within their limit", "error"),
+        Code("B05", "losses are within their limits", "error"),
+        Code("B06", "times are above their lower limits", "error"),
+        Code("B07", "module times are within their limits", "error"),
+        Code("B08", "delegate times are within their limits", "error"),
+        Code("B09", "block times are within their limits", "error"),
+        Code("B10", "the log size is within its limit", "error"),
+        Code("B11", "the firmware size is within its limits", "error"),
+        Code("B12", "the arena use is within its limit", "error"),
+        Code("B13", "hardware counters are within their limits", "error"),
+        Code("B14", "energy and current are within their limits", "error"),
+        Code("H01", "no operator is slower than in the baseline", "error"),
+        Code("H02", "no size is larger than in the baseline", "error"),
+        Code("H03", "no step in the history", "warning"),
+        Code("H04", "no improvement over the baseline", "note"),
+        Code("H05", "deterministic values match the baseline", "note"),
+        Code("H06", "the baseline has enough data", "note", exit_code=3),
+        Code("H07", "operators and sizes are those of the baseline", "note"),
+        Code("H08", "times have one mode, not two", "note"),
+        Code("H09", "the operators have not changed together", "error"),
+        Code("H10", "no hardware counter counts more than in the baseline", "error"),
+        Code("H11", "no operator draws more energy than in the baseline", "error"),
+    )
+}
+"""All codes by name, in the order of the documentation."""
+
+OUTPUTS: Final = "I11"
+"""Code of the check that compares outputs with their references."""

@@ -1,4 +1,4 @@
-"""Budgets and explanations of checks, on the terminal and as JSON."""
+"""Budgets and explanations of checks, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 
 from harness.check.budget import Budget
 from harness.documentation import DocumentationPage
-from harness.records.check_codes import Code, Severity
 from harness.records.result import encode
+from harness.records.verdict import Code, Severity
 from harness.report.terminal import show_line, show_table
 
 if TYPE_CHECKING:

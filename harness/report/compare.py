@@ -1,16 +1,18 @@
-"""A comparison of two traces on the terminal, largest change first, and as JSON."""
+"""Two runs compared, on the terminal and as JSON: times, counters, memory, energy and values."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from harness.analyze.compare import AllocatorChange, Change, Comparison, OperatorChange
 from harness.analyze.ticks import suspected_widths
+from harness.analyze.values import ValueComparison, ValueGap
+from harness.check.history.comparison import judgement_word
 from harness.formatting import (
     TICKS,
     DisplayUnit,
@@ -20,15 +22,172 @@ from harness.formatting import (
     with_printable_keys,
     with_printable_names,
 )
+from harness.records.energy import EnergyRecord
 from harness.records.measurement import NEITHER_RECORDED
 from harness.records.result import encode
+from harness.records.signature import Signature
 from harness.records.trace import Damage, Losses, Trace
-from harness.report.energy_changes import EnergyChange
+from harness.report.operators import energy_unit
 from harness.report.terminal import show_line, show_table
-from harness.report.text import counted, event_title, with_delegate
+from harness.report.words import counted, event_title, with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+class EnergyChange(Signature, frozen=True):
+    """Mean energy of an event of one operator in two runs, which both measured it.
+
+    Attributes:
+        before: Joules in the first run.
+        after: Joules in the second.
+        bound: Largest error of their difference, without the errors of the meters.
+    """
+
+    before: float
+    after: float
+    bound: float
+
+    @property
+    def beyond_bound(self) -> bool:
+        """Whether alignment and sampling cannot explain the difference."""
+        return abs(self.after - self.before) > self.bound
+
+
+def compare_energy(
+    before: EnergyRecord | None, after: EnergyRecord | None
+) -> tuple[EnergyChange, ...]:
+    """Return the operators that both runs measured, the largest difference first."""
+    if before is None or after is None:
+        return ()
+    old = {operator.signature: operator for operator in before.operators}
+    found = []
+    for new in after.operators:
+        first = old.get(new.signature)
+        if first is None or first.joules is None or new.joules is None:
+            continue
+        bound = (first.bound or 0.0) + (new.bound or 0.0)
+        name = printable(new.name)
+        facts = (printable(new.block), name, *new.signature[2:5])
+        delegate = None if new.delegate_str is None else printable(new.delegate_str)
+        found.append(EnergyChange(*facts, delegate, first.joules, new.joules, bound))
+    return tuple(sorted(found, key=lambda change: -abs(change.after - change.before)))
+
+
+def print_energy_changes(console: Console, changes: Sequence[EnergyChange]) -> None:
+    """Print a table of all changes; nothing without any."""
+    if not changes:
+        return
+    unit = energy_unit([joules for change in changes for joules in (change.before, change.after)])
+    several = len({change.block for change in changes}) > 1
+    rows = []
+    for change in changes:
+        name = with_delegate(change)
+        difference = change.after - change.before
+        rows.append(
+            [
+                f"{change.block}: {name}" if several else name,
+                str(change.instruction),
+                unit.text(change.before),
+                unit.text(change.after),
+                ("+" if difference > 0 else "") + unit.text(difference),
+                unit.text(change.bound),
+                "yes" if change.beyond_bound else "no",
+            ]
+        )
+    headers = ["event", "instruction", f"before [{unit.name}]", f"after [{unit.name}]"]
+    headers += [f"difference [{unit.name}]", f"+- [{unit.name}]", "beyond it"]
+    show_table(console, headers, rows, title="Energy of an event", numbers=range(1, 7))
+
+
+class ValuesDocument(msgspec.Struct, frozen=True):
+    """What ``etharness compare --values --json`` prints.
+
+    ``first_diverging`` is an index of ``gaps``; null if all are within their tolerance.
+    """
+
+    gaps: tuple[ValueGap, ...]
+    first_diverging: int | None
+    unmatched: int
+    lost: int
+
+
+def values_document(found: ValueComparison) -> bytes:
+    """Return the comparison as JSON."""
+    first = next((index for index, gap in enumerate(found.gaps) if gap.diverges), None)
+    return encode(ValuesDocument(found.gaps, first, found.unmatched, found.lost))
+
+
+HEADERS: Final = (
+    *("operator", "instruction", "type", "sizes"),
+    *("max abs", "mean abs", "cosine", "SNR [dB]", "tolerance"),
+)
+NUMBERS: Final = range(4, 9)
+"""Headers of the cells of a tensor, and which of them are numbers."""
+
+
+def gap_cells(gap: ValueGap) -> tuple[str, ...]:
+    """Return the cells of a tensor."""
+    return (
+        _gap_operator(gap),
+        _gap_place(gap),
+        gap.types[0] if len({*gap.types}) == 1 else " / ".join(gap.types),
+        str([*gap.sizes]),
+        f"{gap.max_abs:.3g}",
+        f"{gap.mean_abs:.3g}",
+        f"{gap.cosine:.6f}",
+        f"{gap.snr_db:.1f}",
+        f"{gap.tolerance:.3g}",
+    )
+
+
+def verdict_lines(found: ValueComparison) -> list[str]:
+    """Return what was compared in counts, and the first difference last."""
+    within = len(found.gaps) - sum(gap.diverges for gap in found.gaps)
+    lines = [f"{within} of {counted(len(found.gaps), 'tensor')} within their tolerance"]
+    if found.unmatched:
+        lines.append(f"{counted(found.unmatched, 'tensor')} without a counterpart")
+    if found.lost:
+        lines.append(f"LOSSES: the bytes of {counted(found.lost, 'tensor')} were lost")
+    first = found.first_diverging
+    if first is None:
+        lines.append("no difference beyond the tolerances")
+    else:
+        lines.append(
+            f"first difference: {_gap_operator(first)}, {_gap_place(first)}: largest difference "
+            f"{first.max_abs:.3g}, tolerance {first.tolerance:.3g}"
+        )
+    return lines
+
+
+def print_values(console: Console, found: ValueComparison, *, detailed: bool = False) -> None:
+    """Print the tensors beyond their tolerance, in the order of execution, and the first of them.
+
+    Args:
+        console: Where to.
+        found: The comparison.
+        detailed: Also list tensors within their tolerance.
+    """
+    rows = [gap_cells(gap) for gap in found.gaps if detailed or gap.diverges]
+    if rows:
+        show_table(console, HEADERS, rows, numbers=NUMBERS)
+    *counts, first = verdict_lines(found)
+    for line in counts:
+        show_line(console, line, style="bold red" if line.startswith("LOSSES") else None)
+    if found.first_diverging is not None:
+        show_line(console, first, style="bold")
+
+
+def _gap_operator(gap: ValueGap) -> str:
+    name = gap.operator or ("output" if gap.chain < 0 else "instruction")
+    return f"{name} [{gap.position}]" if gap.position else name
+
+
+def _gap_place(gap: ValueGap) -> str:
+    if gap.chain < 0:
+        return "output"
+    place = f"{gap.chain}.{gap.instruction}"
+    return f"{place} (handles {', '.join(map(str, gap.handles))})" if gap.handles else place
 
 
 class SideDocument(msgspec.Struct, frozen=True):
@@ -155,6 +314,8 @@ def _print_times(
     unit, brief = _unit(changes), not detailed
     headers = [f"before [{unit.name}]", f"after [{unit.name}]", "ratio"]
     headers += [f"difference [{unit.name}]", "per run"]
+    judged = any(change.judgement for change in changes)
+    headers += ["verdict"] * judged
     rows = [
         [
             *name,
@@ -163,11 +324,17 @@ def _print_times(
             "" if change.time.ratio is None else f"{change.time.ratio:.3f}",
             _signed(_time(change.time.difference, change, unit, brief=brief)),
             _counts(change.per_run),
+            *[_verdict(change)] * judged,
         ]
         for name, change in zip(_names(changes, detailed=detailed), changes, strict=True)
     ]
     headers = ["event", *["instruction"] * detailed, *headers]
-    show_table(console, headers, rows, title=title, numbers=range(1, len(headers)))
+    numbers = range(1, len(headers) - judged)
+    show_table(console, headers, rows, title=title, numbers=numbers)
+
+
+def _verdict(change: OperatorChange) -> str:
+    return judgement_word(change.judgement, "time") if change.judgement else ""
 
 
 def _names(changes: Sequence[OperatorChange], *, detailed: bool) -> list[list[str]]:

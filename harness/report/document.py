@@ -3,117 +3,183 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from harness.analyze.blocks import BlockRun, runs
-from harness.analyze.call_tree import call_tree
-from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals
-from harness.analyze.merged_tree import MergedNode, merged_tree
-from harness.analyze.operands import Arguments
-from harness.analyze.planned_memory import PlannedPool
 from harness.analyze.postmortem import PostmortemDocument
-from harness.analyze.statistics import Summary, operator_statistics
-from harness.analyze.symbols import EventSymbols
-from harness.bisect.answer import BisectDocument
-from harness.check.history.samples import Decision, History
-from harness.check.history.stored import (
-    Added,
-    CopyOutcome,
-    NamedBaseline,
-    StoredResult,
-    StoreInfo,
-)
+from harness.analyze.statistics import Summary
+from harness.analyze.workload import RooflinePoint
+from harness.check.history.comparison import HistoryComparison
 from harness.config.board import Board
 from harness.export.formats import Exported
 from harness.formatting import printable, with_printable_keys, with_printable_names
-from harness.lab.power import Switched
-from harness.records.lab import (
-    Health,
-    HolderDocument,
-    LeasedDocument,
-    PortDocument,
-    ReleasedDocument,
-    StatusDocument,
-    UnitDocument,
-)
-from harness.records.nightly import NightDocument, QuarantineStatus
-from harness.records.qualification import Qualification
-from harness.records.result import ClockQuality, FirmwareSize, VerdictRecord, encode
+from harness.plugins import DOCUMENTS, load_plugin, plugin_names
+from harness.records.nightly import NightDocument
+from harness.records.result import FirmwareSize, Result, VerdictRecord, encode
 from harness.records.signature import Signature
-from harness.records.trace import Damage, Losses, Trace
 from harness.records.verdict import Check
 from harness.report.checks import BudgetField, CodeDocument
-from harness.report.compare import ComparisonDocument
-from harness.report.facts import ClockQualityDocument, clock_documents
-from harness.report.history import PrunedDocument, TableDocument
-from harness.report.memory import MemoryDocument, memory_document
-from harness.report.model import ModelDocument
-from harness.report.results import ReportDocument
-from harness.report.symbols import (
-    ArgumentsDocument,
-    Comparison,
-    ModuleDocument,
-    OriginDocument,
-    OutputDocument,
-    arguments_document,
-    comparison_documents,
-    module_documents,
-    origin_document,
+from harness.report.compare import ComparisonDocument, ValuesDocument
+from harness.report.description import (
+    LossKind,
+    RunDescription,
+    describe,
 )
-from harness.report.values import ValuesDocument
-from harness.runs.evaluation import BundleVerdict
+from harness.report.model import ModelDocument
+from harness.report.operators import OperatorRow
+from harness.report.traces import TraceDocument
+from harness.runs.source import EvaluatedRun, all_passed
 from harness.target.build import PlacedModel
 from harness.target.doctor import ProgramFinding
 
 
-class OperatorDocument(Signature, frozen=True, omit_defaults=True):
-    """One operator; ``ns`` is null when the rate of its clock is unknown.
+class ReportedOperator(Signature, frozen=True, omit_defaults=True):
+    """An operator, or a scope around operators.
 
-    ``unknown`` counts its events that end before they start, so that nobody knows what they took;
-    statistics are of the others, and null where there are none.
-    ``cold`` (of the first execution after loading) and ``warm`` (of later ones) are in nanoseconds,
-    or in ticks where ``ns`` is null; null for what did not happen in one. ``origin`` is from an
-    ETRecord, ``arguments`` from a ``.pte``; null without these. ``counters`` are statistics of what
-    each hardware counter counted, over the events with a count; absent if none was recorded.
+    Times are in ``unit``: ``ns``, or ``ticks`` if the rate of ``clock`` is unknown. They are null
+    if all durations are unknown, which ``unknown`` counts. ``cold`` is the average in the first
+    execution after loading. ``share`` is its share of the wall time of an
+    execution, in the median over executions, or of loading, null if that is unknown
+    (docs/reports.md). ``counters`` are statistics of what each hardware counter counted, over the
+    events with a count; absent if none was recorded. ``roofline`` is its work
+    against what the core can do; absent where that is unknown.
     """
 
     clock: str
+    count: int
     unknown: int
-    ticks: Summary | None
-    ns: Summary | None
-    cold: Summary | None
-    warm: Summary | None
-    origin: OriginDocument | None
-    arguments: ArgumentsDocument | None
+    unit: str
+    total: float | None
+    avg: float | None
+    p50: float | None
+    p90: float | None
+    min: float | None
+    max: float | None
+    cold: float | None
+    share: float | None
     counters: dict[str, Summary] = msgspec.field(default_factory=dict)
+    roofline: RooflinePoint | None = None
 
 
-class TraceDocument(msgspec.Struct, frozen=True):
-    """What ``etharness decode --json`` prints.
+class ReportedLoss(msgspec.Struct, frozen=True):
+    """A number of things that are missing.
 
-    ``padding`` is the number of bytes behind the last dump that only fill the file.
-    ``tree`` is null without ``--tree``; with it, each node stands before those within it.
-    ``memory`` is null without ``--memory``.
-    ``modules`` is null without ``--by module``; ``outputs`` is empty without ``--compare-results``.
+    ``lost`` makes totals lower bounds. ``by request`` was left out on purpose. ``harmless`` was
+    sent again, or is missing from a copy only. ``note`` says where it is missing and what to try,
+    "" if that is unknown.
     """
 
-    events: int
-    blocks: list[str]
-    runs: list[BlockRun]
-    dumps: int
-    padding: int
-    losses: Losses
-    damage: list[Damage]
-    clocks: list[ClockQualityDocument]
-    operators: list[OperatorDocument]
-    allocators: list[AllocatorTotals]
-    tree: list[MergedNode] | None
-    memory: MemoryDocument | None
-    modules: list[ModuleDocument] | None
-    outputs: list[OutputDocument]
+    what: str
+    count: int
+    kind: LossKind
+    note: str
+
+
+class ReportedDocument(msgspec.Struct, frozen=True):
+    """An evaluated run, or a trace alone.
+
+    ``passed`` is false for a run that failed, too; why is in its ``result``, which is null for a
+    trace alone. ``headline`` is the verdict in a sentence. ``events`` is null for a run that left
+    no trace. ``checks`` are all that were made now, failed ones first; those of the result were
+    made when it ran. ``comparison`` is null without a comparison with history. ``operators`` and
+    ``scopes`` are of executions, ``loading`` is everything outside them; each has the largest
+    median times calls first.
+    """
+
+    title: str
+    passed: bool
+    headline: str
+    events: int | None
+    checks: tuple[Check, ...]
+    operators: tuple[ReportedOperator, ...]
+    scopes: tuple[ReportedOperator, ...]
+    loading: tuple[ReportedOperator, ...]
+    losses: tuple[ReportedLoss, ...]
+    comparison: HistoryComparison | None
+    result: Result | None
+
+
+class ReportDocument(msgspec.Struct, frozen=True):
+    """What ``etharness report --json`` prints, and ``--report FILE.json`` writes.
+
+    ``night`` is the nightly run that the runs are a part of; null without one.
+    """
+
+    passed: bool
+    runs: list[ReportedDocument]
+    night: NightDocument | None = None
+
+
+def report_document(runs: Sequence[EvaluatedRun], night: NightDocument | None = None) -> bytes:
+    """Return the JSON of ``runs``, and of the nightly run that they are of."""
+    documents = [_reported(describe(run)) for run in runs]
+    passed = all_passed(runs) if night is None else night.passed
+    return encode(ReportDocument(passed, documents, night))
+
+
+def _reported(run: RunDescription) -> ReportedDocument:
+    table, subject, comparison = run.operators, run.run.subject, run.run.comparison
+    places = {} if run.roofline is None else {id(i.row): i.point for i in run.roofline.rows}
+    return ReportedDocument(
+        title=run.title,
+        passed=run.verdict.outcome == "pass",
+        headline=run.verdict.headline,
+        events=None if subject is None else len(subject.trace),
+        checks=run.verdict.checks,
+        operators=tuple(_reported_operator(row, places.get(id(row))) for row in table.operators)
+        if table is not None
+        else (),
+        scopes=tuple(map(_reported_operator, table.scopes)) if table is not None else (),
+        loading=tuple(map(_reported_operator, table.loading)) if table is not None else (),
+        losses=tuple(
+            ReportedLoss(item.what, item.count, item.kind, item.note) for item in run.losses
+        ),
+        comparison=comparison and _printable_comparison(comparison),
+        result=run.run.result,
+    )
+
+
+def _reported_operator(row: OperatorRow, point: RooflinePoint | None = None) -> ReportedOperator:
+    op = row.operator
+    return ReportedOperator(
+        *with_printable_names(op).signature,
+        clock=printable(op.clock.name),
+        count=row.count,
+        unknown=op.unknown,
+        unit="ticks" if op.clock.hz is None else "ns",
+        total=row.value("total"),
+        avg=row.value("avg"),
+        p50=row.value("p50"),
+        p90=row.value("p90"),
+        min=row.value("min"),
+        max=row.value("max"),
+        cold=row.value("cold"),
+        share=row.share,
+        counters=with_printable_keys(op.counters),
+        roofline=point,
+    )
+
+
+def _printable_comparison(comparison: HistoryComparison) -> HistoryComparison:
+    """The same with texts that JSON can hold."""
+    numbers = []
+    for number in comparison.numbers:
+        metric = number.metric
+        delegate = metric.delegate_str and printable(metric.delegate_str)
+        name, block = printable(metric.name), printable(metric.block)
+        metric = msgspec.structs.replace(metric, name=name, block=block, delegate_str=delegate)
+        unit, reason = printable(number.board_unit), printable(number.reason)
+        numbers.append(
+            msgspec.structs.replace(number, metric=metric, board_unit=unit, reason=reason)
+        )
+    return msgspec.structs.replace(
+        comparison,
+        description=printable(comparison.description),
+        units=tuple(map(printable, comparison.units)),
+        numbers=tuple(numbers),
+        notes=tuple(map(printable, comparison.notes)),
+    )
 
 
 class PlacedDocument(msgspec.Struct, frozen=True):
@@ -153,7 +219,6 @@ class ExportDocument(msgspec.Struct, frozen=True):
 
 
 SCHEMAS: dict[str, Any] = {
-    "bisect": BisectDocument,
     "boards": list[Board],
     "budget-show": list[BudgetField],
     "build": BuildDocument,
@@ -166,116 +231,20 @@ SCHEMAS: dict[str, Any] = {
     "explain": list[CodeDocument],
     "export": ExportDocument,
     "inspect": ModelDocument,
-    "lab-health": list[Health],
-    "history-add": list[Added],
-    "history-baseline": list[NamedBaseline],
-    "history-copy": CopyOutcome,
-    "history-decision": list[Decision],
-    "history-export": TableDocument,
-    "history-info": StoreInfo,
-    "history-list": list[StoredResult],
-    "history-prune": PrunedDocument,
-    "history-show": History,
-    "lab-lease": list[LeasedDocument],
-    "nightly": NightDocument,
-    "nightly-quarantine-status": list[QuarantineStatus],
-    "lab-ports": list[PortDocument],
     "postmortem": PostmortemDocument,
-    "qualify": Qualification,
-    "lab-power": Switched,
-    "replay": BundleVerdict,
-    "lab-release": list[ReleasedDocument],
     "report": ReportDocument,
-    "lab-status": list[StatusDocument],
-    "lab-units": list[UnitDocument],
-    "lab-who": list[HolderDocument],
 }
 """Types of documents by the command that prints them; ``run`` and ``pull`` print a Result."""
 
 
+def document_types() -> dict[str, Any]:
+    """Return the types of documents by the command that prints them, with those of extensions."""
+    return SCHEMAS | {name: load_plugin(DOCUMENTS, name) for name in plugin_names(DOCUMENTS)}
+
+
 def json_schema(command: str) -> dict[str, Any]:
     """Return the JSON Schema of what ``command --json`` prints."""
-    return msgspec.json.schema(SCHEMAS[command])
-
-
-def trace_document(
-    trace: Trace,
-    qualities: Sequence[ClockQuality] = (),
-    *,
-    emulated: bool = False,
-    tree: bool = False,
-    memory: Memory | None = None,
-    pools: Sequence[PlannedPool] = (),
-    later_dumps: Sequence[int] = (),
-    padding: int = 0,
-    damage: Sequence[Damage] = (),
-    symbols: Sequence[EventSymbols | None] | None = None,
-    arguments: Sequence[Arguments | None] | None = None,
-    by_module: bool = False,
-    comparisons: Sequence[Comparison] = (),
-) -> bytes:
-    """Return the JSON of a trace's statistics.
-
-    Args:
-        trace: All that was read.
-        qualities: What is known of its clocks.
-        emulated: These count the steps of an emulator.
-        tree: With its call tree.
-        memory: Its memory over time, if that is wanted.
-        pools: What the model plans, beside it.
-        later_dumps: Rows at which all dumps but the first begin.
-        padding: Bytes behind the last dump that only fill the file.
-        damage: What was left out.
-        symbols: What an ETRecord knows of every event, if there is one.
-        arguments: What the model says that every event's operator takes, if there is one.
-        by_module: With the times of modules.
-        comparisons: Outputs beside their references.
-    """
-    operators = [
-        OperatorDocument(
-            *with_printable_names(operator).signature,
-            clock=operator.clock.name,
-            unknown=operator.unknown,
-            ticks=operator.ticks,
-            ns=operator.ns,
-            cold=operator.cold,
-            warm=operator.warm,
-            origin=origin_document(operator, symbols),
-            arguments=arguments_document(operator, arguments),
-            counters=with_printable_keys(operator.counters),
-        )
-        for operator in operator_statistics(trace)
-    ]
-    return encode(
-        TraceDocument(
-            events=len(trace),
-            blocks=[printable(block.name) for block in trace.blocks],
-            runs=[replace(run, name=printable(run.name)) for run in runs(trace)],
-            dumps=1 + len(later_dumps),
-            padding=padding,
-            losses=trace.losses,
-            damage=list(damage),
-            clocks=clock_documents(trace, qualities, later_dumps, emulated=emulated),
-            operators=operators,
-            allocators=[
-                replace(item, name=item.name and printable(item.name))
-                for item in allocator_totals(trace)
-            ],
-            tree=_tree(trace) if tree else None,
-            memory=memory_document(trace, memory, pools) if memory else None,
-            modules=module_documents(trace, symbols) if by_module else None,
-            outputs=comparison_documents(comparisons),
-        )
-    )
-
-
-def _tree(trace: Trace) -> list[MergedNode]:
-    return [
-        msgspec.structs.replace(
-            with_printable_names(node), counters=with_printable_keys(node.counters)
-        )
-        for node in merged_tree(call_tree(trace))
-    ]
+    return msgspec.json.schema(document_types()[command])
 
 
 def export_document(file: str, name: str, exported: Exported) -> bytes:

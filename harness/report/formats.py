@@ -4,82 +4,115 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from harness.errors import UsageError, write_error
 from harness.files import write_atomic
-from harness.plugins import REPORTS, load_plugin, plugin_names, unfit_plugin
+from harness.plugins import REPORTS, load_extension, load_plugin, plugin_names, unfit_plugin
 from harness.records.nightly import NightDocument
-from harness.runs.evaluation import EvaluatedRun
+from harness.runs.source import EvaluatedRun
+
+if TYPE_CHECKING:
+    from harness.analyze.compare import Comparison
+    from harness.analyze.values import ValueComparison
+    from harness.report.compare import SideDocument
+    from harness.report.description import Fact
+
+_HTML: Final = ".html"
+_BUNDLE: Final = ".zip"
 
 Writer = Callable[[Sequence[EvaluatedRun], NightDocument | None], bytes]
 """Makes a report of runs, one at least, or of a night with some of its runs."""
 
 
-class _Format(NamedTuple):
-    """A report format: its name, its writer, and the check that its libraries are installed."""
+class HtmlPages(Protocol):
+    """The extension that writes HTML. The pages of the same values have the same bytes."""
 
-    name: str
-    write: Writer
-    needs: Callable[[], object] = lambda: None
+    def __call__(self, runs: Sequence[EvaluatedRun], night: NightDocument | None = None) -> bytes:
+        """Return a report of runs, or of a night with some of its runs."""
 
+    def require_libraries(self) -> object:
+        """Raise a UsageError if a library is not installed."""
 
-def _json(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
-    from harness.report.results import report_document
+    def comparison(
+        self, sides: Sequence[SideDocument], comparison: Comparison, warnings: Sequence[str] = ()
+    ) -> bytes:
+        """Return a page about two traces, and why they may not compare."""
 
-    return report_document(runs, night)
+    def values(self, found: ValueComparison, sources: Sequence[Fact]) -> bytes:
+        """Return a page about the values of two runs."""
 
-
-def _junit(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
-    from harness.report.junit import junit_report
-
-    return junit_report(runs, night)
-
-
-def _markdown(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
-    from harness.report.markdown import markdown_report
-
-    return markdown_report(runs, night)
+    def page(self, package: str, template: str, title: str, **content: Any) -> bytes:
+        """Return a page made of a template of a package."""
 
 
-def _sarif(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
-    from harness.report.findings import sarif_report
+def html_pages(file: str) -> HtmlPages:
+    """Return the extension that writes HTML.
 
-    return sarif_report(runs, night)
+    Args:
+        file: What is to be written, for the message.
 
-
-def _html_needs() -> object:
-    from harness.report.html import require_libraries
-
-    return require_libraries()
-
-
-def _html(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
-    from harness.report.html import html_report
-
-    return html_report(runs, night)
+    Raises:
+        UsageError: It is not installed.
+    """
+    pages: HtmlPages = _of_extension(file, _HTML)
+    return pages
 
 
-def _bundle(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
-    from harness.runs.bundle import write_bundle
+class Bundles(Protocol):
+    """The extension that writes bundles of a run and reads them."""
 
-    if night is not None:
-        raise UsageError(
-            "a bundle is of one run, not of a night",
-            hint="`etharness report RUN_DIRECTORY -o x.zip` makes one of a run",
-        )
-    return write_bundle(runs)
+    def __call__(self, runs: Sequence[EvaluatedRun], night: NightDocument | None = None) -> bytes:
+        """Return the bundle of a run."""
+
+    def load(self, file: Path, directory: Path) -> EvaluatedRun:
+        """Unpack a bundle into a directory, and evaluate its run."""
 
 
-_FORMATS: Final[dict[str, _Format]] = {
-    ".html": _Format("HTML", _html, _html_needs),
-    ".json": _Format("JSON", _json),
-    ".md": _Format("Markdown", _markdown),
-    ".sarif": _Format("SARIF", _sarif),
-    ".xml": _Format("JUnit XML", _junit),
-    ".zip": _Format("bundle", _bundle),
+def bundles(file: Path) -> Bundles:
+    """Return the extension that writes bundles and reads them.
+
+    Raises:
+        UsageError: It is not installed, so ``file`` cannot be read.
+    """
+    plugin: Bundles = _of_extension(file, _BUNDLE)
+    return plugin
+
+
+_FORMATS: Final = {".json": "JSON", ".md": "Markdown"}
+"""Kinds of reports by suffix."""
+
+_EXTENSIONS: Final = {
+    _HTML: ("HTML", "HTML reports", "web, or choose another format"),
+    ".sarif": ("SARIF", "SARIF reports", "ci, or choose another format"),
+    ".xml": ("JUnit XML", "JUnit reports", "ci, or choose another format"),
+    _BUNDLE: ("bundle", "bundles", "bundles"),
 }
-"""Kinds of reports by suffix. What each needs is imported when it is written."""
+"""Kinds of reports that extensions write: name, plural, and extension to install."""
+
+
+def _writer(suffix: str) -> Writer:
+    """Import what writes a kind of report."""
+    match suffix:
+        case ".json":
+            from harness.report.document import report_document
+
+            return report_document
+        case ".md":
+            from harness.report.markdown import markdown_report
+
+            return markdown_report
+    raise AssertionError(suffix)
+
+
+def _of_extension(file: str | Path, suffix: str) -> Any:
+    """Return the plugin for a suffix, which an extension has.
+
+    Raises:
+        UsageError: The extension is not installed.
+    """
+    _, kinds, extension = _EXTENSIONS[suffix]
+    return load_extension(REPORTS, suffix.removeprefix("."), f"{file}: {kinds} are", extension)
 
 
 def write_report(
@@ -97,7 +130,20 @@ def write_report(
     Raises:
         UsageError: The format is unknown, or the file cannot be written.
     """
-    write_file(file, _format_of(file).write([part for run in runs for part in run.parts], night))
+    write_file(file, render_report(file, runs, night))
+
+
+def render_report(
+    file: str | Path, runs: Sequence[EvaluatedRun], night: NightDocument | None = None
+) -> bytes:
+    """Return the report of ``runs`` that ``write_report`` writes to ``file``.
+
+    Raises:
+        UsageError: The format is unknown.
+    """
+    path = Path(file)
+    write = _plugin_of(path) or _writer(path.suffix.lower())
+    return write([part for run in runs for part in run.parts], night)
 
 
 def write_file(file: Path, data: bytes) -> None:
@@ -120,24 +166,33 @@ def check_report_file(file: Path) -> None:
         UsageError: The format is unknown, ``file`` is a directory, or a package that the
             format needs is not installed.
     """
-    _format_of(file).needs()
+    _plugin_of(file)
+    if file.suffix.lower() == _HTML:
+        html_pages(str(file)).require_libraries()
     if file.is_dir():
         raise UsageError(f"cannot write the report {file}: it is a directory")
 
 
-def _format_of(file: Path) -> _Format:
+def _plugin_of(file: Path) -> Writer | None:
+    """Return the plugin that writes this kind of report; None for our own kinds."""
     suffix = file.suffix.lower()
     if suffix in _FORMATS:
-        return _FORMATS[suffix]
+        return None
     name = suffix.removeprefix(".")
-    plugin = load_plugin(REPORTS, name) if name else None
+    if suffix in _EXTENSIONS:
+        plugin: object = _of_extension(file, suffix)
+    else:
+        plugin = load_plugin(REPORTS, name) if name else None
     if plugin is None:
-        kinds = [f"{suffix} ({kind.name})" for suffix, kind in _FORMATS.items()]
-        kinds += [f".{name} (plugin)" for name in plugin_names(REPORTS)]
+        plugins = [f".{name}" for name in plugin_names(REPORTS)]
+        extra = {suffix: name for suffix, (name, *_) in _EXTENSIONS.items() if suffix in plugins}
+        kinds = dict(sorted((_FORMATS | extra).items()))
+        kinds |= {suffix: "plugin" for suffix in plugins if suffix not in kinds}
+        texts = [f"{suffix} ({kind})" for suffix, kind in kinds.items()]
         raise UsageError(
             f"{file}: there is no kind of report with the suffix {file.suffix!r}",
-            hint=f"name a file that ends in one of {', '.join(kinds)}",
+            hint=f"name a file that ends in one of {', '.join(texts)}",
         )
     if not callable(plugin):
         raise unfit_plugin(REPORTS, name, "a function of runs and a night that returns bytes")
-    return _Format(name, plugin)
+    return cast("Writer", plugin)

@@ -9,16 +9,27 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.records.nightly import NightDocument
-from harness.report.deltas import DELTA_HEADERS, DELTA_NUMBERS, counts_text, describe_deltas
-from harness.report.description import CheckRow, RunDescription, describe
-from harness.report.nightly import headline, tables
+from harness.records.verdict import Check
+from harness.report.changes import TrackedNumber, change_table
+from harness.report.description import RunDescription, describe_of_night
+from harness.report.nightly import counts_sentence, tables
 from harness.report.operators import several_blocks
-from harness.report.overview import Overview, describe_overview
-from harness.report.roofline import ROOFLINE_HEADERS, ROOFLINE_NUMBERS
-from harness.report.summaries import STATES, RunSummary, word_of
-from harness.report.text import LONGEST_SENTENCE, brief
-from harness.report.tracked import TrackedNumber
-from harness.runs.evaluation import EvaluatedRun
+from harness.report.overview import (
+    Overview,
+    RunSummary,
+    compared_text,
+    delta_table,
+    describe_overview,
+)
+from harness.report.words import (
+    LONGEST_SENTENCE,
+    ReportTable,
+    brief,
+    counts_text,
+    verdict_word,
+    word_of,
+)
+from harness.runs.source import EvaluatedRun
 
 MOST_BYTES: Final = 65_536
 """GitHub's limit for a comment in characters, of which none is shorter than a byte; it refuses a
@@ -54,40 +65,31 @@ class _Block:
     """A part of a page that is shown, cut, or left out.
 
     Attributes:
-        title: Its title.
-        headers: Headers of its table.
-        rows: Rows of its table, the most important first.
-        numbers: Columns of numbers.
+        table: Its table, the most important row first.
         what: What the rows are.
         most: Rows that are shown.
         folded: Show the title only, until a reader opens it.
-        before: Markdown above the table.
-        after: Markdown below it.
+        after: Markdown below the table.
     """
 
-    title: str
-    headers: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    numbers: Iterable[int] = ()
+    table: ReportTable
     what: str = "rows"
     most: int = _MOST_ROWS
     folded: bool = True
-    before: str = ""
     after: str = ""
 
     def text(self, room: int) -> str:
         """Return the Markdown in at most this number of bytes; empty if nothing fits."""
-        start, end = f"**{escaped(self.title, LONGEST_SENTENCE)}**\n\n", ""
-        if not self.title:
-            start = ""
-        elif self.folded:
-            start = f"<details><summary>{_in_tag(self.title)}</summary>\n\n"
+        title, headers, rows, numbers, _ = self.table
+        start, end = f"**{escaped(title, LONGEST_SENTENCE)}**\n\n" if title else "", ""
+        if title and self.folded:
+            start = f"<details><summary>{_in_tag(title)}</summary>\n\n"
             end = "</details>\n\n"
-        start += self.before + (_header(self.headers, self.numbers) if self.rows else "")
-        end = ("\n" if self.rows else "") + self.after + end
-        room -= len((start + end + _more(len(self.rows), self.what)).encode())
+        start += _header(headers, numbers) if rows else ""
+        end = ("\n" if rows else "") + self.after + end
+        room -= len((start + end + _more(len(rows), self.what)).encode())
         shown: list[str] = []
-        for cells in self.rows[: self.most]:
+        for cells in rows[: self.most]:
             line = _row(list(map(_cell, cells)))
             room -= len(line.encode())
             if room < 0:
@@ -95,7 +97,7 @@ class _Block:
             shown.append(line)
         if room < 0 and not shown:
             return ""
-        missing = _more(len(self.rows) - len(shown), self.what)
+        missing = _more(len(rows) - len(shown), self.what)
         return "".join([start, *shown, missing, end])
 
 
@@ -107,7 +109,7 @@ def markdown_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = 
     counted. The last line is a comment by which a bot finds its own comment again: it names what
     was tested, and stays the same while that does.
     """
-    described = [describe(run) for run in runs]
+    described = describe_of_night(runs, night)
     overview = describe_overview(described)
     marker = _marker(overview, night)
     note = "*{} more runs are left out. Other reports have all.*\n\n"
@@ -145,7 +147,7 @@ def _marker(overview: Overview, night: NightDocument | None) -> str:
 
 def _alone(run: RunDescription, summary: RunSummary, room: int) -> Iterator[str]:
     """The page of one run."""
-    word = "PASS" if run.verdict.outcome == "pass" else "FAIL"
+    word = verdict_word(run.verdict.outcome == "pass")
     title = f"{word}: {summary.name}: {run.verdict.why}"
     yield (head := f"## {escaped(title, _LONGEST_TITLE)}\n\n")
     yield from _run(run, summary, room - len(head.encode()))
@@ -178,7 +180,7 @@ def _run(run: RunDescription, summary: RunSummary, room: int) -> Iterator[str]:
     yield head
     note = "*Left out: {}. Other reports have all.*\n\n"
     blocks = [*_blocks(run, summary)]
-    names = [block.title or "changes" for block in blocks]
+    names = [block.table.title or "changes" for block in blocks]
     room -= len((head + note.format(", ".join(names))).encode())
     missing = []
     for block, name in zip(blocks, names, strict=True):
@@ -194,53 +196,43 @@ def _run(run: RunDescription, summary: RunSummary, room: int) -> Iterator[str]:
 
 def _blocks(run: RunDescription, summary: RunSummary) -> Iterator[_Block]:
     """The parts of a run, the most important first."""
-    if deltas := [row.cells for row in describe_deltas(run, summary)]:
+    if (table := delta_table(run, summary)).rows:
         after = ""
         if run.changes is not None:
-            parts = [counts_text(run.changes), run.changes.detectable]
+            parts = [compared_text(run.changes), run.changes.detectable]
             after = f"{escaped('; '.join(filter(None, parts)), LONGEST_SENTENCE)}\n\n"
-        yield _Block(
-            *("", DELTA_HEADERS, deltas, DELTA_NUMBERS, "changes", _MOST_CHANGES),
-            folded=False,
-            after=after,
-        )
+        yield _Block(table, "changes", _MOST_CHANGES, folded=False, after=after)
     yield from _checks("Failed checks", run.verdict.failed, folded=False)
     yield from _checks("Warnings and notes", run.verdict.warned)
     yield from _changes(run)
     yield from _operators(run)
-    yield from _counters(run)
-    yield from _energy(run)
-    yield from _roofline(run)
+    if run.counters is not None and run.counters.operators:
+        notes = "".join(f"{escaped(note)}\n\n" for note in run.counters.notes)
+        yield _Block(next(run.counters.tables()), "operators", after=notes)
+    if run.energy is not None:
+        notes = "".join(f"{escaped(note, LONGEST_SENTENCE)}\n\n" for note in run.energy.notes)
+        yield _Block(run.energy, "operators", after=notes)
+    if run.roofline is not None:
+        yield _Block(run.roofline.table, "operators")
     if lost := [[item.note or item.what, f"{item.count:,}"] for item in run.losses if item.count]:
-        yield _Block("Losses", ["what", "count"], lost, [1], most=len(lost))
+        yield _Block(ReportTable("Losses", ["what", "count"], lost, [1]), most=len(lost))
     facts = [[fact.label, fact.text] for fact in run.facts]
-    yield _Block("Provenance", ["", ""], facts, most=len(facts))
+    yield _Block(ReportTable("Provenance", ["", ""], facts), most=len(facts))
 
 
-def _checks(title: str, checks: Sequence[CheckRow], *, folded: bool = True) -> Iterator[_Block]:
+def _checks(title: str, checks: Sequence[Check], *, folded: bool = True) -> Iterator[_Block]:
     if checks:
         rows = [[row.code, row.subject, row.rule, row.reason] for row in checks]
         headers = ["code", "subject", "rule", "reason"]
-        yield _Block(title, headers, rows, what="checks", most=_MOST_CHECKS, folded=folded)
+        yield _Block(ReportTable(title, headers, rows), "checks", _MOST_CHECKS, folded=folded)
 
 
 def _changes(run: RunDescription) -> Iterator[_Block]:
     """Numbers that differ from the baseline, with all digits and bounds."""
     if run.changes is None or not run.changes.changed:
         return
-    several = run.changes.several_units
-    headers = ["", "number", *["unit"] * several]
-    first = len(headers)
-    headers += ["baseline", "now", "change", "relative", "by chance"]
-    rows = [
-        [
-            *(row.judgement, row.name, *[row.unit] * several),
-            *(row.baseline, row.now, row.change, row.relative, row.chance),
-        ]
-        for row in run.changes.changed
-    ]
-    title = f"Compared with {run.changes.description}"
-    yield _Block(title, headers, rows, range(first, len(headers)), "numbers")
+    columns = ("baseline", "now", "change", "relative", "by chance")
+    yield _Block(change_table(run.changes, run.changes.changed, columns), "numbers")
 
 
 def _operators(run: RunDescription) -> Iterator[_Block]:
@@ -254,46 +246,12 @@ def _operators(run: RunDescription) -> Iterator[_Block]:
     rows = [
         [
             *(row.name, *[row.block] * several, row.instruction, f"{row.count:,}"),
-            *(row.texts.p50, row.texts.avg, row.share_text),
+            *(row.text("p50"), row.text("avg"), row.share_text),
         ]
         for row in table.operators
     ]
     numbers = range(1 + several, len(headers))
-    yield _Block("Longest operators", headers, rows, numbers, "operators")
-
-
-def _counters(run: RunDescription) -> Iterator[_Block]:
-    """What hardware counters counted in the operators with the longest total time."""
-    table = run.counters
-    if table is None or not table.operators:
-        return
-    headers = ["operator", "instruction", *table.headers]
-    rows = [
-        [item.row.name, item.row.instruction, *(cell.text for cell in item.cells)]
-        for item in table.operators
-    ]
-    notes = "".join(f"{escaped(note)}\n\n" for note in table.notes)
-    numbers = range(1, len(headers))
-    title = "Hardware counters (median)"
-    yield _Block(title, headers, rows, numbers, "operators", after=notes)
-
-
-def _energy(run: RunDescription) -> Iterator[_Block]:
-    """The energy of executions and of the operators that draw most."""
-    if run.energy is None:
-        return
-    headers, rows = run.energy.headers, [row.cells for row in run.energy.rows]
-    lines = "".join(f"{escaped(line, LONGEST_SENTENCE)}\n\n" for line in run.energy.lines)
-    yield _Block("Energy", headers, rows, range(1, len(headers)), "operators", after=lines)
-
-
-def _roofline(run: RunDescription) -> Iterator[_Block]:
-    """The operators with the longest total time against what the core can do."""
-    if run.roofline is None:
-        return
-    rows = [item.cells for item in run.roofline.rows]
-    title = f"Roofline: {run.roofline.roof}"
-    yield _Block(title, ROOFLINE_HEADERS, rows, ROOFLINE_NUMBERS, "operators")
+    yield _Block(ReportTable("Longest operators", headers, rows, numbers), "operators")
 
 
 def _all(runs: Sequence[RunDescription], overview: Overview, room: int) -> Iterator[str]:
@@ -302,19 +260,14 @@ def _all(runs: Sequence[RunDescription], overview: Overview, room: int) -> Itera
     if overview.passed < len(runs):
         worst = overview.order[0]
         text += f"; {overview.summaries[worst].label}: {runs[worst].verdict.why}"
-    counts = [
-        f"{count:,} {STATES[state] if count > 1 else word_of(state)}"
-        for state, count in overview.counts.items()
-        if count
-    ]
     kernels = dict.fromkeys(filter(None, (run.kernels for run in runs)))
-    parts = [", ".join(counts), *[f"kernels: {', '.join(kernels)}"] * bool(kernels)]
+    parts = [counts_text(overview.counts), *[f"kernels: {', '.join(kernels)}"] * bool(kernels)]
     about = escaped("; ".join(parts), LONGEST_SENTENCE)
     head = f"## {escaped(text, _LONGEST_TITLE)}\n\n{about}\n\n"
     yield head
     rows = [_summary(overview.summaries[n]) for n in overview.order]
     headers = ["run", "outcome", "execution", "change", "memory", "change", "why"]
-    block = _Block("", headers, rows, range(2, 6), "runs", _MOST_RUNS, folded=False)
+    block = _Block(ReportTable("", headers, rows, range(2, 6)), "runs", _MOST_RUNS, folded=False)
     yield block.text((room - len(head.encode())) // 2)
 
 
@@ -331,16 +284,14 @@ def _number(number: TrackedNumber | None) -> tuple[str, str]:
 
 def _night(night: NightDocument, room: int) -> Iterator[str]:
     """The tables of a nightly run, each cut to what fits."""
-    yield (head := f"## {escaped(headline(night), LONGEST_SENTENCE)}\n\n{escaped(night.night)}\n\n")
+    head = f"## {escaped(night.headline, LONGEST_SENTENCE)}\n\n"
+    head += f"{escaped(night.night)}: {escaped(counts_sentence(night), LONGEST_SENTENCE)}\n\n"
+    yield head
     room -= len(head.encode())
     notes = [f"{escaped(note, LONGEST_SENTENCE)}\n\n" for note in night.notes]
     for table in tables(night):
         # Half of what is left, so that a long table leaves room for those below it and for runs.
-        block = _Block(
-            *(table.title, table.headers, table.rows, table.numbers, "rows", _MOST_STEPS),
-            folded=False,
-        )
-        text = block.text(room // 2)
+        text = _Block(table, most=_MOST_STEPS, folded=False).text(room // 2)
         text = text or f"{_more(len(table.rows), f'rows of the table {table.title}')}\n"
         room -= len(text.encode())
         yield text

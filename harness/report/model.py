@@ -1,4 +1,4 @@
-"""A model and the boards that it fits, on the terminal and as JSON."""
+"""A model, the boards that it fits and its estimated instructions, on the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -6,105 +6,57 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
-from harness.analyze.instructions import InstructionModel
+from harness.analyze.instructions import InstructionEstimate, InstructionModel, estimate_method
+from harness.analyze.memory import PlannedPool, planned_pools
 from harness.analyze.operands import Argument
-from harness.analyze.planned_memory import PlannedPool, planned_pools
-from harness.analyze.workload import Step, constant_bytes, method_steps
-from harness.check.fit import Fit
+from harness.analyze.workload import Work, constant_bytes, method_steps, work_by_operator
+from harness.check.fit import Fit, Need, Refusal
 from harness.decode.bundled_program import TestSet
 from harness.decode.program import Method, Program
-from harness.records.result import encode
-from harness.report.instructions import EstimateDocument, describe_estimate, print_estimate
 from harness.report.terminal import print_header, show_line, show_table
-from harness.report.text import percent
+from harness.report.words import percent
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-class WorkDocument(msgspec.Struct, frozen=True):
-    """All instructions of a method with one operator or backend.
-
-    Attributes:
-        operator: The operator, such as ``aten::mm.out``, or the backend of a delegate.
-        delegated: Whether a delegate executes them.
-        calls: Number of instructions.
-        macs: Multiply-accumulates; null for a delegate.
-        elements: Elements of their outputs.
-        bytes_read: Bytes of their input tensors.
-        bytes_written: Bytes of their output tensors.
-    """
-
-    operator: str
-    delegated: bool
-    calls: int
-    macs: int | None
-    elements: int
-    bytes_read: int
-    bytes_written: int
-
-
-class LiveTensorDocument(msgspec.Struct, frozen=True):
-    """A tensor in planned memory, needed from instruction ``first`` to ``last``.
-
-    -1 is before the first instruction; the number of instructions is after the last.
-    """
-
-    value: int
-    offset: int
-    size: int
-    first: int
-    last: int
+def print_estimate(console: Console, board: str, estimate: InstructionEstimate | None) -> None:
+    """Print the estimate for a board, or that there is none."""
+    if estimate is None:
+        show_line(console, f"{board}: no estimate of instructions: its CPU was not measured")
+        return
+    rows = [
+        (
+            item.operator,
+            f"{item.calls:,}",
+            "not measured" if item.instructions is None else f"{item.instructions:,}",
+            percent(_share(item.instructions, estimate.instructions)),
+            percent(item.error),
+            percent(item.worst_error),
+        )
+        for item in estimate.operators
+    ]
+    headers = ("operator", "calls", "instructions", "share", "median error", "worst error")
+    title = f"Estimated instructions on {board} ({estimate.cpu}, {estimate.kernels})"
+    show_table(console, headers, rows, title=title, numbers=range(1, 6))
+    least = "at least " if estimate.unknown else "about "
+    line = f"{board}: {least}{estimate.instructions:,} instructions per execution"
+    if estimate.median_error is not None:
+        line += (
+            f"; {estimate.networks} networks that were not fitted were off by "
+            f"{percent(estimate.median_error)} (median), {percent(estimate.worst_error)} (worst)"
+        )
+    show_line(console, line)
+    show_line(console, f"measured on {estimate.measured_on}; instructions are not cycles")
+    if estimate.unknown:
+        show_line(console, f"not measured: {', '.join(estimate.unknown)}")
+    show_line(console)
 
 
-class PlannedPoolDocument(msgspec.Struct, frozen=True):
-    """A pool of planned memory: its size, and the most bytes needed at one instruction."""
-
-    pool: int
-    planned: int
-    peak: int
-    peak_at: int
-    tensors: list[LiveTensorDocument]
-
-
-class NeedDocument(msgspec.Struct, frozen=True):
-    """Bytes that a model needs and a board has; ``shortfall`` are missing.
-
-    ``needed`` is a lower bound if it is not ``exact``. ``available`` is null if unknown.
-    """
-
-    resource: str
-    needed: int
-    exact: bool
-    available: int | None
-    shortfall: int
-    remedy: str
-
-
-class PlacedFitDocument(msgspec.Struct, frozen=True):
-    """Whether a method fits a board when the model is placed in the firmware image."""
-
-    fits: bool | None
-    needs: list[NeedDocument]
-
-
-class FitDocument(msgspec.Struct, frozen=True):
-    """Whether a method fits a board; null if nothing is missing, but not everything is known.
-
-    ``kernels`` names the kernel library of its firmware. ``placed`` is null if firmware with the
-    model in its image cannot be built. ``estimate`` is null if the board's CPU was not measured.
-    """
-
-    board: str
-    runtime: str
-    kernels: str
-    fits: bool | None
-    missing_operators: list[str] | None
-    missing_backends: list[str]
-    needs: list[NeedDocument]
-    placed: PlacedFitDocument | None
-    estimate: EstimateDocument | None
+def _share(part: int | None, whole: int) -> float | None:
+    return None if part is None or not whole else part / whole
 
 
 class MethodDocument(msgspec.Struct, frozen=True):
@@ -131,9 +83,9 @@ class MethodDocument(msgspec.Struct, frozen=True):
     macs: int
     constant_bytes: int
     backends: list[str]
-    operators: list[WorkDocument]
-    pools: list[PlannedPoolDocument]
-    boards: list[FitDocument]
+    operators: list[Work]
+    pools: list[PlannedPool]
+    boards: list[Fit]
     test_sets: int | None = None
 
 
@@ -188,19 +140,14 @@ def _method(
         macs=sum(step.macs or 0 for step in steps),
         constant_bytes=constant_bytes(method),
         backends=list(method.delegates),
-        operators=_by_operator(steps),
-        pools=list(map(_pool, planned_pools(method))),
+        operators=work_by_operator(steps),
+        pools=planned_pools(method),
         boards=[
-            _fit(board, describe_estimate(steps, known))
+            replace(board, estimate=estimate_method(steps, known))
             for board, known in zip(boards, instructions, strict=True)
         ],
         test_sets=test_sets,
     )
-
-
-def model_document(model: ModelDocument) -> bytes:
-    """Return the description as JSON."""
-    return encode(model)
 
 
 def print_model(
@@ -280,7 +227,7 @@ def _print_pools(console: Console, method: MethodDocument, *, detailed: bool) ->
     show_table(console, columns, tensors, numbers=range(1, 6))
 
 
-def _print_boards(console: Console, boards: Sequence[FitDocument]) -> None:
+def _print_boards(console: Console, boards: Sequence[Fit]) -> None:
     words = {True: "yes", False: "NO", None: "not known"}
     rows = [
         (
@@ -296,24 +243,26 @@ def _print_boards(console: Console, boards: Sequence[FitDocument]) -> None:
     show_table(console, headers, rows, numbers=range(2, 2 + len(needs)))
 
 
-def _room(need: NeedDocument) -> str:
+def _room(need: Need) -> str:
     least = "" if need.exact else "at least "
     of = "" if need.available is None else f" of {need.available:,}"
     return f"{least}{need.needed:,}{of}"
 
 
-def _missing(boards: Sequence[FitDocument]) -> list[str]:
-    """Return a line for each operator and backend that boards lack."""
-    lacking: dict[str, list[str]] = {}
+def _missing(boards: Sequence[Fit]) -> list[str]:
+    """Return lines for everything that the firmware of boards lacks, with what would help."""
+    lacking: dict[Refusal, list[str]] = {}
     for board in boards:
-        for name in board.missing_operators or ():
-            lacking.setdefault(f"no kernel for {name}", []).append(board.board)
-        for name in board.missing_backends:
-            lacking.setdefault(f"no backend {name}", []).append(board.board)
-    return [f"{what}: {', '.join(names)}" for what, names in lacking.items()]
+        for refusal in board.lacks:
+            lacking.setdefault(refusal, []).append(board.board)
+    lines = []
+    for refusal, names in lacking.items():
+        lines.append(f"{refusal.reason}: {', '.join(names)}")
+        lines += [f"  try: {refusal.remedy}"] if refusal.remedy else []
+    return lines
 
 
-def _shortfalls(model: str, boards: Sequence[FitDocument]) -> list[str]:
+def _shortfalls(model: str, boards: Sequence[Fit]) -> list[str]:
     """Return a line for each board's shortfall of memory, with what would help."""
     lines = []
     for board in boards:
@@ -328,58 +277,9 @@ def _shortfalls(model: str, boards: Sequence[FitDocument]) -> list[str]:
     return lines
 
 
-def _shortfall(where: str, need: NeedDocument) -> str:
+def _shortfall(where: str, need: Need) -> str:
     return f"{where}: {need.resource}: {need.shortfall:,} bytes are missing; {need.remedy}"
 
 
 def _texts(method: Method, numbers: Sequence[int]) -> list[str]:
     return [Argument(number, method.values[number]).text for number in numbers]
-
-
-def _by_operator(steps: Sequence[Step]) -> list[WorkDocument]:
-    names = dict.fromkeys((step.operator, step.delegated) for step in steps)
-    return [
-        WorkDocument(
-            operator=operator,
-            delegated=delegated,
-            calls=len(alike),
-            macs=None if delegated else sum(step.macs or 0 for step in alike),
-            elements=sum(step.elements for step in alike),
-            bytes_read=sum(step.bytes_read for step in alike),
-            bytes_written=sum(step.bytes_written for step in alike),
-        )
-        for operator, delegated in names
-        for alike in [[s for s in steps if (s.operator, s.delegated) == (operator, delegated)]]
-    ]
-
-
-def _pool(pool: PlannedPool) -> PlannedPoolDocument:
-    tensors = [
-        LiveTensorDocument(tensor.value, tensor.offset, tensor.size, tensor.first, tensor.last)
-        for tensor in pool.tensors
-    ]
-    return PlannedPoolDocument(pool.pool, pool.planned, pool.peak, pool.peak_at, tensors)
-
-
-def _fit(found: Fit, estimate: EstimateDocument | None) -> FitDocument:
-    missing, placed = found.missing_operators, found.placed
-    return FitDocument(
-        board=found.board,
-        runtime=found.runtime,
-        kernels=found.kernels,
-        fits=found.fits,
-        missing_operators=None if missing is None else list(missing),
-        missing_backends=list(found.missing_backends),
-        needs=_needs(found),
-        placed=None if placed is None else PlacedFitDocument(placed.fits, _needs(placed)),
-        estimate=estimate,
-    )
-
-
-def _needs(found: Fit) -> list[NeedDocument]:
-    return [
-        NeedDocument(
-            need.resource, need.needed, need.exact, need.available, need.shortfall, need.remedy
-        )
-        for need in found.needs
-    ]

@@ -1,24 +1,371 @@
-"""Operators of a trace as every report shows them: which, in which order, with which texts."""
+"""Operators of a run as every report shows them: times, hardware counters, the roofline, energy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from operator import attrgetter
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.statistics import Operator, Summary
-from harness.analyze.ticks import durations, ends_before_start
+from harness.analyze.statistics import Operator
+from harness.analyze.ticks import durations, unknown_durations
 from harness.check.subject import Subject
 from harness.errors import FormatError
 from harness.formatting import TICKS, DisplayUnit, printable, time_unit
-from harness.records.trace import DELEGATE_CALL, EXECUTION, LOADING, OPERATOR_CALL, STREAMING, Kind
-from harness.report.text import event_title, with_delegate
+from harness.records.clock_domain import CYCLES, HardwareCounter
+from harness.records.energy import EnergyRecord, OperatorEnergy
+from harness.records.result import CoreRecord
+from harness.records.trace import (
+    DELEGATE_CALL,
+    EXECUTION,
+    LOADING,
+    NO_COUNT,
+    OPERATOR_CALL,
+    STREAMING,
+    Kind,
+    Trace,
+)
+from harness.report.words import ReportTable, counted, event_title, number, with_delegate
+
+if TYPE_CHECKING:
+    from harness.analyze.workload import RooflinePoint
+
+INSTRUCTIONS: Final = "instret"
+_STALL: Final = "_stall"
+"""Ending of the names of counters that count cycles in which the core waited."""
+
+HOTTEST: Final = 4
+"""Highest level of heat."""
+
+
+@dataclass(frozen=True, slots=True)
+class CounterCell:
+    """A number of an operator.
+
+    Attributes:
+        text: The number, ``UNKNOWN`` without one.
+        value: Its exact value; None if unknown.
+        heat: 0 to HOTTEST: how large it is beside the largest of its column.
+    """
+
+    text: str
+    value: float | None
+    heat: int
+
+
+@dataclass(frozen=True, slots=True)
+class CounterRow:
+    """An operator or a scope, with a cell for each column."""
+
+    row: OperatorRow
+    cells: tuple[CounterCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CounterTable:
+    """What hardware counters counted in the operators of a run.
+
+    Attributes:
+        headers: Headers of the columns.
+        operators: Operators with a count, in the order of ``OperatorListing``.
+        scopes: Scopes with a count, likewise.
+        notes: What is missing, in sentences.
+    """
+
+    headers: tuple[str, ...]
+    operators: tuple[CounterRow, ...]
+    scopes: tuple[CounterRow, ...]
+    notes: tuple[str, ...]
+
+    def tables(self) -> Iterator[ReportTable]:
+        """Yield a table of the operators and one of the scopes, without empty ones."""
+        for what, rows in (("operator", self.operators), ("scope", self.scopes)):
+            if rows:
+                of = " of scopes" if what == "scope" else ""
+                headers = [what, "instruction", *self.headers]
+                cells = [
+                    [item.row.name, item.row.instruction, *(cell.text for cell in item.cells)]
+                    for item in rows
+                ]
+                numbers = range(1, len(headers))
+                yield ReportTable(f"Hardware counters{of} (median)", headers, cells, numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column: its header, its value for an operator, and the decimals of its texts."""
+
+    header: str
+    value: Callable[[Operator], float | None]
+    decimals: int | None = None
+
+    def text(self, value: float | None) -> str:
+        if value is None:
+            return UNKNOWN
+        return number(value) if self.decimals is None else f"{value:,.{self.decimals}f}"
+
+
+def describe_counters(
+    subject: Subject, listing: OperatorListing, recorded: Sequence[HardwareCounter] = ()
+) -> CounterTable | None:
+    """Describe what the counters of ``subject`` counted; None if nothing was counted.
+
+    Args:
+        subject: The run.
+        listing: Its operators, which give the order.
+        recorded: The counters of its result, with what reading them costs.
+    """
+    columns = _columns(subject.trace)
+    parts = [
+        [row for row in rows if row.operator.counters]
+        for rows in (listing.operators, listing.scopes)
+    ]
+    if not any(parts):
+        return None
+    operators, scopes = (_counter_rows(rows, columns) for rows in parts)
+    return CounterTable(
+        headers=tuple(column.header for column in columns),
+        operators=operators,
+        scopes=scopes,
+        notes=(*_overhead(recorded, subject.trace), *_missing_counts(subject.trace)),
+    )
+
+
+def _columns(trace: Trace) -> list[_Column]:
+    names = [counter.name for counter in trace.counters]
+    columns = [_Column(printable(name), partial(_median, name)) for name in names]
+    if CYCLES in names and INSTRUCTIONS in names:
+        columns.append(_Column("cycles/instr", partial(_counter_ratio, CYCLES, INSTRUCTIONS, 1), 2))
+    if CYCLES in names:
+        columns += [
+            _Column(f"{printable(name)} [%]", partial(_counter_ratio, name, CYCLES, 100), 1)
+            for name in names
+            if name.endswith(_STALL)
+        ]
+    return columns
+
+
+def _median(name: str, operator: Operator) -> float | None:
+    found = operator.counters.get(name)
+    return None if found is None else found.p50
+
+
+def _counter_ratio(above: str, below: str, factor: int, operator: Operator) -> float | None:
+    """Return the quotient of two counters; None if it is unknown, or not of the same events."""
+    one, other = operator.counters.get(above), operator.counters.get(below)
+    if one is None or other is None or one.count != other.count or not other.total:
+        return None
+    return factor * (one.total / other.total)
+
+
+def _counter_rows(
+    rows: Sequence[OperatorRow], columns: Sequence[_Column]
+) -> tuple[CounterRow, ...]:
+    values = [[column.value(row.operator) for column in columns] for row in rows]
+    largest = [
+        max((value for value in column if value is not None), default=0.0)
+        for column in zip(*values, strict=True)
+    ]
+    return tuple(
+        CounterRow(
+            row,
+            tuple(
+                CounterCell(
+                    column.text(value), value, round(HOTTEST * (value or 0) / most) if most else 0
+                )
+                for column, value, most in zip(columns, found, largest, strict=True)
+            ),
+        )
+        for row, found in zip(rows, values, strict=True)
+    )
+
+
+def _overhead(recorded: Sequence[HardwareCounter], trace: Trace) -> list[str]:
+    """Return sentences on the cost of reading the counters, as far as it is known."""
+    inside = [f"{item.overhead:,} {printable(item.name)}" for item in recorded if item.overhead]
+    around = [
+        f"{item.parent_overhead:,} {printable(item.name)}"
+        for item in recorded
+        if item.parent_overhead
+    ]
+    found = []
+    if inside:
+        found.append(f"every count contains what an empty event counts: {', '.join(inside)}")
+    if around:
+        found.append(f"each event adds to the event around it: {', '.join(around)}")
+    if empty := trace.slowest_empty_events:
+        cost = f"{float(empty.cost):,.1f} ticks"
+        found.append(f"with these counters, an empty event costs {cost}")
+    return found
+
+
+def _missing_counts(trace: Trace) -> list[str]:
+    """Return a sentence for each counter that lacks counts of events on the CPU's clock.
+
+    Counters that only delegates have are not meant.
+    """
+    measured = (trace.kind == Kind.PROFILE) & (trace.clock == 0) & ~trace.delegated
+    has = trace.counts != NO_COUNT
+    of_delegates = has.any(axis=0) & ~has[measured].any(axis=0)
+    lacking = [
+        (counter.name, int(np.count_nonzero(measured & ~has[:, column])))
+        for column, counter in enumerate(trace.counters)
+        if not of_delegates[column]
+    ]
+    return [
+        f"{printable(name)}: {counted(count, 'event')} without a count, left out of all numbers"
+        for name, count in lacking
+        if count
+    ]
+
+
+ROOFLINE_HEADERS: Final = (
+    *("operator", "instruction", "MACs", "bytes", "cycles"),
+    *("MACs/cycle", "MACs/byte", "roof [%]", "bound"),
+)
+"""Headers of the cells of a row; all but the first and the last are numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineRow:
+    """An operator: its place, and its texts in the order of ROOFLINE_HEADERS."""
+
+    row: OperatorRow
+    point: RooflinePoint
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineTable:
+    """Operators against what their core can do.
+
+    Attributes:
+        core: What it can do.
+        roof: The same as a sentence.
+        rows: Operators of known work and cycles, in the order of ``OperatorListing``.
+    """
+
+    core: CoreRecord
+    roof: str
+    rows: tuple[RooflineRow, ...]
+
+    @property
+    def table(self) -> ReportTable:
+        """The rows as a table."""
+        numbers = range(1, len(ROOFLINE_HEADERS) - 1)
+        cells = [item.cells for item in self.rows]
+        return ReportTable(f"Roofline: {self.roof}", ROOFLINE_HEADERS, cells, numbers)
+
+
+def describe_roofline(subject: Subject, listing: OperatorListing) -> RooflineTable | None:
+    """Place the operators of ``subject``; None without cycles, their work, or the core's limits."""
+    core = subject.core
+    if core is None or subject.chains is None:
+        return None
+    rows = {id(row.operator): row for row in listing.operators}
+    from harness.analyze.workload import roofline
+
+    points = roofline((row.operator for row in listing.operators), subject.chains, core)
+    if not points:
+        return None
+    return RooflineTable(
+        core=core,
+        roof=f"the core can do {number(core.macs_per_cycle)} MACs and load or store "
+        f"{number(core.bytes_per_cycle)} bytes in a cycle",
+        rows=tuple(_roofline_row(rows[id(operator)], point) for operator, point in points),
+    )
+
+
+def _roofline_row(row: OperatorRow, point: RooflinePoint) -> RooflineRow:
+    cells = (
+        row.name,
+        row.instruction,
+        f"{point.macs:,}",
+        f"{point.bytes:,}",
+        number(point.cycles),
+        f"{point.macs_per_cycle:.3f}",
+        f"{point.intensity:.2f}",
+        f"{100 * point.share:.1f}",
+        point.bound,
+    )
+    return RooflineRow(row, point, cells)
+
+
+_MILLI: Final = 1e-3
+
+
+def describe_energy(record: EnergyRecord, table: OperatorListing | None) -> ReportTable:
+    """Describe the energy of a run: scopes of executions, then operators that draw most first.
+
+    The notes say what a reader should know of the measurement, and why there are no rows, if so.
+    """
+    of = {operator.signature: operator for operator in record.operators}
+    scopes, operators = (
+        [(row, of[row.operator.signature]) for row in rows if row.operator.signature in of]
+        for rows in ((table.scopes, table.operators) if table is not None else ((), ()))
+    )
+    shown = scopes + sorted(operators, key=lambda pair: -(pair[1].joules or 0.0))
+    unit = energy_unit([energy.joules for _, energy in shown])
+    headers = ["operator", "instruction", "measured", f"energy [{unit.name}]", f"+- [{unit.name}]"]
+    headers += ["+- [%]", "average [mA]", "peak [mA]"]
+    rows = [] if record.unknown else [_energy_row(row, energy, unit) for row, energy in shown]
+    return ReportTable("Energy", headers, rows, range(1, len(headers)), _energy_lines(record))
+
+
+def energy_unit(joules: list[float | None]) -> DisplayUnit:
+    """Return the unit for a column of energies, chosen by the largest."""
+    largest = max((value for value in joules if value is not None), default=0.0)
+    if largest < 1e-5:
+        return DisplayUnit("nJ", 1e-9, 1)
+    if largest < 1e-2:
+        return DisplayUnit("uJ", 1e-6, 3)
+    return DisplayUnit("mJ", 1e-3, 3)
+
+
+def _energy_row(row: OperatorRow, energy: OperatorEnergy, unit: DisplayUnit) -> tuple[str, ...]:
+    measured = f"{energy.measured:,} of {energy.events:,}"
+    if energy.joules is None or energy.bound is None:
+        return (row.name, row.instruction, measured, *[UNKNOWN] * 5)
+    average, peak = energy.average_amperes or 0.0, energy.peak_amperes or 0.0
+    percent = 100 * energy.bound / energy.joules if energy.joules > 0 else None
+    return (
+        row.name,
+        row.instruction,
+        measured,
+        unit.text(energy.joules),
+        unit.text(energy.bound),
+        UNKNOWN if percent is None else f"{percent:.1f}",
+        f"{average / _MILLI:.3f}",
+        f"{peak / _MILLI:.3f}",
+    )
+
+
+def _energy_lines(record: EnergyRecord) -> list[str]:
+    meter = printable(record.meter)
+    lost = "no sample lost"
+    if record.gaps or record.lost_samples:
+        lost = f"{record.lost_samples:,} samples lost in {counted(record.gaps, 'gap')}"
+    lines = [f"energy: {record.samples:,} samples of {meter} at {record.hz:,.0f} Hz; {lost}"]
+    if not record.samples:
+        lines = [f"energy: no samples of {meter}"]
+    elif record.missing:
+        lines.append(f"energy: the recording is incomplete: {printable(record.missing)}")
+    if record.unknown:
+        return [*lines, f"energy: unknown: {printable(record.unknown)}"]
+    width = (
+        "" if record.half_width_ns is None else f", within +-{record.half_width_ns / 1e3:.1f} us"
+    )
+    lines.append(
+        f"energy: {record.matched:,} of {record.edges:,} edges of the marker pin matched{width}; "
+        f"not included: {printable(record.not_included)}"
+    )
+    return lines
+
 
 UNKNOWN: Final = "?"
 """Text of a time that is unknown."""
@@ -27,54 +374,66 @@ _SCOPES: Final = frozenset((EXECUTION, *LOADING, *STREAMING))
 """Scopes of the runtime around all of a method's instructions, or around its loading; and the time
 between operators in which the device streams its log."""
 
-_STATISTICS = ("avg", "p50", "p90", "min", "max", "total")
-_statistics = attrgetter(*_STATISTICS)
-
-
-class TimeTexts(msgspec.Struct, frozen=True):
-    """Statistics of one operator as text, in the unit of the table.
-
-    ``cold`` is the average in the first execution after loading; empty without one.
-    """
-
-    avg: str
-    p50: str
-    p90: str
-    min: str
-    max: str
-    total: str
-    cold: str
-
-
-_NO_TIMES: Final = TimeTexts(*[UNKNOWN] * (len(_STATISTICS) + 1))
-
 
 class OperatorRow(msgspec.Struct, frozen=True):
     """One operator or scope. A Struct, as there may be 100,000 of them.
 
     Attributes:
         operator: Exact statistics, and the rows of the trace they are of.
-        name: Its name and delegate id.
-        block: Name of its blocks.
-        instruction: Its instruction; empty when unset.
-        texts: Its times.
-        share: Its share of the wall time of executions, or of loading for events of loading
-            (``harness.analyze.statistics.WallTimes``); None if unknown.
-        share_text: The share in percent, ``UNKNOWN`` where it is None.
+        unit: Unit of its times as text; ticks are named if its clock has no rate.
     """
 
     operator: Operator
-    name: str
-    block: str
-    instruction: str
-    texts: TimeTexts
-    share: float | None
-    share_text: str
+    unit: DisplayUnit
+
+    @property
+    def name(self) -> str:
+        """Its name and delegate id."""
+        return printable(with_delegate(self.operator))
+
+    @property
+    def block(self) -> str:
+        """Name of its blocks."""
+        return printable(self.operator.block)
+
+    @property
+    def instruction(self) -> str:
+        """Its instruction; empty when unset."""
+        return "" if self.operator.chain == -1 else str(self.operator.instruction)
+
+    @property
+    def share(self) -> float | None:
+        """Its share of the wall time of executions, or of loading (``WallTimes``)."""
+        return self.operator.share
 
     @property
     def count(self) -> int:
         """Repeats, also those of unknown duration."""
         return len(self.operator.rows)
+
+    @property
+    def share_text(self) -> str:
+        """The share in percent, ``UNKNOWN`` without one."""
+        return share_text(self.share)
+
+    def value(self, statistic: str) -> float | None:
+        """Return a statistic of its times in nanoseconds, or in ticks without a rate.
+
+        ``cold`` is the average in the first execution after loading. None if unknown.
+        """
+        if statistic == "cold":
+            return None if self.operator.cold is None else self.operator.cold.avg
+        times = self.operator.times
+        return None if times is None else float(getattr(times, statistic))
+
+    def text(self, statistic: str) -> str:
+        """Return a statistic as text: ``UNKNOWN`` without times, empty without a cold execution."""
+        value = self.value(statistic)
+        if value is None:
+            return UNKNOWN if self.operator.times is None else ""
+        if self.operator.ns is not None:
+            return self.unit.text(value)
+        return TICKS.text(value) + ("" if self.unit is TICKS else " ticks")
 
     @property
     def title(self) -> str:
@@ -133,9 +492,9 @@ def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> Ope
     found = subject.operators
     known = [op.ns.max for op in found if op.ns is not None]
     unit = unit or (time_unit(known) if known else TICKS)
-    rows = [_row(op, unit) for op in found]
+    rows = [OperatorRow(op, unit) for op in found]
     around = _around_others(subject)
-    delegated = {_place(op) for op in found if _of_delegate(op)}
+    delegated = {_place(op) for op in found if op.delegate_int != -1 or op.delegate_str is not None}
     operators: list[OperatorRow] = []
     scopes: list[OperatorRow] = []
     loading: list[OperatorRow] = []
@@ -157,7 +516,7 @@ def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> Ope
         cold=any(op.cold and op.warm for op in found),
         unknown=any(op.unknown for op in found),
         others=subject.other_operators,
-        ticks=np.where(ends_before_start(subject.trace), np.nan, durations(subject.trace)),
+        ticks=np.where(unknown_durations(subject.trace), np.nan, durations(subject.trace)),
     )
 
 
@@ -170,10 +529,6 @@ def _place(op: Operator) -> tuple[str, int, int]:
     return op.block, op.chain, op.instruction
 
 
-def _of_delegate(op: Operator) -> bool:
-    return op.delegate_int != -1 or op.delegate_str is not None
-
-
 def _around_others(subject: Subject) -> npt.NDArray[np.bool_]:
     """True for rows with a profile event directly within them; all False without a call tree."""
     around = np.zeros(len(subject.trace), np.bool_)
@@ -184,33 +539,6 @@ def _around_others(subject: Subject) -> npt.NDArray[np.bool_]:
     return around
 
 
-def _row(op: Operator, unit: DisplayUnit) -> OperatorRow:
-    times = op.times
-    return OperatorRow(
-        op,
-        printable(with_delegate(op)),
-        printable(op.block),
-        "" if op.chain == -1 else str(op.instruction),
-        _NO_TIMES if times is None else _texts(op, times, unit),
-        op.share,
-        share_text(op.share),
-    )
-
-
 def share_text(share: float | None) -> str:
     """A share of the wall time in percent, without the sign; ``UNKNOWN`` without one."""
     return UNKNOWN if share is None else f"{100 * share:.1f}"
-
-
-def _texts(op: Operator, times: Summary, unit: DisplayUnit) -> TimeTexts:
-    """The times of ``op``; each names ticks where the other rows are in nanoseconds."""
-    ticks = op.ns is None
-    own, suffix = (TICKS if ticks else unit), ""
-    if ticks and unit is not TICKS:
-        suffix = " ticks"
-    if times.count == 1:  # most of very many operators ran once: all statistics are alike
-        text = own.text(times.total) + suffix
-        return TimeTexts(text, text, text, text, text, text, text if op.cold else "")
-    texts = [own.text(value) + suffix for value in _statistics(times)]
-    cold = own.text(op.cold.avg) + suffix if op.cold else ""
-    return TimeTexts(*[*texts, cold])

@@ -1,63 +1,244 @@
-"""Several runs: how many passed, what failed and why, a matrix of boards, and a line for each."""
+"""Several runs: a line for each, what changed, what failed and why, and a matrix of boards."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from harness.report.description import RunDescription, describe
-from harness.report.matrix import Matrix, MatrixCell, MatrixLink, latest_with_numbers, matrix_of
-from harness.report.summaries import (
-    STATES,
-    URGENCY,
-    RunState,
-    RunSummary,
-    counts_of_states,
-    summarize,
-    word_of,
+from harness.check.history.comparison import Compared, percentage
+from harness.check.history.samples import Metric
+from harness.formatting import operator_title, printable
+from harness.records.trace import EXECUTION
+from harness.report.changes import (
+    ChangeTable,
+    TrackedNumber,
+    compared_word,
+    execution_time,
+    peak_memory,
 )
+from harness.report.description import RunDescription, describe
 from harness.report.terminal import show_line, show_table
-from harness.runs.evaluation import EvaluatedRun
+from harness.report.words import (
+    OUTCOME_WORDS,
+    URGENCY,
+    ReportTable,
+    RunState,
+    brief,
+    counted,
+    counts_of_states,
+    metric_title,
+    short_size,
+    short_time,
+    state_of,
+    three_digits,
+    verdict_word,
+)
+from harness.runs.source import EvaluatedRun
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-HEADERS: Final = ("run", "board", "model", "kernels", "verdict", "why")
-"""Headers of the cells of a row."""
-
-OWNERS: Final = {
-    0: "passed",
-    1: "a check failed",
-    2: "usage or configuration",
-    3: "results are not comparable",
-    4: "the target misbehaved",
-    75: "infrastructure, safe to retry",
-    130: "interrupted",
-    143: "terminated",
-}
-"""What exit codes mean."""
-
-_VERDICTS: Final = {"pass": "pass", "fail": "FAIL", "error": "ERROR"}
+_COMMIT = 8
+"""Characters of a commit."""
 
 
 @dataclass(frozen=True, slots=True)
-class OverviewGroup:
-    """Runs that failed alike.
+class RunSummary:
+    """A run in a line.
 
     Attributes:
-        state: How they ended.
-        exit_code: Their exit code.
-        owner: What it means.
-        kind: Class of the failure, or the codes of the failed checks.
-        runs: Places of the runs.
+        name: Model and board, or where it was found.
+        apart: What tells it from other runs of the same name; empty if nothing has to.
+        state: How it ended.
+        why: Why it did not pass.
+        board: Name of the board type; empty when unknown.
+        model: Name of the model; empty when unknown.
+        kernels: Whose kernels ran; empty when unknown.
+        execution: Its median execution; None if none was timed.
+        memory: Its peak memory; None without allocators.
+        slowest: Its slowest operator; empty without operators.
+        slowest_share: The part of the wall time that it took, as text.
     """
 
+    name: str
+    apart: str
     state: RunState
-    exit_code: int
-    owner: str
-    kind: str
-    runs: tuple[int, ...]
+    why: str
+    board: str
+    model: str
+    kernels: str
+    execution: TrackedNumber | None
+    memory: TrackedNumber | None
+    slowest: str
+    slowest_share: str
+
+    @property
+    def label(self) -> str:
+        """Its name, and what tells it apart."""
+        return f"{self.name}, {self.apart}" if self.apart else self.name
+
+
+def name_of(run: RunDescription) -> str:
+    """Return model and board of a run, or where it was found."""
+    named = f"{_model(run)} on {run.board}" if run.model and run.board else run.board
+    return brief(named or run.title)
+
+
+def _model(run: RunDescription) -> str:
+    """Return the name of a model, which its file has with a suffix, and maybe its test set."""
+    file, comma, test_set = run.model.partition(", ")
+    return f"{file.removesuffix('.pte')}{comma}{test_set}"
+
+
+def summarize(runs: Sequence[RunDescription]) -> tuple[RunSummary, ...]:
+    """Summarize runs, told apart from each other."""
+    apart = told_apart(runs)
+    return tuple(_summary(run, text) for run, text in zip(runs, apart, strict=True))
+
+
+def told_apart(runs: Sequence[RunDescription]) -> list[str]:
+    """Return what tells each run from others of the same name; empty for a name of its own.
+
+    Of method, unit, kernels, commit, time and directory it is as many as it takes, and only those
+    that differ.
+    """
+    names: dict[str, list[int]] = {}
+    for place, run in enumerate(runs):
+        names.setdefault(name_of(run), []).append(place)
+    found = [""] * len(runs)
+    for places in names.values():
+        if len(places) > 1:
+            for place, text in zip(places, _differences([runs[n] for n in places]), strict=True):
+                found[place] = text
+    return found
+
+
+def _differences(runs: Sequence[RunDescription]) -> list[str]:
+    chosen: list[list[str]] = [[] for _ in runs]
+    for fact in _FACTS:
+        texts = [fact(run) for run in runs]
+        if len(set(texts)) > 1:
+            for parts, text in zip(chosen, texts, strict=True):
+                parts.append(text)
+        if len({tuple(parts) for parts in chosen}) == len(runs):
+            break
+    return [", ".join(filter(None, parts)) for parts in chosen]
+
+
+def _method(run: RunDescription) -> str:
+    result = run.run.result
+    return f"method {brief(result.model.method)}" if result and result.model else ""
+
+
+def _unit_text(run: RunDescription) -> str:
+    return f"unit {brief(run.unit)}" if run.unit else ""
+
+
+def _commit(run: RunDescription) -> str:
+    result = run.run.result
+    if result is None or not result.commit:
+        return ""
+    commit, dirty, _ = result.commit.partition("-dirty")
+    return f"commit {brief(commit[:_COMMIT])}{dirty}"
+
+
+def _started_text(run: RunDescription) -> str:
+    result = run.run.result
+    if result is None:
+        return ""
+    return brief(result.started_utc.removesuffix("+00:00").partition(".")[0].replace("T", " "))
+
+
+_FACTS: Final[tuple[Callable[[RunDescription], str], ...]] = (
+    _method,
+    _unit_text,
+    lambda run: brief(run.kernels),
+    _commit,
+    _started_text,
+    lambda run: brief(run.title),
+)
+"""What may tell runs of one model and board apart, in the order of showing it."""
+
+
+def _summary(run: RunDescription, apart: str) -> RunSummary:
+    failed = run.verdict.outcome != "pass"
+    slowest = run.operators.operators[0] if run.operators and run.operators.operators else None
+    subject, peak = run.run.subject, 0
+    if subject is not None and not run.untold and subject.memory.allocators:
+        peak = subject.memory.peak
+    return RunSummary(
+        name=name_of(run),
+        apart=apart,
+        state="regression" if run.regression else state_of(run.exit_code) if failed else "pass",
+        why=run.verdict.why if failed else "",
+        board=run.board,
+        model=_model(run),
+        kernels=run.kernels,
+        execution=execution_time(run.run),
+        memory=peak_memory(run.run, peak) if peak else None,
+        slowest=operator_title(slowest.operator.name, slowest.operator.instruction)
+        if slowest
+        else "",
+        slowest_share=f"{slowest.share_text} %" if slowest and slowest.share is not None else "",
+    )
+
+
+def delta_table(run: RunDescription, summary: RunSummary) -> ReportTable:
+    """Return execution time and peak memory, changed or not, then other changed numbers."""
+    rows = []
+    for number in (summary.execution, summary.memory):
+        if number is not None:
+            word = number.change_text.rpartition(", ")[2] if number.change_text else "no baseline"
+            if run.changes is None and number.before:
+                word += " (not compared with history)"
+            level = number.before or "-"
+            rows.append(
+                _delta(number.name, number.text, level, number.change, number.compared, word)
+            )
+    for row in run.changes.changed if run.changes is not None else ():
+        metric, before = row.metric, row.baseline.value if row.baseline is not None else None
+        if metric.kind == "operator" and metric.name == EXECUTION and metric.statistic == "p50":
+            continue  # it has a row above
+        title = metric_title(metric)
+        if run.changes is not None and run.changes.several_units:
+            title += f" on {printable(row.board_unit)}"
+        values = _value(metric, row.current), _value(metric, before)
+        rows.append(_delta(title, *values, row.relative, row, compared_word(row)))
+    headers = ("number", "now", "before", "change", "noise", "detectable", "verdict")
+    return ReportTable("", headers, rows, range(1, 6))
+
+
+def _delta(
+    title: str, now: str, before: str, change: float | None, number: Compared | None, verdict: str
+) -> tuple[str, ...]:
+    noise = None if number is None else number.noise
+    detectable = None if number is None else number.detectable
+    return (
+        *(title, now, before),
+        "-" if change is None else f"{100 * change:+.2f} %" if change else "0 %",
+        "-" if noise is None else percentage(noise) if noise else "none",
+        "-" if detectable is None else percentage(detectable),
+        verdict,
+    )
+
+
+def compared_text(changes: ChangeTable) -> str:
+    """Return how many numbers became what, such as ``1 slower, 14 no detectable change``."""
+    counts = Counter(map(compared_word, (*changes.changed, *changes.others)))
+    parts = [f"{count:,} {word}" for word, count in counts.items()]
+    return f"{counted(sum(counts.values()), 'number')} compared: {', '.join(parts)}"
+
+
+def _value(metric: Metric, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if metric.unit == "bytes":
+        return short_size(value)
+    if metric.unit in ("ns", "ticks"):
+        return short_time(value if metric.unit == "ns" else None, value)
+    return f"{three_digits(value)} {printable(metric.unit)}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,108 +250,46 @@ class Overview:
         headline: PASS or FAIL, and how many passed.
         counts: How many ended in each state, the most urgent first; they sum to all.
         order: Places of the runs, the most urgent first.
-        rows: Cells of each run, in the order of the runs.
         summaries: Each run in a line, in the order of the runs.
-        groups: What failed, by state, the largest group of each first.
-        matrix: Models by boards.
     """
 
     passed: int
     headline: str
     counts: Mapping[RunState, int]
     order: tuple[int, ...]
-    rows: tuple[tuple[str, ...], ...]
     summaries: tuple[RunSummary, ...]
-    groups: Mapping[RunState, tuple[OverviewGroup, ...]]
-    matrix: Matrix
 
 
-def describe_overview(runs: Sequence[RunDescription], anchors: Sequence[str] = ()) -> Overview:
-    """Describe several runs; ``anchors`` are ids of their sections on a page that has them."""
+def describe_overview(runs: Sequence[RunDescription]) -> Overview:
+    """Describe several runs."""
     summaries = summarize(runs)
     counts = counts_of_states(run.state for run in summaries)
     order = sorted(range(len(runs)), key=lambda n: URGENCY.index(summaries[n].state))
     passed = counts["pass"]
-    result = "PASS" if passed == len(runs) else "FAIL"
     return Overview(
         passed=passed,
-        headline=f"{result}: {passed:,} of {len(runs):,} runs passed",
+        headline=f"{verdict_word(passed == len(runs))}: {passed:,} of {len(runs):,} runs passed",
         counts=counts,
         order=tuple(order),
-        rows=tuple(
-            (
-                *(run.title, run.board, run.model, run.kernels),
-                *(_VERDICTS[run.verdict.outcome], run.verdict.why),
-            )
-            for run in runs
-        ),
         summaries=summaries,
-        groups=_groups(runs, summaries),
-        matrix=_matrix(runs, summaries, order, anchors),
     )
-
-
-def _groups(
-    runs: Sequence[RunDescription], summaries: Sequence[RunSummary]
-) -> dict[RunState, tuple[OverviewGroup, ...]]:
-    """Put runs together that failed alike, so that one cause is one line."""
-    failed: dict[tuple[RunState, int, str], list[int]] = {}
-    for place, (run, summary) in enumerate(zip(runs, summaries, strict=True)):
-        if summary.state != "pass":
-            codes = ", ".join(dict.fromkeys(check.code for check in run.verdict.failed))
-            kind = run.failure.kind if run.failure is not None else codes
-            failed.setdefault((summary.state, run.exit_code, kind), []).append(place)
-    found: dict[RunState, list[OverviewGroup]] = {state: [] for state in STATES}
-    for (state, code, kind), same in failed.items():
-        owner = OWNERS.get(code, "unknown")
-        found[state].append(OverviewGroup(state, code, owner, kind, tuple(same)))
-    return {
-        state: tuple(sorted(groups, key=lambda g: (-len(g.runs), g.exit_code, g.kind)))
-        for state, groups in found.items()
-        if groups
-    }
-
-
-def _matrix(
-    runs: Sequence[RunDescription],
-    summaries: Sequence[RunSummary],
-    order: Sequence[int],
-    anchors: Sequence[str],
-) -> Matrix:
-    places: dict[tuple[str, str], list[int]] = {}
-    for place in order:
-        run = summaries[place]
-        places.setdefault((run.model, run.board), []).append(place)
-    cells = {}
-    for key, chosen in places.items():
-        newest = sorted(chosen, key=lambda n: _started(runs[n]), reverse=True)
-        urgent = sorted(newest, key=lambda n: URGENCY.index(summaries[n].state))
-        cells[key] = MatrixCell(
-            counts=counts_of_states(summaries[n].state for n in chosen),
-            latest=latest_with_numbers([summaries[n] for n in reversed(newest)]),
-            links=tuple(link_to(summaries[n], f"#{anchors[n]}" if anchors else "") for n in urgent),
-        )
-    return matrix_of(cells)
-
-
-def link_to(run: RunSummary, href: str) -> MatrixLink:
-    """Return a link to a run."""
-    text = word_of(run.state)
-    return MatrixLink(run.state, text, href, f"{run.label}: {run.why}" if run.why else run.label)
-
-
-def _started(run: RunDescription) -> str:
-    return run.run.result.started_utc if run.run.result is not None else ""
 
 
 def print_overview(console: Console, runs: Sequence[EvaluatedRun]) -> None:
     """Print how every run ended, those that did not pass last, and how many passed."""
-    found = describe_overview([describe(run) for run in runs])
+    described = [describe(run) for run in runs]
+    found = describe_overview(described)
     states = [run.state for run in found.summaries]
     order = sorted(range(len(runs)), key=lambda n: -URGENCY.index(states[n]))
     # The reason before the kernels, which are the first to go on a narrow terminal.
-    rows = (HEADERS, *(found.rows[n] for n in order))
-    headers, *table = [[row[n] for n in (0, 1, 2, 4, 5, 3)] for row in rows]
+    headers = ("run", "board", "model", "verdict", "why", "kernels")
+    table = [
+        (
+            *(run.title, run.board, run.model, OUTCOME_WORDS[run.verdict.outcome]),
+            *(run.verdict.why, run.kernels),
+        )
+        for run in (described[n] for n in order)
+    ]
     show_table(console, headers, table, title="Runs")
     style = "bold green" if found.passed == len(runs) else "bold red"
     show_line(console, found.headline, style=style)

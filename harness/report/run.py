@@ -1,4 +1,4 @@
-"""A run on the terminal: operators, allocators, clocks and losses, and the verdict last."""
+"""A run on the terminal, the verdict last; its call tree, its test sets, a postmortem."""
 
 from __future__ import annotations
 
@@ -7,29 +7,124 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from harness.analyze.memory import allocator_totals
 from harness.analyze.statistics import Operator
-from harness.check.history.comparison import HistoryComparison
-from harness.records.result import Result
-from harness.records.trace import Trace
-from harness.records.verdict import Verdict
-from harness.report.changes import ChangeRow, ChangeTable
-from harness.report.counters import CounterTable
+from harness.formatting import printable, stack_use
+from harness.records.verdict import OUTPUTS, Check
+from harness.report.changes import ChangeTable, change_table, executions_of
 from harness.report.description import (
-    AllocatorRow,
-    CheckRow,
+    AllocatorUse,
+    Loss,
     RunDescription,
     VerdictDescription,
     describe,
+    describe_allocators,
+    trace_losses,
 )
-from harness.report.energy import EnergyDescription
-from harness.report.facts import Loss
-from harness.report.operators import OperatorListing, OperatorRow, several_blocks
-from harness.report.roofline import ROOFLINE_HEADERS, ROOFLINE_NUMBERS, RooflineTable
+from harness.report.operators import (
+    OperatorListing,
+    OperatorRow,
+    several_blocks,
+)
 from harness.report.terminal import print_header, show_line, show_table, sparkline
-from harness.runs.evaluation import EvaluatedRun, subject_of
+from harness.report.words import (
+    OUTCOME_WORDS,
+    ReportTable,
+    one_time,
+    with_unit,
+)
+from harness.runs.source import EvaluatedRun
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from harness.analyze.postmortem import PostmortemDocument
+    from harness.decode.postmortem import EventDocument, Postmortem
+
+
+_TEST_SET_HEADERS = ["method", "test set", "executions", "median execution", "outputs", "verdict"]
+
+
+def print_test_sets(console: Console, run: EvaluatedRun, *, verbosity: int = 0) -> None:
+    """Print the run of a bundled program.
+
+    Args:
+        console: Where to print.
+        run: The run, with those of its test sets.
+        verbosity: Negative for the verdict alone; positive to list every check.
+    """
+    whole = describe(run)
+    if verbosity >= 0:
+        print_header(console, {fact.label: fact.text for fact in whole.facts if fact.essential})
+        rows = [_test_set_row(describe(each)) for each in run.test_sets]
+        show_table(console, _TEST_SET_HEADERS, rows, title="Test sets", numbers=(1, 2, 3))
+    print_verdict(console, whole.verdict, verbosity=verbosity)
+
+
+def _test_set_row(found: RunDescription) -> list[str]:
+    result, executed = found.run.result, executions_of(found.run)
+    times = executed.times if executed is not None else None
+    known = executed is not None and executed.ns is not None
+    outputs = [check for check in found.run.verdict.checks if check.code == OUTPUTS]
+    wrong = sum(not check.passed for check in outputs)
+    state = f"{wrong:,} of {len(outputs):,} differ" if wrong else "match"
+    return [
+        result.model.method if result and result.model else "",
+        str(result.test_set) if result else "",
+        f"{result.runs_completed:,} of {result.runs_requested:,}" if result else "",
+        "-" if times is None else one_time(times.p50 if known else None, times.p50),
+        state if outputs else "not compared",
+        OUTCOME_WORDS[found.verdict.outcome],
+    ]
+
+
+def print_postmortem(console: Console, found: Postmortem, document: PostmortemDocument) -> None:
+    """Print a postmortem: what happened, registers, open and last events, allocators, losses."""
+    print_header(console, _crash_header(document))
+    if document.registers:
+        rows = [
+            [name, f"0x{value:08x}", document.places.get(name, "")]
+            for name, value in document.registers.items()
+        ]
+        show_table(console, ["register", "value", "place"], rows, title="Registers")
+    _print_crash_events(console, document.open, "Open, outermost first")
+    _print_crash_events(console, document.last_events, "Last events")
+    if found.trace is not None:
+        print_allocators(console, describe_allocators(allocator_totals(found.trace)))
+        print_losses(console, trace_losses(found.trace))
+
+
+def _crash_header(document: PostmortemDocument) -> dict[str, object]:
+    header: dict[str, object] = {"crash": document.message, "firmware": document.build_id}
+    if document.running:
+        header["run"] = (
+            f"{document.run_id}, execution {document.execution} of {document.executions}"
+        )
+    if document.stack_size:
+        header["stack"] = stack_use(document.stack_used, document.stack_size)
+    if document.resets > 1 or document.later_faults:
+        header["since"] = f"{document.resets} resets, {document.later_faults} other faults"
+    for number, damage in enumerate(document.damage):
+        header["damage" if not number else " " * number] = damage
+    return header
+
+
+def _print_crash_events(console: Console, events: tuple[EventDocument, ...], title: str) -> None:
+    if not events:
+        return
+    rows = [
+        [
+            event.name or "",
+            "" if event.delegate == -1 else str(event.delegate),
+            "" if event.chain == -1 else str(event.instruction),
+            f"{event.start:,}",
+            "" if event.end is None else f"{event.end:,}",
+        ]
+        for event in events
+    ]
+    headers = ["event", "delegate id", "instruction", "start [ticks]", "end [ticks]"]
+    show_table(console, headers, rows, title=title, numbers=range(1, 5))
+
 
 Column = tuple[str, "Callable[[Operator], str]"]
 """A further column of operators: its header, and what makes a cell."""
@@ -45,31 +140,6 @@ _MOST_BARS = 10
 
 _MOST_CHECKS = 20
 """Failed checks listed by default (-v lists all)."""
-
-
-def show_run(
-    console: Console,
-    result: Result,
-    trace: Trace,
-    directory: str,
-    *,
-    verbosity: int = 0,
-    comparison: HistoryComparison | None = None,
-) -> None:
-    """Print a finished run; only the verdict if ``verbosity`` is negative, everything if positive.
-
-    Args:
-        console: Where to print.
-        result: The result of the run; the verdict is left out if it has none.
-        trace: What was logged.
-        directory: The run directory.
-        verbosity: How much to print.
-        comparison: What became of each number against history, if it was compared.
-    """
-    checks = () if result.verdict is None else result.verdict.checks
-    subject = subject_of(trace, result)
-    run = EvaluatedRun(directory, subject, Verdict(checks), result, comparison=comparison)
-    print_run(console, describe(run), verbosity=verbosity, show_verdict=result.verdict is not None)
 
 
 def print_run(
@@ -127,13 +197,19 @@ def print_trace(
     else:
         print_operators(console, run.operators, detailed=detailed, columns=columns)
     if run.counters is not None:
-        print_counters(console, run.counters)
+        for table in run.counters.tables():
+            print_table(console, table)
+        for note in run.counters.notes:
+            show_line(console, note)
+        if run.counters.notes:
+            show_line(console)
     if run.roofline is not None:
-        print_roofline(console, run.roofline)
+        print_table(console, run.roofline.table)
     if detailed:
         _print_runs(console, run)
     print_allocators(console, run.allocators)
-    _print_energy(console, run.energy)
+    if run.energy is not None:
+        print_table(console, run.energy)
     for line in run.clock_lines:
         show_line(console, line)
     print_losses(console, run.losses)
@@ -194,7 +270,9 @@ def _print_rows(
     texts = [(header, [cell(row.operator) for row in rows]) for header, cell in columns]
     further: list[tuple[str, list[str]]] = []
     if repeated:
-        texts.append(("executions", [_bars(console, table, row) for row in rows]))
+        longest = [table.longest(row, _MOST_BARS) if row.count > 1 else [] for row in rows]
+        bars = [sparkline(console, values) if values else "" for values in longest]
+        texts.append(("executions", bars))
         further.append(("count", [f"{row.count:,}" for row in rows]))
     names = ("min", "max", "avg", *("cold",) * table.cold) if repeated else ()
     further += [(f"{name} [{unit}]", _brief(table, rows, name)) for name in names]
@@ -221,18 +299,13 @@ def _brief(table: OperatorListing, rows: Sequence[OperatorRow], name: str) -> li
     """Return one statistic of each row with three significant digits."""
     texts = []
     for row in rows:
-        text = getattr(row.texts, name)
-        times = row.operator.cold if name == "cold" else row.operator.times
-        # Ticks of a clock without a rate are whole numbers already, with their own unit.
-        if times is not None and row.operator.ns is not None:
-            text = table.unit.brief(times.avg if name == "cold" else getattr(times, name))
-        texts.append(text)
+        value = row.value(name)
+        if value is None or row.operator.ns is None:
+            # Ticks of a clock without a rate are whole numbers already, with their own unit.
+            texts.append(row.text(name))
+        else:
+            texts.append(table.unit.brief(value))
     return texts
-
-
-def _bars(console: Console, table: OperatorListing, row: OperatorRow) -> str:
-    longest = table.longest(row, _MOST_BARS) if row.count > 1 else []
-    return sparkline(console, longest) if longest else ""
 
 
 def _print_exact_rows(
@@ -256,7 +329,7 @@ def _print_exact_rows(
             row.instruction,
             f"{row.count:,}",
             *[f"{row.operator.unknown:,}"] * table.unknown,
-            *(getattr(row.texts, name) for name in names),
+            *map(row.text, names),
             row.share_text,
             *(cell(row.operator) for _, cell in columns),
         ]
@@ -264,34 +337,6 @@ def _print_exact_rows(
     ]
     headers += [header for header, _ in columns]
     show_table(console, headers, cells, title=title, numbers=numbers)
-
-
-def print_counters(console: Console, table: CounterTable) -> None:
-    """Print what hardware counters counted: of operators, then of the scopes around them."""
-    parts = (
-        ("operator", "Hardware counters", table.operators),
-        ("scope", "Hardware counters of scopes", table.scopes),
-    )
-    for what, title, rows in parts:
-        cells = [
-            [item.row.name, item.row.instruction, *(cell.text for cell in item.cells)]
-            for item in rows
-        ]
-        if cells:
-            headers = [what, "instruction", *table.headers]
-            numbers = range(1, len(headers))
-            show_table(console, headers, cells, title=f"{title} (median)", numbers=numbers)
-    for note in table.notes:
-        show_line(console, note)
-    if table.notes:
-        show_line(console)
-
-
-def print_roofline(console: Console, table: RooflineTable) -> None:
-    """Print the operators against what the core can do at most."""
-    cells = [item.cells for item in table.rows]
-    title = f"Roofline: {table.roof}"
-    show_table(console, ROOFLINE_HEADERS, cells, title=title, numbers=ROOFLINE_NUMBERS)
 
 
 def _print_runs(console: Console, run: RunDescription) -> None:
@@ -309,27 +354,32 @@ def _print_runs(console: Console, run: RunDescription) -> None:
         show_table(console, headers, rows, title="Runs", numbers=range(1, 5))
 
 
-def print_allocators(console: Console, allocators: Sequence[AllocatorRow]) -> None:
+def print_allocators(console: Console, allocators: Sequence[AllocatorUse]) -> None:
     """Print totals per allocator, or nothing when none was declared or used."""
     if allocators:
         headers = ["allocator", "count", "total [B]", "peak [B]", "largest [B]"]
         headers += ["failures", "refused [B]"]
         rows = [
-            [row.name, row.count, row.held, row.peak, row.largest, row.failures, row.refused]
-            for row in allocators
+            [
+                printable(use.totals.label),
+                f"{use.totals.count:,}",
+                f"{use.totals.total_bytes:,}",
+                f"{use.peak:,}",
+                f"{use.totals.largest_bytes:,}",
+                f"{use.totals.failures:,}",
+                f"{use.totals.failed_bytes:,}",
+            ]
+            for use in allocators
         ]
         show_table(console, headers, rows, title="Allocators", numbers=range(1, len(headers)))
 
 
-def _print_energy(console: Console, energy: EnergyDescription | None) -> None:
-    """Print the energy of each operator, or nothing when no meter recorded it."""
-    if energy is None:
-        return
-    if energy.rows:
-        headers, rows = energy.headers, [row.cells for row in energy.rows]
-        show_table(console, headers, rows, title="Energy", numbers=range(1, len(headers)))
-    for line in energy.lines:
-        show_line(console, line)
+def print_table(console: Console, table: ReportTable) -> None:
+    """Print a table, unless it is empty, and its notes."""
+    if table.rows:
+        show_table(console, table.headers, table.rows, title=table.title, numbers=table.numbers)
+    for note in table.notes:
+        show_line(console, note)
 
 
 def print_losses(console: Console, losses: Sequence[Loss]) -> None:
@@ -351,34 +401,15 @@ def print_changes(console: Console, changes: ChangeTable, *, detailed: bool = Fa
     """Print numbers that changed against the baseline, or all numbers if ``detailed``."""
     shown = (*changes.changed, *(changes.others if detailed else ()))
     if shown:
-        _print_numbers(console, changes, shown)
-    for judgement, count in changes.counts:
+        columns = ("baseline", "now", "change", "relative", "by chance", "noise", "detectable")
+        print_table(console, change_table(changes, shown, (*columns, "sessions")))
+    if same := sum(row.judgement == "same" for row in changes.others):
         total = len(changes.changed) + len(changes.others)
-        if judgement == "same":
-            show_line(console, f"same as {changes.description}: {count:,} of {total:,} numbers")
+        show_line(console, f"same as {changes.description}: {same:,} of {total:,} numbers")
     if changes.detectable:
         show_line(console, changes.detectable)
     for note in changes.notes:
         show_line(console, f"note: {note}")
-
-
-def _print_numbers(console: Console, changes: ChangeTable, shown: Sequence[ChangeRow]) -> None:
-    headers = ["", "number", *["unit"] * changes.several_units]
-    first = len(headers)
-    headers += ["baseline", "now", "change", "relative", "by chance", "noise"]
-    headers += ["detectable", "sessions"]
-    rows = [
-        [
-            row.judgement,
-            row.name,
-            *[row.unit] * changes.several_units,
-            *(row.baseline, row.now, row.change, row.relative),
-            *(row.chance, row.noise, row.detectable, row.sessions),
-        ]
-        for row in shown
-    ]
-    title = f"Compared with {changes.description}"
-    show_table(console, headers, rows, title=title, numbers=range(first, len(headers)))
 
 
 def print_verdict(console: Console, verdict: VerdictDescription, *, verbosity: int = 0) -> None:
@@ -409,7 +440,7 @@ def print_failure(console: Console, verdict: VerdictDescription) -> None:
 
 
 def _print_reasons(
-    console: Console, reasons: Sequence[tuple[str, CheckRow]], most: int | None
+    console: Console, reasons: Sequence[tuple[str, Check]], most: int | None
 ) -> None:
     """Print the reasons of failed checks, each after a prefix; at most ``most`` of them."""
     for prefix, row in reasons[:most]:
@@ -424,8 +455,10 @@ def _print_checks(console: Console, verdict: VerdictDescription) -> None:
     """Print a table of all checks, failed ones last."""
     rows = [
         [
-            "FAIL" if row.outcome == "fail" else row.outcome,
-            *(row.code, row.rule, row.subject, row.measured, row.limit),
+            OUTCOME_WORDS.get(row.outcome, row.outcome),
+            *(row.code, row.rule, row.subject),
+            with_unit(row.measured, row.unit),
+            with_unit(row.limit, row.unit),
         ]
         for row in (*verdict.passed, *verdict.warned, *verdict.failed)
     ]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
-from harness.formatting import printable
+from harness.printing import printable, without_commands
 from harness.records.trace import Damage
 
 if TYPE_CHECKING:
@@ -31,6 +31,20 @@ _BARS: Final = ("▁▂▃▄▅▆▇█", "_.-=+*%#")
 
 _LEAST_SPAN = 0.05
 """Least height of a sparkline as a share of its largest value, so that small steps look small."""
+
+
+def open_console(file: IO[str] | None = None, *, error: bool = False) -> Console:
+    """Return a console on a file, on standard error, or on standard output.
+
+    The error of a pipe that nobody reads is raised, as by ``print``; rich would exit with 1.
+    """
+    from rich.console import Console
+
+    class PlainConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise
+
+    return PlainConsole(file=file, stderr=error, emoji=False)
 
 
 def line_width(console: Console) -> int | None:
@@ -96,8 +110,9 @@ def show_table(
     if title:
         show_line(console, title, style="bold")
     # In one piece: rich takes its time for each text, and there may be 100,000 operators.
-    head = Segment(next(lines).rstrip(), Style(bold=bool(console.color_system)))
-    console.print(Segments([head, Segment("".join(["\n", *lines]))]), soft_wrap=True)
+    head = Segment(without_commands(next(lines)).rstrip(), Style(bold=bool(console.color_system)))
+    body = without_commands("".join(["\n", *lines]))
+    console.print(Segments([head, Segment(body)]), soft_wrap=True)
     dropped = columns[len(widths) :]
     if left_out := [column[0] for column in dropped if column[0] and any(column[1:])]:
         show_line(console, f"not shown at this width: {', '.join(left_out)}", style="dim")
@@ -223,7 +238,9 @@ def show_line(
     """
     text, width = printable(text), line_width(console)
     for line in [text] if width is None else wrapped(text, width, indent):
-        console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            without_commands(line), style=style, markup=False, highlight=False, soft_wrap=True
+        )
 
 
 def wrapped(text: str, width: int, indent: int | None = None) -> list[str]:

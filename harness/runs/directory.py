@@ -10,6 +10,7 @@ test_sets/*      run directories of the test sets of a bundled program; the dire
 inputs/N.npy     inputs of the model
 outputs/N.npy    outputs of the last execution
 reference/N.npy  expected outputs, if given
+used_budget/*    the budget file that judged the run, and those that it extends
 power.samples    samples of the current and of the marker pin, if a meter recorded them
 console.log      the board's console output; head and tail if it is long
 history.json     the history that the run was compared with, if any
@@ -37,20 +38,19 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from harness.check.history.samples import History
-from harness.errors import DamagedError, FormatError, UsageError
+from harness.check.history.samples import History, decode_history, encode_history
+from harness.errors import DamagedError, FormatError, UsageError, write_error
 from harness.files import MOST_DOCUMENT, read_limited, write_atomic
-from harness.history.history_json import decode_history, encode_history
 from harness.records.clock_domain import ClockDomain
-from harness.records.contradictions import contradiction
 from harness.records.decode_json import decode_json
-from harness.records.lab import FLASH, FLASH_LOG
+from harness.records.flashing import FLASH, FLASH_LOG
 from harness.records.result import (
     RESTORE,
     ClockRecord,
     FileRecord,
     Result,
     VerdictRecord,
+    contradiction,
     decode,
     digest_of,
     encode,
@@ -75,6 +75,7 @@ EARLIER_POSTMORTEM = "earlier_postmortem.json"
 EARLIER_POSTMORTEM_IMAGE = "earlier_postmortem.bin"
 POWER = "power.samples"
 TEST_SETS: Final = "test_sets"
+USED_BUDGET: Final = "used_budget"
 _FILES = (
     *(RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE, HISTORY, CHECK, POSTMORTEM),
     *(POWER, POSTMORTEM_IMAGE, EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE, FLASH, FLASH_LOG),
@@ -103,13 +104,13 @@ class RunDirectory:
         Files of an earlier run in it are removed; other files are kept.
 
         Raises:
-            UsageError: ``path`` is a file, or is not a run directory but has files with the names
-                of a run's files, or one of its folders is a symbolic link.
+            UsageError: ``path`` is a file, cannot be made, or is not a run directory but has files
+                with the names of a run's files, or one of its folders is a symbolic link.
         """
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, not a directory")
         # What is in a folder of a run is deleted and written, so it must not be somebody's.
-        for folder in (path / name for name in (*_TENSORS, TEST_SETS)):
+        for folder in (path / name for name in (*_TENSORS, TEST_SETS, USED_BUDGET)):
             if folder.is_symlink():
                 raise UsageError(
                     f"{folder} is a symbolic link, and a run deletes and writes files in it",
@@ -126,8 +127,11 @@ class RunDirectory:
             file.unlink()
         for result in (path / TEST_SETS).glob(f"*/{RESULT}"):
             _remove_run(result.parent)
-        for sub in _TENSORS[:2]:
-            (path / sub).mkdir(parents=True, exist_ok=True)
+        try:
+            for sub in _TENSORS[:2]:
+                (path / sub).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise write_error(error, f"cannot make the run directory {path}") from error
         return cls(path)
 
     def write(self, name: str, data: bytes) -> None:
@@ -228,12 +232,12 @@ class RunDirectory:
             )
         data = _document(path)
         result = decode(data, str(path))
-        found = [*_defects_of_result(result, data), *self._defects(result, names)]
-        if not found and (contrary := contradiction(result)):
-            found = [(RESULT, contrary, RESTORE)]
-        if not found:
+        defects = [*_defects_of_result(result, data), *self._defects(result, names)]
+        if not defects and (contrary := contradiction(result)):
+            defects = [(RESULT, contrary, RESTORE)]
+        if not defects:
             return result, None
-        (name, defect, hint), *more = found
+        (name, defect, hint), *more = defects
         also = f"; also damaged: {', '.join(other for other, _, _ in more)}" if more else ""
         return result, DamagedError(f"{self.path / name}: damaged: {defect}{also}", hint=hint)
 
@@ -243,7 +247,7 @@ class RunDirectory:
         """Yield name, defect and hint of every file that differs from its record."""
         recorded = self._recorded(result)
         for name, record in recorded:
-            if not _is_of_a_run(name):
+            if not is_of_a_run(name):
                 yield RESULT, f"it records {name!r}, which is not a file of a run", RESTORE
             elif names is not None and name not in names:
                 continue
@@ -278,9 +282,10 @@ class RunDirectory:
 def _names(path: Path, exists: Callable[[Path], bool]) -> list[str]:
     names = [name for name in _FILES if exists(path / name)]
     for folder in _TENSORS:
-        found = sorted((path / folder).glob("*.npy"))
-        names += [f"{folder}/{file.name}" for file in found if exists(file)]
-    return names
+        tensors = sorted((path / folder).glob("*.npy"))
+        names += [f"{folder}/{file.name}" for file in tensors if exists(file)]
+    budgets = sorted((path / USED_BUDGET).rglob("*"))
+    return names + [file.relative_to(path).as_posix() for file in budgets if exists(file)]
 
 
 def _is_file_or_link(path: Path) -> bool:
@@ -296,7 +301,8 @@ def _remove_run(path: Path) -> None:
     """Remove the files of a run, and its folders if nothing else is in them."""
     for name in _names(path, _is_file_or_link):
         (path / name).unlink()
-    for folder in (*(path / name for name in _TENSORS), path):
+    budgets = sorted((path / USED_BUDGET).rglob("*"), reverse=True)
+    for folder in (*(path / name for name in _TENSORS), *budgets, path / USED_BUDGET, path):
         with suppress(OSError):  # absent, or not empty
             folder.rmdir()
 
@@ -325,16 +331,19 @@ def _difference(found: FileRecord, recorded: FileRecord) -> str:
     return ""
 
 
-def _is_of_a_run(name: str) -> bool:
+def is_of_a_run(name: str) -> bool:
     """Whether a run writes files of that name: a result must not name files elsewhere."""
     folder, *rest = PurePosixPath(name).parts or ("",)
+    if folder == USED_BUDGET:
+        return bool(rest) and ".." not in rest
     return name in _FILES or (folder in _TENSORS and len(rest) == 1 and rest[0] != "..")
 
 
 def to_clock_domain(clock: ClockRecord) -> ClockDomain:
     """Return the clock domain that a result recorded."""
-    hz = Fraction(clock.hz_numerator, clock.hz_denominator) if clock.hz_numerator else None
-    return ClockDomain(clock.name, hz, clock.bits, clock.down, clock.monotonic)
+    hz = Fraction(clock.hz_numerator, clock.hz_denominator) or None
+    steadiness = clock.tolerance_ppm, clock.wander_ppm
+    return ClockDomain(clock.name, hz, clock.bits, clock.down, clock.monotonic, *steadiness)
 
 
 def recorded_clocks(result: Result | None) -> list[ClockDomain]:
@@ -345,9 +354,11 @@ def recorded_clocks(result: Result | None) -> list[ClockDomain]:
 
 def from_clock_domain(domain: ClockDomain) -> ClockRecord:
     """Return the record of a clock domain."""
-    hz = domain.hz or Fraction(0)
     return ClockRecord(
-        domain.name, domain.bits, domain.down, hz.numerator, hz.denominator, domain.monotonic
+        *(domain.name, domain.bits, domain.down, *domain.rate),
+        monotonic=domain.monotonic,
+        tolerance_ppm=domain.tolerance_ppm,
+        wander_ppm=domain.wander_ppm,
     )
 
 

@@ -5,162 +5,150 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import date
-from fractions import Fraction
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 import msgspec
 
 from harness.analyze.postmortem import PostmortemDocument
-from harness.check.budget import Budget, load_budget
+from harness.check.budget import Budget, read_files
 from harness.check.evaluate import DEFAULT_BUDGET, evaluate
 from harness.check.history.compare import compare_with_history
-from harness.check.history.comparison import HistoryComparison
-from harness.check.history.measure import durations_of, numbers_of, ticks_of
+from harness.check.history.measure import durations_of, numbers_of
 from harness.check.history.samples import History, Measured
-from harness.check.subject import Subject, model_name
-from harness.decode.dumps import Dump
+from harness.check.subject import Subject
 from harness.errors import (
     DamagedError,
     FormatError,
-    HarnessError,
-    InfrastructureError,
-    NotComparableError,
-    TargetError,
     UsageError,
 )
-from harness.files import MOST_DOCUMENT, display_path, read_limited, read_tail
+from harness.files import (
+    MOST_DOCUMENT,
+    absolute,
+    data_directory,
+    display_path,
+    read_limited,
+    read_tail,
+)
 from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
-from harness.records.contradictions import changed_outputs
 from harness.records.decode_json import decode_json
-from harness.records.result import RESTORE, Failure, Result, VerdictRecord, moment
+from harness.records.result import RESTORE, Result, VerdictRecord, changed_outputs
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
-from harness.runs.baseline import HistoryRef
 from harness.runs.directory import (
     CONSOLE,
     POSTMORTEM,
     RESULT,
+    USED_BUDGET,
     RunDirectory,
+    is_of_a_run,
     load_history,
     save_history,
     save_verdict,
 )
+from harness.runs.history import HistoryRef
 from harness.runs.source import (
     DEFAULT_OPTIONS,
+    EvaluatedRun,
     ReadOptions,
     Source,
-    compared_outputs,
-    load_metadata,
     load_with_options,
+    subject_of,
+    test_set_name,
+    verdict_record,
 )
-from harness.runs.test_sets import combined_verdict
+
+_log = logging.getLogger(__name__)
+
+_PACKAGED: Final = ("boards", "budgets")
+"""Folders of the packaged budgets, in a checkout and in an installed package."""
+
+
+def pack_budget(budget: Path, folder: str) -> tuple[str, dict[str, bytes]]:
+    """Return the files of a budget, with the paths between them kept.
+
+    Args:
+        budget: The file.
+        folder: Folder for the copies, such as ``used_budget``.
+
+    Returns:
+        The name of the copy of ``budget``, and the content of every file by its name.
+
+    Raises:
+        UsageError: As ``Budget.load``.
+    """
+    files = [(absolute(file.document.path), file.document.text) for file in read_files(budget)]
+    above = Path(os.path.commonpath([file.parent for file, _ in files]))
+    names = {file: f"{folder}/{file.relative_to(above).as_posix()}" for file, _ in files}
+    contents = {names[file]: text.encode() for file, text in files}
+    return names[absolute(budget)], contents
+
+
+def save_budget(run: RunDirectory, budget: Path | None) -> str:
+    """Copy a budget and what it extends into a run directory; return the name of its copy."""
+    if budget is None:
+        return ""
+    name, files = pack_budget(budget, USED_BUDGET)
+    for file, content in files.items():
+        (run.path / file).parent.mkdir(parents=True, exist_ok=True)
+        run.write(file, content)
+    return name
+
+
+def find_used_budget(directory: Path | None, budget: str, copy: str) -> Path | None:
+    """Return the file of the budget that judged a run; None if it had none.
+
+    Args:
+        directory: The run directory; None for a trace alone.
+        budget: Path of the budget at that time; "" for none.
+        copy: Name of its copy in the run directory; "" in results of older versions.
+
+    Raises:
+        DamagedError: The copy is missing, or is not a file of the run.
+        UsageError: There is no copy, and the file is gone.
+    """
+    if copy and directory is not None:
+        if not is_of_a_run(copy) or not (directory / copy).is_file():
+            raise DamagedError(
+                f"{directory / RESULT}: damaged: its budget {copy!r} is not a file of the run",
+                hint=RESTORE,
+            )
+        return directory / copy
+    file = Path(budget)
+    if not budget or file.is_file():
+        return file if budget else None
+    packaged = data_directory(_PACKAGED[0]) / _PACKAGED[1] / PurePath(budget).name
+    if PurePath(budget).parts[-3:-1] == _PACKAGED and packaged.is_file():
+        _log.warning("%s is gone: the packaged budget of this version is used", budget)
+        return packaged
+    raise UsageError(
+        f"{directory}: the budget of its verdict is gone: {budget}",
+        hint="copy it there again, or give it with --budget FILE",
+    )
+
+
+def used_budget(run: RunDirectory, verdict: VerdictRecord | None) -> Path | None:
+    """Return the file of the budget of a recorded verdict, as ``find_used_budget``."""
+    if verdict is None:
+        return None
+    return find_used_budget(run.path, verdict.budget, verdict.budget_copy)
+
+
+def load_rules(budget: Path | Budget | None, subject: Subject) -> Budget | None:
+    """Return a budget, read for a subject if it is a file."""
+    if isinstance(budget, Path):
+        return Budget.load(budget, subject.board, subject.model, subject.unit)
+    return budget
+
 
 _CONSOLE_END: Final = 4096
 """Bytes of console output that reports show, from the end."""
-
-
-_OWNERS: Final = {
-    error.exit_code: error
-    for error in (UsageError, NotComparableError, TargetError, InfrastructureError)
-}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EvaluatedRun:
-    """A run, or a trace alone, with its verdict.
-
-    A failed run has a ``failure``; without a trace it has no subject and no checks.
-
-    Attributes:
-        title: Its path, for people.
-        subject: The evaluated trace; None for a run without a trace.
-        verdict: The verdict; it has no checks without a subject.
-        result: The result of the run; None for a trace alone.
-        history: The history that it was compared with; None without one.
-        comparison: The comparison with the history, metric by metric.
-        console: The end of the board's console output.
-        postmortem: The postmortem of a crash during the run.
-        budget: The budget file; "" for none.
-        directory: The run directory; None for a trace alone.
-        given: The options that it was read and evaluated with.
-        test_sets: The runs of the test sets of a bundled program, which itself has no subject.
-    """
-
-    title: str
-    subject: Subject | None
-    verdict: Verdict
-    result: Result | None = None
-    history: History | None = None
-    comparison: HistoryComparison | None = None
-    console: str = ""
-    postmortem: PostmortemDocument | None = None
-    budget: str = ""
-    directory: Path | None = None
-    given: ReadOptions = DEFAULT_OPTIONS
-    test_sets: tuple[EvaluatedRun, ...] = ()
-
-    @property
-    def parts(self) -> tuple[EvaluatedRun, ...]:
-        """The runs with traces: those of the test sets, or else this run itself."""
-        return self.test_sets or (self,)
-
-    @property
-    def traced(self) -> bool:
-        """Whether it has a trace, or test sets with traces."""
-        return self.subject is not None or bool(self.test_sets)
-
-    @property
-    def failure(self) -> Failure | None:
-        """The failure of the run; None if it completed."""
-        return None if self.result is None else self.result.failure
-
-    @property
-    def error(self) -> HarnessError | None:
-        """The recorded failure as an exception of its owner; None when the run ended."""
-        if self.result is None or self.failure is None:
-            return None
-        kind = _OWNERS.get(self.result.exit_code, InfrastructureError)
-        return kind(self.failure.message, hint=self.failure.hint)
-
-    @property
-    def passed(self) -> bool:
-        """Whether the run completed and no check of severity error failed."""
-        return self.failure is None and self.verdict.passed
-
-    @property
-    def exit_code(self) -> int:
-        """Exit code of the run if it failed, else of its verdict."""
-        if self.result is not None and self.failure is not None:
-            return self.result.exit_code
-        return self.verdict.exit_code
-
-
-def all_passed(runs: Sequence[EvaluatedRun]) -> bool:
-    """Whether every run passed."""
-    return all(run.passed for run in runs)
-
-
-class BundleVerdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The document of ``etharness replay --json``, and ``verdict.json`` of a bundle.
-
-    Attributes:
-        exit_code: Exit code of the run, or of its check.
-        failure: Class of the run's failure; "" if it completed.
-        verdict: The verdict; null for a run without a trace. Its budget is a file of the bundle.
-        postmortem: The postmortem of a crash, without source locations, because these depend on
-            the installed toolchain.
-    """
-
-    exit_code: int
-    failure: str
-    verdict: VerdictRecord | None
-    postmortem: PostmortemDocument | None
 
 
 def evaluate_run(
@@ -208,7 +196,8 @@ def with_verdict(
 
     Args:
         run: The run; without a trace it is returned as it is.
-        budget: A budget or its file; without one, only what always holds is checked.
+        budget: A budget or its file; None for the one that the run has. Without either, only what
+            always holds is checked.
         history: As for ``evaluate_run``.
         record: Save a fetched history and the verdict in the run directory, and record the verdict
             in the history.
@@ -225,22 +214,6 @@ def with_verdict(
     return _with_own_verdict(run, run.subject, budget, history, record=record)
 
 
-def with_trends(run: EvaluatedRun, history: HistoryRef) -> EvaluatedRun:
-    """Add earlier results for reports to draw, which leave the verdict as it is.
-
-    A history that does not answer, or has no such baseline, leaves the run without them.
-    """
-    if run.test_sets:
-        return replace(run, test_sets=tuple(with_trends(one, history) for one in run.test_sets))
-    if run.subject is None or run.result is None or run.history is not None:
-        return run
-    try:
-        found = history.fetch(provenance_of(run.result), DEFAULT_BUDGET.history)
-    except (UsageError, NotComparableError, InfrastructureError):
-        return run
-    return replace(run, history=found)
-
-
 def _with_own_verdict(
     run: EvaluatedRun,
     subject: Subject,
@@ -251,10 +224,10 @@ def _with_own_verdict(
 ) -> EvaluatedRun:
     """Evaluate the checks of a run with a trace."""
     result, directory = run.result, run.directory
-    rules, file = budget, ""
-    if isinstance(rules, Path):
-        file = str(rules)
-        rules = load_budget(rules, subject.board, subject.model, subject.unit)
+    if budget is not None:
+        file = str(budget) if isinstance(budget, Path) else ""
+        run = replace(run, budget=file, budget_copy="")
+    rules = load_rules(budget or budget_file(run), subject)
     if history is None and directory is not None:
         history = load_history(directory)
     comparison, source = None, history if record else None
@@ -268,7 +241,9 @@ def _with_own_verdict(
             history = history.fetch(provenance_of(result), (rules or DEFAULT_BUDGET).history)
             if directory is not None and record:
                 save_history(directory, history)
-        comparison = compare_with(history, subject, result, rules)
+        limits = (rules or DEFAULT_BUDGET).history
+        measured = Measured(provenance_of(result, subject), numbers_of(subject, limits))
+        comparison = compare_with_history(history, [measured], limits, durations_of(subject))
     verdict = evaluate(subject, rules, comparison)
     if result is not None and directory is not None and (doubt := changed_outputs(result, verdict)):
         raise DamagedError(f"{directory / RESULT}: damaged: {doubt}", hint=RESTORE)
@@ -277,7 +252,6 @@ def _with_own_verdict(
         verdict=Verdict(tuple(map(with_printable_text, verdict.checks))),
         history=history,
         comparison=comparison,
-        budget=file,
     )
     if isinstance(source, HistoryRef) and result is not None and result.files is not None:
         # A check after the run. The run itself records its verdict with its result.
@@ -303,25 +277,16 @@ def evaluate_test_sets(
 
 
 def _combined(test_sets: Sequence[EvaluatedRun]) -> Verdict:
-    """Return the verdict of evaluated test sets."""
-    return combined_verdict(
-        (each.result.model.method, each.result.test_set, each.verdict)
-        for each in test_sets
-        if each.result and each.result.model and each.result.test_set is not None
-    )
-
-
-def compare_with(
-    history: History, subject: Subject, result: Result, budget: Budget | None
-) -> HistoryComparison:
-    """Compare a run with its history.
-
-    Raises:
-        UsageError: SciPy or ruptures is not installed.
-    """
-    limits = (budget or DEFAULT_BUDGET).history
-    measured = Measured(provenance_of(result), numbers_of(subject, limits), ticks_of(subject))
-    return compare_with_history(history, [measured], limits, durations_of(subject))
+    """Return the verdict of evaluated test sets: all checks, with the test set in their subject."""
+    checks = []
+    for each in test_sets:
+        if each.result and each.result.model and each.result.test_set is not None:
+            name = test_set_name(each.result.model.method, each.result.test_set)
+            checks += [
+                msgspec.structs.replace(check, subject=f"{name}: {check.subject}")
+                for check in each.verdict.checks
+            ]
+    return Verdict(tuple(checks))
 
 
 def evaluate_path(
@@ -347,10 +312,19 @@ def evaluate_path(
         DamagedError: A file of a run is damaged, salvaged or not.
         FormatError: The trace is invalid, and not because its run failed.
     """
-    run = find_run(path, given, fallback, load)
-    if budget is None and run.budget:
-        budget = Path(run.budget)
-    return with_verdict(run, budget, history)
+    return with_verdict(find_run(path, given, fallback, load), budget, history)
+
+
+def budget_file(run: EvaluatedRun) -> Path | None:
+    """Return the file of the budget of a run; None for none.
+
+    Raises:
+        DamagedError: Its copy is missing from the run directory.
+        UsageError: There is no copy, and the file is gone.
+    """
+    if run.test_sets:
+        return budget_file(run.test_sets[0])
+    return find_used_budget(run.directory, run.budget, run.budget_copy)
 
 
 def find_run(
@@ -393,9 +367,11 @@ def find_run(
     else:
         source = load(path).require_sound()
     known = source.result
-    budget = str(fallback or "") if known is None else ""
+    budget, copy = str(fallback or "") if known is None else "", ""
     if known is not None and known.verdict is not None:
-        budget = known.verdict.budget
+        budget, copy = known.verdict.budget, known.verdict.budget_copy
+        if directory is None and copy:
+            budget, copy = str(path.parent / copy), ""
     subject = subject_of(source.trace, known, given, directory)
     subject = replace(subject, dumps=source.later_dumps)
     return with_evidence(
@@ -405,6 +381,7 @@ def find_run(
             Verdict(()),
             known,
             budget=budget,
+            budget_copy=copy,
             directory=directory,
             given=given,
         )
@@ -415,13 +392,13 @@ def _find_test_sets(run: RunDirectory, result: Result, given: ReadOptions) -> Ev
     """Read the run of a bundled program with those of its test sets."""
     runs = []
     for record in result.test_sets:
-        found = find_run(run.path / record.directory, given)
-        if found.result is None or found.result.id != record.id:
+        test_set = find_run(run.path / record.directory, given)
+        if test_set.result is None or test_set.result.id != record.id:
             raise DamagedError(
-                f"{found.title}: damaged: not the run that {run.path / RESULT} records",
+                f"{test_set.title}: damaged: not the run that {run.path / RESULT} records",
                 hint=RESTORE,
             )
-        runs.append(found)
+        runs.append(test_set)
     whole = EvaluatedRun(
         display_path(run.path),
         None,
@@ -449,64 +426,3 @@ def with_evidence(run: EvaluatedRun) -> EvaluatedRun:
             raise FormatError(f"{crash}: invalid postmortem document: {error}") from error
     text = printed.decode(errors="backslashreplace")
     return replace(run, console=text, postmortem=document)
-
-
-def verdict_record(run: EvaluatedRun) -> VerdictRecord:
-    """Return the verdict as a result records it."""
-    verdict = run.verdict
-    return VerdictRecord(passed=verdict.passed, budget=run.budget, checks=verdict.checks)
-
-
-def subject_of(
-    trace: Trace,
-    result: Result | None = None,
-    given: ReadOptions = DEFAULT_OPTIONS,
-    directory: Path | None = None,
-) -> Subject:
-    """Return the subject of an evaluation: a trace with the facts of its result and directory.
-
-    Raises:
-        UsageError: The ETRecord does not exist.
-        NotComparableError: The ETRecord is of another model.
-    """
-    symbols = None
-    if given.etrecord is not None:
-        symbols = load_metadata(Source((Dump(trace),), result), etrecord=given.etrecord).symbols
-    if result is None:
-        return Subject(
-            trace,
-            board=given.board,
-            model=model_name(given.model),
-            symbols=symbols,
-            day=given.day or date.today(),
-        )
-    target, model, summary, image = result.target, result.model, result.trace, result.image
-    probe = None
-    if target and target.probe_pairs:
-        probe = Fraction(target.probe_ticks, target.probe_pairs)
-    return Subject(
-        trace,
-        board=result.board,
-        unit=result.unit,
-        model=model_name(model.file) if model else "",
-        log_bytes=summary.log_bytes if summary else None,
-        trace_capacity=target.trace_capacity if target else None,
-        arena_capacity=(target.arena_capacity or None) if target else None,
-        arena_used=model.arena_bytes if model else None,
-        probe=probe,
-        qualities=result.clock_quality,
-        emulated_time=result.emulated_time,
-        core=result.core,
-        energy=result.energy,
-        planned=model.planned if model else {},
-        image={"text": image.text, "data": image.data, "bss": image.bss} if image else {},
-        outputs=compared_outputs(result, directory),
-        runs_requested=result.runs_requested,
-        runs_completed=result.runs_completed,
-        chains=model.chains if model else None,
-        backends={(call.chain, call.instruction): call.backend for call in model.delegates}
-        if model
-        else {},
-        day=given.day or moment(result.started_utc).date(),
-        symbols=symbols,
-    )

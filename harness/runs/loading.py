@@ -1,26 +1,125 @@
-"""Models on boards: in the firmware image, or loaded by a connected device.
+"""Models on boards: in the firmware image, or loaded by a connected device; and their test sets.
 
-What a board lacks is asked before the upload. A refusal becomes an error of its owner.
+Whether the board can run a model is asked before its firmware is built, and again before the
+upload, when the device has described itself. A refusal becomes an error of its owner.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
-from harness.check.fit import bundled_operators, missing_operators
-from harness.check.placement import fit_placed, placed_capacity
-from harness.config.board import Board, SerialTarget
-from harness.decode.program import Method
-from harness.decode.pte import read_program
-from harness.errors import DeviceRefusedError, FormatError, TargetError, UsageError
+import msgspec
+from msgspec.structs import replace
+
+from harness.analyze.workload import instruction_records
+from harness.check.fit import bundled_operators, check_loaded, examine, fit_placed, placed_capacity
+from harness.config.board import Board, Capacity
+from harness.decode.bundled_program import BundledProgram, TestSet, read_bundled_program
+from harness.decode.program import Call, Method, Program
+from harness.decode.pte import read_named_program, read_program
+from harness.errors import (
+    DeviceRefusedError,
+    FormatError,
+    UsageError,
+    did_you_mean,
+)
 from harness.files import display_path
-from harness.lab.flash_plan import Stages
+from harness.flash.plan import Stages
+from harness.link.messages import ModelInfo, TargetInfo
 from harness.link.session import Session
-from harness.link.values import ModelInfo, TargetInfo
 from harness.link.wire import Status
+from harness.records.measurement import BUNDLED_KERNELS
+from harness.records.result import (
+    DelegateCall,
+    Model,
+)
+from harness.runs.directory import TEST_SETS
 from harness.runs.request import RunRequest
+from harness.runs.source import test_set_name
 from harness.target.build import PlacedModel
+
+
+def bundled_model(whole: Model | None, model: Model | None) -> Model | None:
+    """Return the record of a bundled program: of the method that needs most of the arena."""
+    if model is None or (whole is not None and whole.arena_bytes >= model.arena_bytes):
+        return whole
+    return replace(model, method="", inputs=(), outputs=(), delegates=(), planned={}, chains=None)
+
+
+def test_set_folder(method: str, index: int) -> str:
+    """Return the run directory of a test set, relative to that of the whole.
+
+    Methods with characters that a folder's name should not have get their code points instead.
+    """
+    name = re.sub(r"[^A-Za-z0-9_]", lambda found: f"%{ord(found[0]):x}", method)
+    return f"{TEST_SETS}/{name}-{index}"
+
+
+def read_test_sets(data: bytes, request: RunRequest) -> BundledProgram:
+    """Read a bundled program with the test sets that a request runs.
+
+    Raises:
+        UsageError: The program has no test sets for the method, a test set does not fit it, or the
+            request has inputs or references of its own.
+        FormatError: The file is damaged.
+    """
+    name = display_path(request.model)
+    if request.inputs or request.references:
+        raise UsageError(
+            f"{name} is a bundled program: its test sets have the inputs and the expected outputs",
+            hint="omit --input and --reference, or run the .pte file that was bundled",
+        )
+    try:
+        bundled = read_bundled_program(data)
+    except FormatError as error:
+        raise FormatError(
+            f"{name} is not a complete bundled program: {error.message}",
+            hint=error.hint or "bundle it again, or copy it again and compare sizes",
+        ) from error
+    known = dict.fromkeys(each.method for each in bundled.test_sets)
+    if not known:
+        raise UsageError(
+            f"{name} has no test sets",
+            hint="bundle it with a MethodTestSuite, or run its .pte file",
+        )
+    if request.method is not None and request.method not in known:
+        raise UsageError(
+            f"{name} has no test sets for method {request.method!r}",
+            hint=f"{did_you_mean(request.method, known)}methods with test sets: {', '.join(known)}",
+        )
+    chosen = tuple(each for each in bundled.test_sets if request.method in (None, each.method))
+    _require_fitting(bundled.program, chosen, name)
+    return BundledProgram(bundled.program, chosen)
+
+
+def _require_fitting(program: bytes, test_sets: Iterable[TestSet], name: str) -> None:
+    """Check the numbers of inputs and outputs before anything is started."""
+    try:
+        methods = {method.name: method for method in read_program(program).methods}
+    except FormatError:  # the device decides whether the program is valid
+        return
+    for each in test_sets:
+        method = methods.get(each.method)
+        if method is None:
+            raise UsageError(
+                f"{name}: the program has no method {each.method!r}, which test sets are for",
+                hint="bundle the test sets with the program that they were made for",
+            )
+        for what, given, wanted in (
+            ("inputs", each.inputs, method.inputs),
+            ("outputs", each.expected, method.outputs),
+        ):
+            if len(given) != len(wanted):
+                raise UsageError(
+                    f"{name}: {test_set_name(each.method, each.index)} has {len(given)} {what}, "
+                    f"the method has {len(wanted)}",
+                    hint="bundle the test sets with the program that they were made for",
+                )
+
 
 _log = logging.getLogger(__name__)
 
@@ -31,8 +130,7 @@ def check_placeable(request: RunRequest, board: Board) -> None:
     Raises:
         UsageError: The firmware is on the board already, or comes as an image.
     """
-    kept = isinstance(board.target, SerialTarget) and request.flash is None
-    if request.placed and (kept or (request.flash and request.flash.image)):
+    if request.placed and not request.builds_firmware(board):
         raise UsageError(
             f"cannot place the model: this run does not build the firmware of {board.name}",
             hint="flash the board with --flash and without --image; a board whose firmware has the "
@@ -50,23 +148,44 @@ def place_model(path: Path, data: bytes, board: Board, *, upload: int = 0) -> Pl
         upload: Bytes to keep as a buffer for uploads of other models.
 
     Raises:
-        UsageError: It is not a model, or does not fit the board.
+        UsageError: It is not a model, or the board cannot run one of its methods.
     """
-    try:
-        methods = read_program(data).methods
-    except FormatError as error:
-        raise UsageError(f"{display_path(path)}: {error.message}", hint=error.hint) from error
+    name = display_path(path)
+    methods = read_named_program(data, name).methods
     capacity = placed_capacity(methods, board, upload=upload)
     for method in methods:
-        found = fit_placed(method, methods, len(data), board)
-        for need in found.needs if found is not None else ():
-            if need.shortfall:
-                raise UsageError(
-                    f"{display_path(path)} does not fit {board.name} when it is placed: "
-                    f"{need.resource}: {need.shortfall:,} bytes are missing",
-                    hint=need.remedy,
-                )
+        fit = fit_placed(method, methods, len(data), board)
+        if fit is not None:
+            fit.require(f"{name} placed in flash")
     return PlacedModel(path.name, data, capacity)
+
+
+def find_runnable(
+    program: Program, name: str, board: Board, request: RunRequest, model_bytes: int
+) -> Method:
+    """Return a method of a program that a board should run, before anything is built or started.
+
+    Args:
+        program: The program.
+        name: Name of the method.
+        board: The board.
+        request: Names the model's file, and whether the firmware is built here.
+        model_bytes: Size of the program's file.
+
+    Raises:
+        UsageError: The program has no such method, or the board cannot run it.
+    """
+    model = display_path(request.model)
+    method = program.method(name)
+    if method is None:
+        names = [each.name for each in program.methods]
+        raise UsageError(
+            f"{model} has no method {name!r}",
+            hint=f"{did_you_mean(name, names)}select one with --method: {', '.join(names)}",
+        )
+    if not request.placed and request.builds_firmware(board):
+        examine(program, method, model_bytes, board).require(model)
+    return method
 
 
 def load_model(
@@ -74,8 +193,8 @@ def load_model(
     info: TargetInfo,
     board: Board,
     request: RunRequest,
-    program: bytes,
-    method: Method | None,
+    data: bytes,
+    program: Program,
     stages: Stages,
 ) -> ModelInfo:
     """Have a device load a method; upload the program unless the device holds it already.
@@ -85,20 +204,19 @@ def load_model(
         info: The device's description of itself.
         board: Its board file.
         request: Names the model file and the method.
-        program: The ``.pte`` file.
-        method: What the host could read of the method; None if it could not.
+        data: The ``.pte`` file.
+        program: Its methods.
         stages: Called to report progress.
 
     Raises:
-        TargetError: The program is too large, or needs operators that the device lacks.
-        UsageError: The program has no such method.
+        TargetError: The device describes another model than the program.
+        UsageError: The program has no such method, or the board cannot run it.
         FormatError: The device found it damaged.
     """
-    check_room(info, board, program, request.model)
-    _check_operators(info, board, method, request.model)
+    check_device(info, board, data, program, request.model, request.method_name)
     try:
         loaded = session.load_model(
-            program,
+            data,
             method=request.method_name,
             progress=lambda done, total: stages("uploading", done, total),
         )
@@ -115,48 +233,82 @@ def load_model(
                 hint="export it again, or copy it again and compare sizes",
             ) from error
         raise
-    _log.info("loaded %s, %d bytes", request.model, len(program))
+    check_loaded(info, program.method(request.method_name), loaded)
+    _log.info("loaded %s, %d bytes", request.model, len(data))
     return loaded
 
 
-def check_room(info: TargetInfo, board: Board, model: bytes, path: Path) -> None:
-    """Refuse a model that is larger than the board's buffer for uploads.
+def check_device(
+    info: TargetInfo, board: Board, data: bytes, program: Program, path: Path, name: str
+) -> None:
+    """Refuse a method ``name`` that a device cannot run, by its description of itself.
+
+    Firmware with a selection of the bundled kernels, or with others, checks by itself: it reports
+    how many operators it has, not which.
 
     Raises:
-        TargetError: It is too large, and is not in the board's firmware.
+        UsageError: The device cannot run it.
     """
-    if len(model) <= info.model_capacity or info.holds(model):
-        return
-    build = f"`etharness build --board {board.name} --model {display_path(path)}`"
-    if info.placed is not None:
+    model = display_path(path)
+    holds = info.holds(data)
+    if info.placed is not None and not holds and len(data) > info.model_capacity:
+        build = f"`etharness build --board {board.name} --model {model}`"
         room = f"of up to {info.model_capacity:,} bytes" if info.model_capacity else "of no model"
-        raise TargetError(
-            f"cannot upload {display_path(path)} ({len(model):,} bytes) to {info.board}: its "
-            f"firmware holds {info.placed.name} in flash and takes uploads {room}",
+        raise UsageError(
+            f"cannot upload {model} ({len(data):,} bytes) to {info.board}: its firmware holds "
+            f"{info.placed.name} in flash and takes uploads {room}",
             hint=f"flash firmware with this model, from {build}; or flash firmware without a model",
         )
-    raise TargetError(
-        f"{display_path(path)} is too large for {info.board}: {len(model)} bytes, its limit is "
-        f"{info.model_capacity} bytes",
-        hint=f"place the model in flash: {build}" if board.build and board.capacity else "",
+    method = program.method(name)
+    if method is None:
+        return  # the device names those that it has
+    bundled = info.kernels == BUNDLED_KERNELS and info.operators == len(bundled_operators())
+    capacity = Capacity(
+        info.model_capacity,
+        info.arena_capacity,
+        info.input_capacity,
+        info.trace_capacity,
+        info.debug_capacity,
+    )
+    described = replace(board, capacity=capacity)
+    size = 0 if holds else len(data)
+    examine(program, method, size, described, bundled=bundled).require(model)
+
+
+def describe_model(request: RunRequest, data: bytes, method: Method | None) -> Model:
+    """Return what a file says of the program that runs; inputs, outputs and memory are added."""
+    pools = method.planned if method is not None else ()
+    planned = {f"planned_{pool}": pools[pool] for pool in range(1, len(pools))}
+    return Model(
+        file=display_path(request.model),
+        sha256=hashlib.sha256(data).hexdigest(),
+        nbytes=len(data),
+        planned_bytes=sum(planned.values()),
+        method_bytes=0,
+        method=request.method_name,
+        delegates=delegate_calls(method),
+        planned=planned,
+        chains=instruction_records(method),
+        inputs=(),
+        outputs=(),
+        name=request.name or msgspec.UNSET,
     )
 
 
-def _check_operators(info: TargetInfo, board: Board, method: Method | None, path: Path) -> None:
-    """Refuse a model with operators that the board lacks, all of them at once.
+def read_method(model: bytes, name: str) -> Method | None:
+    """Read a method of a ``.pte`` file; None if it cannot be read, or has no such method."""
+    try:
+        return read_program(model).method(name)
+    except FormatError:  # the device decides whether the file is valid
+        return None
 
-    Firmware with a selection of the bundled kernels, or with ExecuTorch's, checks by itself: it
-    reports how many operators it has, not which.
 
-    Raises:
-        TargetError: Operators are missing.
-    """
-    available = bundled_operators()
-    if method is None or board.links_executorch or info.operators != len(available):
-        return
-    if missing := missing_operators(method, available):
-        raise TargetError(
-            f"{info.board} has no kernel for {', '.join(missing)}, which "
-            f"{display_path(path)} calls",
-            hint="`etharness inspect` shows which boards a model fits",
-        )
+def delegate_calls(method: Method | None) -> tuple[DelegateCall, ...]:
+    """Return the delegate calls of a method."""
+    chains = method.chains if method is not None else ()
+    return tuple(
+        DelegateCall(chain, index, instruction.name)
+        for chain, instructions in enumerate(chains)
+        for index, instruction in enumerate(instructions)
+        if instruction.call == Call.DELEGATE
+    )

@@ -9,52 +9,40 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 from msgspec.structs import replace
 
 from harness import __version__
-from harness.analyze.blocks import executions
 from harness.analyze.placement import quality_of_run
-from harness.capped import CappedBuffer
 from harness.config.board import Board, attached, load_board
-from harness.decode.firmware_elf import FirmwareElf
 from harness.decode.postmortem import is_postmortem
 from harness.errors import FormatError, RunInProgressError, TargetError, UsageError
-from harness.files import read_limited
-from harness.lab.flash_plan import Stages
-from harness.lab.postmortem import (
+from harness.files import CappedBuffer, display_path, read_limited
+from harness.flash.plan import Stages
+from harness.link.messages import TargetInfo
+from harness.link.session import Session
+from harness.link.wire import Reset, State
+from harness.records.result import Result, now_utc
+from harness.records.trace import Trace
+from harness.records.verdict import Verdict
+from harness.runs.device import (
     ExaminedPostmortem,
     Lookup,
+    describe_target,
     examine,
     fetch,
     no_symbols,
+    pull_trace,
+    record_pings,
     symbols_of_board,
+    with_declared_clock,
 )
-from harness.lab.units import Chosen, hold_if
-from harness.link.session import Session
-from harness.link.values import TargetInfo
-from harness.link.wire import Reset, State
-from harness.records.result import Result, now_utc
-from harness.runs.delegates import interpret_delegates
-from harness.runs.device_data import describe_target, record_pings, steadiness_of
 from harness.runs.directory import (
     CONSOLE,
-    PARTIAL,
     POSTMORTEM_IMAGE,
     RunDirectory,
 )
-from harness.runs.probe import (
-    MemoryTracers,
-    ProbeRequest,
-    UnsettledError,
-    decode_log,
-    disturbance,
-    probe_of,
-    target_in_memory,
-)
-from harness.runs.run import FinishedRun
-from harness.runs.trace_download import pull_trace
-from harness.target.ports import describe
+from harness.runs.source import EvaluatedRun, interpret_delegates, subject_of
+from harness.target.selection import Chosen
 from harness.target.start import start_target
 
 
@@ -66,7 +54,7 @@ def pull(
     *,
     wait_s: float | None = None,
     cancel: bool = False,
-) -> FinishedRun:
+) -> EvaluatedRun:
     """Pull the trace of the last run from a running board into a run directory.
 
     Args:
@@ -88,41 +76,41 @@ def pull(
     directory = RunDirectory.create(output)
     console = CappedBuffer()
     with (
-        hold_if(chosen.leased, reason="pull", timeout_s=board.deadlines.unit_s) as held,
-        start_target(attached(board, baud), None, port=chosen.at(held).port) as target,
+        chosen.held(reason="pull", timeout_s=board.deadlines.unit_s) as chosen,
+        start_target(attached(board, baud), None, port=chosen.port) as target,
     ):
-        chosen = chosen.at(held)
-        port = describe(chosen.port) if chosen.port is not None else None
+        port = chosen.port_name
         session = Session(
             target.transport,
             deadline_s=board.deadlines.request_s,
             console=console.extend,
             board=board.name,
         )
-        info = _greet(session, board, stages, wait_s, cancel=cancel)
+        greeted = _greet(session, board, stages, wait_s, cancel=cancel)
+        info = with_declared_clock(greeted, board)
         status = session.status()
         if status.state != State.DONE:
             raise TargetError(
                 f"{info.board} on {port} has no trace: no run has completed since its reset",
                 hint="run a model first: `etharness run`",
             )
-        pings = record_pings(session)
+        pings = record_pings(session, info.clocks[0], emulated=board.emulated_time)
         trace, summary = pull_trace(
             session, info, directory, lambda done, total: stages("pulling", done, total)
         )
     trace = interpret_delegates(trace, board.time_scales, board.metadata, None)
     directory.write(CONSOLE, bytes(console))
     result = replace(
-        _pulled(board, chosen.unit or port or board.name, status.completed, began),
+        pulled_result(board, chosen.unit or port or board.name, status.completed, began),
         port=port,
         console_left_out=console.left_out,
         target=describe_target(info),
         trace=summary,
         link=session.statistics.as_dict(),
         pings=pings,
-        clock_quality=quality_of_run(trace, pings, steadiness=steadiness_of(board)),
+        clock_quality=quality_of_run(trace, pings),
     )
-    return FinishedRun(directory.finish(result), trace)
+    return pulled_run(directory, result, trace)
 
 
 def _greet(
@@ -145,50 +133,14 @@ def _greet(
     return session.hello(deadlines.boot_s)
 
 
-def pull_by_probe(
-    chosen: Chosen, wanted: ProbeRequest, output: Path, stages: Stages = lambda *_: None
-) -> FinishedRun:
-    """Read the trace of a board through a debug probe into a run directory; the board runs on.
-
-    Raises:
-        UsageError: The board or the firmware is unknown, or a symbol is missing.
-        TargetError: The board runs other firmware, or has no complete log.
-        InfrastructureError: The probe cannot be reached, or does not answer.
-    """
-    began = time.monotonic()
-    board, _ = load_board(chosen.board)
-    elf = FirmwareElf(wanted.elf)
-    if wanted.until is not None:
-        elf.function(wanted.until)
-    directory = RunDirectory.create(output)
-    with probe_of(chosen, board, "pull") as (chosen, probe):
-        stages("reading the memory", 0, 0)
-        tracers = MemoryTracers(probe, wanted, elf)
-        if wanted.reset is not None:
-            probe.reset(wanted.reset)
-        try:
-            if wanted.until is not None:
-                log = tracers.read_at(wanted.until, 1, board.deadlines.execute_s)
-            else:
-                log = tracers.read_settled(board.deadlines.execute_s)
-        except UnsettledError as error:
-            directory.write(PARTIAL, error.log.image)
-            raise
-    trace, summary = decode_log(log, board, directory)
-    trace = interpret_delegates(trace, board.time_scales, board.metadata, None)
-    completed = int(np.count_nonzero(executions(trace)[0]))
-    result = replace(
-        _pulled(board, chosen.unit or str(chosen.port), completed, began),
-        port=str(chosen.port),
-        target=target_in_memory(board, elf, trace, tracers),
-        trace=summary,
-        link=disturbance(probe),
-        clock_quality=quality_of_run(trace, (), steadiness=steadiness_of(board)),
-    )
-    return FinishedRun(directory.finish(result), trace)
+def pulled_run(directory: RunDirectory, result: Result, trace: Trace) -> EvaluatedRun:
+    """Complete the directory of a pulled trace, and return it without checks."""
+    result = directory.finish(result)
+    title = display_path(directory.path)
+    return EvaluatedRun(title, subject_of(trace, result), Verdict(()), result)
 
 
-def _pulled(board: Board, unit: str, completed: int, began: float) -> Result:
+def pulled_result(board: Board, unit: str, completed: int, began: float) -> Result:
     """Return what is known of runs that were over when the host began to look at the board."""
     own_id = uuid.uuid4().hex
     return Result(
@@ -255,16 +207,19 @@ def postmortem_of_board(
     """Read the postmortem from a running board, None without one; ``clear`` also removes it.
 
     Raises:
-        FormatError: The board sent an invalid postmortem.
+        TargetError: The board sent an invalid postmortem.
         InfrastructureError: The port cannot be opened, or the board does not answer.
     """
     with (
-        hold_if(chosen.leased, reason="postmortem", timeout_s=board.deadlines.unit_s) as held,
-        start_target(attached(board, baud), None, port=chosen.at(held).port) as target,
+        chosen.held(reason="postmortem", timeout_s=board.deadlines.unit_s) as chosen,
+        start_target(attached(board, baud), None, port=chosen.port) as target,
     ):
         session = Session(target.transport, deadline_s=board.deadlines.request_s)
         session.hello(board.deadlines.boot_s)
-        finding = fetch(session, lookup)
+        try:
+            finding = fetch(session, lookup)
+        except FormatError as error:
+            raise TargetError(f"the device sent a damaged postmortem: {error.message}") from error
         if finding is not None and clear:
             session.reset(Reset.POSTMORTEM)
         return finding

@@ -1,26 +1,50 @@
-"""The request for a run, and the commit that it tests."""
+"""The request for a run: settings given by name, what they stand for, and the commit under test."""
 
 from __future__ import annotations
 
+import numbers
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from datetime import date
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
-from harness.analyze.converters import parse_time_scales
-from harness.analyze.metadata_counts import check_names, parse_layouts
-from harness.config.board import Board
-from harness.config.meter import MeterRequest
-from harness.config.unit import Unit, UsbPort
-from harness.errors import UsageError, did_you_mean
-from harness.lab.flash_plan import HowToFlash
-from harness.link.values import PROFILES, VALUES, WHEN_FULL, RunOptions
-from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
+from harness import __version__
+from harness.analyze.converters import check_names, parse_layouts, parse_time_scales
+from harness.config.board import Board, SerialTarget
+from harness.config.project import find_project
+from harness.config.unit import MeterRequest
+from harness.errors import (
+    InfrastructureError,
+    Owner,
+    UsageError,
+    did_you_mean,
+)
+from harness.files import absolute
+from harness.flash.plan import HowToFlash
+from harness.history import configured_history
+from harness.link.transports import is_probe
+from harness.records.clock_domain import ClockDomain
 from harness.records.measurement import MeasurementSettings
-from harness.runs.baseline import HistoryRef
-from harness.target.ports import describe
+from harness.records.result import UNFINISHED, Failure, Result, now_utc
+from harness.records.run_settings import (
+    SETTINGS,
+    GivenSettings,
+    RunSetting,
+    RunSettings,
+    SettingPlace,
+    settings_in,
+)
+from harness.records.store_address import StoreAddress, address_of
+from harness.runs.history import HistoryRef, history_of
+from harness.runs.run_keywords import PathLike, RunKeywords
+from harness.runs.source import ReadOptions
 from harness.target.process_group import run_program
+from harness.target.selection import Chosen, choose
 
 SESSION_VARIABLE: Final = "ETHARNESS_SESSION"
 """Environment variable: the default for ``RunRequest.session``."""
@@ -30,98 +54,46 @@ _COMMIT_VARIABLES: Final = ("ETHARNESS_COMMIT", "GITHUB_SHA", "CI_COMMIT_SHA", "
 
 _GIT_TIMEOUT_S: Final = 10.0
 
-_WORDS: Final[dict[str, Mapping[str, object]]] = {
-    "values": VALUES,
-    "profile": PROFILES,
-    "when_full": WHEN_FULL,
-}
-"""Options with named choices."""
-
 
 @dataclass(frozen=True, slots=True)
-class RunRequest:
-    """The request for a run.
+class RunRequest(RunSettings):
+    """The request for a run: its settings, and what their values stand for.
 
     Attributes:
         board: Board name or board file.
         model: The ``.pte`` file, or a bundled program (``.bpte``), whose test sets run one by one.
         runs: Number of executions, of every test set.
         output: The run directory to create.
-        inputs: One ``.npy`` file per input; () for random inputs, or those of test sets.
-        seed: Seed of random inputs.
-        references: One ``.npy`` file per output with the expected values; () to compare nothing.
-        rtol: Relative tolerance of outputs; None for the default of their type.
-        atol: Absolute tolerance of outputs; None for the default of their type.
-        port: Serial port, or how to find it, for boards that need one.
-        budget: Budget file; None for the board's own.
-        trace_limit: Bytes of log that the device may use; 0 for all of its buffer.
-        baud: Rate of the line, bits per second; None for the best rate of its unit or board file.
-        stream: Send the log during the run, so that it may be larger than the device's buffer.
-        method: The method to run; None for ``forward``, and for every method that has test sets in
-            a bundled program.
-        values: Which values to log.
-        profile: Which events to log.
-        when_full: Behavior of the device when its log is full.
-        counters: Hardware counters to read at each event; () for none.
-        counter_passes: Measure counters that do not count at once in several runs.
-        time_scales: Time scales of delegate events; they override those of the board file.
-        unit: Name of the unit in results; None for its port, or for the board without a port.
-        commit: The commit under test; None for ``current_commit`` of the model.
-        session: Label for results recorded together; None for ``$ETHARNESS_SESSION``, or else a
-            label of this run alone.
-        against: The baseline to compare the run with; None for none.
+        chosen: Its port and its unit; None for a board of which only the type is known.
         flash: How to flash the board first; None to keep its firmware.
-        placed: Build the firmware with the model in its image, instead of uploading it.
         energy: The meter that records the current beside the run; None for none.
-        leased: The unit of the lab to hold during the run; None for a board outside the lab.
+        against: The baseline to compare the run with; None for none.
+        history: The history to add the result to; None for none.
+        through: What a debug probe reads; None for a board with a link.
     """
 
     board: str
     model: Path
     runs: int
     output: Path
-    inputs: tuple[Path, ...] = ()
-    seed: int = 0
-    references: tuple[Path, ...] = ()
-    rtol: float | None = None
-    atol: float | None = None
-    port: UsbPort | str | None = None
-    budget: Path | None = None
-    trace_limit: int = 0
-    method: str | None = None
-    stream: bool = False
-    baud: int | None = None
-    values: DebugLevel = DebugLevel.NO_LOGGING
-    profile: ProfilingLevel = ProfilingLevel.ALL_EVENTS
-    when_full: WhenFull = WhenFull.STOP
-    counters: tuple[str, ...] = ()
-    counter_passes: bool = False
-    time_scales: Mapping[str, str] = field(default_factory=dict)
-    unit: str | None = None
-    commit: str | None = None
-    session: str | None = None
-    against: HistoryRef | None = None
+    _: KW_ONLY
+    chosen: Chosen | None = None
     flash: HowToFlash | None = None
-    leased: Unit | None = None
-    placed: bool = False
     energy: MeterRequest | None = None
+    against: HistoryRef | None = None
+    history: StoreAddress | None = None
+    through: ProbeRequest | None = None
 
     @property
-    def unit_name(self) -> str | None:
-        """The name of the unit; None if only the board is known."""
-        return self.unit or self.port_name
+    def place(self) -> Chosen:
+        """The board with its port and its unit."""
+        return self.chosen or Chosen(self.board)
 
-    @property
-    def port_name(self) -> str | None:
-        """The port in one line, independent of the device name; None without a port."""
-        return None if self.port is None else describe(self.port)
-
-    @property
-    def options(self) -> RunOptions:
-        """The options to send to the device."""
-        return RunOptions(
-            self.trace_limit, self.values, self.profile, self.when_full, stream=self.stream
-        )
+    def builds_firmware(self, board: Board) -> bool:
+        """Return whether the run builds the firmware of its board: to flash it, or to start it."""
+        if self.flash is not None:
+            return self.flash.image is None
+        return not isinstance(board.target, SerialTarget)
 
     @property
     def method_name(self) -> str:
@@ -131,18 +103,9 @@ class RunRequest:
     @property
     def settings(self) -> MeasurementSettings:
         """The options that change what is measured; the firmware's are not known here."""
-        return MeasurementSettings(
-            values=_word("values", self.values),
-            profile=_word("profile", self.profile),
-            when_full=_word("when_full", self.when_full),
-            stream=self.stream,
-            trace_limit=self.trace_limit,
-            counters=",".join(self.counters),
-        )
-
-
-def _word(option: str, choice: object) -> str:
-    return next(word for word, known in _WORDS[option].items() if known == choice)
+        compared = [setting.name for setting in SETTINGS.values() if setting.compared]
+        values: dict[str, Any] = {name: getattr(self, name) for name in compared}
+        return MeasurementSettings(**{**values, "counters": ",".join(self.counters)})
 
 
 def current_commit(path: Path) -> str:
@@ -168,45 +131,6 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.decode(errors="replace").strip() if done.code == 0 else ""
 
 
-def meter_of(unit: Unit | None, *, through_probe: bool) -> MeterRequest | None:
-    """Return the meter that records a run on a unit without being asked for; None for none.
-
-    Runs through a debug probe are not recorded: nothing says when they execute the model.
-
-    Raises:
-        UsageError: The unit's meter is described wrongly, or its driver is not installed.
-    """
-    return None if unit is None or through_probe else unit.meter
-
-
-def request_fields(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options as fields of ``RunRequest``; names of choices become the choices.
-
-    Raises:
-        UsageError: There is no such option or choice.
-    """
-    known = {item.name for item in fields(RunRequest)}
-    values: dict[str, Any] = {}
-    for name, value in options.items():
-        words = _WORDS.get(name, {})
-        if name not in known:
-            hint = f"{did_you_mean(name, known)}options: {', '.join(sorted(known))}"
-            raise UsageError(f"a run has no option {name}", hint=hint)
-        if isinstance(value, str) and words and value not in words:
-            hint = f"{did_you_mean(value, words)}choices: {', '.join(words)}"
-            raise UsageError(f"{value!r} is no choice for {name}", hint=hint)
-        values[name] = words.get(value, value) if isinstance(value, str) else value
-    if "counters" in values:
-        values["counters"] = _names(values["counters"])
-    return values
-
-
-def _names(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Return names that may be separated by commas."""
-    listed = value.split(",") if isinstance(value, str) else value
-    return tuple(name.strip() for name in listed if name.strip())
-
-
 def find_time_scales(request: RunRequest, board: Board) -> dict[str, str]:
     """Return the time scales of the request and the board.
 
@@ -218,3 +142,252 @@ def find_time_scales(request: RunRequest, board: Board) -> dict[str, str]:
     parse_time_scales(scales)
     check_names(parse_layouts(board.metadata), request.counters)
     return scales
+
+
+NO_METER: Final = "none"
+"""Turns off the meter of a unit."""
+
+
+class LoadKeywords(TypedDict, total=False):
+    """Options of ``harness.load``, for files that do not say these things themselves.
+
+    Attributes:
+        clock_hz: Ticks per second; ED00 files count nanoseconds by default.
+        clock_bits: Width of the counter, 8 to 64 bits.
+        dump: The only dump to read of a file with several, from 1.
+        salvage: Read the intact parts of a damaged file.
+        debug_buffer: File with the bytes of logged tensors.
+        time_scales: What ticks of delegates' events mean, by pattern.
+        metadata: What counters the metadata of delegates' events contains, by pattern.
+        etrecord: ETRecord of the model; limits on modules need it.
+        day: Day on which waivers with an end are evaluated.
+        board: Board whose rules apply to a trace without a result.
+        model: Model whose rules apply, likewise.
+    """
+
+    clock_hz: float | None
+    clock_bits: int | None
+    dump: int | None
+    salvage: bool
+    debug_buffer: PathLike | None
+    time_scales: Mapping[str, str]
+    metadata: Mapping[str, str]
+    etrecord: PathLike | None
+    day: date | None
+    board: str
+    model: str
+
+
+def request_of(model: PathLike, board: PathLike | Board | None, options: RunKeywords) -> RunRequest:
+    """Return the request that options stand for.
+
+    Raises:
+        UsageError: An option is unknown or wrong.
+    """
+    given = given_settings(options)
+    named = os.fspath(board.file if isinstance(board, Board) else board) if board else None
+    chosen = choose(named, given.unit, given.port, given.units)
+    return request_on(chosen, model, given)
+
+
+def request_on(chosen: Chosen, model: PathLike, given: GivenSettings) -> RunRequest:
+    """Return the request for a run on a selected board.
+
+    Raises:
+        UsageError: The settings contradict each other or do not suit the board, or the meter of the
+            unit is described wrongly, or its driver is not installed.
+    """
+    project = find_project()
+    address = given.history or configured_history()
+    probe = probe_request(
+        chosen.port, given.elf, given.symbol, given.until, given.reset, given.baud
+    )
+    against = history_of(address, given.baseline) if given.baseline is not None else None
+    file = absolute(project.find_model(Path(model)))
+    settings = {field.name: getattr(given, field.name) for field in fields(RunSettings)}
+    settings |= {"board": chosen.board, "model": file, "budget": given.budget or project.budget}
+    settings["output"] = given.output or _new_folder(chosen.board, file)
+    flash: Any = given.flash
+    if flash and not isinstance(flash, HowToFlash):
+        image = given.image if flash is True else absolute(flash)
+        flash = HowToFlash(image, given.tool, given.probe or chosen.probe)
+    meter = given.energy if isinstance(given.energy, MeterRequest) else None
+    # Of a run through a debug probe nothing says when it executes the model.
+    if given.energy is None and chosen.leased is not None and probe is None:
+        meter = chosen.leased.meter
+    return RunRequest(
+        **settings,
+        chosen=chosen,
+        flash=flash or None,
+        energy=meter,
+        against=against,
+        history=address,
+        through=probe,
+    )
+
+
+def given_settings(
+    options: Mapping[str, Any], place: SettingPlace = SettingPlace.API
+) -> GivenSettings:
+    """Return settings by their names, checked, with absolute paths.
+
+    Raises:
+        UsageError: A setting cannot be given in this place, is invalid, or needs another one.
+    """
+    known = {setting.name: setting for setting in settings_in(place)}
+    for name in ("model", "board"):  # select what runs, and where
+        known.pop(name, None)
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in known:
+            hint = f"{did_you_mean(name, known)}options: {', '.join(known)}"
+            raise UsageError(f"a run has no option {name}", hint=hint)
+        values[name] = _checked(known[name], value)
+    if "energy" in values:
+        values["energy"] = values["energy"] or NO_METER
+    given = GivenSettings(**values)
+    if given.name is not None and not re.fullmatch(r"\w[\w.+-]*", given.name):
+        raise UsageError(
+            f"invalid name of a model: {given.name!r}",
+            hint="use letters, digits and . _ + -, as in kws_v2",
+        )
+    if (given.image or given.tool or given.probe) and not given.flash:
+        raise UsageError("--image, --tool and --probe require --flash", hint="add --flash")
+    beside = given.volts is not None or given.marker_pin is not None or given.supply
+    if beside and (not isinstance(given.energy, str) or given.energy == NO_METER):
+        raise UsageError(
+            "--volts, --marker-pin and --supply require --energy", hint="add --energy METER"
+        )
+    if isinstance(given.energy, str) and given.energy != NO_METER:
+        pin = given.marker_pin or 0
+        meter = MeterRequest.parse(given.energy, given.volts, pin, supply=given.supply)
+        return replace(given, energy=meter)
+    return given
+
+
+def _checked(setting: RunSetting, value: Any) -> Any:
+    if setting.choices and value not in setting.choices:
+        hint = f"{did_you_mean(str(value), setting.choices)}choices: {', '.join(setting.choices)}"
+        raise UsageError(f"{value!r} is no choice for {setting.name}", hint=hint)
+    if value is None:
+        return setting.default
+    if setting.kind in (int, float):
+        numeric: Any = numbers.Integral if setting.kind is int else numbers.Real
+        if not isinstance(value, numeric) or not setting.allows(value):
+            raise UsageError(f"{setting.name} is {value!r}, not {setting.expected}")
+    if setting.kind is StoreAddress:
+        return address_of(value).within(Path.cwd()) if value else None
+    if setting.is_file:
+        return absolute(value) if os.fspath(value) else None
+    if setting.is_files:
+        return tuple(absolute(file) for file in value)
+    if setting.kind == tuple[str, ...]:
+        listed = value.split(",") if isinstance(value, str) else value
+        return tuple(name.strip() for name in listed if name.strip())
+    return value
+
+
+def read_options(options: LoadKeywords) -> ReadOptions:
+    """Return how a path is read.
+
+    Raises:
+        UsageError: An option is unknown.
+    """
+    values: dict[str, Any] = {**options}
+    hz = values.pop("clock_hz", None)
+    clock = ClockDomain("given", Fraction(hz)) if hz else None
+    for name in ("debug_buffer", "etrecord"):
+        if values.get(name) is not None:
+            values[name] = absolute(values[name])
+    try:
+        return ReadOptions(clock=clock, **values)
+    except TypeError as error:
+        known = ", ".join(LoadKeywords.__annotations__)
+        raise UsageError(f"wrong option: {error}", hint=f"options: {known}") from None
+
+
+def _new_folder(board: str, model: Path) -> Path:
+    """Make a run directory whose name is not in use."""
+    name, number = f"{model.stem}-{Path(board).stem}", 1
+    while True:
+        folder = absolute(Path("out", f"{name}-{number}"))
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            raise UsageError(f"cannot make {folder}: {error.strerror}") from error
+        else:
+            return folder
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRequest:
+    """What a debug probe reads, and when.
+
+    Attributes:
+        elf: The firmware on the board.
+        symbol: Variable with the tracer; None to find all tracers.
+        until: Function at which to read; None for any moment at which no event is open.
+        reset: Command to the gdbserver that resets the board first; None to leave it running.
+    """
+
+    elf: Path
+    symbol: str | None = None
+    until: str | None = None
+    reset: str | None = None
+
+
+def probe_request(
+    port: object,
+    elf: Path | None,
+    symbol: str | None,
+    until: str | None = None,
+    reset: str | None = None,
+    baud: int | None = None,
+) -> ProbeRequest | None:
+    """Return the request for a debug probe; None if ``port`` is not one.
+
+    Raises:
+        UsageError: An option is missing, or given for another kind of port.
+    """
+    if not is_probe(port):
+        if elf or symbol or until or reset:
+            raise UsageError(
+                "--elf, --symbol, --until and --reset need a debug probe as --port",
+                hint="use --port gdb://host:port or pyocd://",
+            )
+        return None
+    if baud is not None:
+        raise UsageError(f"{port} is a debug probe, which has no baud rate", hint="omit --baud")
+    if elf is None:
+        raise UsageError(
+            f"{port} is a debug probe, which needs the firmware's symbols",
+            hint="give the ELF file of the firmware with --elf",
+        )
+    return ProbeRequest(elf, symbol, until, reset)
+
+
+def unfinished_result(request: RunRequest, board: Board, time_scales: dict[str, str]) -> Result:
+    """Return the result of a run that begins now, as it stays if the process is killed."""
+    own_id = uuid.uuid4().hex
+    return Result(
+        id=own_id,
+        tool_version=__version__,
+        started_utc=now_utc("milliseconds"),
+        duration_s=0.0,
+        board=board.name,
+        port=request.place.port_name,
+        unit=request.place.name or board.name,
+        commit=current_commit(request.model) if request.commit is None else request.commit,
+        session=request.session or os.environ.get(SESSION_VARIABLE, "") or own_id,
+        runs_requested=request.runs,
+        runs_completed=0,
+        seed=request.seed,
+        emulated_time=board.emulated_time,
+        core=board.core and board.core.record(),
+        time_scales=time_scales,
+        metadata=dict(board.metadata),
+        exit_code=InfrastructureError.exit_code,
+        failure=Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST),
+    )

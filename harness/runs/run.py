@@ -1,161 +1,367 @@
-"""One run of one model on one target, from the board's name to a verdict in a run directory."""
+"""One run of one model on one target, from a request to a verdict in a run directory."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
-from collections.abc import Callable
-from contextlib import ExitStack
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
 from harness.analyze.placement import quality_of_run
-from harness.analyze.workload import instruction_records
-from harness.check.budget import load_budget
-from harness.check.history.comparison import HistoryComparison
+from harness.check.budget import Budget
 from harness.check.subject import model_name
 from harness.config.board import Board, SerialTarget, load_board
-from harness.decode.bundled_program import BundledProgram, TestSet, is_bundled_program
+from harness.config.unit import UsbPort
+from harness.decode.bundled_program import TestSet, is_bundled_program
+from harness.decode.program import Program
+from harness.decode.pte import read_named_program
 from harness.errors import (
     HarnessError,
+    HostError,
     InfrastructureError,
     LinkError,
+    Owner,
     RestartedError,
     UsageError,
 )
-from harness.files import absolute, display_path, find_model, read_model
-from harness.lab.flash_plan import FlashRequest, Stages
-from harness.lab.flashing import flash_and_open
-from harness.lab.postmortem import symbols_of_board
-from harness.lab.units import check_identity, hold_if
+from harness.files import CappedBuffer, absolute, display_path, find_model, read_model
+from harness.flash.flashing import flash_and_open
+from harness.flash.plan import FlashRequest, Stages
+from harness.interrupts import exit_code_of, heed, interrupt_text, interrupts, took_effect
 from harness.link.exchange import Progress
-from harness.link.log_chunks import LogChunks
+from harness.link.messages import PROFILES, VALUES, WHEN_FULL, ModelInfo, RunOptions, TargetInfo
 from harness.link.run import RunOutcome
 from harness.link.session import Session
-from harness.link.values import ModelInfo, RunOptions, TargetInfo
+from harness.link.transfers import LogChunks
 from harness.link.wire import Region
+from harness.plugins import TARGETS, load_extension
 from harness.records.clock_domain import Ping
+from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
 from harness.records.result import (
-    Model,
+    Failure,
     Result,
     TensorRecord,
     TestSetRecord,
+    now_utc,
 )
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
-from harness.runs.counters import CounterPasses, plan_passes
-from harness.runs.delegates import interpret_delegates
-from harness.runs.device_data import (
+from harness.runs.device import (
+    CounterPasses,
     bundled_inputs,
-    delegate_calls,
     describe_target,
     explain,
-    planned_sizes,
+    plan_passes,
     read_inputs,
-    read_method,
-    read_references,
+    read_log_image,
     record_pings,
-    record_restart,
     save_earlier_postmortem,
     save_output,
     save_references,
-    steadiness_of,
-    to_bytes,
+    save_trace,
+    symbols_of_board,
+    tensor_to_bytes,
     with_declared_clock,
     with_firmware,
-    with_inputs,
-    with_target,
 )
-from harness.runs.directory import PARTIAL, RunDirectory
-from harness.runs.evaluation import (
+from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
+from harness.runs.evaluation import evaluate_run, evaluate_test_sets, save_budget, with_evidence
+from harness.runs.loading import (
+    bundled_model,
+    check_placeable,
+    describe_model,
+    find_runnable,
+    load_model,
+    place_model,
+    read_test_sets,
+    test_set_folder,
+)
+from harness.runs.meter import RunMeter, meter_of_run
+from harness.runs.request import (
+    ProbeRequest,
+    RunRequest,
+    find_time_scales,
+    unfinished_result,
+)
+from harness.runs.source import (
     EvaluatedRun,
-    evaluate_run,
-    evaluate_test_sets,
+    interpret_delegates,
+    read_npy,
+    test_set_name,
     verdict_record,
-    with_evidence,
 )
-from harness.runs.interruption import end_interrupted_run, heeded_interrupts
-from harness.runs.loading import check_placeable, load_model, place_model
-from harness.runs.meter import meter_of_run
-from harness.runs.recorder import RunRecorder, unfinished_result
-from harness.runs.request import RunRequest, find_time_scales
-from harness.runs.test_sets import bundled_model, read_test_sets, test_set_folder, test_set_name
-from harness.runs.trace_download import pull_trace
 from harness.target.build import build_firmware, build_stage, image_size
+from harness.target.selection import Chosen, check_identity, hold_if
 from harness.target.start import Target, start_target
 
 if TYPE_CHECKING:
     import numpy as np
 
+
+class ProbeTarget(Protocol):
+    """What the extension ``probes`` does."""
+
+    def run_by_probe(
+        self,
+        request: RunRequest,
+        stages: Stages,
+        ended: Callable[[EvaluatedRun], None],
+    ) -> EvaluatedRun:
+        """Let a board execute the model in its firmware, and write a run directory."""
+
+    def pull_by_probe(
+        self, chosen: Chosen, wanted: ProbeRequest, output: Path, stages: Stages
+    ) -> EvaluatedRun:
+        """Read the trace of a board into a run directory; the board runs on."""
+
+
+def probe_target() -> ProbeTarget:
+    """Return the extension that reads boards through debug probes.
+
+    Raises:
+        UsageError: It is not installed.
+    """
+    target: ProbeTarget = load_extension(TARGETS, "probe", "debug probes are", "probes")
+    return target
+
+
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedRun:
-    """A finished run.
+class RunRecorder:
+    """A run in progress, which keeps its result in its directory.
 
     Attributes:
-        result: The result, as in ``result.json``.
-        trace: The trace, on the time scales of the result; None for a bundled program.
-        comparison: The comparison with its history; None without a history.
-        test_sets: The runs of the test sets of a bundled program.
+        plan: What to run.
+        directory: The run directory.
+        result: The result so far.
+        console: The board's console output so far.
+        test_sets: The runs of the test sets of a bundled program so far.
     """
 
-    result: Result
-    trace: Trace | None
-    comparison: HistoryComparison | None = None
-    test_sets: tuple[EvaluatedRun, ...] = ()
+    def __init__(self, plan: RunPlan, directory: RunDirectory, result: Result) -> None:
+        """Write the result, which describes the run if the process is killed before its end."""
+        self.plan, self.directory, self.result = plan, directory, result
+        self.console = CappedBuffer()
+        self.test_sets: list[EvaluatedRun] = []
+        self._evaluated: EvaluatedRun | None = None
+        self._began = time.monotonic()
+        directory.write_result(result)
+
+    def execute(self) -> Trace | None:
+        """Carry the run out, and return its trace."""
+        raise NotImplementedError
+
+    def finished(self, ended: Callable[[EvaluatedRun], None]) -> EvaluatedRun:
+        """Execute and evaluate the run, and complete its directory, also after a failure."""
+        try:
+            with self.recorded():
+                self.evaluate(self.execute())
+                if self.plan.meter is not None:
+                    self.plan.meter.check()
+        finally:
+            run = self.evaluated_run
+            ended(run)
+        return run
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Record how the run ends, and complete its directory in any case.
+
+        Raises:
+            HostError: The directory could not be written.
+        """
+        try:
+            with self._as_host_error("was cut short"):
+                yield
+        except HarnessError as error:
+            failure = Failure(type(error).__name__, error.message, error.hint, error.owner)
+            self.update(failure=failure, exit_code=error.exit_code)
+            raise
+        except KeyboardInterrupt as interrupt:
+            message = interrupt_text(interrupt)
+            failure = Failure(type(interrupt).__name__, message, "", Owner.HOST)
+            self.update(failure=failure, exit_code=exit_code_of(interrupt))
+            raise
+        finally:
+            write_error = self._finish()
+        if write_error is not None:
+            raise write_error
+
+    def update(self, **facts: object) -> None:
+        """Replace fields of the result."""
+        self.result = replace(self.result, **facts)
+
+    def _set(self, **settings: object) -> None:
+        """Replace measurement settings of the result."""
+        known = self.result.settings or MeasurementSettings()
+        self.update(settings=replace(known, **settings))
+
+    def evaluate(self, trace: Trace | None) -> None:
+        """Evaluate the run; without a trace, from the verdicts of its test sets."""
+        path, budget = self.directory.path, self.plan.budget
+        title, result = display_path(path), replace(self.result, failure=None)
+        if trace is None:
+            run = evaluate_test_sets(title, result, self.test_sets, path)
+        else:
+            against = self.plan.request.against
+            run = evaluate_run(title, trace, result, budget, path, history=against)
+            run = dataclasses.replace(run, budget_copy=save_budget(self.directory, budget))
+        self._evaluated = run
+        self.update(failure=None, verdict=verdict_record(run), exit_code=run.verdict.exit_code)
+
+    @property
+    def evaluated_run(self) -> EvaluatedRun:
+        """The run for reports; without checks if it failed."""
+        path, test_sets = self.directory.path, tuple(self.test_sets)
+        failed = EvaluatedRun(
+            display_path(path), None, Verdict(()), directory=path, test_sets=test_sets
+        )
+        return with_evidence(dataclasses.replace(self._evaluated or failed, result=self.result))
+
+    def _finish(self) -> HostError | None:
+        """Write the console and the result; log and return an error, None if both are written."""
+        self.update(
+            duration_s=round(time.monotonic() - self._began, 3),
+            console_left_out=self.console.left_out,
+        )
+        # The result comes last, because it records the other files. An error of the result wins.
+        failure: HostError | None = None
+        for name in ("console", "result"):
+            try:
+                with self._as_host_error("was not saved", f"the {name} of "):
+                    if name == "console":
+                        self.directory.write(CONSOLE, bytes(self.console))
+                    else:
+                        self.result = self.directory.finish(self.result)
+            except HostError as error:
+                _log.error("%s", error.message)
+                failure = error
+        return failure
+
+    @contextmanager
+    def _as_host_error(self, consequence: str, part: str = "") -> Iterator[None]:
+        """Turn errors of the operating system into HostError, with their consequence."""
+        try:
+            yield
+        except (OSError, MemoryError) as error:
+            directory = display_path(self.directory.path)
+            raise HostError.of(error, f"{part}the run in {directory} {consequence}") from error
 
 
-def run_model(
-    request: RunRequest,
-    stages: Stages = lambda *_: None,
-    ended: Callable[[EvaluatedRun], None] = lambda _: None,
-) -> FinishedRun:
-    """Run a model and write a run directory, also if the run fails after its start.
+CANCEL_S: Final = 5.0
+"""Longest wait for the end of the run, seconds: the board completes its current execution."""
+
+_PULL_S: Final = 10.0
+"""Longest time for reading the trace, seconds."""
+
+
+@contextmanager
+def heeded_interrupts() -> Iterator[Callable[[], None]]:
+    """Yield a function that raises an interrupt again if it had no effect.
+
+    A run of many executions would go on otherwise.
+    """
+    with interrupts(terminate=False):
+        try:
+            yield heed
+        except KeyboardInterrupt:
+            took_effect()
+            raise
+
+
+def end_interrupted_run(
+    session: Session, keep: Callable[[RunOutcome, Progress], None], stages: Stages
+) -> str:
+    """End the run that a session has requested, and keep its trace.
 
     Args:
-        request: The request.
+        session: The session.
+        keep: Reads and saves the trace of the executions so far.
         stages: Called to report progress.
-        ended: Called once the run directory is complete, also after a failure.
 
     Returns:
-        The result, with exit code 0 or 1 by its verdict, and the trace.
+        What became of the run, as the rest of a sentence; empty if none was in progress.
+    """
+    if not session.is_running:
+        return ""
+    stages("ending the run on the board", 0, 0)
+    try:
+        outcome = session.cancel(CANCEL_S)
+    except HarnessError as error:
+        return f"; the run did not end on the board: {error.message}"
+    if outcome is None:
+        return f"; the board has not confirmed the end of the run within {CANCEL_S:g} s"
+    give_up_at = time.monotonic() + _PULL_S
+
+    def progress(done: int, total: int) -> None:
+        stages("pulling", done, total)
+        if time.monotonic() > give_up_at:
+            raise LinkError(f"not complete within {_PULL_S:g} s")
+
+    try:
+        keep(outcome, progress)
+    except HarnessError as error:
+        return f"; the run has ended on the board, but its trace was not saved: {error.message}"
+    return "; the run has ended on the board, and its trace is saved"
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """A request, and what was read and checked for it before anything is started.
+
+    Attributes:
+        request: The request; its model is a path that exists.
+        board: The board.
+        model: The program, without the test sets of a bundled one.
+        budget: The budget file, absolute; None for none.
+        references: One per output of the model, or none.
+        time_scales: The time scales of the request and the board.
+        meter: The meter; None to record no current.
+        stages: Called to report progress.
+        test_sets: The test sets of a bundled program.
+        test_set: The one to run; None for a run with inputs of its own.
+    """
+
+    request: RunRequest
+    board: Board
+    model: bytes
+    budget: Path | None
+    references: list[np.ndarray]
+    time_scales: dict[str, str]
+    meter: RunMeter | None
+    stages: Stages
+    test_sets: tuple[TestSet, ...] = ()
+    test_set: TestSet | None = None
+
+
+def plan_run(request: RunRequest, stages: Stages) -> RunPlan:
+    """Check all of a request that can be checked beforehand, so that a wrong one starts nothing.
 
     Raises:
-        UsageError: The request is invalid; nothing was started.
-        TargetError: The target misbehaved.
-        InfrastructureError: The link, the port or the host failed.
+        UsageError: The request is invalid.
     """
-    # Everything that can be checked beforehand is, so that a wrong request starts nothing.
     board, board_file = load_board(request.board)
     request = dataclasses.replace(request, model=find_model(request.model))
-    model = read_model(request.model)
-    bundled = read_test_sets(model, request) if is_bundled_program(model) else None
-    model = bundled.program if bundled is not None else model
+    file = read_model(request.model)
+    bundled = read_test_sets(file, request) if is_bundled_program(file) else None
+    model, test_sets = (bundled.program, bundled.test_sets) if bundled else (file, ())
     check_placeable(request, board)
-    budget_file = find_budget(request, board, board_file)
-    references = read_references(request.references)
+    budget = find_budget(request, board, board_file)
+    references = [read_npy(path) for path in request.references]
     if request.against is not None:
         request.against.check()
     scales = find_time_scales(request, board)
-    directory = RunDirectory.create(request.output)
-    facts = (board, model, directory, stages, scales, references, budget_file)
-    run = _Run(request, *facts, bundled=bundled)
-    try:
-        with run.recorded():
-            trace = run.execute()
-            run.evaluate(trace)
-            run.meter.check()
-    finally:
-        ended(run.evaluated_run)
-    found = run.evaluated_run
-    return FinishedRun(run.result, trace, found.comparison, found.test_sets)
+    meter = None if request.energy is None else meter_of_run(request.energy)
+    return RunPlan(request, board, model, budget, references, scales, meter, stages, test_sets)
 
 
 def find_budget(request: RunRequest, board: Board, board_file: Path) -> Path | None:
@@ -165,9 +371,49 @@ def find_budget(request: RunRequest, board: Board, board_file: Path) -> Path | N
     if file is None and board.budget:
         file = board_file.parent / board.budget
     if file is not None:
-        name = model_name(request.model.name)
-        load_budget(file, board.name, name, request.unit_name or board.name)
+        name = request.name or model_name(request.model.name)
+        Budget.load(file, board.name, name, request.place.name or board.name)
     return file
+
+
+def run_model(
+    request: RunRequest,
+    stages: Stages = lambda *_: None,
+    ended: Callable[[EvaluatedRun], None] = lambda _: None,
+) -> EvaluatedRun:
+    """Run a model and write a run directory, also if the run fails after its start.
+
+    Args:
+        request: The request, also for a board that a debug probe reads.
+        stages: Called to report progress.
+        ended: Called once the run directory is complete, also after a failure.
+
+    Returns:
+        The run, with exit code 0 or 1 by its verdict.
+
+    Raises:
+        UsageError: The request is invalid; nothing was started.
+        TargetError: The target misbehaved.
+        InfrastructureError: The link, the port or the host failed.
+    """
+    if request.through is not None:
+        return probe_target().run_by_probe(request, stages, ended)
+    plan = plan_run(request, stages)
+    board, runs = plan.board, request.runs * (len(plan.test_sets) or 1)
+    settings = with_firmware(request.settings, board)
+    result = unfinished_result(plan.request, board, plan.time_scales)
+    result = replace(result, runs_requested=runs, settings=settings)
+    return _Run(plan, RunDirectory.create(request.output), result).finished(ended)
+
+
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """A connected device, the program to run on it, and the passes that read its counters."""
+
+    session: Session
+    info: TargetInfo
+    program: Program
+    passes: CounterPasses
 
 
 class _Run(RunRecorder):
@@ -176,66 +422,48 @@ class _Run(RunRecorder):
     The methods stand in the order in which they are called.
     """
 
-    def __init__(
-        self,
-        request: RunRequest,
-        board: Board,
-        model: bytes,
-        directory: RunDirectory,
-        stages: Stages,
-        time_scales: dict[str, str],
-        references: list[np.ndarray],
-        budget_file: Path | None,
-        *,
-        bundled: BundledProgram | None = None,
-        test_set: TestSet | None = None,
-    ) -> None:
-        self.references, self.budget_file = references, budget_file
-        self.bundled, self.test_set = bundled, test_set
-        self.test_sets: list[_Run] = []
-        self._passes = CounterPasses()
-        self.meter = meter_of_run(request.energy)
-        self.request, self.board, self.model, self.stages = request, board, model, stages
-        # None if the file cannot be read, which the device reports. Read before the board waits.
-        self._method = read_method(model, request.method_name)
-        self._evaluated: EvaluatedRun | None = None
-        result = replace(
-            unfinished_result(request, board, time_scales),
-            runs_requested=request.runs * (len(bundled.test_sets) if bundled else 1),
-            settings=with_firmware(request.settings, board),
-        )
-        super().__init__(directory, result)
-
     def execute(self) -> Trace | None:
         """Start the target, run the model on it, and read outputs and trace.
 
         Of a bundled program every test set has a trace of its own, and the whole has none.
         """
+        plan, board = self.plan, self.plan.board
+        # Before the board waits; an invalid or unsupported model has a result, too.
+        program = read_named_program(plan.model, display_path(plan.request.model))
+        for name in dict.fromkeys(test_set.method for test_set in plan.test_sets) or [
+            plan.request.method_name
+        ]:
+            find_runnable(program, name, board, plan.request, len(plan.model))
         with ExitStack() as stack:
-            self._hold_unit(stack)
-            stack.enter_context(self.meter.opened())
-            target, build_id = self._start(stack)
+            port = self._hold_unit(stack)
+            if plan.meter is not None:
+                stack.enter_context(plan.meter.opened())
+            target, build_id = self._start(stack, port)
             _log.info("started %s", target.description)
             session = Session(
                 target.transport,
-                deadline_s=self.board.deadlines.request_s,
+                deadline_s=board.deadlines.request_s,
                 console=self.console.extend,
                 check_alive=target.check_alive,
-                board=self.board.name,
+                board=board.name,
             )
             try:
                 info = self._connect(session, build_id)
-                self._passes = plan_passes(session, info, self.request)
+                device = _Device(session, info, program, plan_passes(session, info, plan.request))
                 if info.postmortem:
                     save_earlier_postmortem(session, self.directory)
-                trace = self._measure(session, info) if self.bundled is None else None
-                for test_set in self.bundled.test_sets if self.bundled else ():
-                    self._run_test_set(test_set, session, info)
+                trace = None if plan.test_sets else self._measure(device)
+                connected = self.result
+                for test_set in plan.test_sets:
+                    self._run_test_set(test_set, device, connected)
                 self._restore_baud(session)
             except RestartedError as error:
                 explained, completed = explain(
-                    *(error, session, self.board.deadlines.boot_s, self.directory),
-                    symbols_of_board(self.board),
+                    error,
+                    session,
+                    board.deadlines.boot_s,
+                    self.directory,
+                    symbols_of_board(board),
                 )
                 self.update(runs_completed=completed or 0)
                 raise explained from error
@@ -243,56 +471,56 @@ class _Run(RunRecorder):
                 self.update(link=session.statistics.as_dict())
         return trace
 
-    def _hold_unit(self, stack: ExitStack) -> None:
-        """Hold the unit; use the port and the name of the place that labgrid reports for it."""
-        request = self.request
-        reason = f"run of {request.model.name}"
-        timeout_s = self.board.deadlines.unit_s
-        unit = stack.enter_context(hold_if(request.leased, reason=reason, timeout_s=timeout_s))
+    def _hold_unit(self, stack: ExitStack) -> UsbPort | str | None:
+        """Hold the unit; return the port, which labgrid reports for its place."""
+        chosen, reason = self.plan.request.place, f"run of {self.plan.request.model.name}"
+        timeout_s = self.plan.board.deadlines.unit_s
+        unit = stack.enter_context(hold_if(chosen.leased, reason=reason, timeout_s=timeout_s))
         if unit is None or unit.lease == "local":
-            return
-        name = unit.id if request.leased and request.leased.match else None
-        self.request = dataclasses.replace(request, port=unit.port, unit=name or request.unit)
-        self.update(port=self.request.port_name, unit=self.request.unit_name)
+            return chosen.port
+        name = unit.id if chosen.leased and chosen.leased.match else chosen.unit
+        held = dataclasses.replace(chosen, port=unit.port, unit=name)
+        self.update(port=held.port_name, unit=held.name)
+        return held.port
 
-    def _start(self, stack: ExitStack) -> tuple[Target, str | None]:
+    def _start(self, stack: ExitStack, port: UsbPort | str | None) -> tuple[Target, str | None]:
         """Start or flash the board; return it, closed with ``stack``, and its expected build id."""
-        request, firmware = self.request, None
+        request, board, firmware = self.plan.request, self.plan.board, None
         flash = request.flash
-        started_here = not isinstance(self.board.target, SerialTarget)
-        if (started_here and flash is None) or (flash and flash.image is None):
-            self.stages(build_stage(self.board), 0, 0)
+        if request.builds_firmware(board):
+            self.plan.stages(build_stage(board), 0, 0)
             placed = None
-            if self.request.placed:
-                placed = place_model(self.request.model, self.model, self.board)
-            firmware = build_firmware(self.board, placed)
+            if request.placed:
+                placed = place_model(request.model, self.plan.model, board)
+            firmware = build_firmware(board, placed)
             self.update(image=image_size(firmware))
         if flash is not None:
             how = dataclasses.replace(flash, image=firmware.image) if firmware else flash
             wanted = FlashRequest(
-                request.board, self.directory.path, how, request.port, self.result.unit
+                Chosen(request.board, port, self.result.unit), self.directory.path, how
             )
-            return flash_and_open(stack, wanted, self.stages)
-        target = stack.enter_context(start_target(self.board, firmware, port=request.port))
+            return flash_and_open(stack, wanted, self.plan.stages)
+        target = stack.enter_context(start_target(board, firmware, port=port))
         return target, firmware.build_id if firmware else None
 
     def _connect(self, session: Session, build_id: str | None) -> TargetInfo:
         """Wait for HELLO, check that the target is the expected one, and raise the baud rate."""
-        info = session.hello(self.board.deadlines.boot_s)
-        info = with_declared_clock(info, self.board)
-        settings = with_target(self.result.settings, info, self.model)
-        self.update(target=describe_target(info), settings=settings)
-        check_identity(info, self.board, build_id)
+        board = self.plan.board
+        info = with_declared_clock(session.hello(board.deadlines.boot_s), board)
+        kernels = "" if info.kernels == BUNDLED_KERNELS else info.kernels or "unknown"
+        self._set(kernels=kernels, placed=info.holds(self.plan.model))
+        self.update(target=describe_target(info))
+        check_identity(info, board, build_id)
         self._raise_baud(session, info)
         _log.info("%s answers, firmware %s", info.board, info.build_id)
         return info
 
     def _raise_baud(self, session: Session, info: TargetInfo) -> None:
         """Move to the requested rate, or to the best rate that its unit or board file lists."""
-        target, wanted = self.board.target, self.request.baud
+        target, wanted = self.plan.board.target, self.plan.request.baud
         if wanted is None:
             listed = target.bauds if isinstance(target, SerialTarget) else ()
-            unit = self.request.leased
+            unit = self.plan.request.place.leased
             self.update(baud=session.raise_baud(unit.rates(listed) if unit else listed))
             return
         if wanted not in info.bauds:
@@ -312,123 +540,129 @@ class _Run(RunRecorder):
                 hint="omit --baud, or use a lower rate: the adapter or cable may limit it",
             )
 
-    def _measure(self, session: Session, info: TargetInfo) -> Trace:
-        """Run one method with one set of inputs on a connected target."""
-        loaded = load_model(
-            *(session, info, self.board, self.request, self.model, self._method, self.stages)
-        )
-        self._set_inputs(session, loaded)
-        try:
-            outcome, restart = self._execute(session)
-        except KeyboardInterrupt as interrupt:
-            self.meter.interrupt()
-            keep = partial(self._keep_partial, session, info)
-            ended = end_interrupted_run(session, keep, self.stages)
-            done, wanted = self.result.runs_completed, self.request.runs
-            text = f"{done} of {wanted} executions completed{ended}"
-            raise type(interrupt)(text) from None
-        self._read_outputs(session, loaded)
-        progress = partial(self.stages, "pulling")
-        return self._pull(session, info, outcome, restart, progress)
-
-    def _keep_partial(
-        self, session: Session, info: TargetInfo, outcome: RunOutcome, progress: Progress
-    ) -> None:
-        """Save the trace of an interrupted run, and make the board ready for the next session."""
-        restart = self._record_end(session, outcome)
-        self._pull(session, info, outcome, restart, progress)
-        (self.directory.path / PARTIAL).unlink(missing_ok=True)
-        self._restore_baud(session)
-
-    def _run_test_set(self, test_set: TestSet, session: Session, info: TargetInfo) -> None:
+    def _run_test_set(self, test_set: TestSet, device: _Device, connected: Result) -> None:
         """Run a test set into a run directory of its own, and add its record to the result."""
         method, index = test_set.method, test_set.index
         folder = test_set_folder(method, index)
-        request = dataclasses.replace(
-            self.request, method=method, output=self.request.output / folder
+        plan = dataclasses.replace(
+            self.plan,
+            request=dataclasses.replace(self.plan.request, method=method),
+            references=[*test_set.expected],
+            test_sets=(),
+            test_set=test_set,
         )
-        directory = RunDirectory.create(self.directory.path / folder)
-        facts = (self.board, self.model, directory, self.stages, self.result.time_scales)
-        run = _Run(request, *facts, [*test_set.expected], self.budget_file, test_set=test_set)
-        shared = ("port", "unit", "commit", "session", "settings", "image", "target", "baud")
-        run._passes = CounterPasses(self._passes.groups, self._passes.offered)
-        run.meter = self.meter
-        run.update(test_set=index, **{name: getattr(self.result, name) for name in shared})
-        self.test_sets.append(run)
+        result = replace(
+            connected,
+            id=uuid.uuid4().hex,
+            started_utc=now_utc("milliseconds"),
+            runs_requested=plan.request.runs,
+            test_set=index,
+        )
+        run = _Run(plan, RunDirectory.create(self.directory.path / folder), result)
         try:
             with run.recorded():
-                run.evaluate(run._measure(session, info))
+                run.evaluate(run._measure(device))
         except HarnessError as error:
             error.message = f"{test_set_name(method, index)}: {error.message}"
             raise
         finally:
             record = TestSetRecord(method, index, run.result.id, folder, run.result.exit_code)
+            self.test_sets.append(run.evaluated_run)
             self.update(
                 test_sets=(*self.result.test_sets, record),
                 runs_completed=self.result.runs_completed + run.result.runs_completed,
                 model=bundled_model(self.result.model, run.result.model),
             )
 
-    def _set_inputs(self, session: Session, info: ModelInfo) -> None:
-        wanted = (len(info.outputs), self.request.rtol, self.request.atol)
-        self.update(reference=save_references(self.directory, self.references, *wanted))
-        if self.test_set is not None:
-            arrays = bundled_inputs(self.test_set, info.inputs)
+    def _measure(self, device: _Device) -> Trace:
+        """Run one method with one set of inputs on a connected target."""
+        plan, session = self.plan, device.session
+        loaded = load_model(
+            session, device.info, plan.board, plan.request, plan.model, device.program, plan.stages
+        )
+        self._set_inputs(device, loaded)
+        others: list[bytes] = []
+        try:
+            others.extend(
+                device.passes.run_others(session, self.directory, partial(self._run_model, session))
+            )
+            if plan.meter is not None:
+                plan.meter.start(self.directory)
+            outcome = self._run_model(session, device.passes.first)
+            self._record_end(device, outcome)
+        except KeyboardInterrupt as interrupt:
+            if plan.meter is not None:
+                plan.meter.interrupt()
+            keep = partial(self._keep_partial, device, others)
+            ended = end_interrupted_run(session, keep, plan.stages)
+            done, wanted = self.result.runs_completed, plan.request.runs
+            text = f"{done} of {wanted} executions completed{ended}"
+            raise type(interrupt)(text) from None
+        self._read_outputs(session, loaded)
+        return self._pull(device, others, outcome, partial(plan.stages, "pulling"))
+
+    def _keep_partial(
+        self, device: _Device, others: list[bytes], outcome: RunOutcome, progress: Progress
+    ) -> None:
+        """Save the trace of an interrupted run, and make the board ready for the next session."""
+        self._record_end(device, outcome)
+        self._pull(device, others, outcome, progress)
+        (self.directory.path / PARTIAL).unlink(missing_ok=True)
+        self._restore_baud(device.session)
+
+    def _set_inputs(self, device: _Device, loaded: ModelInfo) -> None:
+        plan, request = self.plan, self.plan.request
+        outputs = len(loaded.outputs)
+        reference = save_references(
+            self.directory, plan.references, outputs, request.rtol, request.atol
+        )
+        self.update(reference=reference)
+        if plan.test_set is not None:
+            arrays = bundled_inputs(plan.test_set, loaded.inputs)
         else:
-            arrays = read_inputs(self.request.inputs, info.inputs, self.request.seed)
+            arrays = read_inputs(request.inputs, loaded.inputs, request.seed)
         inputs = []
-        for index, (array, tensor) in enumerate(zip(arrays, info.inputs, strict=True)):
+        dynamic = []  # their sizes decide how much is computed
+        for index, (array, tensor) in enumerate(zip(arrays, loaded.inputs, strict=True)):
             sizes = array.shape if tensor.dynamic else ()
-            session.set_input(index, to_bytes(array, tensor), sizes=sizes)
+            dynamic += [f"{index}: {'x'.join(map(str, sizes))}"] * tensor.dynamic
+            device.session.set_input(index, tensor_to_bytes(array, tensor), sizes=sizes)
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
             inputs.append(TensorRecord(tensor.scalar_type, array.shape, array.nbytes, file))
-        self.update(settings=with_inputs(self.result.settings, info, inputs))
-        self.update(
-            model=Model(
-                file=display_path(self.request.model),
-                sha256=hashlib.sha256(self.model).hexdigest(),
-                nbytes=len(self.model),
-                planned_bytes=info.planned_bytes,
-                method_bytes=info.method_bytes,
-                method=self.request.method_name,
-                delegates=delegate_calls(self._method),
-                planned=planned_sizes(self._method),
-                chains=instruction_records(self._method),
-                inputs=tuple(inputs),
-                outputs=(),
-            )
+        model = replace(
+            describe_model(request, plan.model, device.program.method(request.method_name)),
+            planned_bytes=loaded.planned_bytes,
+            method_bytes=loaded.method_bytes,
+            inputs=tuple(inputs),
         )
-
-    def _execute(self, session: Session) -> tuple[RunOutcome, Ping | None]:
-        """Run the model, and ping its clock; return the restart of that clock, too."""
-        self._passes.run_others(session, self.directory, partial(self._run_model, session))
-        self.meter.start(self.directory)
-        outcome = self._run_model(session, self._passes.first)
-        return outcome, self._record_end(session, outcome)
-
-    def _record_end(self, session: Session, outcome: RunOutcome) -> Ping | None:
-        self.meter.stop()
-        self.update(runs_completed=outcome.completed)
-        after = record_pings(session)
-        restart = record_restart(outcome, after)
-        self.update(pings=after, restart=restart)
-        return restart
+        self.update(model=model)
+        self._set(inputs=", ".join(dynamic))
 
     def _run_model(self, session: Session, counters: tuple[int, ...]) -> RunOutcome:
         """Run the model; save the received part of a streamed log if that fails."""
-        chunks = LogChunks()
+        plan, chunks = self.plan, LogChunks()
+        request = plan.request
+        options = RunOptions(
+            request.trace_limit,
+            VALUES[request.values],
+            PROFILES[request.profile],
+            WHEN_FULL[request.when_full],
+            bundled_input=plan.test_set.index if plan.test_set is not None else -1,
+            stream=request.stream,
+            counters=counters,
+        )
         try:
             with heeded_interrupts() as heed:
 
                 def progress(done: int, total: int) -> None:
                     heed()
-                    self.stages("running", done, total)
+                    plan.stages("running", done, total)
 
                 return session.run(
-                    self.request.runs,
-                    self._options(counters),
+                    plan.request.runs,
+                    options,
                     chunks=chunks,
-                    timeout_s=self.board.deadlines.execute_s,
+                    timeout_s=plan.board.deadlines.execute_s,
                     progress=progress,
                 )
         except (HarnessError, KeyboardInterrupt):
@@ -436,32 +670,42 @@ class _Run(RunRecorder):
                 self.directory.write(PARTIAL, b"".join(whole))
             raise
 
-    def _read_outputs(self, session: Session, info: ModelInfo) -> None:
+    def _record_end(self, device: _Device, outcome: RunOutcome) -> None:
+        """End the recording of the meter, and read the clock against the host's."""
+        if self.plan.meter is not None:
+            self.plan.meter.stop()
+        self.update(runs_completed=outcome.completed)
+        clock, emulated = device.info.clocks[0], self.plan.board.emulated_time
+        after = record_pings(device.session, clock, emulated=emulated)
+        # The run restarted the clock between these instants: a ping that reads zero.
+        restart = Ping(*outcome.restarted_ns, after[0].epoch, 0)
+        self.update(pings=after, restart=restart)
+
+    def _read_outputs(self, session: Session, loaded: ModelInfo) -> None:
         outputs = []
-        for index, declared in enumerate(info.outputs):
+        for index, declared in enumerate(loaded.outputs):
             tensor = session.output_info(index, declared)
-            data = session.read(Region.OUTPUT, index)
+            data = session.read(Region.OUTPUT, index, most=declared.nbytes)
             outputs.append(save_output(self.directory, index, tensor, data))
         if self.result.model is not None:
             self.update(model=replace(self.result.model, outputs=tuple(outputs)))
 
     def _pull(
-        self,
-        session: Session,
-        info: TargetInfo,
-        outcome: RunOutcome,
-        restart: Ping | None,
-        progress: Progress,
+        self, device: _Device, others: list[bytes], outcome: RunOutcome, progress: Progress
     ) -> Trace:
         """Pull the trace, put it on its time scales, and rate its clock."""
-        facts = (session, info, self.directory, progress, outcome.chunks, self._passes.join)
-        trace, summary = pull_trace(*facts)
-        summary = replace(summary, passes=self._passes.record)
-        about = self.result
-        trace = interpret_delegates(trace, about.time_scales, about.metadata, about.model)
-        quality = quality_of_run(trace, self.result.pings, restart, steadiness_of(self.board))
-        self.update(trace=summary, clock_quality=quality)
-        self.update(energy=self.meter.energy(trace, self.directory, self.board))
+        image, buffer = read_log_image(device.session, self.directory, progress, outcome.chunks)
+        image, passes = device.passes.join(image, others)
+        trace, summary = save_trace(image, buffer, device.info.clocks, self.directory)
+        result = self.result
+        trace = interpret_delegates(trace, result.time_scales, result.metadata, result.model)
+        self.update(
+            trace=replace(summary, passes=passes),
+            clock_quality=quality_of_run(trace, result.pings, result.restart),
+        )
+        trace = dataclasses.replace(trace, hidden_wraps=self.result.hidden_wraps)
+        if (meter := self.plan.meter) is not None:
+            self.update(energy=meter.energy(trace, self.directory, self.plan.board))
         return trace
 
     def _restore_baud(self, session: Session) -> None:
@@ -471,32 +715,3 @@ class _Run(RunRecorder):
         except InfrastructureError as error:
             # All data has been transferred, and the board falls back to its default rate by itself.
             _log.warning("%s", error.message)
-
-    def evaluate(self, trace: Trace | None) -> None:
-        """Evaluate the run; without a trace, from the verdicts of its test sets."""
-        self.update(failure=None)
-        path = self.directory.path
-        if trace is None:
-            runs = tuple(run.evaluated_run for run in self.test_sets)
-            self._evaluated = evaluate_test_sets(display_path(path), self.result, runs, path)
-        else:
-            self._evaluated = evaluate_run(
-                *(display_path(path), trace, self.result, self.budget_file, path),
-                history=self.request.against,
-            )
-        verdict = verdict_record(self._evaluated)
-        self.update(verdict=verdict, exit_code=self._evaluated.verdict.exit_code)
-
-    def _options(self, counters: tuple[int, ...]) -> RunOptions:
-        bundled_input = self.test_set.index if self.test_set is not None else -1
-        options = self.request.options
-        return dataclasses.replace(options, bundled_input=bundled_input, counters=counters)
-
-    @property
-    def evaluated_run(self) -> EvaluatedRun:
-        """The run for reports; without checks if it failed."""
-        path = self.directory.path
-        runs = tuple(run.evaluated_run for run in self.test_sets)
-        title = display_path(path)
-        failed = EvaluatedRun(title, None, Verdict(()), directory=path, test_sets=runs)
-        return with_evidence(dataclasses.replace(self._evaluated or failed, result=self.result))

@@ -1,44 +1,45 @@
-"""Reads the traces of a path, on the clocks and time scales of its run or of the caller.
+"""Runs as they are read: the traces of a path, and a run with its result, subject and verdict.
 
-A path is a run directory, a device log, ED00 files or a console capture.
+A path is a run directory, a device log, ED00 files or a console capture. An ``EvaluatedRun`` is
+what reports, the API and the history read of a run.
 """
 
 from __future__ import annotations
 
+import io
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 from math import prod
 from pathlib import Path
 from tokenize import TokenError
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from harness.analyze.operands import Arguments, event_arguments, find_method
-from harness.analyze.symbols import EventSymbols, event_symbols, symbol_table
-from harness.analyze.ticks import with_width
-from harness.check.subject import ModelOutput
+from harness.analyze.ticks import suspected_widths, with_width
+from harness.check.subject import ModelOutput, Subject, model_name
 from harness.decode.dumps import Dump, read_dumps
-from harness.decode.etrecord import read_etrecord
-from harness.decode.program import Method
-from harness.decode.pte import read_program
 from harness.errors import (
     DamagedError,
     FormatError,
+    HarnessError,
+    InfrastructureError,
     MissingFileError,
     NotComparableError,
+    TargetError,
     UsageError,
 )
-from harness.files import MOST_MODEL, Content, map_or_read, read_limited
+from harness.files import MOST_MODEL, Content, map_or_read, read_limited, read_model
 from harness.records.clock_domain import ClockDomain
-from harness.records.result import Result
+from harness.records.result import Failure, Model, Result, RunIdentity, VerdictRecord, moment
 from harness.records.trace import EXECUTION, Damage, Kind, Trace, concatenate
-from harness.runs.delegates import interpret_delegates
+from harness.records.verdict import Verdict
 from harness.runs.directory import (
     DEBUG_BUFFER,
     ETDUMP,
@@ -47,6 +48,45 @@ from harness.runs.directory import (
     RunDirectory,
     recorded_clocks,
 )
+
+if TYPE_CHECKING:
+    from harness.analyze.operands import Arguments
+    from harness.analyze.postmortem import PostmortemDocument
+    from harness.analyze.symbols import EventSymbols
+    from harness.check.history.comparison import HistoryComparison
+    from harness.check.history.samples import History
+    from harness.decode.program import Method
+    from harness.export.formats import Exported
+
+
+def interpret_delegates(
+    trace: Trace, scales: Mapping[str, str], metadata: Mapping[str, str], model: Model | None
+) -> Trace:
+    """Put delegate events on the clocks of time scales, and read the counts in their metadata.
+
+    Args:
+        trace: The trace.
+        scales: Time scales by pattern; see ``harness.analyze.converters``.
+        metadata: Layouts by pattern; see ``harness.analyze.converters``.
+        model: The model that ran, for the names of its delegates; None if unknown.
+
+    Raises:
+        UsageError: A time scale or a layout is invalid, or does not fit the trace.
+    """
+    from harness.analyze.converters import (
+        parse_layouts,
+        parse_time_scales,
+        rescale,
+        with_metadata_counts,
+    )
+
+    calls = model.delegates if model is not None else ()
+    backends = {(call.chain, call.instruction): call.backend for call in calls}
+    counted = with_metadata_counts(trace, parse_layouts(metadata), backends)
+    return rescale(counted, parse_time_scales(scales), backends)
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +118,13 @@ class ReadOptions:
     clock_bits: int | None = None
     dump: int | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def load(self, path: Path) -> Source:
+        """Read a trace; log a warning for each counter that looks narrower than recorded."""
+        source = load_with_options(path, self)
+        for suspicion in suspected_widths(source.trace, source.later_dumps):
+            _log.warning("%s: %s", path, suspicion.advice)
+        return source
 
 
 DEFAULT_OPTIONS: Final = ReadOptions()
@@ -210,12 +257,12 @@ def load_source(
             raise damaged
         data = map_or_read(file)
     try:
-        found = read_dumps(data, [clock] if clock else recorded_clocks(result), salvage=salvage)
+        read = read_dumps(data, [clock] if clock else recorded_clocks(result), salvage=salvage)
     except FormatError as error:
         if damaged is None:
             raise
         raise damaged from error  # the damage explains why it cannot be read
-    dumps = found.dumps
+    dumps = _with_hidden_wraps(read.dumps, result)
     if debug_buffer is not None:
         dumps = (_with_buffer(dumps, debug_buffer),)
         damaged = damaged or _examined_alone(debug_buffer)[1]
@@ -223,7 +270,7 @@ def load_source(
         dumps = tuple(
             replace(dump, debug_buffer=read_limited(beside, MOST_MODEL)) for dump in dumps
         )
-    loaded = Source(dumps, result, found.damage, padding=found.padding)
+    loaded = Source(dumps, result, read.damage, padding=read.padding)
     if result is not None and file is not None and file == RunDirectory(file.parent).trace_file:
         damaged = damaged or _miscounted(file, result, loaded)
         loaded = replace(loaded, dumps=dumps[:1])  # as read_trace does
@@ -231,7 +278,7 @@ def load_source(
         return loaded
     if not salvage:
         raise damaged
-    damage = (Damage(None, "", damaged.message, None), *found.damage)
+    damage = (Damage(None, "", damaged.message, None), *read.damage)
     return replace(loaded, damage=damage, damaged=damaged)
 
 
@@ -293,6 +340,12 @@ def on_scales(
     return replace(source, dumps=tuple(dumps))
 
 
+def _with_hidden_wraps(dumps: tuple[Dump, ...], result: Result | None) -> tuple[Dump, ...]:
+    """Return dumps with the wraps of the clock that the readings of their run show."""
+    hidden = result.hidden_wraps if result is not None else 0
+    return tuple(replace(dump, trace=replace(dump.trace, hidden_wraps=hidden)) for dump in dumps)
+
+
 def _with_others(given: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str]:
     """Return what was given, first, and what was recorded for other patterns."""
     return {**given, **{key: text for key, text in recorded.items() if key not in given}}
@@ -305,12 +358,16 @@ class ModelMetadata:
     Attributes:
         symbols: From the ETRecord; None without one.
         arguments: From the model; None without it.
-        method: The method that ran; None without the model.
+        methods: The methods that ran; empty without the model.
+        trace: The trace. If several methods ran, its blocks are named after them, too, so that no
+            statistics are of operators of two methods.
     """
+
+    trace: Trace
 
     symbols: list[EventSymbols | None] | None = None
     arguments: list[Arguments | None] | None = None
-    method: Method | None = None
+    methods: tuple[Method, ...] = ()
 
 
 def load_metadata(
@@ -326,27 +383,82 @@ def load_metadata(
         source: The trace.
         etrecord: Path of an ETRecord.
         model: Path of the model's ``.pte``.
-        method: The method that ran. None for that of the run's result, else the only method with
-            the operators of the trace, else the only method.
+        method: A method that ran, which decides where several have the operators of an execution.
+            None for that of the run's result.
 
     Raises:
-        UsageError: A file is missing, or the method is ambiguous.
+        UsageError: A file is missing, or the method of an execution is ambiguous.
         FormatError: A file is damaged.
-        NotComparableError: The trace is of another model.
+        NotComparableError: An execution of the trace is of no method of the model.
     """
     trace = source.trace
+    if model is None and etrecord is None:
+        return ModelMetadata(trace)
+    from harness.analyze.blocks import executed_methods, name_blocks
+
     if method is None and source.result is not None and source.result.model is not None:
         method = source.result.model.method
-    arguments = symbols = found = None
+    arguments = symbols = None
+    methods: Sequence[Method | None] = ()
+    executed: dict[str, Method] = {}
     if model is not None:
-        if not model.is_file():
+        if not model.exists():
             raise UsageError(f"model {model} not found")
-        found = find_method(read_program(read_limited(model, MOST_MODEL)), trace, method)
-        method = found.name
-        arguments = event_arguments(trace, found)
+        from harness.analyze.operands import event_arguments
+        from harness.decode.pte import read_program
+
+        methods = executed_methods(trace, read_program(read_model(model)), method)
+        arguments = event_arguments(trace, methods)
+        executed = {found.name: found for found in methods if found is not None}
     if etrecord is not None:
-        symbols = event_symbols(trace, symbol_table(read_etrecord(etrecord), method))
-    return ModelMetadata(symbols, arguments, found)
+        from harness.analyze.symbols import symbol_table, symbols_of_blocks
+        from harness.decode.etrecord import read_etrecord
+
+        record = read_etrecord(etrecord)
+        tables = {name: symbol_table(record, name) for name in executed or (method,)}
+        symbols = symbols_of_blocks(trace, tables, methods)
+    named = name_blocks(trace, methods)
+    return ModelMetadata(named, symbols, arguments, tuple(executed.values()))
+
+
+def export_source(
+    source: Source,
+    name: str,
+    flavour: str | None = None,
+    *,
+    directory: Path | None,
+    model: Path | None = None,
+    etrecord: Path | None = None,
+    method: str | None = None,
+) -> Exported:
+    """Return the trace of ``source`` in the format ``name``, with what is known of its run.
+
+    Args:
+        source: The trace.
+        name: Name of the format.
+        flavour: A variant of the format.
+        directory: The run directory, which has samples of the energy; None without one.
+        model: Path of the model's ``.pte``.
+        etrecord: Path of an ETRecord.
+        method: The method that ran; None for the one that fits the trace.
+
+    Raises:
+        UsageError: There is no such format, or a file is missing.
+        NotComparableError: The trace is not of this model.
+    """
+    from harness.analyze.blocks import find_method
+    from harness.decode.pte import read_program
+    from harness.export.formats import export_trace
+    from harness.runs.meter import energy_of_run
+
+    executed = None
+    if model is not None:
+        executed = find_method(read_program(read_model(model)), source.trace, method)
+        method = executed.name
+    symbols = load_metadata(source, etrecord=etrecord, method=method).symbols
+    energy = energy_of_run(source.trace, source.result, directory)
+    identity = RunIdentity.of(source.result)
+    return export_trace(source.trace, name, flavour, executed, identity, energy, symbols)
 
 
 def counts_of(trace: Trace) -> dict[str, int]:
@@ -385,10 +497,10 @@ def read_npy(path: Path) -> np.ndarray:
     """Read an array from a ``.npy`` file.
 
     Raises:
-        UsageError: The file is missing, or is not an array.
+        UsageError: The file is missing, too large, or not an array.
     """
     try:
-        with path.open("rb") as file, warnings.catch_warnings():
+        with io.BytesIO(read_limited(path, MOST_MODEL)) as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of headers as Python 2 wrote them
             if file.read(len(_ZIP)) == _ZIP:
                 hint = "give a .npy file with one array"
@@ -398,7 +510,7 @@ def read_npy(path: Path) -> np.ndarray:
             read_header = _HEADERS.get(major, np.lib.format.read_array_header_2_0)
             shape, _, dtype = read_header(file)
             # Before memory is taken for what the header says.
-            if prod(shape) * dtype.itemsize > path.stat().st_size - file.tell():
+            if prod(shape) * dtype.itemsize > len(file.getbuffer()) - file.tell():
                 raise ValueError(f"truncated: shape {shape} of {dtype}")
             file.seek(0)
             return np.lib.format.read_array(file, allow_pickle=False)
@@ -426,8 +538,7 @@ def compared_outputs(result: Result, directory: Path | None) -> tuple[ModelOutpu
             output.file,
             read_npy(directory / output.file),
             read_npy(directory / file),
-            reference.rtol,
-            reference.atol,
+            (reference.rtol, reference.atol),
         )
         for output, file in zip(model.outputs, reference.files, strict=True)
     )
@@ -470,7 +581,7 @@ def _file(path: Path) -> tuple[Path, Result | None, DamagedError | None]:
         ended = f": {result.failure.message}" if result.failure else ""
         raise UsageError(f"{path} has no trace: its run ended before that{ended}")
     around, damaged = _examined_alone(path)
-    if path.is_file():
+    if path.exists():
         return path, around, damaged
     if damaged is not None:
         raise damaged
@@ -494,7 +605,7 @@ def _examined_alone(path: Path) -> tuple[Result | None, DamagedError | None]:
 
 
 def _with_buffer(dumps: Sequence[Dump], path: Path) -> Dump:
-    if not path.is_file():
+    if not path.exists():
         raise MissingFileError(
             f"debug buffer {path} not found", hint="name a file with --debug-buffer"
         )
@@ -517,3 +628,165 @@ def _joined(traces: Sequence[Trace]) -> Trace:
             for trace, end in zip(traces, ends, strict=True)
         ]
     ).sealed()
+
+
+def test_set_name(method: str, index: int) -> str:
+    """Return the name of a test set in messages and verdicts."""
+    return f"{method}, test set {index}"
+
+
+_OWNERS: Final = {
+    error.exit_code: error
+    for error in (UsageError, NotComparableError, TargetError, InfrastructureError)
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvaluatedRun:
+    """A run, or a trace alone, with its verdict.
+
+    A failed run has a ``failure``; without a trace it has no subject and no checks.
+
+    Attributes:
+        title: Its path, for people.
+        subject: The evaluated trace; None for a run without a trace.
+        verdict: The verdict; it has no checks without a subject.
+        result: The result of the run; None for a trace alone.
+        history: The history that it was compared with; None without one.
+        comparison: The comparison with the history, metric by metric.
+        console: The end of the board's console output.
+        postmortem: The postmortem of a crash during the run.
+        budget: The budget file; "" for none.
+        budget_copy: The copy of it in the run directory; "" for none.
+        directory: The run directory; None for a trace alone.
+        given: The options that it was read and evaluated with.
+        test_sets: The runs of the test sets of a bundled program, which itself has no subject.
+    """
+
+    title: str
+    subject: Subject | None
+    verdict: Verdict
+    result: Result | None = None
+    history: History | None = None
+    comparison: HistoryComparison | None = None
+    console: str = ""
+    postmortem: PostmortemDocument | None = None
+    budget: str = ""
+    budget_copy: str = ""
+    directory: Path | None = None
+    given: ReadOptions = DEFAULT_OPTIONS
+    test_sets: tuple[EvaluatedRun, ...] = ()
+
+    @property
+    def parts(self) -> tuple[EvaluatedRun, ...]:
+        """The runs with traces: those of the test sets, or else this run itself."""
+        return self.test_sets or (self,)
+
+    @property
+    def trace(self) -> Trace | None:
+        """The trace, on its time scales; None without one, and of a bundled program."""
+        return None if self.subject is None else self.subject.trace
+
+    @property
+    def traced(self) -> bool:
+        """Whether it has a trace, or test sets with traces."""
+        return self.subject is not None or bool(self.test_sets)
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure of the run; None if it completed."""
+        return None if self.result is None else self.result.failure
+
+    @property
+    def error(self) -> HarnessError | None:
+        """The recorded failure as an exception of its owner; None when the run ended."""
+        if self.result is None or self.failure is None:
+            return None
+        kind = _OWNERS.get(self.result.exit_code, InfrastructureError)
+        return kind(self.failure.message, hint=self.failure.hint)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the run completed and no check of severity error failed."""
+        return self.failure is None and self.verdict.passed
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the run if it failed, else of its verdict."""
+        if self.result is not None and self.failure is not None:
+            return self.result.exit_code
+        return self.verdict.exit_code
+
+
+def all_passed(runs: Sequence[EvaluatedRun]) -> bool:
+    """Whether every run passed."""
+    return all(run.passed for run in runs)
+
+
+def verdict_record(run: EvaluatedRun) -> VerdictRecord:
+    """Return the verdict as a result records it."""
+    verdict = run.verdict
+    return VerdictRecord(
+        passed=verdict.passed,
+        budget=run.budget,
+        checks=verdict.checks,
+        budget_copy=run.budget_copy,
+    )
+
+
+def subject_of(
+    trace: Trace,
+    result: Result | None = None,
+    given: ReadOptions = DEFAULT_OPTIONS,
+    directory: Path | None = None,
+) -> Subject:
+    """Return the subject of an evaluation: a trace with the facts of its result and directory.
+
+    Raises:
+        UsageError: The ETRecord does not exist.
+        NotComparableError: The ETRecord is of another model.
+    """
+    symbols = None
+    if given.etrecord is not None:
+        symbols = load_metadata(Source((Dump(trace),), result), etrecord=given.etrecord).symbols
+    if result is None:
+        return Subject(
+            trace,
+            board=given.board,
+            model=model_name(given.model),
+            symbols=symbols,
+            day=given.day or date.today(),
+        )
+    target, model, summary, image = result.target, result.model, result.trace, result.image
+    probe = None
+    if target and target.probe_pairs:
+        probe = Fraction(target.probe_ticks, target.probe_pairs)
+    return Subject(
+        trace,
+        board=result.board,
+        unit=result.unit,
+        model=model.known_as if model else "",
+        log_bytes=summary.log_bytes if summary else None,
+        trace_capacity=target.trace_capacity if target else None,
+        arena_capacity=(target.arena_capacity or None) if target else None,
+        arena_used=model.arena_bytes if model else None,
+        probe=probe,
+        qualities=result.clock_quality,
+        pings=result.pings,
+        restart=result.restart,
+        emulated_time=result.emulated_time,
+        core=result.core,
+        energy=result.energy,
+        planned=model.planned if model else {},
+        image={"text": image.text, "data": image.data, "bss": image.bss} if image else {},
+        outputs=compared_outputs(result, directory),
+        runs_requested=result.runs_requested,
+        runs_completed=result.runs_completed,
+        method=model.method if model else "",
+        chains=model.chains if model else None,
+        backends={(call.chain, call.instruction): call.backend for call in model.delegates}
+        if model
+        else {},
+        day=given.day or moment(result.started_utc).date(),
+        symbols=symbols,
+    )

@@ -12,7 +12,7 @@ Every strategy draws small things, shrinks towards the smallest, and is bounded 
 They need Hypothesis: ``pip install 'etdump-harness[testing]'``.
 """
 
-from harness.extras import require
+from harness.plugins import require
 
 require("testing", "harness.strategies", "hypothesis")
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
-from harness.records.trace import NO_NAME, Block, HardwareCounter, Kind, Trace
-from harness.records.values import DebugValue
+from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain, HardwareCounter
+from harness.records.trace import NO_NAME, Block, DebugValue, Kind, Trace
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -11,16 +11,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from harness.analyze.ticks import default_jitter
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import (
-    DELEGATE_CALL,
-    EXECUTION,
-    NO_NAME,
-    OPERATOR_CALL,
-    Block,
-    HardwareCounter,
-    Trace,
-)
+from harness.records.clock_domain import ClockDomain, HardwareCounter
+from harness.records.trace import DELEGATE_CALL, EXECUTION, OPERATOR_CALL, Block, Trace
+from harness.strategies.by_hand import EventSpec, RunSpec, trace_of
 
 _LONGEST: Final = 2**55
 """Largest step in ticks, so that timelines stay far below 64 bits."""
@@ -140,17 +133,6 @@ class Execution:
     durations: list[list[int]]
 
 
-@dataclass(frozen=True)
-class _Row:
-    name: str
-    instruction: int
-    start: int
-    end: int
-    chain: int = 0
-    delegate: int = -1
-    counts: tuple[int, ...] = ()
-
-
 @st.composite
 def executions(
     draw: st.DrawFn,
@@ -177,42 +159,59 @@ def executions(
     """
     if clock is None:
         clock = draw(clock_domains(min_bits=_MIN_BITS, rated=True))
-    clocks = [clock, ClockDomain("npu", draw(st.sampled_from([None, Fraction(10**8)])), 24)]
     count = draw(st.integers(1, 3)) if runs is None else runs
     calls = draw(st.lists(_operators(delegates), min_size=1, max_size=max_operators))
     # A whole run, including gaps, stays below half a wrap.
     longest = clock.modulus // (8 * (max_operators + 1))
     tick = st.integers(1, min(longest, 2**40))
+    # A call stays below a wrap of the delegates' clock, so that no duration is uncertain.
+    npu_hz = Fraction(10**8)
+    fits = clock.hz is not None and min(longest, 2**40) / clock.hz * npu_hz < 2**24
+    clocks = [
+        clock,
+        ClockDomain("npu", draw(st.sampled_from([None, npu_hz] if fits else [None])), 24),
+    ]
     anywhere = st.integers(0, clock.modulus - 1)
     before_a_wrap = tick.map(lambda left: clock.modulus - left)
     now, npu = draw(st.one_of(anywhere, before_a_wrap)), draw(st.integers(0, 2**24 - 1))
-    rows: list[_Row] = []
-    durations, sizes = [], []
+    blocks: list[RunSpec] = []
+    durations = []
     few = st.tuples(*[st.integers(0, 1000)] * len(counters))
     for _ in range(count):
-        began, before, lasted = now, len(rows), []
+        began, lasted = now, []
+        events: list[EventSpec] = []
         whole = draw(few)
         for instruction, (name, jobs) in enumerate(calls):
             start = now + draw(tick) // 4
             for job in range(jobs):
                 end = npu + draw(st.integers(0, 2**20))
-                rows.append(_Row("npu_job", instruction, npu, end, delegate=job))
+                events.append(EventSpec("npu_job", npu, end, 0, instruction, job))
                 npu = end
             now = start + draw(tick)
             lasted.append(now - start)
             inner = draw(few)
             around = inner if name == DELEGATE_CALL else _sums(inner, draw(few))
-            rows.append(_Row(name, instruction, start, now, counts=inner))
+            events.append(EventSpec(name, start, now, 0, instruction, counts=inner))
             if name != DELEGATE_CALL:
-                rows.append(_Row(OPERATOR_CALL, instruction, start, now, counts=around))
+                events.append(EventSpec(OPERATOR_CALL, start, now, 0, instruction, counts=around))
             whole = _sums(whole, around)
-        rows.append(_Row(EXECUTION, 0, began, now, chain=-1, counts=whole))
+        events.append(EventSpec(EXECUTION, began, now, -1, counts=whole))
         durations.append(lasted)
-        sizes.append(len(rows) - before)
+        blocks.append(RunSpec([_on_its_clock(event, clocks) for event in events], "Execute"))
         now += draw(tick)
-    return Execution(
-        _trace(rows, sizes, clocks, counters), count, [name for name, _ in calls], durations
+    trace = trace_of(*blocks, counters=counters)
+    of_delegates = (trace.delegate_int >= 0).astype(trace.clock.dtype)
+    trace = replace(trace, clocks=tuple(clocks), clock=of_delegates).sealed()
+    return Execution(trace, count, [name for name, _ in calls], durations)
+
+
+def _on_its_clock(event: EventSpec, clocks: Sequence[ClockDomain]) -> EventSpec:
+    """Return an event whose ticks are readings of its clock; delegates have the second one."""
+    clock = clocks[0 if event.delegate is None else 1]
+    start, end = (
+        (-ticks if clock.down else ticks) % clock.modulus for ticks in (event.start, event.end)
     )
+    return replace(event, start=start, end=end)
 
 
 def _sums(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
@@ -224,27 +223,3 @@ def _operators(delegates: bool) -> st.SearchStrategy[tuple[str, int]]:
     kernels = st.sampled_from(_KERNELS).map(lambda name: (f"native_call_{name}.out", 0))
     calls = st.tuples(st.just(DELEGATE_CALL), st.integers(1, 3))
     return st.one_of(kernels, calls) if delegates else kernels
-
-
-def _trace(
-    rows: list[_Row],
-    sizes: list[int],
-    clocks: list[ClockDomain],
-    counters: Sequence[HardwareCounter],
-) -> Trace:
-    names = [*dict.fromkeys(row.name for row in rows)]
-    blocks = [Block("Execute", sum(sizes[:i]), size) for i, size in enumerate(sizes)]
-    trace = Trace.unset(len(rows), names=names, blocks=blocks, clocks=clocks, counters=counters)
-    for index, row in enumerate(rows):
-        number = 0 if row.delegate < 0 else 1
-        clock = clocks[number]
-        trace.clock[index] = number
-        trace.name[index] = names.index(row.name)
-        trace.chain[index], trace.instruction[index] = row.chain, row.instruction
-        trace.delegate_int[index] = row.delegate
-        trace.delegate_str[index] = NO_NAME
-        start, end = (-row.start, -row.end) if clock.down else (row.start, row.end)
-        trace.start[index], trace.end[index] = start % clock.modulus, end % clock.modulus
-        if row.counts:
-            trace.counts[index] = row.counts
-    return trace.sealed()

@@ -1,33 +1,33 @@
-"""Builds the firmware of a board with CMake, outside the source tree, in the user's cache."""
+"""Builds the firmware of a board with CMake, outside the source tree, in the user's cache.
+
+A build directory there is used by one build at a time; those that were not used for longest are
+deleted.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from harness.config.board import Board, Build, Capacity, RtlTarget, SerialTarget
+from filelock import FileLock, Timeout
+
+from harness.config.board import Board, Build, Capacity, RtlCore, RtlTarget, SerialTarget
 from harness.errors import InfrastructureError, UsageError
-from harness.extras import require_linux
-from harness.files import data_directory, write_atomic
+from harness.files import absolute, data_directory, user_cache, write_atomic
+from harness.plugins import TARGETS, load_extension, require_linux
 from harness.records.result import FirmwareSize
-from harness.target.build_cache import (
-    BUILT,
-    alone_in,
-    build_root,
-    building_in,
-    run_build_step,
-)
-from harness.target.executorch import linked_executorch
-from harness.target.process_group import run_program
-from harness.target.simulator import build_simulator
+from harness.target.process_group import run_program, with_death_signal
 
 PLACED_TARGET: Final = "placed_firmware"
 """CMake target of firmware with a model in its image."""
@@ -146,6 +146,32 @@ def build_directory(source: Path, preset: str) -> Path:
     return build_root() / f"{preset}-{digest}"
 
 
+class TargetExtension(Protocol):
+    """An extension that builds for some boards; a plugin of ``etharness.targets``."""
+
+    def needed_programs(self, board: Board) -> list[tuple[str, str | None, str]]:
+        """Return name, path (None: not installed) and remedy of the programs that a build needs."""
+
+    def needed_package(self, board: Board) -> tuple[str, str | None, str]:
+        """Return name, version (None: not installed) and remedy of the package that it needs."""
+
+
+class Simulators(TargetExtension, Protocol):
+    """What the extension ``simulators`` does: the plugin ``rtl``."""
+
+    def build_simulator(self, core: RtlCore, training: Path | None) -> Path:
+        """Build the simulator of a core, or reuse it; ``training`` is firmware for a profile."""
+
+
+class Executorch(TargetExtension, Protocol):
+    """What the extension ``executorch`` does: the plugin ``executorch``."""
+
+    def linked_executorch(
+        self, board: Board, build: Build, sources: str
+    ) -> tuple[dict[str, str], str]:
+        """Return CMake variables with the build id, and a text that changes with the libraries."""
+
+
 def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
     """Build a board's firmware, and the simulator of a board of RTL, or update an earlier build.
 
@@ -155,19 +181,23 @@ def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
 
     Raises:
         UsageError: The board has no build settings, a build tool is missing (the hint names the
-            package), or the sources do not compile (the message has the end of the output).
+            package), the sources do not compile (the message has the end of the output), or the
+            extension for boards of RTL is missing.
         InfrastructureError: The build timed out, or waiting for another build of the board did.
     """
     if not isinstance(board.target, SerialTarget):
         require_linux_host(board)
+    if not isinstance(board.target, RtlTarget):
+        return _build_image(board, placed)
+    simulators: Simulators = load_extension(
+        TARGETS, "rtl", f"board {board.name}: RTL boards are", "simulators"
+    )
     firmware = _build_image(board, placed)
-    if isinstance(board.target, RtlTarget):
-        training = None
-        if board.target.profile_guided:
-            training = (firmware if placed is None else _build_image(board, None)).image
-        simulator = build_simulator(board.target.core, training)
-        return replace(firmware, simulator=simulator)
-    return firmware
+    training = None
+    if board.target.profile_guided:
+        training = (firmware if placed is None else _build_image(board, None)).image
+    simulator = simulators.build_simulator(board.target.core, training)
+    return replace(firmware, simulator=simulator)
 
 
 def require_linux_host(board: Board) -> None:
@@ -192,10 +222,13 @@ def _build_image(board: Board, placed: PlacedModel | None) -> Firmware:
     cmake = _require_tools(build.preset)
     wanted = str(options)
     if build.executorch:
-        linked = linked_executorch(board, build)
-        build_id = linked.build_id(sources)
-        options |= {"ETD_BUILD_ID": build_id, **linked.options}
-        wanted = f"{options} {sources} {linked.stamp}"
+        executorch: Executorch = load_extension(
+            *(TARGETS, "executorch", f"board {board.name}: firmware with ExecuTorch is"),
+            "executorch",
+        )
+        options, stamp = executorch.linked_executorch(board, build, sources)
+        build_id = options["ETD_BUILD_ID"]
+        wanted = f"{options} {sources} {stamp}"
     image, built = directory / build.image, directory / BUILT
     with alone_in(directory, repr(build.preset)):
         if placed is not None:
@@ -307,6 +340,11 @@ def find_cmake() -> str | None:
     return shutil.which("cmake") or (str(beside_python) if beside_python.exists() else None)
 
 
+def cxx_compiler() -> str:
+    """Return the C++ compiler of this host, which some extensions need."""
+    return os.environ.get("CXX") or "c++"
+
+
 def compiler_for(preset: str) -> tuple[str, str]:
     """Return the compiler of a preset and the Debian packages that contain it."""
     if preset in ("fuzz", "native-clang"):
@@ -360,8 +398,9 @@ def firmware_sizes(firmware: Firmware) -> Iterator[FirmwareSize]:
         sources = data_directory("firmware_stub") / folder
         objects = [
             path
-            for path in sorted(compiled.glob("*.o*"))
-            if path.suffix in (".o", ".obj") and (sources / path.stem).is_file()
+            for path in sorted(compiled.rglob("*.o*"))
+            if path.suffix in (".o", ".obj")
+            and (sources / path.relative_to(compiled).with_suffix("")).is_file()
         ]
         if objects:
             yield _total(room, _measure(program, objects))
@@ -447,3 +486,126 @@ class ImageSymbols:
             return None
         file, _, number = line.partition(" ")[0].rpartition(":")
         return f"{function} at {Path(file).name}:{number}" if number.isdigit() else function
+
+
+_log = logging.getLogger(__name__)
+
+BUILT: Final = "etharness-built"
+"""File in a build directory with the options of the last complete build."""
+
+MOST_CACHE: Final = 10 << 30
+"""Size of all build directories above which the longest unused are removed, bytes."""
+
+UNUSED_S: Final = 3600.0
+"""A directory that was used so recently is kept: what was built there may be about to start."""
+
+_UNDER_WAY: Final = "etharness-building"
+"""File in a build directory while programs write there; it stays if they are killed."""
+
+_BUILD_LIMIT_S: Final = 300.0
+
+
+def build_root() -> Path:
+    """Return the root of build directories: ``$ETHARNESS_BUILD_DIR``, or in the user's cache."""
+    if configured := os.environ.get("ETHARNESS_BUILD_DIR"):
+        return absolute(configured)  # CMake runs in the source directory
+    return user_cache("build")
+
+
+@contextmanager
+def alone_in(directory: Path, what: str) -> Iterator[None]:
+    """Lock ``directory`` against builds of other processes; wait for one in progress.
+
+    A directory in which a build was cut off is removed: a compiler that was killed leaves a half
+    object file, which Make takes for a new one.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(directory.with_name(f"{directory.name}.lock"), timeout=_BUILD_LIMIT_S)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise InfrastructureError(
+            f"another process has been building {what} in {directory} for {_BUILD_LIMIT_S:.0f} s",
+            hint=f"end that process, which holds {lock.lock_file}, or set ETHARNESS_BUILD_DIR",
+        ) from error
+    try:
+        os.utime(lock.lock_file)  # by which `_trim` knows when the directory was last used
+        if (directory / _UNDER_WAY).exists():
+            shutil.rmtree(directory)
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def building_in(directory: Path) -> Iterator[None]:
+    """Mark a locked directory while programs write there, for `alone_in` of the next build."""
+    directory.mkdir(parents=True, exist_ok=True)
+    mark = directory / _UNDER_WAY
+    mark.touch()
+    try:
+        yield
+    except UsageError:
+        mark.unlink()  # the programs have ended by themselves
+        raise
+    mark.unlink()
+    _trim(directory.parent)
+
+
+def _trim(root: Path) -> None:
+    """Remove the build directories that were not used for longest, until the others fit.
+
+    A directory is kept if a process has locked it, or used it within the last hour.
+    """
+    directories = []
+    for lock in root.glob("*.lock"):
+        directory = lock.with_suffix("")
+        with suppress(OSError):  # another process removes it
+            if directory.is_dir():
+                directories.append((lock.stat().st_mtime, directory, _size_of(directory)))
+    total = sum(size for *_, size in directories)
+    for used, directory, size in sorted(directories):
+        if total <= MOST_CACHE or time.time() - used < UNUSED_S:
+            return
+        with suppress(Timeout), FileLock(f"{directory}.lock", timeout=0):
+            shutil.rmtree(directory, ignore_errors=True)
+            total -= size
+            _log.info("removed the build directory %s, unused for longest", directory)
+
+
+def _size_of(directory: Path) -> int:
+    """Return the bytes of all files in a directory."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(f"{folder}/{name}").st_size
+    return total
+
+
+def run_build_step(command: list[str], cwd: Path, what: str) -> None:
+    """Run one program of a build in ``cwd``; ``what`` is built.
+
+    Raises:
+        UsageError: It failed, and the message has the end of its output; or it does not exist.
+        InfrastructureError: It timed out, was killed, or cannot be started.
+    """
+    try:
+        done = run_program(with_death_signal(command), _BUILD_LIMIT_S, cwd=cwd)
+    except FileNotFoundError as error:
+        raise UsageError(f"cannot start {command[0]}: {error.strerror}") from error
+    except OSError as error:
+        raise InfrastructureError(f"cannot start {command[0]}: {error.strerror}") from error
+    if done.code is None:
+        raise InfrastructureError(
+            f"building {what} timed out after {_BUILD_LIMIT_S:.0f} s{done.remains}",
+            hint="try again when the machine is less busy",
+        )
+    if done.code < 0:
+        raise InfrastructureError(
+            f"building {what} failed: {command[0]} {done.how}{done.remains}",
+            hint="try again; the host may have run out of memory",
+        )
+    if done.code != 0:
+        tail = "\n".join(done.output.strip().splitlines()[-20:])
+        raise UsageError(f"building {what} failed: {' '.join(command)}\n{tail}")

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from typing import cast
 
 from harness.config.board import Board, QemuTarget, RtlTarget, SerialTarget
-from harness.target.build import compiler_for, find_cmake
-from harness.target.executorch import (
-    CROSS_COMPILER,
-    CROSS_COMPILER_PACKAGE,
-    INSTALLATION_REMEDY,
-    PACKAGE_REMEDY,
-    ROOT_VARIABLE,
-    cxx_compiler,
-    find_executorch,
-    has_cross_library,
-)
+from harness.plugins import TARGETS, extension_remedy, load_plugin
+from harness.target.build import TargetExtension, compiler_for, find_cmake
 from harness.target.process_group import run_program
-from harness.target.simulator import PACKAGE_REMEDY as RTL_REMEDY
-from harness.target.simulator import PACKAGES, simulator_needs
 from harness.target.start import package_of
 
 _DEADLINE_S = 10.0
@@ -75,35 +63,24 @@ def _needs(board: Board) -> list[tuple[str, str | None, str]]:
     if isinstance(board.target, QemuTarget):
         system = board.target.system
         needs.append((system, shutil.which(system), f"apt-get install {package_of(system)}"))
-    if isinstance(board.target, RtlTarget):
-        needs += simulator_needs()
-    if board.links_installed_executorch:
-        cxx = shutil.which(CROSS_COMPILER) if has_cross_library() else None
-        needs.append((CROSS_COMPILER, cxx, f"apt-get install {CROSS_COMPILER_PACKAGE}"))
-    elif board.build.executorch:
-        cxx = shutil.which(cxx_compiler())
-        needs.append((cxx_compiler(), cxx, "apt-get install g++"))
+    for _, extension in _extensions(board):
+        needs += extension.needed_programs(board) if extension else []
     return needs
 
 
 def _libraries(board: Board) -> Iterator[ProgramFinding]:
     """Look for what is no program: the ExecuTorch that a board links, the RTL of its core."""
-    if board.links_executorch:
-        yield _executorch_for(board)
+    for name, extension in _extensions(board):
+        absent = f"extension {name}", None, extension_remedy(name)
+        yield ProgramFinding(*(extension.needed_package(board) if extension else absent))
+
+
+def _extensions(board: Board) -> Iterator[tuple[str, TargetExtension | None]]:
+    """Yield name and plugin (None: deleted) of the extensions that build for a board."""
     if isinstance(board.target, RtlTarget):
-        package = PACKAGES[board.target.core]
-        installed = version(package.distribution) if package.find() else None
-        yield ProgramFinding(package.distribution, installed, RTL_REMEDY)
-
-
-def _executorch_for(board: Board) -> ProgramFinding:
-    """Look for the ExecuTorch that a board links, not into it."""
-    if board.links_installed_executorch:
-        root = os.environ.get(ROOT_VARIABLE) or None
-        tool = f"ExecuTorch for {board.cpu}"
-        return ProgramFinding(tool, root and f"in {root}", INSTALLATION_REMEDY)
-    installed = version("executorch") if find_executorch() else None
-    return ProgramFinding("executorch", installed, PACKAGE_REMEDY)
+        yield "simulators", cast("TargetExtension | None", load_plugin(TARGETS, "rtl"))
+    if board.links_executorch:
+        yield "executorch", cast("TargetExtension | None", load_plugin(TARGETS, "executorch"))
 
 
 def _version(path: str | None) -> str | None:

@@ -51,7 +51,7 @@ class SerialPort(msgspec.Struct, frozen=True):
         """Device name and USB ids in one line."""
         if self.vid is None or self.pid is None:
             return f"{self.device} (not on USB)"
-        what = describe(UsbPort(self.vid, self.pid, self.serial, self.interface, self.location))
+        what = port_text(UsbPort(self.vid, self.pid, self.serial, self.interface, self.location))
         return f"{self.device} ({what})"
 
     def matches(self, wanted: UsbPort) -> bool:
@@ -86,17 +86,17 @@ def find_port(wanted: UsbPort) -> str:
         PortError: No port matches, or several do; the message lists the candidates.
     """
     ports = list_ports()
-    found = [port for port in ports if port.matches(wanted)]
-    if len(found) == 1:
-        return found[0].device
-    if found:
+    matching = [port for port in ports if port.matches(wanted)]
+    if len(matching) == 1:
+        return matching[0].device
+    if matching:
         raise PortError(
-            f"{len(found)} serial ports match {describe(wanted)}: {_list(found)}",
-            hint=f"add to the port in units.toml: {_distinguishing_keys(found)}",
+            f"{len(matching)} serial ports match {port_text(wanted)}: {_list(matching)}",
+            hint=f"add to the port in units.toml: {_distinguishing_keys(matching)}",
         )
     usb = _list([port for port in ports if port.vid is not None])
     raise PortError(
-        f"serial port {describe(wanted)} not found; ports on USB: {usb or 'none'}",
+        f"serial port {port_text(wanted)} not found; ports on USB: {usb or 'none'}",
         hint="check that it is plugged in and has power; `etharness lab ports` lists all ports",
     )
 
@@ -110,11 +110,11 @@ def device_of(port: UsbPort | str) -> str:
     return port if isinstance(port, str) else find_port(port)
 
 
-def describe(port: UsbPort | str) -> str:
+def port_text(port: UsbPort | str) -> str:
     """Return a port in one line: USB ids, serial number, interface and location; or its name."""
     if isinstance(port, str):
         return port
-    text = f"{port.vid:04x}:{port.pid:04x}"
+    text = port.ids
     if port.serial:
         # A device can report any bytes, so unusual serial numbers are quoted and escaped.
         plain = port.serial.isascii() and port.serial.isprintable() and " " not in port.serial
@@ -171,7 +171,10 @@ def _from_pyserial(found: Any) -> SerialPort:
     location, _, interface = (found.location or "").partition(":")
     number = interface.rpartition(".")[2]
     return SerialPort(
-        *(found.device, found.vid, found.pid, found.serial_number or ""),
+        found.device,
+        found.vid,
+        found.pid,
+        found.serial_number or "",
         interface=int(number) if number.isdigit() else None,
         location=location,
     )
@@ -179,11 +182,11 @@ def _from_pyserial(found: Any) -> SerialPort:
 
 def _links(directory: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield device names with their links in ``/dev/serial``."""
-    found: dict[str, list[str]] = {}
+    links: dict[str, list[str]] = {}
     for link in directory.glob("by-*/*"):
         if link.is_symlink():
-            found.setdefault(link.readlink().name, []).append(str(link))
-    yield from found.items()
+            links.setdefault(link.readlink().name, []).append(str(link))
+    yield from links.items()
 
 
 def _hexadecimal(file: Path) -> int | None:

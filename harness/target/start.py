@@ -14,25 +14,102 @@ import subprocess
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Protocol, Self
 
-from harness.capped import CappedBuffer
 from harness.config.board import Board, NativeTarget, QemuTarget, RtlTarget, SerialTarget
 from harness.config.unit import UsbPort
 from harness.errors import HarnessError, InfrastructureError, TargetError, UsageError
+from harness.files import CappedBuffer
 from harness.interrupts import deferred
 from harness.link.transports import (
     EmulatedUart,
+    ReopeningTransport,
     SerialTransport,
     SocketTransport,
     Transport,
+    open_port,
     open_serial,
 )
 from harness.target.build import Firmware, require_linux_host
-from harness.target.drain import Drain, start_drain
-from harness.target.process_group import exit_text, with_death_signal
-from harness.target.serial_port import open_serial_port
+from harness.target.ports import device_of, port_text
+from harness.target.process_group import Drain, exit_text, start_drain, with_death_signal
+from harness.target.selection import ExclusiveUse, LockKey, hold_keys, port_key
+
+
+class SerialPortTarget:
+    """A board on a serial port, which is leased while it is open, and reopened after a loss.
+
+    A USB port may come back under another device name and on another USB socket.
+
+    Attributes:
+        transport: The byte stream to it.
+        description: Port and baud rate, for messages.
+    """
+
+    def __init__(self, port: UsbPort | str, baud: int, *, wait_s: float, reopen_s: float) -> None:
+        """Find, lease and open the port.
+
+        Args:
+            port: USB device, device name or address.
+            baud: Bits per second.
+            wait_s: Longest wait for another process to release it, seconds.
+            reopen_s: Longest absence of the port later, seconds.
+
+        Raises:
+            BusyError: Another process holds it.
+            PortError: It is not present, or cannot be opened.
+        """
+        self._port, self._baud, self._wait_s = port, baud, wait_s
+        self._key: LockKey | None = None
+        self._held = ExitStack()
+        self._lease: ExclusiveUse | None = None
+        try:
+            self.transport = ReopeningTransport(self._open, reopen_s, check=self._check_cached)
+        except BaseException:
+            self._held.close()
+            raise
+        rate = f" at {self.transport.baud} baud" if self.transport.baud else ""
+        self.description = f"{port_text(port)}{rate}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def check_alive(self) -> None:
+        """Check the lease. Whether a board on a serial port runs, only the link can tell.
+
+        Raises:
+            BusyError: The lease was lost.
+        """
+        if self._lease is not None:
+            self._lease.check()
+
+    def close(self) -> None:
+        """Close the port and release its lease."""
+        try:
+            self.transport.close()
+        finally:
+            self._held.close()
+
+    def _open(self) -> Transport:
+        device = device_of(self._port)
+        key = port_key(device)
+        if key != self._key:
+            held = ExitStack()
+            self._lease = held.enter_context(hold_keys([key], self._wait_s))
+            self._held.close()
+            self._key, self._held, self._wait_s = key, held, 0.0
+        return open_port(device, self._baud)
+
+    def _check_cached(self) -> None:
+        """Check the lease by its last heartbeat; cheap enough for every read."""
+        if self._lease is not None:
+            self._lease.check_cached()
+
 
 _LINK: Final = re.compile(rb"^link: (\S+)\r?\n", re.MULTILINE)
 _BAUD: Final = 115_200
@@ -92,7 +169,14 @@ def start_target(
         InfrastructureError: The program cannot be started, or the port cannot be opened.
     """
     if isinstance(board.target, SerialTarget):
-        return open_serial_port(board, board.target, port)
+        if port is None:
+            raise UsageError(
+                f"board {board.name} needs a serial port, and no port is given",
+                hint="use --unit, or --port such as /dev/ttyACM0 or rfc2217://host:port; "
+                "`etharness lab ports` lists the ports of this host",
+            )
+        wait_s, reopen_s = board.deadlines.unit_s, board.deadlines.reopen_s
+        return SerialPortTarget(port, board.target.baud, wait_s=wait_s, reopen_s=reopen_s)
     if port is not None:
         raise UsageError(
             f"board {board.name} runs on this host and has no serial port: omit --port"
@@ -104,21 +188,23 @@ def start_target(
         )
     match board.target:
         case NativeTarget():
-            return start_native(board, firmware)
+            return _start_native(board, firmware)
         case QemuTarget():
-            return start_qemu(board, board.target, firmware)
+            image = str(firmware.image)
+            return _start_qemu(board, board.target, ("-kernel", image), image)
         case RtlTarget():
-            return start_rtl(board, board.target, firmware)
+            return _start_rtl(board, board.target, firmware)
 
 
-class ChildProcess:
-    """A running program.
+class ProcessTarget:
+    """A program of this host: firmware, or a simulator that runs it.
 
     Its output is drained in the background, because a full pipe would block the program. The tail
     of the output is kept.
 
     Attributes:
         name: Name of the program in messages.
+        description: What the target is and where it runs, for messages.
     """
 
     def __init__(self, name: str, command: Sequence[str]) -> None:
@@ -137,7 +223,8 @@ class ChildProcess:
                 f"cannot start {name}: program {command[0]} not found",
                 hint="`etharness doctor` says what to install",
             )
-        self.name = name
+        self.name = self.description = name
+        self._transport: SocketTransport | SerialTransport | None = None
         self._stdout = CappedBuffer(0, _OUTPUT_BYTES)
         self._stderr = CappedBuffer(0, _TAIL_BYTES)
         try:
@@ -165,6 +252,23 @@ class ChildProcess:
         )
         # Ends the program even without close(), at the latest when the interpreter exits.
         self._end = weakref.finalize(self, _end, self._process, self._drain)
+
+    def linked(self, transport: SocketTransport | SerialTransport, description: str) -> Self:
+        """Return self with the byte stream to it."""
+        self._transport, self.description = transport, description
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def transport(self) -> SocketTransport | SerialTransport:
+        """The byte stream to it."""
+        assert self._transport is not None, "not linked"
+        return self._transport
 
     @property
     def pid(self) -> int:
@@ -209,59 +313,25 @@ class ChildProcess:
         tail = self.tail()
         return f"{self.name} {exit_text(code)}" + (f"; its last output:\n{tail}" if tail else "")
 
-    def check_alive(self, wait_s: float = 0.0) -> None:
-        """Do nothing while it runs; ``wait_s`` as in `describe_end`.
-
-        Raises:
-            TargetError: It has ended.
-        """
-        if (end := self.describe_end(wait_s)) is not None:
-            raise TargetError(end)
-
-    def close(self) -> None:
-        """End it with SIGTERM, after a timeout with SIGKILL."""
-        self._end()
-
-    def _catch_up(self) -> None:
-        if self._end.alive:
-            self._drain.catch_up()
-
-
-class ProcessTarget:
-    """A target that runs as a process of this host.
-
-    Attributes:
-        transport: The byte stream to it.
-        description: What the target is and where it runs, for messages.
-        pid: Its process id.
-    """
-
-    def __init__(
-        self, child: ChildProcess, transport: SocketTransport | SerialTransport, description: str
-    ) -> None:
-        self.transport = transport
-        self.description = description
-        self.pid = child.pid
-        self._child = child
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def check_alive(self) -> None:
         """Do nothing while it runs.
 
         Raises:
             TargetError: It ended; the message has its exit status and its last output.
         """
-        self._child.check_alive(_DYING_S if self.transport.ended else 0.0)
+        closed = self._transport is not None and self._transport.ended
+        if (end := self.describe_end(_DYING_S if closed else 0.0)) is not None:
+            raise TargetError(end)
 
     def close(self) -> None:
-        """Close the stream and end the process; further calls do nothing."""
-        self.transport.close()
-        self._child.close()
+        """Close the stream, and end it with SIGTERM, after a timeout with SIGKILL."""
+        if self._transport is not None:
+            self._transport.close()
+        self._end()
+
+    def _catch_up(self) -> None:
+        if self._end.alive:
+            self._drain.catch_up()
 
 
 def _end(process: subprocess.Popen[bytes], drain: Drain) -> None:
@@ -275,40 +345,30 @@ def _end(process: subprocess.Popen[bytes], drain: Drain) -> None:
     drain.end()
 
 
-def start_native(board: Board, firmware: Firmware) -> ProcessTarget:
+def _start_native(board: Board, firmware: Firmware) -> ProcessTarget:
     """Start the image and open the pseudo-terminal that it prints on standard output.
 
     Raises:
         TargetError: It ended, or printed no path within ``deadlines.boot_s``.
         InfrastructureError: It cannot be started, or the pseudo-terminal cannot be opened.
     """
-    child = ChildProcess(f"the firmware of {board.name}", [str(firmware.image)])
+    child = ProcessTarget(f"the firmware of {board.name}", [str(firmware.image)])
     try:
         path = _link_path(child, board)
         transport = open_serial(path, _BAUD)
     except HarnessError:
         child.close()
         raise
-    return ProcessTarget(child, transport, f"{firmware.image} (process {child.pid}) on {path}")
+    return child.linked(transport, f"{firmware.image} (process {child.pid}) on {path}")
 
 
-def _link_path(child: ChildProcess, board: Board) -> str:
+def _link_path(child: ProcessTarget, board: Board) -> str:
     limit = board.deadlines.boot_s
     child.wait_for(lambda: _LINK.search(child.output()) is not None, limit)
-    if found := _LINK.search(child.output()):
-        return found[1].decode("utf-8", errors="replace")
+    if match := _LINK.search(child.output()):
+        return match[1].decode("utf-8", errors="replace")
     child.check_alive()
     raise TargetError(f"{child.name} printed no `link:` line on stdout within {limit:g} s")
-
-
-def start_qemu(board: Board, machine: QemuTarget, firmware: Firmware) -> ProcessTarget:
-    """Start the image on an emulated machine.
-
-    Raises:
-        UsageError: QEMU is not installed.
-        InfrastructureError: QEMU cannot be started, or ended at once.
-    """
-    return _start(board, machine, ("-kernel", str(firmware.image)), str(firmware.image))
 
 
 def start_empty(board: Board, machine: QemuTarget, gdbserver: Path) -> ProcessTarget:
@@ -324,10 +384,10 @@ def start_empty(board: Board, machine: QemuTarget, gdbserver: Path) -> ProcessTa
         InfrastructureError: QEMU cannot be started, or ended at once.
     """
     waiting = ("-S", "-gdb", f"unix:path={gdbserver},server=on,wait=off")
-    return _start(board, machine, waiting, "empty memory", gdbserver)
+    return _start_qemu(board, machine, waiting, "empty memory", gdbserver)
 
 
-def _start(
+def _start_qemu(
     board: Board,
     machine: QemuTarget,
     contents: tuple[str, ...],
@@ -349,70 +409,58 @@ def _start(
             *machine.arguments,
         ]
 
-    child, connection = _connected(f"{machine.system} ({board.name})", command, board)
+    child = _connected(f"{machine.system} ({board.name})", command, board)
     if gdbserver is not None:  # QEMU opens it after its UART
-        try:
-            _await(child, gdbserver.exists, board.deadlines.boot_s, "gdbserver")
-        except InfrastructureError:
-            connection.close()
-            raise
-    description = f"{what} on {machine.machine} ({machine.system}, process {child.pid})"
-    return ProcessTarget(child, EmulatedUart(connection), description)
+        _await(child, gdbserver.exists, board.deadlines.boot_s, "gdbserver")
+    child.description = f"{what} on {machine.machine} ({machine.system}, process {child.pid})"
+    return child
 
 
-def start_rtl(board: Board, machine: RtlTarget, firmware: Firmware) -> ProcessTarget:
+def _start_rtl(board: Board, machine: RtlTarget, firmware: Firmware) -> ProcessTarget:
     """Start the image on the simulator of a core, which was built with it.
 
     Raises:
         UsageError: There is no simulator.
         InfrastructureError: The simulator cannot be started, or ended at once.
     """
-    simulator = firmware.simulator
-    if simulator is None:
+    if firmware.simulator is None:
         raise UsageError(
             f"board {board.name} has no simulator to start", hint="build it: `etharness build`"
         )
 
     def command(uart: str) -> list[str]:
         return [
-            *(str(simulator), "--image", str(firmware.image), "--link", uart),
+            *(str(firmware.simulator), "--image", str(firmware.image), "--link", uart),
             *("--wait-states", str(machine.wait_states)),
         ]
 
-    child, connection = _connected(
-        f"the simulator of {machine.core} ({board.name})", command, board
-    )
-    description = f"{firmware.image} on {machine.core} (Verilator, process {child.pid})"
-    return ProcessTarget(child, EmulatedUart(connection), description)
+    name = f"the simulator of {machine.core} ({board.name})"
+    child = _connected(name, command, board)
+    child.description = f"{firmware.image} on {machine.core} (Verilator, process {child.pid})"
+    return child
 
 
-def _connected(
-    name: str, command: Callable[[str], list[str]], board: Board
-) -> tuple[ChildProcess, socket.socket]:
-    """Start a simulator that connects its UART to us; ``command`` gets the address."""
-    with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
-        host, port = server.getsockname()
-        child = ChildProcess(name, command(f"{host}:{port}"))
-        return child, _accept(server, child, board.deadlines.boot_s)
+def _connected(name: str, command: Callable[[str], list[str]], board: Board) -> ProcessTarget:
+    """Start a simulator that connects its UART to us; ``command`` gets the address.
 
-
-def _accept(server: socket.socket, child: ChildProcess, timeout_s: float) -> socket.socket:
-    """Wait for a simulator to connect; it connects before it runs the machine."""
+    It connects before it runs the machine.
+    """
     accepted: list[socket.socket] = []
 
     def connected() -> bool:
-        try:
+        with contextlib.suppress(BlockingIOError):
             accepted.append(server.accept()[0])
-        except BlockingIOError:
-            return False
-        return True
+        return bool(accepted)
 
-    server.setblocking(False)
-    _await(child, connected, timeout_s, "UART")
-    return accepted[0]
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
+        server.setblocking(False)
+        host, port = server.getsockname()
+        child = ProcessTarget(name, command(f"{host}:{port}"))
+        _await(child, connected, board.deadlines.boot_s, "UART")
+    return child.linked(EmulatedUart(accepted[0]), name)
 
 
-def _await(child: ChildProcess, done: Callable[[], bool], timeout_s: float, what: str) -> None:
+def _await(child: ProcessTarget, done: Callable[[], bool], timeout_s: float, what: str) -> None:
     """Wait until a simulator has opened its UART or gdbserver; end it on timeout."""
     if child.wait_for(done, timeout_s):
         return

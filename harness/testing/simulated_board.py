@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import deque
+from dataclasses import dataclass, field
 
 from harness.errors import TransportClosedError
-from harness.link.frames import CorruptFrame, Frame, FrameDecoder, encode
-from harness.link.transfer import MissingRanges
+from harness.link.frames import CorruptFrame, Frame, FrameDecoder, encode_frame
+from harness.link.transfers import MissingRanges
 from harness.link.wire import (
     LISTEN_MS,
     MIN_MTU,
@@ -22,8 +23,104 @@ from harness.link.wire import (
     State,
     Status,
 )
-from harness.testing.behaviour import MODEL_MAGIC, Behaviour, output_of, trace_of
-from harness.testing.virtual_clock import VirtualClock
+
+_SHORTEST_WAIT = 1e-9
+"""Seconds: what the clock can tell apart. Waits of less, left over by rounding, would add up to it
+only after millions of them."""
+
+
+class VirtualClock:
+    """A monotonic clock that tests move. Callable like ``time.monotonic_ns``.
+
+    Attributes:
+        now: Seconds.
+
+    Examples:
+        >>> from harness.testing import VirtualClock
+        >>> clock = VirtualClock()
+        >>> clock.wait_until(1.5)
+        >>> clock()
+        1500000000
+    """
+
+    def __init__(self) -> None:
+        """Start at 0."""
+        self.now = 0.0
+
+    def __call__(self) -> int:
+        """Return the time in nanoseconds."""
+        return round(self.now * 1e9)
+
+    def after(self, timeout: float) -> float:
+        """Return when a wait of ``timeout`` seconds that begins now is over."""
+        return self.now + max(timeout, _SHORTEST_WAIT)
+
+    def wait_until(self, time: float) -> None:
+        """Let time pass until ``time``, seconds."""
+        self.now = max(self.now, time)
+
+
+MODEL_MAGIC = b"FAKE"
+"""How a model of this board begins; the rest may be any bytes."""
+
+
+def output_of(data: bytes) -> bytes:
+    """Return what the model computes from its input."""
+    return bytes(byte ^ 0x5A for byte in data)
+
+
+def trace_of(model: bytes, count: int, size: int) -> bytes:
+    """Return the log of ``count`` executions of ``model``: bytes that depend on both."""
+    blocks = -(-size // 32)
+    seed = hashlib.sha256(model + struct.pack("<I", count)).digest()
+    return b"".join(
+        hashlib.sha256(seed + bytes((i & 255, i >> 8))).digest() for i in range(blocks)
+    )[:size]
+
+
+@dataclass
+class Behaviour:
+    """How a simulated board is made, and how it misbehaves. Times are seconds.
+
+    Attributes:
+        mtu: Longest frame that it takes, bytes.
+        boot_s: Time from a reset until it listens.
+        execute_s: Time per execution.
+        latency_s: Delay of the line in each direction.
+        bytes_per_s: Rate of the line.
+        input_size: Bytes of the model's one input, and of its output.
+        trace_size: Bytes of the log of a run.
+        model_capacity: Bytes of the largest model.
+        deaf_while_sending: It loses what arrives while it sends.
+        deaf_while_executing: It loses what arrives during an execution, as a UART without a FIFO
+            does; after such an execution it listens for a while.
+        in_order_only: It takes the parts of an upload in order only.
+        hang_in_execution: The execution, from 1, in which it hangs.
+        restart_in_execution: The execution, from 1, in which it restarts.
+        run_outcome: Status, detail and message with which a run ends.
+        silent: Requests that it never answers.
+        malformed: Requests whose responses are malformed.
+        text_after_execution: Console text after each execution.
+    """
+
+    mtu: int = 512
+    boot_s: float = 0.0
+    execute_s: float = 0.01
+    latency_s: float = 0.0
+    bytes_per_s: float = float("inf")
+    input_size: int = 1960
+    trace_size: int = 20_000
+    model_capacity: int = 1 << 20
+    deaf_while_sending: bool = False
+    deaf_while_executing: bool = False
+    in_order_only: bool = False
+    hang_in_execution: int | None = None
+    restart_in_execution: int | None = None
+    run_outcome: tuple[int, int, bytes] = (Status.OK, 0, b"")
+    silent: set[int] = field(default_factory=set)
+    malformed: set[int] = field(default_factory=set)
+    text_after_execution: bytes = b""
+
 
 _DURING_RUN = (Op.HELLO, Op.PING, Op.STATUS, Op.RUN, Op.CANCEL)
 """Requests that are answered between executions; all others are answered BUSY."""
@@ -168,7 +265,7 @@ class SimulatedBoard:
         if self._collected is not None:
             self._collected = body
             return
-        self.say(encode(type_, sequence, body))
+        self.say(encode_frame(type_, sequence, body))
 
     def _send_part(self) -> None:
         region, index, offset, end, sequence = self._streams[0]
@@ -266,7 +363,7 @@ class SimulatedBoard:
                 tag(number, struct.pack("<I", value))
                 for number, value in ((5, self.behaviour.model_capacity), (6, 65536), (7, 4096))
             )
-            + tag(8, struct.pack("<I", 32768))
+            + tag(8, struct.pack("<I", max(32768, self.behaviour.trace_size)))
             + tag(9, struct.pack("<II", 640, 64))
             + tag(10, struct.pack("<I", 9))
             + tag(17, struct.pack("<BI", self.state, self.run_id))

@@ -20,7 +20,7 @@ def test_a_night_answers_on_its_first_screen(browser: Browser) -> None:
     text = "[...e.children].map((part) => part.textContent).join(' ')"
     counts = browser.those(".counts div", above, text)
     assert counts == [
-        *("planned steps 9", "failed 1", "set-up errors 1", "infrastructure failures 1"),
+        *("planned runs 9", "failed 1", "set-up errors 1", "infrastructure failures 1"),
         *("not run 1", "passed 5"),
     ]
     reasons = browser.those(".why li .reason", above, _TEXT)

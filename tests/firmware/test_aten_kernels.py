@@ -309,3 +309,26 @@ def test_parameters_are_checked(
 ) -> None:
     changed = [changes.get(i, value) for i, value in enumerate(arguments)]
     assert reason in refusal(etstub, operator, *changed)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "quotient"),
+    [
+        (-1, INF, -1),
+        (1, INF, 0),
+        (1, -INF, -1),
+        (-1, -INF, 0),
+        (-0.0, INF, -0.0),
+        (INF, 2, NAN),
+        (INF, INF, NAN),
+        (-2.5, 0, -INF),
+        (7, -2, -4),
+    ],
+)
+def test_floor_division_of_infinity_is_as_in_pytorch(
+    etstub: ct.CDLL, a: float, b: float, quotient: float
+) -> None:
+    one, other = (np.array([number], np.float32) for number in (a, b))
+    found = run(etstub, "aten::floor_divide", one, other, Out((1,)))
+    np.testing.assert_array_equal(found, np.float32(quotient))
+    assert np.isnan(quotient) or np.signbit(found) == np.signbit(quotient)

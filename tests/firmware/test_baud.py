@@ -11,10 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from harness.errors import LinkError
-from harness.link import messages
-from harness.link.session import Session
-from harness.link.wire import BAUD_TRIAL_MS, Op, Reset, Status
+from harness import LinkError, Session
+from harness.testing import Op, Reset, Status, messages, wire
 from tests.support.c_server import BAUDS, CServer
 from tests.support.line import Line, Wire, WiredServer
 from tests.support.tiny_model import relu_model
@@ -57,18 +55,18 @@ def test_the_line_is_left_as_it_was_found(etstub: ct.CDLL) -> None:
 
 def test_a_rate_the_device_has_not_is_refused(etstub: ct.CDLL) -> None:
     server = CServer(etstub)
-    refusal = server.refusal(Op.BAUD, messages.baud_request(9600))
+    refusal = server.refusal(Op.BAUD, messages.BaudBody(9600).encode())
     assert (refusal.status, refusal.detail) == (Status.UNSUPPORTED_FEATURE, 9600)
     assert server.baud == FIRST
 
 
 def test_a_device_that_hears_nobody_goes_back(etstub: ct.CDLL) -> None:
     device, line, _ = greeted(etstub)
-    device.request(Op.BAUD, messages.baud_request(FASTER))
+    device.request(Op.BAUD, messages.BaudBody(FASTER).encode())
     began = device.now
     while device.baud == FASTER:
         assert device.poll() or device.baud == FIRST
-    assert device.now - began <= BAUD_TRIAL_MS / 1000 + 0.1
+    assert device.now - began <= wire.BAUD_TRIAL_MS / 1000 + 0.1
     assert line.baud == FIRST
 
 
@@ -136,10 +134,10 @@ def test_the_trial_lasts_as_long_on_every_clock(etstub: ct.CDLL, hz: int, bits: 
         server._now = passed % (1 << bits)
 
     server.on_tick = tick
-    server.request(Op.BAUD, messages.baud_request(FASTER))
+    server.request(Op.BAUD, messages.BaudBody(FASTER).encode())
     assert server.baud == FIRST, "it was not idle before"
     # One reading to decode BAUD, one to begin the trial.
-    assert (passed - 2 * step) / hz == pytest.approx(BAUD_TRIAL_MS / 1000, rel=0.02)
+    assert (passed - 2 * step) / hz == pytest.approx(wire.BAUD_TRIAL_MS / 1000, rel=0.02)
 
 
 SOMETIMES = st.lists(st.booleans(), max_size=12)

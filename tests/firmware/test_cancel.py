@@ -9,11 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode.device_log import read_log
-from harness.link import messages
-from harness.link.frames import Frame, encode
-from harness.link.wire import LISTEN_MS, RESPONSE, Op, Region, State, Status
-from harness.records.trace import Losses
+from harness import Losses, Region, read_log
+from harness.testing import RESPONSE, Frame, Op, State, Status, encode_frame, messages, wire
 from tests.support.c_server import TICK, CServer
 from tests.support.examples import examples
 from tests.support.prepared_server import prepare
@@ -22,7 +19,7 @@ RUN = 7
 COUNT = 6
 TICKS = 60
 """Readings of the clock in fewer executions than COUNT."""
-CANCEL = encode(Op.CANCEL, 99, messages.cancel_request(RUN))
+CANCEL = encode_frame(Op.CANCEL, 99, messages.CancelBody(RUN).encode())
 
 
 def at_tick(number: int, action: Callable[[], None]) -> Callable[[], None]:
@@ -58,7 +55,7 @@ def the(frames: list[Frame], type_: int) -> Frame:
 def test_a_cancelled_run_leaves_a_whole_log_of_what_ran(server: CServer) -> None:
     frames = run_with(server, CANCEL)
     assert the(frames, Op.CANCEL | RESPONSE).body == bytes([Status.OK])
-    done = messages.parse_done(the(frames, Op.NOTE_DONE).body)
+    done = messages.RunEnd.parse(the(frames, Op.NOTE_DONE).body)
     assert (done.run_id, done.outcome.status, done.outcome.detail) == (RUN, Status.CANCELLED, COUNT)
     assert 0 < done.completed < COUNT
     status = server.status()
@@ -66,7 +63,7 @@ def test_a_cancelled_run_leaves_a_whole_log_of_what_ran(server: CServer) -> None
     trace = read_log(server.fetch(Region.TRACE))
     assert [block.name for block in trace.blocks] == ["Default", *["Execute"] * done.completed]
     assert trace.losses == Losses()
-    assert server.refusal(Op.STAT, messages.stat_request(Region.OUTPUT, 0)).status == (
+    assert server.refusal(Op.STAT, messages.StatBody(Region.OUTPUT, 0).encode()).status == (
         Status.WRONG_STATE
     )
     server.on_tick = lambda: None
@@ -74,21 +71,21 @@ def test_a_cancelled_run_leaves_a_whole_log_of_what_ran(server: CServer) -> None
 
 
 def test_a_cancel_that_came_with_its_run_begins_no_execution(server: CServer) -> None:
-    server.feed(encode(Op.RUN, 1, messages.run_request(RUN, COUNT)) + CANCEL)
-    done = messages.parse_done(the(server.settle(), Op.NOTE_DONE).body)
+    server.feed(encode_frame(Op.RUN, 1, messages.RunBody(RUN, COUNT).encode()) + CANCEL)
+    done = messages.RunEnd.parse(the(server.settle(), Op.NOTE_DONE).body)
     assert (done.completed, done.outcome.status) == (0, Status.CANCELLED)
 
 
 def test_a_cancel_of_another_run_is_refused_and_ends_nothing(server: CServer) -> None:
-    frames = run_with(server, encode(Op.CANCEL, 99, messages.cancel_request(RUN - 1)))
-    refusal = messages.parse_refusal(the(frames, Op.CANCEL | RESPONSE).body)
+    frames = run_with(server, encode_frame(Op.CANCEL, 99, messages.CancelBody(RUN - 1).encode()))
+    refusal = messages.DeviceOutcome.parse(the(frames, Op.CANCEL | RESPONSE).body)
     assert (refusal.status, refusal.detail) == (Status.WRONG_STATE, RUN)
-    assert messages.parse_done(the(frames, Op.NOTE_DONE).body).completed == COUNT
+    assert messages.RunEnd.parse(the(frames, Op.NOTE_DONE).body).completed == COUNT
 
 
 def test_a_late_cancel_is_answered_and_changes_nothing(server: CServer) -> None:
     server.run(RUN, COUNT)
-    assert server.ask(Op.CANCEL, messages.cancel_request(RUN)) == bytes([Status.OK])
+    assert server.ask(Op.CANCEL, messages.CancelBody(RUN).encode()) == bytes([Status.OK])
     assert server.status().outcome.status == Status.OK
     assert len(server.run(RUN + 1, 2)) == 4
 
@@ -96,10 +93,10 @@ def test_a_late_cancel_is_answered_and_changes_nothing(server: CServer) -> None:
 @pytest.mark.parametrize(
     ("op", "body"),
     [
-        (Op.HELLO, messages.hello_request(8)),
-        (Op.OPEN, messages.open_request(Region.MODEL, 0, 8)),
-        (Op.STAT, messages.stat_request(Region.TRACE, 0)),
-        (Op.BAUD, messages.baud_request(921_600)),
+        (Op.HELLO, messages.HelloBody(8).encode()),
+        (Op.OPEN, messages.OpenBody(Region.MODEL, 0, 8).encode()),
+        (Op.STAT, messages.StatBody(Region.TRACE, 0).encode()),
+        (Op.BAUD, messages.BaudBody(921_600).encode()),
         (Op.RESET, b"\0"),
     ],
 )
@@ -107,37 +104,41 @@ def test_a_request_that_has_to_wait_is_told_how_far_the_run_is(
     server: CServer, op: Op, body: bytes
 ) -> None:
     before = server.status()
-    frames = run_with(server, encode(op, 99, body))
-    busy = messages.parse_busy(the(frames, op | RESPONSE).body)
+    frames = run_with(server, encode_frame(op, 99, body))
+    busy = messages.RunInProgress.parse(the(frames, op | RESPONSE).body)
     assert (busy.run_id, busy.count) == (RUN, COUNT)
     assert 0 < busy.completed < COUNT
     # The clock has a tick per millisecond.
-    assert busy.elapsed_s >= busy.completed * TICK / 1000
-    assert messages.parse_done(the(frames, Op.NOTE_DONE).body).completed == COUNT
+    assert busy.elapsed_ms >= busy.completed * TICK
+    assert messages.RunEnd.parse(the(frames, Op.NOTE_DONE).body).completed == COUNT
     assert server.status().session == before.session
     assert server.baud == 115_200
 
 
 def test_hello_of_another_version_is_refused_during_a_run_as_ever(server: CServer) -> None:
-    frames = run_with(server, encode(Op.HELLO, 99, bytes((9, 255, 0, 0)) + bytes(4)))
-    refusal = messages.parse_refusal(the(frames, Op.HELLO | RESPONSE).body)
+    frames = run_with(server, encode_frame(Op.HELLO, 99, bytes((9, 255, 0, 0)) + bytes(4)))
+    refusal = messages.DeviceOutcome.parse(the(frames, Op.HELLO | RESPONSE).body)
     assert refusal.status == Status.BAD_VERSION
 
 
 def test_status_and_ping_are_answered_during_a_run(server: CServer) -> None:
-    frames = run_with(server, encode(Op.STATUS, 98, b"") + encode(Op.PING, 99, b""))
-    status = messages.parse_status(the(frames, Op.STATUS | RESPONSE).body)
+    frames = run_with(server, encode_frame(Op.STATUS, 98, b"") + encode_frame(Op.PING, 99, b""))
+    status = messages.DeviceStatus.parse(the(frames, Op.STATUS | RESPONSE).body)
     assert (status.state, status.run_id) == (State.RUNNING, RUN)
-    assert messages.parse_ping(the(frames, Op.PING | RESPONSE).body).epoch == server.restarts
+    assert messages.DeviceClock.parse(the(frames, Op.PING | RESPONSE).body).epoch == server.restarts
 
 
 def test_noise_holds_up_a_run_for_a_moment_only(server: CServer) -> None:
     frames = run_with(server, b"\0\1")
-    assert messages.parse_done(the(frames, Op.NOTE_DONE).body).outcome.status == Status.OK
-    busy_ms = messages.parse_ping(server.ask(Op.PING)).ticks
+    assert messages.RunEnd.parse(the(frames, Op.NOTE_DONE).body).outcome.status == Status.OK
+    busy_ms = messages.DeviceClock.parse(server.ask(Op.PING)).ticks
     server.on_tick = lambda: None
     server.run(RUN + 1, COUNT)
-    assert LISTEN_MS <= busy_ms - messages.parse_ping(server.ask(Op.PING)).ticks <= 2 * LISTEN_MS
+    assert (
+        wire.LISTEN_MS
+        <= busy_ms - messages.DeviceClock.parse(server.ask(Op.PING)).ticks
+        <= 2 * wire.LISTEN_MS
+    )
 
 
 def test_the_watchdog_is_fed_while_the_device_listens(etstub: ct.CDLL) -> None:
@@ -146,7 +147,7 @@ def test_the_watchdog_is_fed_while_the_device_listens(etstub: ct.CDLL) -> None:
     server.run(RUN - 1, COUNT)
     usual, server.fed = server.fed, 0
     run_with(server, b"\0\1")
-    assert server.fed >= usual + LISTEN_MS / TICK - 2
+    assert server.fed >= usual + wire.LISTEN_MS / TICK - 2
 
 
 @settings(max_examples=examples(150))
@@ -154,7 +155,7 @@ def test_the_watchdog_is_fed_while_the_device_listens(etstub: ct.CDLL) -> None:
     tick=st.integers(1, TICKS),
     noise=st.binary(max_size=6).map(lambda noise: noise.replace(b"\1", b"\2")),
     kept=st.integers(0, len(CANCEL)),
-    again=st.integers(1, LISTEN_MS // TICK - 2),
+    again=st.integers(1, wire.LISTEN_MS // TICK - 2),
     stream=st.booleans(),
 )
 def test_a_cancel_at_any_moment_ends_the_run(
@@ -175,7 +176,7 @@ def test_a_cancel_at_any_moment_ends_the_run(
 
     server.on_tick = arrive
     frames = server.run(RUN, 1000, stream=stream)
-    done = messages.parse_done(the(frames, Op.NOTE_DONE).body)
+    done = messages.RunEnd.parse(the(frames, Op.NOTE_DONE).body)
     assert (done.run_id, done.outcome.status) == (RUN, Status.CANCELLED)
     assert done.completed < 1000
     assert [f.type for f in frames].count(Op.NOTE_PROGRESS) == done.completed
@@ -183,6 +184,6 @@ def test_a_cancel_at_any_moment_ends_the_run(
         trace = read_log(server.fetch(Region.TRACE))
         assert [block.name for block in trace.blocks] == ["Default", *["Execute"] * done.completed]
     server.on_tick = lambda: None
-    assert server.ask(Op.HELLO, messages.hello_request(2))[0] == Status.OK
+    assert server.ask(Op.HELLO, messages.HelloBody(2).encode())[0] == Status.OK
     frames = server.run(RUN + 1, 2)
-    assert messages.parse_done(frames[-1].body).outcome.status == Status.OK
+    assert messages.RunEnd.parse(frames[-1].body).outcome.status == Status.OK

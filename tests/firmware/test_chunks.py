@@ -12,11 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode.device_log import join_debug_buffers, read_log
-from harness.errors import FormatError
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Losses, Stack, Trace
-from harness.records.values import TensorValue
+from harness import ClockDomain, FormatError, Losses, Stack, TensorValue, Trace, read_log
+from harness.decode.device_log import join_debug_buffers
 from tests.support.examples import examples
 from tests.support.tracer import CTracer, Pair
 from tests.support.tracer_calls import CALL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+import os
 import subprocess
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -13,10 +14,8 @@ from typing import Final
 import numpy as np
 import pytest
 
-from harness.decode.device_log import read_log
-from harness.files import data_directory
-from harness.records.trace import NO_COUNT, Trace
-from harness.target.build import compiler_for
+from harness import NO_COUNT, Trace, read_log
+from tests.conftest import ROOT
 from tests.firmware.test_counters import log_events
 from tests.support.counters import CounterSource, start_counting
 from tests.support.tracer import CTracer
@@ -27,7 +26,7 @@ from tests.support.tracer_model import TICK
 # access writes takes effect before the next one.
 DEMCR: Final = 0xE000EDFC
 TRCENA: Final = 1 << 24
-_FIRMWARE: Final = data_directory("firmware_stub")
+_FIRMWARE: Final = ROOT / "firmware_stub"
 _ACCESS: Final = ct.CFUNCTYPE(ct.c_void_p, ct.c_uint32)
 _FAKE_HEADER: Final = """
 #include "bare_metal.h"
@@ -140,7 +139,7 @@ def build_counters(directory: Path, library: ct.CDLL, *definitions: str) -> Path
     """Compile the ports' source for this host, on top of the device's code for it."""
     header, built = directory / "fake.h", directory / "counters.so"
     header.write_text(_FAKE_HEADER)
-    compiler, _ = compiler_for("native")
+    compiler = os.environ.get("CC", "cc")
     port = _FIRMWARE / "ports"
     subprocess.run(
         [

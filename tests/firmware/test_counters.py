@@ -8,8 +8,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from harness.decode.device_log import read_log
-from harness.records.trace import NO_COUNT, EmptyEvents, HardwareCounter, Trace
+from harness import NO_COUNT, EmptyEvents, HardwareCounter, Trace, read_log
 from tests.support.counters import Counters, MadeUp
 from tests.support.tracer import CTracer
 

@@ -8,10 +8,8 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.decode.device_log import read_log
-from harness.decode.device_log_format import RECORD_SIZE
-from harness.link.wire import Region, WhenFull
-from harness.records.trace import Losses, Trace
+from harness import Losses, Region, Trace, WhenFull, read_log
+from harness.testing import device_log_format as log_format
 from tests.support.c_server import CServer
 from tests.support.examples import examples
 from tests.support.tiny_model import relu_model
@@ -56,7 +54,7 @@ def test_the_newest_runs_stay_and_those_given_up_are_counted(etstub: ct.CDLL) ->
     for number in range(total):
         run(tracer, number, events)
     trace = read_log(tracer.image())
-    room = (SIZE - NAMES) // RECORD_SIZE - 3
+    room = (SIZE - NAMES) // log_format.RECORD_SIZE - 3
     kept = room // (1 + events)
     expected = [(number, list(range(events))) for number in range(total - kept, total)]
     assert runs_of(trace) == expected
@@ -84,7 +82,7 @@ def test_what_stays_are_whole_runs_and_the_last(etstub: ct.CDLL, sizes: list[int
         others_cut = trace.losses.events > sizes[-1] - logged
         longer = sizes[-1] > max(sizes[:-1], default=0)
         assert logged == sizes[-1] or longer or others_cut
-    room = (SIZE - NAMES) // RECORD_SIZE - 3
+    room = (SIZE - NAMES) // log_format.RECORD_SIZE - 3
     assert trace.losses.events == 0 or sum(sizes) + len(sizes) > room
 
 

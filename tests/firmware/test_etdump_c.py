@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode.device_log import read_log
-from harness.decode.ed00 import read_ed00, write_ed00
+from harness import read_ed00, read_log, write_ed00
 from tests.support.device_file import device_file
 from tests.support.examples import examples
 from tests.support.tracer import CTracer, Pair

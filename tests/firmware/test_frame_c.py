@@ -7,6 +7,7 @@ import hashlib
 import zlib
 from enum import IntEnum
 
+import pytest
 from cobs import cobs
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -131,6 +132,14 @@ def framed(payload: bytes) -> bytes:
 @settings(max_examples=examples(300), deadline=None)
 def test_any_stream_is_read_as_the_protocol_says(etstub: ct.CDLL, stream: bytes) -> None:
     assert decode(etstub, stream) == expect(stream)
+
+
+@pytest.mark.parametrize("bit", range(32))
+def test_every_bit_of_the_crc_counts(etstub: ct.CDLL, bit: int) -> None:
+    payload = b"\0\x02\x34\x12" + b"body"
+    crc = (zlib.crc32(payload) ^ 1 << bit).to_bytes(4, "little")
+    stream = b"\0" + cobs.encode(payload + crc) + b"\0"
+    assert decode(etstub, stream) == [(Result.BAD_CRC, b"")]
 
 
 @given(st.binary(max_size=1100) | st.integers(0, 1100).map(lambda size: b"x" * size))

@@ -6,16 +6,15 @@ import ctypes as ct
 
 import pytest
 
-from harness.analyze.ticks import durations
-from harness.decode.device_log import read_log
-from harness.link.session import Session
-from harness.link.wire import Region
-from harness.records.clock_domain import ClockDomain
-from harness.runs.device_data import PINGS, record_pings
+from harness import ClockDomain, Region, Session, durations, read_log
+from harness.runs.device import record_pings
 from tests.support.line import Line, Wire, WiredServer
 from tests.support.tiny_model import relu_model
 
+PINGS = 5
+
 HZ = 1_000_000
+CLOCK = ClockDomain("test", None, 32)
 
 
 class Ticking(WiredServer):
@@ -52,11 +51,11 @@ def test_pings_stand_before_and_after_the_run_and_bracket_the_reading(
     session.load_model(relu_model([4]))
     session.set_input(0, bytes(16))
     zero = device._zero
-    before = record_pings(session)
+    before = record_pings(session, CLOCK, emulated=True)
     began = line.clock()
     session.run(50, timeout_s=60)
     ended = line.clock()
-    after = record_pings(session)
+    after = record_pings(session, CLOCK, emulated=True)
     assert 2 <= len(before) <= PINGS
     assert 2 <= len(after) <= PINGS
     everything = [*before, *after]
@@ -67,7 +66,7 @@ def test_pings_stand_before_and_after_the_run_and_bracket_the_reading(
     assert {ping.epoch + 1 for ping in before} == {ping.epoch for ping in after}
     for ping, start in [(p, zero) for p in before] + [(p, device._zero) for p in after]:
         assert ping.host_before_ns < (start + ping.ticks / HZ) * 1e9 < ping.host_after_ns
-    trace = read_log(session.read(Region.TRACE), [ClockDomain("test", None, 32)])
+    trace = read_log(session.read(Region.TRACE), [CLOCK])
     assert 0 < int(trace.end.max()) < after[0].ticks
     assert int(durations(trace).max()) < after[0].ticks
 
@@ -78,7 +77,7 @@ def test_a_counter_that_has_wrapped_is_kept_as_it_was_read(etstub: ct.CDLL, bits
     first = session.ping()
     line.clock.now += 3 * device.modulus / HZ
     line.clock.now -= (first.ticks - 100) / HZ
-    [again, *_] = record_pings(session)
+    [again, *_] = record_pings(session, CLOCK, emulated=True)
     assert again.epoch == first.epoch, "a wrap is no restart"
     assert again.ticks < device.modulus, "and is not undone"
     within = (device.at(again.host_before_ns * 1e-9), device.at(again.host_after_ns * 1e-9))

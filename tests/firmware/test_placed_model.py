@@ -6,15 +6,14 @@ import ctypes as ct
 
 import pytest
 
-from harness.link import messages
-from harness.link.values import PlacedModelInfo
-from harness.link.wire import CRC_SIZE, HEADER_SIZE, MIN_MTU, Op, Region, Reset, State, Status
+from harness import Region
+from harness.testing import MIN_MTU, Op, Reset, State, Status, messages, wire
 from tests.support.c_server import CServer
 from tests.support.prepared_server import INPUTS, MODEL, OUTPUTS, digest_of
 from tests.support.tiny_model import relu_model
 
 OTHER = relu_model([5])
-COMMIT = messages.commit_request(Region.MODEL, 0, digest_of(MODEL))
+COMMIT = messages.CommitBody(Region.MODEL, 0, digest_of(MODEL)).encode()
 
 
 @pytest.fixture
@@ -33,8 +32,8 @@ def run(server: CServer) -> list[bytes]:
 @pytest.mark.parametrize("mtu", [MIN_MTU, 512])
 def test_hello_names_the_placed_model(etstub: ct.CDLL, mtu: int) -> None:
     server = CServer(etstub, model=0, mtu=mtu, placed=MODEL)
-    info = messages.parse_hello(server.ask(Op.HELLO, messages.hello_request(1)))
-    assert info.placed == PlacedModelInfo(digest_of(MODEL)[:8], "placed.pte")
+    info = messages.TargetInfo.parse(server.ask(Op.HELLO, messages.HelloBody(1).encode()))
+    assert info.placed == messages.PlacedModelInfo(digest_of(MODEL)[:8], "placed.pte")
     assert info.holds(MODEL)
     assert not info.holds(OTHER)
     assert info.model_capacity == 0
@@ -46,11 +45,11 @@ def test_the_answer_is_read_by_a_host_that_does_not_know_the_mtu(
 ) -> None:
     server = CServer(etstub, model=0, mtu=2 * MIN_MTU, placed=MODEL)
     server._target.board = board.encode()
-    body = server.ask(Op.HELLO, messages.hello_request(1))
-    assert len(body) <= MIN_MTU - HEADER_SIZE - CRC_SIZE
-    info = messages.parse_hello(body)
+    body = server.ask(Op.HELLO, messages.HelloBody(1).encode())
+    assert len(body) <= MIN_MTU - wire.HEADER_SIZE - wire.CRC_SIZE
+    info = messages.TargetInfo.parse(body)
     assert info.board == board
-    room = MIN_MTU - HEADER_SIZE - CRC_SIZE - len(body)
+    room = MIN_MTU - wire.HEADER_SIZE - wire.CRC_SIZE - len(body)
     if info.placed is None:
         assert room < 2 + 8
     else:
@@ -60,7 +59,7 @@ def test_the_answer_is_read_by_a_host_that_does_not_know_the_mtu(
 
 
 def test_without_one_hello_names_none(etstub: ct.CDLL) -> None:
-    info = messages.parse_hello(CServer(etstub).ask(Op.HELLO, messages.hello_request(1)))
+    info = messages.TargetInfo.parse(CServer(etstub).ask(Op.HELLO, messages.HelloBody(1).encode()))
     assert info.placed is None
     assert not info.holds(MODEL)
 
@@ -69,16 +68,16 @@ def test_its_digest_loads_it_without_an_upload(server: CServer) -> None:
     for _ in range(2):
         assert server.ask(Op.COMMIT, COMMIT)[0] == Status.OK
         assert run(server) == OUTPUTS
-    server.ask(Op.RESET, messages.reset_request(Reset.SESSION))
+    server.ask(Op.RESET, messages.ResetBody(Reset.SESSION).encode())
     assert server.status().state == State.IDLE
     assert server.ask(Op.COMMIT, COMMIT)[0] == Status.OK
     assert run(server) == OUTPUTS
 
 
 def test_firmware_without_a_buffer_takes_no_other_model(server: CServer) -> None:
-    outcome = server.refusal(Op.OPEN, messages.open_request(Region.MODEL, 0, len(OTHER)))
+    outcome = server.refusal(Op.OPEN, messages.OpenBody(Region.MODEL, 0, len(OTHER)).encode())
     assert (outcome.status, outcome.detail) == (Status.TOO_LARGE, 0)
-    other = messages.commit_request(Region.MODEL, 0, digest_of(OTHER))
+    other = messages.CommitBody(Region.MODEL, 0, digest_of(OTHER)).encode()
     assert server.refusal(Op.COMMIT, other).status == Status.WRONG_STATE
     assert server.ask(Op.COMMIT, COMMIT)[0] == Status.OK
     assert server.refusal(Op.COMMIT, other).status == Status.DIGEST_MISMATCH
@@ -88,20 +87,20 @@ def test_uploaded_and_placed_models_take_turns(etstub: ct.CDLL) -> None:
     server = CServer(etstub, placed=MODEL)
     for _ in range(2):
         assert server.upload(Region.MODEL, 0, OTHER)[0] == Status.OK
-        assert len(messages.parse_model(server.ask(Op.COMMIT, commit(OTHER))).inputs) == 1
+        assert len(messages.ModelInfo.parse(server.ask(Op.COMMIT, commit(OTHER))).inputs) == 1
         assert server.ask(Op.COMMIT, COMMIT)[0] == Status.OK
         assert run(server) == OUTPUTS
 
 
 def commit(model: bytes) -> bytes:
-    return messages.commit_request(Region.MODEL, 0, digest_of(model))
+    return messages.CommitBody(Region.MODEL, 0, digest_of(model)).encode()
 
 
 def test_it_is_chosen_also_while_an_upload_is_open(etstub: ct.CDLL) -> None:
     server = CServer(etstub, placed=MODEL)
-    assert server.ask(Op.OPEN, messages.open_request(Region.MODEL, 0, len(OTHER))) == b"\0"
+    assert server.ask(Op.OPEN, messages.OpenBody(Region.MODEL, 0, len(OTHER)).encode()) == b"\0"
     assert server.ask(Op.COMMIT, COMMIT)[0] == Status.OK
-    write = messages.write_request(Region.MODEL, 0, 0, OTHER)
+    write = messages.WriteBody(Region.MODEL, 0, 0, OTHER).encode()
     assert server.refusal(Op.WRITE, write).status == Status.WRONG_STATE
     assert run(server) == OUTPUTS
 

@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.decode import postmortem_format as fmt
-from harness.decode.device_log import read_log
-from harness.decode.postmortem import Postmortem, read_postmortem
-from harness.decode.postmortem_format import Condition, CortexM, Fault
-from harness.link import messages
-from harness.link.wire import Op, Region, Reset, Status
+from harness import Postmortem, Region, read_log, read_postmortem
+from harness.testing import Op, Reset, Status, messages
+from harness.testing import postmortem_format as fmt
 from tests.support.c_server import CServer
 from tests.support.prepared_server import prepare
 
 COUNT = 3
-REGISTERS = {CortexM.PC: 0x1234, CortexM.LR: 0x5679, CortexM.CFSR: 0x10000}
+REGISTERS = {
+    fmt.CortexM.PC: 0x1234,
+    fmt.CortexM.LR: 0x5679,
+    fmt.CortexM.CFSR: 0x10000,
+}
 HARD_FAULT = 3
 TRACER = fmt.HEAD_SIZE + fmt.RUN_SIZE + fmt.FAULT_SIZE + fmt.AFTER_SIZE
 """Where the tracer stands in the record."""
@@ -42,7 +43,7 @@ def crash(server: CServer, at_tick: int, *, fault: bool = True) -> None:
         ticks += 1
         if ticks == at_tick:
             if fault:
-                server.fault(Fault.CORTEX_M, HARD_FAULT, dict(REGISTERS))
+                server.fault(fmt.Fault.CORTEX_M, HARD_FAULT, dict(REGISTERS))
             seen.extend((server.kept.read(), server.log.read()))
 
     prepare(server)
@@ -55,11 +56,13 @@ def crash(server: CServer, at_tick: int, *, fault: bool = True) -> None:
 
 
 def hello(server: CServer) -> int:
-    return messages.parse_hello(server.ask(Op.HELLO, messages.hello_request(5))).postmortem
+    return messages.TargetInfo.parse(
+        server.ask(Op.HELLO, messages.HelloBody(5).encode())
+    ).postmortem
 
 
 def fetch(server: CServer) -> Postmortem:
-    assert hello(server) == Condition.WHOLE
+    assert hello(server) == fmt.Condition.WHOLE
     return read_postmortem(server.fetch(Region.POSTMORTEM))
 
 
@@ -79,8 +82,8 @@ def readings(server: CServer) -> int:
 
 
 def test_power_on_leaves_nothing_to_tell(server: CServer) -> None:
-    assert hello(server) == Condition.NONE
-    refusal = server.refusal(Op.STAT, messages.stat_request(Region.POSTMORTEM, 0))
+    assert hello(server) == fmt.Condition.NONE
+    refusal = server.refusal(Op.STAT, messages.StatBody(Region.POSTMORTEM, 0).encode())
     assert refusal.status == Status.BAD_REGION
 
 
@@ -92,7 +95,7 @@ def test_a_fault_in_a_run_tells_what_was_running(server: CServer) -> None:
         assert found.damage == ()
         assert (found.build_id, found.running) == ("build", True)
         assert (found.run_id, found.count) == (7, COUNT)
-        assert (found.fault, found.number) == (Fault.CORTEX_M, HARD_FAULT)
+        assert (found.fault, found.number) == (fmt.Fault.CORTEX_M, HARD_FAULT)
         assert found.registers == {item.name: value for item, value in REGISTERS.items()}
         assert found.trace is not None
         executes = sum(
@@ -114,7 +117,7 @@ def test_a_kernel_is_named_with_its_instruction(server: CServer) -> None:
     for tick in range(FIRST_OF_RUN, readings(server) + 1):
         crash(server, tick, fault=False)
         found = fetch(server)
-        assert found.fault == Fault.NONE
+        assert found.fault == fmt.Fault.NONE
         if len(found.scopes) == 3:
             kernel = found.scopes[-1]
             seen.add((kernel.name, kernel.chain, kernel.instruction, found.completed))
@@ -141,40 +144,47 @@ def test_it_is_kept_over_sessions_uploads_and_resets_until_the_next_run(server: 
     first = server.fetch(Region.POSTMORTEM)
     prepare(server)
     assert server.fetch(Region.POSTMORTEM) == first
-    server.fault(Fault.CORTEX_M, 2, {CortexM.PC: 0xBAD})
+    server.fault(fmt.Fault.CORTEX_M, 2, {fmt.CortexM.PC: 0xBAD})
     server.start()
     again = fetch(server)
     assert (again.resets, again.later_faults) == (2, 1)
-    assert (again.number, again.registers["PC"]) == (HARD_FAULT, REGISTERS[CortexM.PC])
-    assert hello(server) == Condition.WHOLE
+    assert (again.number, again.registers["PC"]) == (
+        HARD_FAULT,
+        REGISTERS[fmt.CortexM.PC],
+    )
+    assert hello(server) == fmt.Condition.WHOLE
     prepare(server)
     server.run(9)
-    assert hello(server) == Condition.NONE
+    assert hello(server) == fmt.Condition.NONE
 
 
 def test_it_is_forgotten_when_asked_to_and_a_trace_is_not(server: CServer) -> None:
     crash(server, 20)
-    server.ask(Op.RESET, messages.reset_request(Reset.POSTMORTEM))
-    assert hello(server) == Condition.NONE
+    server.ask(Op.RESET, messages.ResetBody(Reset.POSTMORTEM).encode())
+    assert hello(server) == fmt.Condition.NONE
     prepare(server)
     server.run(9)
     log = server.fetch(Region.TRACE)
-    server.ask(Op.RESET, messages.reset_request(Reset.POSTMORTEM))
+    server.ask(Op.RESET, messages.ResetBody(Reset.POSTMORTEM).encode())
     assert server.fetch(Region.TRACE) == log
 
 
 def test_a_fault_outside_of_a_run_is_told_too(server: CServer) -> None:
-    server.fault(Fault.CORTEX_M, HARD_FAULT, {})
+    server.fault(fmt.Fault.CORTEX_M, HARD_FAULT, {})
     server.start()
     found = fetch(server)
-    assert (found.running, found.fault, found.registers) == (False, Fault.CORTEX_M, {})
+    assert (found.running, found.fault, found.registers) == (
+        False,
+        fmt.Fault.CORTEX_M,
+        {},
+    )
 
 
 def test_a_reset_when_nothing_runs_leaves_nothing_to_tell(server: CServer) -> None:
     prepare(server)
     server.run(7)
     server.start()
-    assert hello(server) == Condition.NONE
+    assert hello(server) == fmt.Condition.NONE
 
 
 @pytest.mark.attack("Clocks and logs", "a crash record of another build", "ignored")
@@ -182,7 +192,7 @@ def test_the_record_of_another_build_is_not_believed(server: CServer) -> None:
     crash(server, 20)
     server._config.build_id = b"another"
     server.start()
-    assert hello(server) == Condition.NONE
+    assert hello(server) == fmt.Condition.NONE
 
 
 def test_a_dump_of_the_memory_reads_like_the_region(server: CServer) -> None:
@@ -208,7 +218,7 @@ def test_random_memory_is_never_taken_for_a_record(server: CServer, share: float
         )
         server.kept.write(noise)
         server.start()
-        assert hello(server) == Condition.NONE
+        assert hello(server) == fmt.Condition.NONE
 
 
 @pytest.mark.attack(
@@ -231,8 +241,8 @@ def test_a_damaged_record_is_not_taken_for_a_whole_one(
     server.kept.write(bytes(whole))
     server.start()
     condition = hello(server)
-    assert condition != Condition.WHOLE
-    if condition == Condition.DAMAGED:
+    assert condition != fmt.Condition.WHOLE
+    if condition == fmt.Condition.DAMAGED:
         assert read_postmortem(server.fetch(Region.POSTMORTEM)).damage
 
 
@@ -251,7 +261,7 @@ def test_a_tracer_full_of_noise_is_served_as_far_as_it_makes_sense(
     record[TRACER : TRACER + len(noise)] = noise
     server.kept.write(bytes(record))
     server.start()
-    assert hello(server) in (Condition.WHOLE, Condition.DAMAGED)
+    assert hello(server) in (fmt.Condition.WHOLE, fmt.Condition.DAMAGED)
     found = read_postmortem(server.fetch(Region.POSTMORTEM))
-    assert found.fault == Fault.CORTEX_M
+    assert found.fault == fmt.Fault.CORTEX_M
     assert found.trace is not None or found.damage

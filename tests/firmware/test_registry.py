@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.files import data_directory
+from harness import UsageError
 from harness.target.build import build_preset
+from tests.conftest import ROOT
 from tests.support.mirrors import load_library, mirrors
 from tests.support.programs import ProgramBuilder
 from tests.support.runtime import RuntimeFailure, load
 
-STUB = data_directory("firmware_stub")
+STUB = ROOT / "firmware_stub"
 LIST = STUB / "src" / "kernels" / "operators.def"
 
 

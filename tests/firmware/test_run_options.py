@@ -8,13 +8,19 @@ import struct
 import numpy as np
 import pytest
 
-from harness.analyze.marker_edges import logged_edges
-from harness.analyze.ticks import durations
-from harness.decode.device_log import read_log
-from harness.link import messages
-from harness.link.values import RunOptions
-from harness.link.wire import DebugLevel, Op, ProfilingLevel, Region, Status
-from harness.records.trace import Kind, Losses, Trace
+from harness import (
+    DebugLevel,
+    Kind,
+    Losses,
+    ProfilingLevel,
+    Region,
+    RunOptions,
+    Trace,
+    durations,
+    read_log,
+)
+from harness.extensions.energy.event_energy import logged_edges
+from harness.testing import Op, Status, messages
 from tests.support.c_server import CServer
 from tests.support.tiny_model import relu_model
 from tests.support.values import logged_tensors
@@ -37,7 +43,7 @@ def values(trace: Trace, debug_buffer: bytes) -> list[tuple[int, bool, bytes]]:
 
 
 def test_hello_tells_how_much_room_there_is_for_tensors(etstub: ct.CDLL) -> None:
-    info = messages.parse_hello(prepared(etstub).ask(Op.HELLO, messages.hello_request(1)))
+    info = messages.TargetInfo.parse(prepared(etstub).ask(Op.HELLO, messages.HelloBody(1).encode()))
     assert info.debug_capacity == DEBUG
 
 
@@ -62,7 +68,7 @@ def test_usually_no_values_are_logged(etstub: ct.CDLL) -> None:
     server = prepared(etstub)
     server.run(1)
     assert not np.any(read_log(server.fetch(Region.TRACE)).kind == Kind.DEBUG)
-    stat = messages.stat_request(Region.TRACE, 1)
+    stat = messages.StatBody(Region.TRACE, 1).encode()
     assert server.refusal(Op.STAT, stat).status == Status.BAD_REGION
 
 
@@ -99,7 +105,7 @@ def test_the_test_set_of_a_bundled_program_is_in_every_block(etstub: ct.CDLL, in
 @pytest.mark.parametrize("more", [b"\0", bytes(3)])
 def test_half_a_test_set_is_refused(etstub: ct.CDLL, more: bytes) -> None:
     server = prepared(etstub)
-    refusal = server.refusal(Op.RUN, messages.run_request(1, 1) + more)
+    refusal = server.refusal(Op.RUN, messages.RunBody(1, 1).encode() + more)
     assert (refusal.status, refusal.message) == (Status.BAD_REQUEST, "wrong body size")
     assert server.restarts == 0
 
@@ -112,7 +118,7 @@ def test_an_option_that_the_device_does_not_know_is_named(
     etstub: ct.CDLL, place: int, what: str
 ) -> None:
     server = prepared(etstub)
-    body = bytearray(messages.run_request(1, 1))
+    body = bytearray(messages.RunBody(1, 1).encode())
     body[place] = 0x80
     refusal = server.refusal(Op.RUN, bytes(body))
     assert (refusal.status, refusal.detail) == (Status.BAD_REQUEST, 0x80)
@@ -122,7 +128,7 @@ def test_an_option_that_the_device_does_not_know_is_named(
 
 def test_a_port_that_cannot_crash_refuses_to(etstub: ct.CDLL) -> None:
     server = prepared(etstub)
-    refusal = server.refusal(Op.RUN, messages.run_request(1, 2, RunOptions(crash=True)))
+    refusal = server.refusal(Op.RUN, messages.RunBody(1, 2, RunOptions(crash=True)).encode())
     assert (refusal.status, refusal.message) == (Status.BAD_REQUEST, "unsupported flags")
     assert server.restarts == 0
 
@@ -147,7 +153,8 @@ def test_the_marker_pin_is_high_while_a_method_executes(etstub: ct.CDLL) -> None
 
     server, trace = log_of(marker=True)
     bounds = logged_edges(trace)
-    assert [high for high, _ in server.edges] == [edge.high for edge in bounds] == [True, False] * 3
+    assert [high for high, _ in server.edges] == [True, False] * 3
+    assert [edge.rises for edge in bounds] == [True, False] * 3
     for (_, ticks), edge in zip(server.edges, bounds, strict=True):
         assert edge.readings[0] <= ticks < edge.readings[1]
     _, without = log_of(marker=False)

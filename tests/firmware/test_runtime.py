@@ -11,16 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode.device_log import read_log
-from harness.files import data_directory
-from harness.link.wire import Status
-from harness.records.trace import Kind
-from tests.conftest import FIXTURES, MODELS
+from harness import Kind, read_log
+from tests.conftest import FIXTURES, MODELS, ROOT
 from tests.support.runtime import TICKS, Memory, RuntimeFailure, Tracer, load
 
 FILES = {name: (MODELS / f"{name}.pte").read_bytes() for name in ("kws_f32", "kws_int8")}
 TOLERANCE = {"kws_f32": 1e-4, "kws_int8": 0.0}
-RUNTIME = data_directory("firmware_stub") / "src" / "runtime"
+RUNTIME = ROOT / "firmware_stub/src/runtime"
 
 names = pytest.mark.parametrize("name", sorted(FILES))
 mutated = settings(max_examples=150, deadline=None)
@@ -55,14 +52,14 @@ def test_too_small_an_arena_states_the_need(etstub: ct.CDLL, missing: int) -> No
     needed = load(etstub, FILES["kws_int8"]).needed
     with pytest.raises(RuntimeFailure, match="arena") as caught:
         load(etstub, FILES["kws_int8"], arena_size=needed - missing)
-    assert (caught.value.status, caught.value.detail) == (Status.OUT_OF_MEMORY, needed)
+    assert (caught.value.status, caught.value.detail) == ("OUT_OF_MEMORY", needed)
 
 
 def test_an_operator_without_a_kernel_is_named(etstub: ct.CDLL) -> None:
     file = FILES["kws_f32"].replace(b"aten::relu\0", b"aten::rely\0")
     with pytest.raises(RuntimeFailure, match=r"aten::rely\.out") as caught:
         load(etstub, file)
-    assert caught.value.status == Status.UNSUPPORTED_OPERATOR
+    assert caught.value.status == "UNSUPPORTED_OPERATOR"
     assert caught.value.detail == 2  # after convolution and batch norm
 
 
@@ -70,7 +67,7 @@ def test_a_method_of_another_name_is_missing(etstub: ct.CDLL) -> None:
     missing = "forward: method not found; available: advance"
     with pytest.raises(RuntimeFailure, match=missing) as caught:
         load(etstub, FILES["kws_f32"].replace(b"forward\0", b"advance\0"))
-    assert (caught.value.status, caught.value.detail) == (Status.NO_METHOD, 1)
+    assert (caught.value.status, caught.value.detail) == ("NO_METHOD", 1)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +86,7 @@ def test_damaged_headers_are_named(etstub: ct.CDLL, offset: int, value: bytes, f
     file[offset : offset + len(value)] = value
     with pytest.raises(RuntimeFailure, match=f"^{field}") as caught:
         load(etstub, bytes(file))
-    assert caught.value.status == Status.BAD_PROGRAM
+    assert caught.value.status == "BAD_PROGRAM"
 
 
 @pytest.mark.attack("Files", "a `.pte` file truncated anywhere, on the device", "refused")
@@ -100,7 +97,7 @@ def test_truncated_files_are_refused(etstub: ct.CDLL, name: str, data: st.DataOb
     length = data.draw(st.integers(0, len(FILES[name]) - 1))
     failure = attempt(etstub, FILES[name][:length])
     assert failure is not None
-    assert failure.status == Status.BAD_PROGRAM
+    assert failure.status == "BAD_PROGRAM"
     assert failure.detail <= len(FILES[name])
     assert re.match(r"[a-zA-Z_ ]+: .+", failure.message)
 
@@ -125,7 +122,7 @@ def test_damaged_files_never_reach_outside_their_memory(
         file[position] = byte
     failure = attempt(etstub, bytes(file))
     if failure is not None:
-        assert failure.status in set(Status) - {Status.OK}
+        assert failure.status != "OK"
         assert failure.message
 
 
@@ -183,7 +180,7 @@ def test_a_failed_load_still_ends_its_events(etstub: ct.CDLL) -> None:
 
 def test_field_numbers_are_those_of_the_schema() -> None:
     """program_fields.h repeats for C what schema/program.fbs says by the order of fields."""
-    schema = re.sub(r"//.*", "", (data_directory("schema") / "program.fbs").read_text())
+    schema = re.sub(r"//.*", "", (ROOT / "schema/program.fbs").read_text())
     numbers: dict[str, int] = {}
     unions = {"KernelTypes", "InstructionArguments"}
     for table, body in re.findall(r"table (\w+) \{(.*?)\}", schema, re.S):

@@ -5,19 +5,26 @@ from __future__ import annotations
 import ctypes as ct
 import struct
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode.device_log import read_log
-from harness.decode.device_log_format import HEADER_SIZE
-from harness.files import data_directory
-from harness.link import messages
-from harness.link.frames import encode
-from harness.link.wire import RESPONSE, VERSION, Op, Region, Reset, State, Status
-from harness.records.trace import Losses
+from harness import Losses, Region, read_log
+from harness.testing import (
+    RESPONSE,
+    Op,
+    Reset,
+    State,
+    Status,
+    encode_frame,
+    messages,
+    wire,
+)
+from harness.testing import (
+    device_log_format as log_format,
+)
+from tests.conftest import ROOT
 from tests.support.c_server import MTU, TICK, CServer
 from tests.support.examples import examples
 from tests.support.prepared_server import INPUTS, MODEL, OUTPUTS, digest_of, prepare
@@ -30,8 +37,8 @@ def server(etstub: ct.CDLL) -> CServer:
 
 
 def test_hello_names_the_target(server: CServer) -> None:
-    info = messages.parse_hello(server.ask(Op.HELLO, messages.hello_request(77)))
-    assert (info.version, info.mtu) == (VERSION, MTU)
+    info = messages.TargetInfo.parse(server.ask(Op.HELLO, messages.HelloBody(77).encode()))
+    assert (info.link_version, info.mtu) == (wire.VERSION, MTU)
     assert (info.board, info.cpu, info.build_id) == ("test board", "host", "build")
     assert (info.runtime, info.kernels) == ("bundled C runtime", "bundled C kernels")
     assert [(clock.name, clock.hz, clock.bits, clock.down) for clock in info.clocks] == [
@@ -50,29 +57,29 @@ def test_hello_without_a_common_version_is_refused(
     server: CServer, lowest: int, highest: int
 ) -> None:
     outcome = server.refusal(Op.HELLO, struct.pack("<BBHI", lowest, highest, 0, 5))
-    assert (outcome.status, outcome.detail) == (Status.BAD_VERSION, VERSION)
+    assert (outcome.status, outcome.detail) == (Status.BAD_VERSION, wire.VERSION)
     assert server.status().session == 0
 
 
 def test_hello_to_a_later_host_agrees_on_our_version(server: CServer) -> None:
-    assert server.ask(Op.HELLO, struct.pack("<BBHI", 1, 200, 0, 5))[:2] == bytes((0, VERSION))
+    assert server.ask(Op.HELLO, struct.pack("<BBHI", 1, 200, 0, 5))[:2] == bytes((0, wire.VERSION))
 
 
 def test_ping_reads_the_clock(server: CServer) -> None:
-    first, second = (messages.parse_ping(server.ask(Op.PING)) for _ in range(2))
+    first, second = (messages.DeviceClock.parse(server.ask(Op.PING)) for _ in range(2))
     assert first.epoch == second.epoch == 0
     assert second.ticks - first.ticks == TICK
 
 
 def test_a_run_leaves_outputs_and_a_trace(server: CServer) -> None:
     prepare(server)
-    before = messages.parse_ping(server.ask(Op.PING))
+    before = messages.DeviceClock.parse(server.ask(Op.PING))
     frames = server.run(9, 3)
     assert [frame.type for frame in frames] == [Op.RUN | RESPONSE] + 3 * [Op.NOTE_PROGRESS] + [
         Op.NOTE_DONE
     ]
-    assert [messages.parse_progress(frame.body).completed for frame in frames[1:4]] == [1, 2, 3]
-    done = messages.parse_done(frames[-1].body)
+    assert [messages.RunNote.parse(frame.body).completed for frame in frames[1:4]] == [1, 2, 3]
+    done = messages.RunEnd.parse(frames[-1].body)
     assert (done.run_id, done.completed, done.outcome.status) == (9, 3, Status.OK)
     assert [server.fetch(Region.OUTPUT, index) for index in range(2)] == OUTPUTS
     trace = read_log(server.fetch(Region.TRACE))
@@ -80,7 +87,7 @@ def test_a_run_leaves_outputs_and_a_trace(server: CServer) -> None:
     assert trace.losses == Losses()
     status = server.status()
     assert (status.state, status.run_id, status.completed) == (State.DONE, 9, 3)
-    after = messages.parse_ping(server.ask(Op.PING))
+    after = messages.DeviceClock.parse(server.ask(Op.PING))
     assert (before.epoch, after.epoch, server.restarts) == (0, 1, 1)
 
 
@@ -111,7 +118,7 @@ def test_runs_on_a_deterministic_clock_have_equal_traces(server: CServer) -> Non
 def test_a_session_of_repeated_requests_gives_the_same(etstub: ct.CDLL) -> None:
     once, thrice = CServer(etstub), CServer(etstub)
     for server, times in [(once, 1), (thrice, 3)]:
-        server.request(Op.HELLO, messages.hello_request(4), times=times)
+        server.request(Op.HELLO, messages.HelloBody(4).encode(), times=times)
         assert server.upload(Region.MODEL, 0, MODEL, times=times)[0] == Status.OK
         for index, data in enumerate(INPUTS):
             server.upload(Region.INPUT, index, data, times=times)
@@ -125,11 +132,11 @@ def test_a_session_of_repeated_requests_gives_the_same(etstub: ct.CDLL) -> None:
 
 def test_a_new_session_may_count_its_runs_anew(server: CServer) -> None:
     prepare(server)
-    server.ask(Op.HELLO, messages.hello_request(1))
+    server.ask(Op.HELLO, messages.HelloBody(1).encode())
     assert len(server.run(1)) == 3
-    server.ask(Op.HELLO, messages.hello_request(1))
+    server.ask(Op.HELLO, messages.HelloBody(1).encode())
     assert len(server.run(1)) == 1
-    server.ask(Op.HELLO, messages.hello_request(2))
+    server.ask(Op.HELLO, messages.HelloBody(2).encode())
     assert server.status().state == State.DONE
     assert len(server.run(1)) == 3
 
@@ -137,7 +144,7 @@ def test_a_new_session_may_count_its_runs_anew(server: CServer) -> None:
 def test_a_run_that_fails_tells_why_and_leaves_the_board_usable(server: CServer) -> None:
     prepare(server, relu_model([4], [5]), INPUTS[:1])
     frames = server.run(5, 2)
-    done = messages.parse_done(frames[-1].body)
+    done = messages.RunEnd.parse(frames[-1].body)
     assert (done.completed, done.outcome.status) == (0, Status.KERNEL_FAILED)
     status = server.status()
     assert (status.state, status.outcome) == (State.DONE, done.outcome)
@@ -145,21 +152,21 @@ def test_a_run_that_fails_tells_why_and_leaves_the_board_usable(server: CServer)
         "Default",
         "Execute",
     ]
-    outcome = server.refusal(Op.STAT, messages.stat_request(Region.OUTPUT, 0))
+    outcome = server.refusal(Op.STAT, messages.StatBody(Region.OUTPUT, 0).encode())
     assert outcome.status == Status.WRONG_STATE
     (repeated,) = server.run(5, 2)
-    assert messages.parse_refusal(repeated.body) == done.outcome
+    assert messages.DeviceOutcome.parse(repeated.body) == done.outcome
     prepare(server)
     server.run(6)
     assert server.fetch(Region.OUTPUT, 0) == OUTPUTS[0]
 
 
 def test_what_a_run_needs(server: CServer) -> None:
-    run = messages.run_request(1, 1)
+    run = messages.RunBody(1, 1).encode()
     assert server.refusal(Op.RUN, run).status == Status.WRONG_STATE
     server.upload(Region.MODEL, 0, MODEL)
     server.upload(Region.INPUT, 0, INPUTS[0])
-    assert server.refusal(Op.RUN, messages.run_request(1, 0)).status == Status.BAD_REQUEST
+    assert server.refusal(Op.RUN, messages.RunBody(1, 0).encode()).status == Status.BAD_REQUEST
     outcome = server.refusal(Op.RUN, run)
     assert (outcome.status, outcome.detail) == (Status.BAD_INPUT, len(INPUTS[1]))
     assert server.restarts == 0
@@ -171,7 +178,7 @@ def test_the_trace_limit_is_kept_and_the_loss_counted(server: CServer) -> None:
     prepare(server)
     server.run(1, 20, trace_limit=256)
     image = server.fetch(Region.TRACE)
-    assert HEADER_SIZE < len(image) <= HEADER_SIZE + 256
+    assert log_format.HEADER_SIZE < len(image) <= log_format.HEADER_SIZE + 256
     assert read_log(image).losses.events > 0
     server.run(2, 1, trace_limit=1 << 30)
     assert read_log(server.fetch(Region.TRACE)).losses == Losses()
@@ -179,15 +186,15 @@ def test_the_trace_limit_is_kept_and_the_loss_counted(server: CServer) -> None:
 
 def test_reset_forgets_or_reboots(server: CServer) -> None:
     prepare(server)
-    server.ask(Op.HELLO, messages.hello_request(8))
+    server.ask(Op.HELLO, messages.HelloBody(8).encode())
     server.run(1)
-    messages.parse_empty(server.ask(Op.RESET, messages.reset_request(Reset.SESSION)))
+    messages.Answer.parse(server.ask(Op.RESET, messages.ResetBody(Reset.SESSION).encode()))
     status = server.status()
     assert (status.state, status.session) == (State.IDLE, 8)
-    assert server.refusal(Op.STAT, messages.stat_request(Region.TRACE, 0))
+    assert server.refusal(Op.STAT, messages.StatBody(Region.TRACE, 0).encode())
     assert server.refusal(Op.RESET, b"\7").status == Status.BAD_REQUEST
     assert server.reboots == 0
-    messages.parse_empty(server.ask(Op.RESET, messages.reset_request(Reset.REBOOT)))
+    messages.Answer.parse(server.ask(Op.RESET, messages.ResetBody(Reset.REBOOT).encode()))
     assert server.reboots == 1
 
 
@@ -211,7 +218,7 @@ def test_unknown_requests_are_named(server: CServer, op: int) -> None:
 
 def test_an_echoing_line_starts_no_conversation_with_itself(server: CServer) -> None:
     (answer,) = server.request(Op.PING)
-    server.feed(encode(answer.type, answer.sequence, answer.body))
+    server.feed(encode_frame(answer.type, answer.sequence, answer.body))
     assert server.settle() == []
 
 
@@ -219,10 +226,10 @@ NOISE = st.lists(
     st.one_of(
         st.binary(max_size=60),
         st.tuples(st.integers(0, 255), st.binary(max_size=60)).map(
-            lambda frame: encode(frame[0], 500, frame[1])
+            lambda frame: encode_frame(frame[0], 500, frame[1])
         ),
         st.tuples(st.sampled_from(Op), st.binary(max_size=40)).map(
-            lambda frame: encode(frame[0], 500, frame[1])
+            lambda frame: encode_frame(frame[0], 500, frame[1])
         ),
         st.integers(MTU, 3 * MTU).map(lambda size: b"\1" + b"x" * size + b"\0"),
     ),
@@ -239,7 +246,7 @@ def test_noise_does_not_keep_a_host_from_working(etstub: ct.CDLL, noise: list[by
         server.settle()
     server.feed(b"\0")
     server.settle()
-    server.ask(Op.HELLO, messages.hello_request(1))
+    server.ask(Op.HELLO, messages.HelloBody(1).encode())
     prepare(server)
     server.run(0x600D)
     assert [server.fetch(Region.OUTPUT, index) for index in range(2)] == OUTPUTS
@@ -284,5 +291,5 @@ def test_every_request_is_answered_once(
 
 
 def test_the_fuzzers_model_is_the_one_built_here() -> None:
-    path = Path(data_directory("firmware_stub")) / "fuzz" / "tiny_relu.pte"
+    path = ROOT / "firmware_stub/fuzz/tiny_relu.pte"
     assert path.read_bytes() == MODEL

@@ -9,14 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.decode.device_log import read_log
-from harness.decode.device_log_counts import join_counts, write_counts
-from harness.errors import UsageError
-from harness.link import messages
-from harness.link.counters import CounterList, OfferedCounter, counters_request, parse_counters
-from harness.link.values import RunOptions
-from harness.link.wire import DebugLevel, Op, Region, Status
-from harness.records.trace import NO_COUNT, Kind
+from harness import NO_COUNT, DebugLevel, Kind, Region, RunOptions, UsageError, read_log
+from harness.decode.device_log import join_counts, write_counts
+from harness.testing import Op, Status, messages
 from tests.support.c_server import CServer
 from tests.support.counters import Counters, MadeUp
 from tests.support.prepared_server import prepare
@@ -37,8 +32,10 @@ def server_with(library: ct.CDLL, offered: list[MadeUp], **options: int) -> CSer
     return server
 
 
-def listed(server: CServer, first: int = 0) -> CounterList:
-    return parse_counters(server.ask(Op.COUNTERS, counters_request(first)))
+def listed(server: CServer, first: int = 0) -> messages.CounterList:
+    return messages.CounterList.parse(
+        server.ask(Op.COUNTERS, messages.CountersBody(first).encode())
+    )
 
 
 def test_the_list_says_names_widths_and_what_counts_at_once(etstub: ct.CDLL) -> None:
@@ -47,7 +44,7 @@ def test_the_list_says_names_widths_and_what_counts_at_once(etstub: ct.CDLL) -> 
     assert [(each.name.encode(), each.bits, 1, each.selectable) for each in found.counters] == [
         each._replace(step=1) for each in OFFERED
     ]
-    assert listed(CServer(etstub)) == CounterList()
+    assert listed(CServer(etstub)) == messages.CounterList()
 
 
 def test_a_long_list_comes_in_parts(etstub: ct.CDLL) -> None:
@@ -94,7 +91,7 @@ def test_counters_that_cannot_count_at_once_are_refused(
     etstub: ct.CDLL, counters: tuple[int, ...]
 ) -> None:
     server = server_with(etstub, OFFERED)
-    body = messages.run_request(1, 1, RunOptions(counters=counters))
+    body = messages.RunBody(1, 1, RunOptions(counters=counters)).encode()
     refusal = server.refusal(Op.RUN, body)
     assert (refusal.status, refusal.detail) == (Status.BAD_REQUEST, len(counters))
     assert refusal.message == "these counters cannot count at once"
@@ -104,7 +101,7 @@ def test_counters_that_cannot_count_at_once_are_refused(
 def test_a_port_without_counters_refuses_them(etstub: ct.CDLL) -> None:
     server = CServer(etstub)
     prepare(server)
-    body = messages.run_request(1, 1, RunOptions(counters=(0,)))
+    body = messages.RunBody(1, 1, RunOptions(counters=(0,))).encode()
     assert server.refusal(Op.RUN, body).status == Status.BAD_REQUEST
 
 
@@ -128,7 +125,7 @@ def test_names_are_checked_before_a_run(etstub: ct.CDLL) -> None:
     with pytest.raises(UsageError, match="named 2 times"):
         offered.check(["lsu", "lsu"], "board")
     with pytest.raises(UsageError, match="no hardware counter"):
-        CounterList().check(["cycles"], "board")
+        messages.CounterList().check(["cycles"], "board")
     offered.check_at_once(["cycles", "loads", "lsu"], "board")
     with pytest.raises(UsageError) as many:
         offered.check_at_once(["cycles", "loads", "stores", "lsu"], "board")
@@ -181,8 +178,8 @@ def test_passes_are_few_and_name_every_counter_once(etstub: ct.CDLL) -> None:
 def test_any_counters_are_measured_in_passes_that_the_device_accepts(
     selectable: list[bool], at_once: int, random: Random
 ) -> None:
-    counters = tuple(OfferedCounter(str(i), 32, each) for i, each in enumerate(selectable))
-    offered = CounterList(len(counters), at_once, counters)
+    counters = tuple(messages.OfferedCounter(32, each, str(i)) for i, each in enumerate(selectable))
+    offered = messages.CounterList(len(counters), at_once, counters)
     names = [counter.name for counter in counters]
     random.shuffle(names)
     passes = offered.passes(names)

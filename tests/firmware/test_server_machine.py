@@ -20,10 +20,19 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from harness.decode.device_log import read_log
-from harness.link import messages
-from harness.link.frames import CorruptFrame, Frame, FrameDecoder, encode
-from harness.link.wire import RESPONSE, Op, Region, Reset, State, Status
+from harness import Region, read_log
+from harness.testing import (
+    RESPONSE,
+    CorruptFrame,
+    Frame,
+    FrameDecoder,
+    Op,
+    Reset,
+    State,
+    Status,
+    encode_frame,
+    messages,
+)
 from tests.support.c_server import BAUDS, MTU, CServer, join
 from tests.support.examples import examples
 from tests.support.prepared_server import INPUTS, MODEL, OUTPUTS
@@ -211,12 +220,12 @@ class Conversation(RuleBasedStateMachine):
 
     def answers(self, op: int, body: bytes, expected: Status) -> bytes:
         answer = self.server.ask(op, body)
-        assert answer[0] == expected, messages.parse_refusal(answer) if answer[0] else answer
+        assert answer[0] == expected, messages.DeviceOutcome.parse(answer) if answer[0] else answer
         return answer
 
     @rule(session=SESSION)
     def hello(self, session: int) -> None:
-        self.answers(Op.HELLO, messages.hello_request(session), Status.OK)
+        self.answers(Op.HELLO, messages.HelloBody(session).encode(), Status.OK)
         if session != self.device.session:
             self.device.repeatable = False
         self.device.session = session
@@ -227,13 +236,13 @@ class Conversation(RuleBasedStateMachine):
 
     @rule(kind=st.sampled_from([Reset.SESSION, Reset.POSTMORTEM]))
     def reset(self, kind: Reset) -> None:
-        self.answers(Op.RESET, messages.reset_request(kind), Status.OK)
+        self.answers(Op.RESET, messages.ResetBody(kind).encode(), Status.OK)
         if kind == Reset.SESSION:
             self.device.drop_model()
 
     @rule()
     def reboot(self) -> None:
-        self.answers(Op.RESET, messages.reset_request(Reset.REBOOT), Status.OK)
+        self.answers(Op.RESET, messages.ResetBody(Reset.REBOOT).encode(), Status.OK)
         assert self.server.reboots == 1
         self.server.reboots = 0
         self.server.start()
@@ -244,7 +253,7 @@ class Conversation(RuleBasedStateMachine):
         offered = rate in BAUDS
         self.server.rates.clear()
         status = Status.OK if offered else Status.UNSUPPORTED_FEATURE
-        self.answers(Op.BAUD, messages.baud_request(rate), status)
+        self.answers(Op.BAUD, messages.BaudBody(rate).encode(), status)
         back = [BAUDS[0]] if rate != BAUDS[0] else []
         assert self.server.rates == ([rate, *back] if offered else [])
 
@@ -253,7 +262,7 @@ class Conversation(RuleBasedStateMachine):
         size = other
         if right and place[0] in (Region.MODEL, Region.INPUT):
             size = len(self.content(place))
-        request = messages.open_request(*place, size)
+        request = messages.OpenBody(*place, size).encode()
         self.answers(Op.OPEN, request, self.device.open(place, size))
 
     def content(self, place: tuple[Region, int]) -> bytes:
@@ -270,9 +279,9 @@ class Conversation(RuleBasedStateMachine):
 
     def put(self, place: tuple[Region, int], offset: int, data: bytes) -> None:
         status = self.device.write(place, offset, data)
-        answer = self.answers(Op.WRITE, messages.write_request(*place, offset, data), status)
+        answer = self.answers(Op.WRITE, messages.WriteBody(*place, offset, data).encode(), status)
         if status == Status.OK and self.device.upload is not None:
-            assert messages.parse_write(answer) == self.device.upload.next
+            assert messages.WriteAnswer.parse(answer).arrived == self.device.upload.next
 
     @rule(starts=st.lists(FRACTION, min_size=3, max_size=9), length=st.integers(1, 40))
     def write_pieces(self, starts: list[float], length: int) -> None:
@@ -297,7 +306,7 @@ class Conversation(RuleBasedStateMachine):
     def commit(self, place: tuple[Region, int], right: int) -> None:
         digest = sha256(self.content(place)).digest() if right else bytes(32)
         expected = self.device.commit(place, digest)
-        answer = self.server.ask(Op.COMMIT, messages.commit_request(*place, digest))
+        answer = self.server.ask(Op.COMMIT, messages.CommitBody(*place, digest).encode())
         assert answer[0] == expected
 
     @rule(number=st.integers(0, 3), count=st.sampled_from([0, 1, 1, 2, 3]))
@@ -311,7 +320,7 @@ class Conversation(RuleBasedStateMachine):
     @rule(number=st.integers(0, 3))
     def cancel_a_run_that_is_over(self, number: int) -> None:
         status = Status.OK if number == self.device.run[0] else Status.WRONG_STATE
-        self.answers(Op.CANCEL, messages.cancel_request(number), status)
+        self.answers(Op.CANCEL, messages.CancelBody(number).encode(), status)
 
     @rule(index=INDEX, right=st.integers(0, 9), copies=st.integers(1, 2))
     def write_an_input_in_one_frame(self, index: int, right: int, copies: int) -> None:
@@ -320,16 +329,18 @@ class Conversation(RuleBasedStateMachine):
         data = self.content(place)
         digest = sha256(data).digest() if right else bytes(32)
         parts = [
-            (Op.OPEN, messages.open_request(*place, len(data))),
-            (Op.WRITE, messages.write_request(*place, 0, data)),
-            (Op.COMMIT, messages.commit_request(*place, digest)),
+            (Op.OPEN, messages.OpenBody(*place, len(data)).encode()),
+            (Op.WRITE, messages.WriteBody(*place, 0, data).encode()),
+            (Op.COMMIT, messages.CommitBody(*place, digest).encode()),
         ]
-        for answer in self.server.request(Op.BATCH, messages.batch_request(parts), times=copies):
+        for answer in self.server.request(
+            Op.BATCH, messages.BatchBody.of(parts).encode(), times=copies
+        ):
             expected = [self.device.open(place, len(data))]
             if expected[-1] == Status.OK:
                 expected.append(self.device.write(place, 0, data))
                 expected.append(self.device.commit(place, digest))
-            assert [part[0] for part in messages.parse_batch(answer.body)] == expected
+            assert [part[0] for part in messages.BatchAnswer.parse(answer.body).bodies] == expected
 
     @rule()
     def bring_to_a_run(self) -> None:
@@ -347,12 +358,12 @@ class Conversation(RuleBasedStateMachine):
     @rule(place=PLACE)
     def read(self, place: tuple[Region, int]) -> None:
         status = self.device.readable(place)
-        stat = self.answers(Op.STAT, messages.stat_request(*place), status)
+        stat = self.answers(Op.STAT, messages.StatBody(*place).encode(), status)
         if status != Status.OK:
-            self.answers(Op.READ, messages.read_request(*place, 0, 1), status)
+            self.answers(Op.READ, messages.ReadBody(*place, 0, 1).encode(), status)
             return
-        info = messages.parse_stat(stat)
-        frames = self.server.request(Op.READ, messages.read_request(*place, 0, info.size))
+        info = messages.RegionInfo.parse(stat)
+        frames = self.server.request(Op.READ, messages.ReadBody(*place, 0, info.size).encode())
         data = join([frame for frame in frames if frame.sequence], info.size)
         assert sha256(data).digest() == info.digest
         if place[0] == Region.OUTPUT:
@@ -360,7 +371,7 @@ class Conversation(RuleBasedStateMachine):
         else:
             blocks = [block.name for block in read_log(data).blocks]
             assert blocks == ["Default", *["Execute"] * self.device.run[1]]
-        self.answers(Op.READ, messages.read_request(*place, info.size, 1), Status.BAD_REGION)
+        self.answers(Op.READ, messages.ReadBody(*place, info.size, 1).encode(), Status.BAD_REGION)
 
     @rule(
         op=st.sampled_from([0, 0x0F, 0x13, 0x22, 0x3F, 0x40, 0x44, 0x7F]),
@@ -384,7 +395,7 @@ class Conversation(RuleBasedStateMachine):
 
     @rule(place=FRACTION, bit=st.integers(0, 7), copies=st.integers(1, 3))
     def damage_a_ping(self, place: float, bit: int, copies: int) -> None:
-        data = bytearray(encode(Op.PING, 9, b""))
+        data = bytearray(encode_frame(Op.PING, 9, b""))
         data[int(place * (len(data) - 1))] ^= 1 << bit
         self.notes_of(bytes(data) * copies)
 
@@ -401,7 +412,7 @@ class Conversation(RuleBasedStateMachine):
     def status_says_what_the_model_says(self) -> None:
         if not hasattr(self, "server"):
             return
-        clock = messages.parse_ping(self.answers(Op.PING, b"", Status.OK))
+        clock = messages.DeviceClock.parse(self.answers(Op.PING, b"", Status.OK))
         status, device = self.server.status(), self.device
         assert (status.state, status.session) == (device.state, device.session)
         assert (status.run_id, status.completed) == device.run

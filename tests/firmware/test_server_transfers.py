@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.link import messages
-from harness.link.frames import encode
-from harness.link.wire import Op, Region, State, Status
+from harness import Region
+from harness.testing import Op, State, Status, encode_frame, messages
 from tests.support.c_server import MTU, CServer, join
 from tests.support.prepared_server import INPUTS, MODEL, OUTPUTS, digest_of, prepare
 from tests.support.programs import ProgramBuilder
@@ -42,7 +41,7 @@ def test_a_model_that_cannot_run_is_refused_when_committed(
 ) -> None:
     first = server.upload(Region.MODEL, 0, model)
     assert first[0] == status
-    request = messages.commit_request(Region.MODEL, 0, digest_of(model))
+    request = messages.CommitBody(Region.MODEL, 0, digest_of(model)).encode()
     assert server.ask(Op.COMMIT, request) == first
     assert server.status().state == State.IDLE
     prepare(server)
@@ -52,23 +51,23 @@ def test_a_model_that_cannot_run_is_refused_when_committed(
 
 def test_a_wrong_digest_leaves_the_region_open_for_the_right_bytes(server: CServer) -> None:
     damaged = b"X" + MODEL[1:]
-    server.ask(Op.OPEN, messages.open_request(Region.MODEL, 0, len(MODEL)))
+    server.ask(Op.OPEN, messages.OpenBody(Region.MODEL, 0, len(MODEL)).encode())
     for at in range(0, len(MODEL), 400):
         piece = damaged[at : at + 400]
-        server.ask(Op.WRITE, messages.write_request(Region.MODEL, 0, at, piece))
-    commit = messages.commit_request(Region.MODEL, 0, digest_of(MODEL))
+        server.ask(Op.WRITE, messages.WriteBody(Region.MODEL, 0, at, piece).encode())
+    commit = messages.CommitBody(Region.MODEL, 0, digest_of(MODEL)).encode()
     assert server.refusal(Op.COMMIT, commit).status == Status.DIGEST_MISMATCH
-    server.ask(Op.WRITE, messages.write_request(Region.MODEL, 0, 0, MODEL[:1]))
+    server.ask(Op.WRITE, messages.WriteBody(Region.MODEL, 0, 0, MODEL[:1]).encode())
     assert server.ask(Op.COMMIT, commit)[0] == Status.OK
 
 
 def test_what_is_in_use_already_is_committed_without_uploading(server: CServer) -> None:
     prepare(server)
     server.run(1)
-    commit = messages.commit_request(Region.MODEL, 0, digest_of(MODEL))
-    info = messages.parse_model(server.ask(Op.COMMIT, commit))
+    commit = messages.CommitBody(Region.MODEL, 0, digest_of(MODEL)).encode()
+    info = messages.ModelInfo.parse(server.ask(Op.COMMIT, commit))
     assert [tensor.sizes for tensor in info.inputs] == [(4,), (3,)]
-    other = messages.commit_request(Region.MODEL, 0, digest_of(b"other"))
+    other = messages.CommitBody(Region.MODEL, 0, digest_of(b"other")).encode()
     assert server.refusal(Op.COMMIT, other).status == Status.DIGEST_MISMATCH
     assert server.status().state == State.DONE
     assert server.fetch(Region.OUTPUT, 0) == OUTPUTS[0]
@@ -77,8 +76,8 @@ def test_what_is_in_use_already_is_committed_without_uploading(server: CServer) 
 def test_a_commit_names_the_method(server: CServer) -> None:
     prepare(server)
     digest = digest_of(MODEL)
-    described = server.ask(Op.COMMIT, messages.commit_request(Region.MODEL, 0, digest))
-    named = messages.commit_request(Region.MODEL, 0, digest, "forward")
+    described = server.ask(Op.COMMIT, messages.CommitBody(Region.MODEL, 0, digest).encode())
+    named = messages.CommitBody(Region.MODEL, 0, digest, "forward").encode()
     assert server.ask(Op.COMMIT, named) == described
     refused = server.refusal(Op.COMMIT, named[:-1])
     assert (refused.status, refused.detail) == (Status.NO_METHOD, 1)
@@ -89,7 +88,7 @@ def test_a_commit_names_the_method(server: CServer) -> None:
     prepare(server)
     refused = server.refusal(Op.COMMIT, named + bytes(48))
     assert (refused.status, refused.detail) == (Status.TOO_LARGE, 47)
-    of_input = messages.commit_request(Region.INPUT, 0, bytes(32), "forward")
+    of_input = messages.CommitBody(Region.INPUT, 0, bytes(32), "forward").encode()
     assert server.refusal(Op.COMMIT, of_input).status == Status.BAD_REQUEST
 
 
@@ -98,45 +97,63 @@ def test_a_commit_names_the_method(server: CServer) -> None:
 )
 def test_writes_with_holes_and_beyond_the_end_are_refused(server: CServer) -> None:
     region = (Region.MODEL, 0)
-    write = messages.write_request
+
+    def write(region: Region, index: int, offset: int, data: bytes) -> bytes:
+        return messages.WriteBody(region, index, offset, data).encode()
+
     assert server.refusal(Op.WRITE, write(*region, 0, b"x")).status == Status.WRONG_STATE
-    too_large = server.refusal(Op.OPEN, messages.open_request(*region, 4097))
+    too_large = server.refusal(Op.OPEN, messages.OpenBody(*region, 4097).encode())
     assert (too_large.status, too_large.detail) == (Status.TOO_LARGE, 4096)
-    server.ask(Op.OPEN, messages.open_request(*region, 100))
-    assert messages.parse_write(server.ask(Op.WRITE, write(*region, 0, bytes(40)))) == 40
+    server.ask(Op.OPEN, messages.OpenBody(*region, 100).encode())
+    assert (
+        messages.WriteAnswer.parse(server.ask(Op.WRITE, write(*region, 0, bytes(40)))).arrived == 40
+    )
     for start in (42, 52, 62, 72):
-        assert messages.parse_write(server.ask(Op.WRITE, write(*region, start, b"x" * 5))) == 40
+        assert (
+            messages.WriteAnswer.parse(
+                server.ask(Op.WRITE, write(*region, start, b"x" * 5))
+            ).arrived
+            == 40
+        )
     gap = server.refusal(Op.WRITE, write(*region, 82, b"x"))
     assert (gap.status, gap.detail) == (Status.GAP, 40)
-    assert messages.parse_write(server.ask(Op.WRITE, write(*region, 40, b"xx"))) == 47
-    assert messages.parse_write(server.ask(Op.WRITE, write(*region, 10, bytes(10)))) == 47
+    assert messages.WriteAnswer.parse(server.ask(Op.WRITE, write(*region, 40, b"xx"))).arrived == 47
+    assert (
+        messages.WriteAnswer.parse(server.ask(Op.WRITE, write(*region, 10, bytes(10)))).arrived
+        == 47
+    )
     for offset, size in [(40, 61), (0, 101), (2**32 - 1, 1)]:
         outcome = server.refusal(Op.WRITE, write(*region, offset, bytes(size)))
         assert outcome.status == Status.BAD_REGION
-    commit = messages.commit_request(*region, bytes(32))
+    commit = messages.CommitBody(*region, bytes(32)).encode()
     assert server.refusal(Op.COMMIT, commit).detail == 47
-    assert messages.parse_write(server.ask(Op.WRITE, write(*region, 40, bytes(60)))) == 100
+    assert (
+        messages.WriteAnswer.parse(server.ask(Op.WRITE, write(*region, 40, bytes(60)))).arrived
+        == 100
+    )
 
 
 def test_late_writes_do_not_change_what_is_in_use(server: CServer) -> None:
     parts = [(Region.MODEL, 0, MODEL), *((Region.INPUT, i, INPUTS[i]) for i in range(2))]
     for region, index, data in parts:
         server.upload(region, index, data)
-        late = messages.write_request(region, index, 0, b"\xff" * 8)
+        late = messages.WriteBody(region, index, 0, b"\xff" * 8).encode()
         assert server.refusal(Op.WRITE, late).status == Status.WRONG_STATE
     server.run(1)
     assert [server.fetch(Region.OUTPUT, index) for index in range(2)] == OUTPUTS
 
 
 def test_inputs_have_the_size_of_their_tensors(server: CServer) -> None:
-    opening = messages.open_request
+    def opening(region: Region, index: int, size: int) -> bytes:
+        return messages.OpenBody(region, index, size).encode()
+
     assert server.refusal(Op.OPEN, opening(Region.INPUT, 0, 16)).status == Status.WRONG_STATE
     server.upload(Region.MODEL, 0, MODEL)
     assert server.refusal(Op.OPEN, opening(Region.INPUT, 2, 16)).status == Status.BAD_REGION
     assert server.refusal(Op.OPEN, opening(Region.INPUT, 0, 17)).detail == 16
-    short = messages.parse_refusal(server.upload(Region.INPUT, 0, bytes(12)))
+    short = messages.DeviceOutcome.parse(server.upload(Region.INPUT, 0, bytes(12)))
     assert (short.status, short.detail) == (Status.BAD_INPUT, 16)
-    commit = messages.commit_request(Region.INPUT, 1, digest_of(INPUTS[1]))
+    commit = messages.CommitBody(Region.INPUT, 1, digest_of(INPUTS[1])).encode()
     assert server.refusal(Op.COMMIT, commit).status == Status.WRONG_STATE
 
 
@@ -150,16 +167,16 @@ def shaped_model() -> bytes:
 
 def shaped_input(server: CServer, *sizes: int) -> bytes:
     data = np.arange(-2, np.prod(sizes) - 2, dtype=np.float32).tobytes()
-    opened = server.ask(Op.OPEN, messages.open_request(Region.INPUT, 0, len(data), sizes))
+    opened = server.ask(Op.OPEN, messages.OpenBody(Region.INPUT, 0, len(data), sizes).encode())
     assert opened == b"\0"
-    server.ask(Op.WRITE, messages.write_request(Region.INPUT, 0, 0, data))
-    server.ask(Op.COMMIT, messages.commit_request(Region.INPUT, 0, digest_of(data)))
+    server.ask(Op.WRITE, messages.WriteBody(Region.INPUT, 0, 0, data).encode())
+    server.ask(Op.COMMIT, messages.CommitBody(Region.INPUT, 0, digest_of(data)).encode())
     return data
 
 
 def test_an_input_of_dynamic_shape_says_its_sizes(server: CServer) -> None:
     model = shaped_model()
-    described = messages.parse_model(server.upload(Region.MODEL, 0, model))
+    described = messages.ModelInfo.parse(server.upload(Region.MODEL, 0, model))
     assert [(t.sizes, t.nbytes, t.dynamic) for t in described.inputs + described.outputs] == [
         ((4, 2), 32, True)
     ] * 2
@@ -172,8 +189,8 @@ def test_an_input_of_dynamic_shape_says_its_sizes(server: CServer) -> None:
         found = np.frombuffer(server.fetch(Region.OUTPUT) if info.size else b"", np.float32)
         np.testing.assert_array_equal(found, expected)
     # What the model is does not depend on what has run.
-    commit = messages.commit_request(Region.MODEL, 0, digest_of(model))
-    assert messages.parse_model(server.ask(Op.COMMIT, commit)) == described
+    commit = messages.CommitBody(Region.MODEL, 0, digest_of(model)).encode()
+    assert messages.ModelInfo.parse(server.ask(Op.COMMIT, commit)) == described
     # Without sizes an input has the largest.
     server.upload(Region.INPUT, 0, bytes(32))
     server.run(9)
@@ -193,7 +210,7 @@ def test_sizes_that_an_input_cannot_have_are_refused(
     server: CServer, sizes: tuple[int, ...], message: str
 ) -> None:
     server.upload(Region.MODEL, 0, shaped_model())
-    body = messages.open_request(Region.INPUT, 0, 16, sizes)
+    body = messages.OpenBody(Region.INPUT, 0, 16, sizes).encode()
     outcome = server.refusal(Op.OPEN, body)
     assert (outcome.status, outcome.detail, outcome.message) == (Status.BAD_INPUT, 32, message)
     assert server.refusal(Op.OPEN, body[:-1]).status == Status.BAD_REQUEST
@@ -201,16 +218,16 @@ def test_sizes_that_an_input_cannot_have_are_refused(
 
 def test_an_input_of_dynamic_shape_has_the_bytes_of_its_sizes(server: CServer) -> None:
     server.upload(Region.MODEL, 0, shaped_model())
-    server.ask(Op.OPEN, messages.open_request(Region.INPUT, 0, 20, [2, 2]))
-    server.ask(Op.WRITE, messages.write_request(Region.INPUT, 0, 0, bytes(20)))
-    commit = messages.commit_request(Region.INPUT, 0, digest_of(bytes(20)))
+    server.ask(Op.OPEN, messages.OpenBody(Region.INPUT, 0, 20, [2, 2]).encode())
+    server.ask(Op.WRITE, messages.WriteBody(Region.INPUT, 0, 0, bytes(20)).encode())
+    commit = messages.CommitBody(Region.INPUT, 0, digest_of(bytes(20))).encode()
     outcome = server.refusal(Op.COMMIT, commit)
     assert (outcome.status, outcome.detail) == (Status.BAD_INPUT, 16)
 
 
 def test_a_static_input_takes_no_sizes(server: CServer) -> None:
     server.upload(Region.MODEL, 0, MODEL)
-    outcome = server.refusal(Op.OPEN, messages.open_request(Region.INPUT, 0, 16, [4]))
+    outcome = server.refusal(Op.OPEN, messages.OpenBody(Region.INPUT, 0, 16, [4]).encode())
     assert outcome.status == Status.BAD_INPUT
 
 
@@ -230,8 +247,8 @@ def test_a_model_that_makes_an_input_something_else_is_refused(server: CServer) 
 
 def test_an_input_opened_again_must_be_committed_again(server: CServer) -> None:
     prepare(server)
-    server.ask(Op.OPEN, messages.open_request(Region.INPUT, 0, 16))
-    assert server.refusal(Op.RUN, messages.run_request(1, 1)).status == Status.BAD_INPUT
+    server.ask(Op.OPEN, messages.OpenBody(Region.INPUT, 0, 16).encode())
+    assert server.refusal(Op.RUN, messages.RunBody(1, 1).encode()).status == Status.BAD_INPUT
 
 
 @pytest.mark.parametrize(
@@ -264,7 +281,7 @@ def traced(server: CServer) -> bytes:
 
 
 def read(offset: int, length: int) -> bytes:
-    return messages.read_request(Region.TRACE, 0, offset, length)
+    return messages.ReadBody(Region.TRACE, 0, offset, length).encode()
 
 
 def test_reads_are_windows_that_extend_each_other(server: CServer) -> None:
@@ -272,7 +289,7 @@ def test_reads_are_windows_that_extend_each_other(server: CServer) -> None:
     window = 700
     for number, at in enumerate(range(0, len(image), window)):
         length = min(window, len(image) - at)
-        server.feed(encode(Op.READ, 100 + number, read(at, length)))
+        server.feed(encode_frame(Op.READ, 100 + number, read(at, length)))
         for _ in range(2):
             server.poll()
     frames = server.settle()
@@ -286,10 +303,12 @@ def test_reads_are_windows_that_extend_each_other(server: CServer) -> None:
 def test_other_reads_wait_their_turn_and_push_out_the_first(server: CServer) -> None:
     image = traced(server)
     pieces = [(40, 60), (0, 10), (900, 50), (300, 600), (950, 1)]
-    request = b"".join(encode(Op.READ, 100 + n, read(*piece)) for n, piece in enumerate(pieces))
+    request = b"".join(
+        encode_frame(Op.READ, 100 + n, read(*piece)) for n, piece in enumerate(pieces)
+    )
     assert len(request) <= 128, "one look at the line"
     server.feed(request)
-    parts = [messages.parse_read(frame.body) for frame in server.settle()]
+    parts = [messages.RegionPart.parse(frame.body) for frame in server.settle()]
     assert [part.offset for part in parts] == [0, 900, 300, 796, 950]
     for part in parts:
         assert part.data == image[part.offset : part.offset + len(part.data)]
@@ -300,10 +319,12 @@ def test_other_reads_wait_their_turn_and_push_out_the_first(server: CServer) -> 
 def test_writes_may_come_in_any_order(etstub: ct.CDLL, pieces: list[tuple[int, int]]) -> None:
     """Against a model that remembers every byte: whatever was not refused has arrived."""
     server = CServer(etstub)
-    server.ask(Op.OPEN, messages.open_request(Region.MODEL, 0, 120))
+    server.ask(Op.OPEN, messages.OpenBody(Region.MODEL, 0, 120).encode())
     arrived = bytearray(120)
     for start, length in pieces:
-        answer = server.ask(Op.WRITE, messages.write_request(Region.MODEL, 0, start, bytes(length)))
+        answer = server.ask(
+            Op.WRITE, messages.WriteBody(Region.MODEL, 0, start, bytes(length)).encode()
+        )
         if start + length > 120:
             assert answer[0] == Status.BAD_REGION
             continue
@@ -311,18 +332,18 @@ def test_writes_may_come_in_any_order(etstub: ct.CDLL, pieces: list[tuple[int, i
             arrived[start : start + length] = b"\1" * length
         prefix = (arrived + b"\0").index(0)
         if answer[0] == Status.OK:
-            assert messages.parse_write(answer) == prefix
+            assert messages.WriteAnswer.parse(answer).arrived == prefix
         else:
-            outcome = messages.parse_refusal(answer)
+            outcome = messages.DeviceOutcome.parse(answer)
             assert (outcome.status, outcome.detail) == (Status.GAP, prefix)
             assert start > prefix
 
 
 def test_a_host_is_told_of_damage_once_it_has_said_hello(server: CServer) -> None:
-    damaged = encode(Op.PING, 7, b"")[:-3] + b"\x77\0"
+    damaged = encode_frame(Op.PING, 7, b"")[:-3] + b"\x77\0"
     server.feed(damaged)
     assert server.settle() == []
-    server.ask(Op.HELLO, messages.hello_request(1))
+    server.ask(Op.HELLO, messages.HelloBody(1).encode())
     server.feed(damaged * 2)
     frames = server.settle()
     assert [(frame.type, frame.sequence) for frame in frames] == [(Op.NOTE_DAMAGED, 0)] * 2
@@ -331,10 +352,10 @@ def test_a_host_is_told_of_damage_once_it_has_said_hello(server: CServer) -> Non
 
 def test_requests_are_answered_in_the_midst_of_a_download(server: CServer) -> None:
     image = traced(server)
-    server.feed(encode(Op.READ, 100, read(0, len(image))))
+    server.feed(encode_frame(Op.READ, 100, read(0, len(image))))
     server.poll()
     server.poll()
-    server.feed(encode(Op.PING, 101, b""))
+    server.feed(encode_frame(Op.PING, 101, b""))
     server.poll()
     assert [frame.sequence for frame in server.answers] == [100, 101]
     assert len(server.settle()) > 3
@@ -342,10 +363,10 @@ def test_requests_are_answered_in_the_midst_of_a_download(server: CServer) -> No
 
 def test_a_read_of_nothing_stops_and_says_so(server: CServer) -> None:
     image = traced(server)
-    server.feed(encode(Op.READ, 100, read(0, len(image))))
-    server.feed(encode(Op.READ, 101, read(0, 0)))
+    server.feed(encode_frame(Op.READ, 100, read(0, len(image))))
+    server.feed(encode_frame(Op.READ, 101, read(0, 0)))
     (frame,) = server.settle()
-    assert (frame.sequence, messages.parse_read(frame.body).data) == (101, b"")
+    assert (frame.sequence, messages.RegionPart.parse(frame.body).data) == (101, b"")
 
 
 @pytest.mark.parametrize("length", [1 << 20, 2**32 - 1])
@@ -357,14 +378,14 @@ def test_size_digest_and_data_are_asked_for_in_one_frame(
     image = traced(server)
     parts = [
         (Op.STATUS, b""),
-        (Op.STAT, messages.stat_request(Region.TRACE, 0)),
+        (Op.STAT, messages.StatBody(Region.TRACE, 0).encode()),
         (Op.READ, read(0, length)),
     ]
-    frames = server.request(Op.BATCH, messages.batch_request(parts), times=times)
+    frames = server.request(Op.BATCH, messages.BatchBody.of(parts).encode(), times=times)
     for answer in frames[:times]:
-        status, stat, nothing = messages.parse_batch(answer.body)
-        assert messages.parse_status(status).state == State.DONE
-        assert messages.parse_stat(stat).size == len(image)
+        status, stat, nothing = messages.BatchAnswer.parse(answer.body).bodies
+        assert messages.DeviceStatus.parse(status).state == State.DONE
+        assert messages.RegionInfo.parse(stat).size == len(image)
         assert nothing == b""
     assert join(frames[times:], len(image)) == image
 
@@ -372,19 +393,21 @@ def test_size_digest_and_data_are_asked_for_in_one_frame(
 def test_a_batch_ends_with_the_first_part_that_fails(server: CServer) -> None:
     parts = [
         (Op.STATUS, b""),
-        (Op.STAT, messages.stat_request(Region.TRACE, 0)),
+        (Op.STAT, messages.StatBody(Region.TRACE, 0).encode()),
         (Op.STATUS, b""),
     ]
-    status, failed = messages.parse_batch(server.ask(Op.BATCH, messages.batch_request(parts)))
-    assert messages.parse_status(status).state == State.IDLE
-    assert messages.parse_refusal(failed).status == Status.WRONG_STATE
+    status, failed = messages.BatchAnswer.parse(
+        server.ask(Op.BATCH, messages.BatchBody.of(parts).encode())
+    ).bodies
+    assert messages.DeviceStatus.parse(status).state == State.IDLE
+    assert messages.DeviceOutcome.parse(failed).status == Status.WRONG_STATE
 
 
 @pytest.mark.parametrize("op", [Op.HELLO, Op.RUN, Op.BATCH, Op.RESET, 0x7F])
 def test_not_everything_goes_into_a_batch(server: CServer, op: int) -> None:
-    answer = server.ask(Op.BATCH, messages.batch_request([(op, bytes(8))]))
-    [failed] = messages.parse_batch(answer)
-    assert messages.parse_refusal(failed).status == Status.UNKNOWN_OP
+    answer = server.ask(Op.BATCH, messages.BatchBody.of([(op, bytes(8))]).encode())
+    [failed] = messages.BatchAnswer.parse(answer).bodies
+    assert messages.DeviceOutcome.parse(failed).status == Status.UNKNOWN_OP
 
 
 @pytest.mark.parametrize(
@@ -400,5 +423,5 @@ def test_reads_beyond_the_end_are_refused(server: CServer, offset: int, more: in
     size = len(traced(server))
     outcome = server.refusal(Op.READ, read(offset, size + more))
     assert (outcome.status, outcome.detail) == (Status.BAD_REGION, size)
-    missing = messages.stat_request(Region.OUTPUT, 2)
+    missing = messages.StatBody(Region.OUTPUT, 2).encode()
     assert server.refusal(Op.STAT, missing).status == Status.BAD_REGION

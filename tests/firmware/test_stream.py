@@ -9,19 +9,24 @@ from itertools import cycle
 
 import pytest
 
-from harness.decode.device_log import read_log, without_repeated
-from harness.link import messages
-from harness.link.frames import Frame, FrameDecoder
-from harness.link.log_chunks import LogChunks
-from harness.link.run import RunOutcome
-from harness.link.session import Session
-from harness.link.values import RunOptions
-from harness.link.wire import Op, Region, Status
-from harness.records.trace import SENDING, STREAMING, Trace
+from harness import (
+    STREAMING,
+    Region,
+    RunOptions,
+    RunOutcome,
+    Session,
+    Trace,
+    read_log,
+    without_repeated,
+)
+from harness.link.transfers import LogChunks
+from harness.testing import Frame, FrameDecoder, Op, Status, messages
 from tests.support.c_server import MTU, CServer
 from tests.support.line import Line, Wire
 from tests.support.listening import ListeningServer
 from tests.support.tiny_model import relu_model
+
+SENDING = "Link::stream"
 
 BUFFER = 2048
 INPUT = bytes(16)
@@ -39,7 +44,7 @@ def chunks_of(frames: list[Frame]) -> LogChunks:
     chunks = LogChunks()
     for frame in frames:
         if frame.type == Op.NOTE_LOG:
-            chunks.add(messages.parse_log(frame.body))
+            chunks.add(messages.LogPart.parse(frame.body))
     return chunks
 
 
@@ -115,7 +120,7 @@ class Chatty(ListeningServer):
     def put(self, sent: bytes) -> None:
         for item in FrameDecoder(MTU).feed(sent):
             if isinstance(item, Frame) and item.type == Op.NOTE_LOG:
-                self.images.add(messages.parse_log(item.body))
+                self.images.add(messages.LogPart.parse(item.body))
         text = next(self._texts)
         self.said += text
         super().put(text + sent)

@@ -21,17 +21,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyze.ticks import durations
-from harness.decode.device_log import join_debug_buffers, read_log, split_chunk, without_repeated
-from harness.errors import InfrastructureError, LinkError
-from harness.link import messages
-from harness.link.frames import Frame, encode
-from harness.link.session import Session
-from harness.link.values import LogAck, RunOptions
-from harness.link.wire import STREAM_ASK_MS, STREAM_WAIT_MS, DebugLevel, Op, Region, Status
-from harness.records.trace import STREAMING, WAITING, Trace
-from harness.records.values import TensorValue
-from harness.runs.trace_download import read_debug_buffer
+from harness import (
+    STREAMING,
+    DebugLevel,
+    InfrastructureError,
+    LinkError,
+    Region,
+    RunOptions,
+    Session,
+    TensorValue,
+    Trace,
+    durations,
+    read_log,
+    without_repeated,
+)
+from harness.decode.device_log import join_debug_buffers, split_chunk
+from harness.runs.device import read_debug_buffer
+from harness.testing import Frame, Op, Status, encode_frame, messages
+from harness.testing import wire as link_wire
 from harness.testing.fault_filter import FaultFilter, Faults
 from tests.support.bad_lines import bad_lines
 from tests.support.c_server import CServer
@@ -39,6 +46,8 @@ from tests.support.examples import examples
 from tests.support.line import Line, Wire
 from tests.support.listening import ListeningServer
 from tests.support.tiny_model import relu_model
+
+WAITING = "Link::wait"
 
 SESSIONS = int(os.environ.get("ETHARNESS_STREAM_SESSIONS", "1000"))
 FIRST_SEED = int(os.environ.get("ETHARNESS_STREAM_SEED", "0"))
@@ -233,12 +242,12 @@ def test_any_line_brings_a_whole_log_or_is_blamed(etstub: ct.CDLL, under: Circum
 class MisledServer(CServer):
     """A device that hears answers which make no sense before each right one."""
 
-    nonsense: Iterator[tuple[int, LogAck]] = iter(())
+    nonsense: Iterator[messages.LogAck] = iter(())
 
     def _answer_log(self, frame: Frame) -> None:
         if frame.type in (Op.NOTE_LOG, Op.NOTE_LOG_WAIT):
-            for run_id, ack in self.nonsense:
-                self.feed(encode(Op.LOG_ACK, 0, messages.log_ack(run_id, ack)))
+            for ack in self.nonsense:
+                self.feed(encode_frame(Op.LOG_ACK, 0, ack.encode()))
                 break
         super()._answer_log(frame)
 
@@ -246,16 +255,16 @@ class MisledServer(CServer):
 words = st.integers(0, 3) | st.integers(0, 2**32 - 1) | st.integers(0, 2000)
 
 
-@given(st.lists(st.tuples(words, st.builds(LogAck, words, words, words)), min_size=1))
+@given(st.lists(st.builds(messages.LogAck, words, words, words, words), min_size=1))
 @settings(max_examples=examples(30), deadline=None)
 def test_answers_that_make_no_sense_lose_nothing(
-    etstub: ct.CDLL, answers: list[tuple[int, LogAck]]
+    etstub: ct.CDLL, answers: list[messages.LogAck]
 ) -> None:
     device = MisledServer(etstub, trace=1024)
     assert device.upload(Region.MODEL, 0, relu_model([4]))[0] == Status.OK
     assert device.upload(Region.INPUT, 0, INPUT) == b"\0"
     # An acknowledgement that is true of some chunk is no nonsense.
-    device.nonsense = ((n, replace(a, length=max(a.length, 1))) for n, a in cycle(answers))
+    device.nonsense = (replace(a, length=max(a.length, 1)) for a in cycle(answers))
     device.run(1, EXECUTIONS, stream=True)
     last = device.fetch(Region.TRACE)
     check_whole(etstub, log_of([*without_repeated(device.chunks.whole(), last), last], []))
@@ -294,8 +303,8 @@ def test_a_host_that_is_not_heard_for_a_while_loses_nothing(
     check_whole(etstub, log)
     check_times(log)
     waits = durations(log.trace)[log.trace.name == log.trace.names.index(WAITING)]
-    assert waits.max() > STREAM_ASK_MS, "ticks of 1 ms"
-    assert waits.max() < STREAM_WAIT_MS
+    assert waits.max() > link_wire.STREAM_ASK_MS, "ticks of 1 ms"
+    assert waits.max() < link_wire.STREAM_WAIT_MS
 
 
 def test_a_host_that_is_never_heard_is_blamed(
@@ -313,7 +322,7 @@ def test_a_host_that_is_never_heard_is_blamed(
     log = log_of([session.read(Region.TRACE)], [])
     assert log.trace.losses.events > 0
     waits = durations(log.trace)[log.trace.name == log.trace.names.index(WAITING)]
-    assert STREAM_WAIT_MS <= waits.max() < 1.1 * STREAM_WAIT_MS
+    assert link_wire.STREAM_WAIT_MS <= waits.max() < 1.1 * link_wire.STREAM_WAIT_MS
     # The next run is not concerned.
     session.run(2, RunOptions(stream=True), timeout_s=30)
     assert not log_of([session.read(Region.TRACE)], []).trace.losses.any

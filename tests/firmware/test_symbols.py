@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes as ct
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from harness.files import data_directory
-from harness.target.build import build_directory
-from tests.conftest import NATIVE_PRESET
+from tests.conftest import ROOT
 
 
 def foreign_symbols(objects: Iterable[Path]) -> dict[str, list[str]]:
@@ -26,9 +23,9 @@ def foreign_symbols(objects: Iterable[Path]) -> dict[str, list[str]]:
 
 
 @pytest.mark.long
-def test_every_external_symbol_of_the_library_has_our_prefix(etstub: ct.CDLL) -> None:
-    library = data_directory("firmware_stub")
-    folder = build_directory(library, NATIVE_PRESET) / "CMakeFiles/rooms.dir"
+def test_every_external_symbol_of_the_library_has_our_prefix(native_build: Path) -> None:
+    library = ROOT / "firmware_stub"
+    folder = native_build / "CMakeFiles/rooms.dir"
     # Objects of sources that were renamed since stay in the folder.
     objects = [
         path

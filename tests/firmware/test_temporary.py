@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from firmware_stub.models.npu.command_format import Op
 from firmware_stub.models.npu.job import Command, Job
-from harness.link.wire import Status
-from harness.records.trace import Kind, Trace
+from harness import Kind, Trace
 from tests.support.examples import examples
 from tests.support.mirrors import mirrors
 from tests.support.npu import Recorder, program_of
@@ -74,7 +73,7 @@ def test_an_arena_that_lacks_it_is_refused_with_the_size_it_needs(etstub: ct.CDL
     recorder = Recorder(etstub)
     with pytest.raises(RuntimeFailure, match="arena: too small for the delegates' temp") as caught:
         load(etstub, file, arena_size=needed - 1, tracer=recorder.tracer)
-    assert (caught.value.status, caught.value.detail) == (Status.OUT_OF_MEMORY, needed)
+    assert (caught.value.status, caught.value.detail) == ("OUT_OF_MEMORY", needed)
     assert temporary_rows(recorder.trace()) == [(128, True)]
 
 
@@ -117,7 +116,7 @@ def test_a_backend_that_takes_more_than_it_reserved_fails_and_the_next_run_does_
     assert take(loaded, Run(None, loaded.method.temporary), 16) is not None
     with pytest.raises(RuntimeFailure, match="SimulatedNpu: out of temporary memory") as caught:
         loaded.execute()
-    assert caught.value.status == Status.KERNEL_FAILED
+    assert caught.value.status == "KERNEL_FAILED"
     loaded.execute()
     expected = [(16, False), (120, True), (-16, False), (120, False), (-120, False)]
     assert temporary_rows(recorder.trace()) == expected

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode.device_log import read_log
-from harness.decode.device_log_format import NO_NAME, RECORD_SIZE
-from harness.records.trace import Losses
+from harness import Losses, read_log
+from harness.testing import device_log_format as log_format
 from tests.support.examples import examples
 from tests.support.tracer import CTracer, DelegateEvent, Event, Pair
 from tests.support.tracer_calls import CALL
@@ -69,14 +68,14 @@ def test_a_full_log_keeps_a_true_prefix_and_exact_counts(etstub: ct.CDLL) -> Non
         tracer.call("end_profiling", tracer.start(b"native_call_relu.out", 0, number))
     tracer.call("create_event_block", b"Execute")
     trace = read_log(tracer.image())
-    kept = (size - len(b"\x07Execute\x14native_call_relu.out")) // RECORD_SIZE - 1
+    kept = (size - len(b"\x07Execute\x14native_call_relu.out")) // log_format.RECORD_SIZE - 1
     assert len(trace) == kept
     assert trace.instruction.tolist() == list(range(kept))
     assert trace.losses == Losses(events=pairs - kept, blocks=1)
 
 
 def test_a_name_that_does_not_fit_drops_its_event_and_all_that_follow(etstub: ct.CDLL) -> None:
-    tracer = CTracer(etstub, 2 * RECORD_SIZE + 2)
+    tracer = CTracer(etstub, 2 * log_format.RECORD_SIZE + 2)
     tracer.call("end_profiling", tracer.start(b"a", 0, 1))
     long_name = tracer.start(b"a name longer than what is left", 0, 2)
     tracer.call("end_profiling", long_name)
@@ -87,7 +86,7 @@ def test_a_name_that_does_not_fit_drops_its_event_and_all_that_follow(etstub: ct
 
 
 def test_an_index_set_after_a_dropped_block_changes_no_earlier_block(etstub: ct.CDLL) -> None:
-    tracer = CTracer(etstub, RECORD_SIZE + 2)
+    tracer = CTracer(etstub, log_format.RECORD_SIZE + 2)
     tracer.call("create_event_block", b"a")
     tracer.call("set_bundled_input_index", 3)
     tracer.call("create_event_block", b"a")
@@ -107,7 +106,7 @@ def test_a_delegate_event_keeps_the_handle_of_its_start(etstub: ct.CDLL) -> None
 
 
 def test_metadata_that_does_not_fit_drops_its_event_whole(etstub: ct.CDLL) -> None:
-    tracer = CTracer(etstub, 4 * RECORD_SIZE)
+    tracer = CTracer(etstub, 4 * log_format.RECORD_SIZE)
     for length in (17, 16, 0xFFFFFFFF):
         if length == 16:  # exactly what is left would have fitted, had nothing been dropped before
             assert len(read_log(tracer.image())) == 1
@@ -136,7 +135,7 @@ def test_many_names_are_found_again_wherever_they_stand(etstub: ct.CDLL) -> None
 
 
 def test_a_filter_decides_in_a_full_log_too(etstub: ct.CDLL) -> None:
-    tracer = CTracer(etstub, RECORD_SIZE + 2)
+    tracer = CTracer(etstub, log_format.RECORD_SIZE + 2)
     tracer.set_filter([b"keep"], None)
     for name in (b"a", b"keep", b"a"):
         tracer.call("end_profiling", tracer.start(name, 0, 1))
@@ -178,7 +177,7 @@ def test_without_a_tracer_there_is_nothing(etstub: ct.CDLL) -> None:
     assert etstub.etd_start_profiling(None, b"a", 1, 2).start == 0
     etstub.etd_start_profiling_delegate.restype = DelegateEvent
     assert etstub.etd_start_profiling_delegate(None, b"a", -1).event.start == 0
-    assert etstub.etd_intern(None, b"a") & 0xFFFF == NO_NAME
+    assert etstub.etd_intern(None, b"a") & 0xFFFF == log_format.NO_NAME
     assert etstub.etd_track_allocator(None, b"a") == 0
     assert etstub.etd_log_size(None) == 0
     assert etstub.etd_log_read(None, 0, None, 0) == 0

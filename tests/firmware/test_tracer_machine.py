@@ -20,10 +20,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from harness.decode.device_log import read_log
-from harness.decode.device_log_format import RECORD_SIZE, Record
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Kind, Losses
+from harness import ClockDomain, Kind, Losses, read_log
+from harness.testing import device_log_format as log_format
 from tests.support.examples import examples
 from tests.support.tracer import CTracer, DelegateEvent, Event, Pair
 from tests.support.tracer_calls import CALL, CHAIN, HANDLE, I32, METADATA, U32
@@ -148,7 +146,8 @@ class Tracers(RuleBasedStateMachine):
             assert image == pair.model.image()
             assert pair.tracer.debug_bytes() == pair.model.debug
             assert (
-                len(pair.model.records) * RECORD_SIZE + pair.model.names_size() <= pair.model.size
+                len(pair.model.records) * log_format.RECORD_SIZE + pair.model.names_size()
+                <= pair.model.size
             )
             if self.tame:
                 agree(pair.model, image)
@@ -165,9 +164,9 @@ def agree(model: Model, image: bytes) -> None:
     )
     assert trace.filtered_events == model.filtered
     kinds = [model.records[at][0] for at in model.groups()]
-    assert int((trace.kind == Kind.PROFILE).sum()) == kinds.count(Record.PROFILE)
-    assert int((trace.kind == Kind.DEBUG).sum()) == kinds.count(Record.VALUE)
-    assert int((trace.kind == Kind.ALLOCATION).sum()) == kinds.count(Record.ALLOCATION)
+    assert int((trace.kind == Kind.PROFILE).sum()) == kinds.count(log_format.Record.PROFILE)
+    assert int((trace.kind == Kind.DEBUG).sum()) == kinds.count(log_format.Record.VALUE)
+    assert int((trace.kind == Kind.ALLOCATION).sum()) == kinds.count(log_format.Record.ALLOCATION)
 
 
 @pytest.mark.timeout(300)

@@ -11,19 +11,27 @@ import struct
 import numpy as np
 import pytest
 
-from harness.decode.device_log import read_log
-from harness.decode.device_log_format import HEADER_SIZE, RECORD_SIZE
-from harness.decode.ed00 import read_ed00, write_ed00
-from harness.link import messages
-from harness.link.wire import DebugLevel, Op, Region, Status
-from harness.records.scalar_types import BFLOAT16
-from harness.records.trace import Kind, Losses, Trace
-from harness.records.values import DebugValue, TensorValue
+from harness import (
+    DebugLevel,
+    DebugValue,
+    Kind,
+    Losses,
+    Region,
+    TensorValue,
+    Trace,
+    read_ed00,
+    read_log,
+    write_ed00,
+)
+from harness.testing import Op, Status, messages
+from harness.testing import device_log_format as log_format
 from tests.support.c_server import CServer
 from tests.support.device_file import device_file
 from tests.support.tiny_model import relu_model
 from tests.support.tracer import CTracer, LoggedValue
 from tests.support.values import logged_tensors
+
+BFLOAT16 = 15
 
 NAME = b"native_call_relu.out_123"
 HALF = 5
@@ -108,7 +116,7 @@ def test_a_name_is_kept_once(etstub: ct.CDLL) -> None:
     profile(tracer, 100)
     few = len(tracer.image())
     profile(tracer, 100)
-    assert len(tracer.image()) - few == 100 * RECORD_SIZE == 1600
+    assert len(tracer.image()) - few == 100 * log_format.RECORD_SIZE == 1600
 
 
 def test_a_tracer_can_be_used_again(etstub: ct.CDLL) -> None:
@@ -266,7 +274,7 @@ def test_copying_values_takes_no_time_from_what_computed_them(etstub: ct.CDLL) -
 def test_an_execution_that_fails_has_its_scope(etstub: ct.CDLL) -> None:
     """An execution that fails leaves no Method::execute behind."""
     server = server_with(etstub, relu_model([4], [5]))
-    done = messages.parse_done(server.run(1)[-1].body)
+    done = messages.RunEnd.parse(server.run(1)[-1].body)
     assert done.outcome.status == Status.KERNEL_FAILED
     trace = read_log(server.fetch(Region.TRACE))
     assert trace.text(int(trace.name[-1])) == "Method::execute"
@@ -280,7 +288,7 @@ def test_the_log_says_what_is_missing(etstub: ct.CDLL) -> None:
     tracer.call("create_event_block", b"Execute")
     kept = read_log(tracer.image())
     assert kept.losses == Losses(events=10 - len(kept), values=1, blocks=1)
-    assert len(tracer.image()) <= 64 + HEADER_SIZE
+    assert len(tracer.image()) <= 64 + log_format.HEADER_SIZE
 
 
 def test_profiling_alone_logs_no_values(etstub: ct.CDLL) -> None:
@@ -288,5 +296,5 @@ def test_profiling_alone_logs_no_values(etstub: ct.CDLL) -> None:
     server = server_with(etstub, relu_model([4]), debug=256)
     server.run(1)
     assert not np.any(read_log(server.fetch(Region.TRACE)).kind == Kind.DEBUG)
-    stat = messages.stat_request(Region.TRACE, 1)
+    stat = messages.StatBody(Region.TRACE, 1).encode()
     assert server.refusal(Op.STAT, stat).status == Status.BAD_REGION

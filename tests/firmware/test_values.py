@@ -9,16 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analyze.values import tensor_array
-from harness.decode.device_log import read_log
-from harness.decode.device_log_format import PAYLOAD_ALIGNMENT
-from harness.decode.ed00 import left_out, read_ed00, write_ed00
-from harness.decode.ed00_schema import ValueType
-from harness.errors import FormatError
-from harness.records.scalar_types import BFLOAT16, NUMPY_TYPES, STORED_AS, little_endian
-from harness.records.trace import Losses, Trace
-from harness.records.values import DebugValue, TensorValue
+from harness import (
+    DebugValue,
+    FormatError,
+    Losses,
+    TensorValue,
+    Trace,
+    ValueType,
+    left_out,
+    read_ed00,
+    read_log,
+    tensor_array,
+    write_ed00,
+)
+from harness.records.trace import NUMPY_TYPES, STORED_AS
+from harness.testing import device_log_format as log_format
 from tests.support.tracer import CTracer, LoggedTensor, LoggedValue
+
+BFLOAT16 = 15
 
 OUTPUTS, INTERMEDIATE = 1, 2
 
@@ -57,7 +65,7 @@ def only(trace: Trace) -> DebugValue:
 @pytest.mark.parametrize("scalar_type", sorted(NUMPY_TYPES))
 def test_a_tensor_of_every_type_comes_back(etstub: ct.CDLL, scalar_type: int, order: str) -> None:
     generator = np.random.default_rng(scalar_type)
-    dtype = little_endian(NUMPY_TYPES[scalar_type])
+    dtype = np.dtype(NUMPY_TYPES[scalar_type]).newbyteorder("<")
     array = np.asarray(generator.integers(0, 100, (2, 3, 4)) * 0.5, order=order).astype(dtype)
     tracer = tracer_with(etstub, 1024)
     log(tracer, np.int32(0).item())
@@ -119,7 +127,7 @@ def test_a_full_debug_buffer_loses_bytes_and_nothing_else(etstub: ct.CDLL) -> No
     assert trace.losses == Losses(values=2)
     assert [value.lost for value in trace.debug_values] == [False, False, True, False, True]
     places = [value.value.offset for value in trace.debug_values[:4]]  # type: ignore[union-attr]
-    assert places == [0, PAYLOAD_ALIGNMENT, -1, 2 * PAYLOAD_ALIGNMENT]
+    assert places == [0, log_format.PAYLOAD_ALIGNMENT, -1, 2 * log_format.PAYLOAD_ALIGNMENT]
     assert [len(value.value.sizes) for value in trace.debug_values[:4]] == [1] * 4  # type: ignore[union-attr]
     with pytest.raises(FormatError, match="debug buffer was full"):
         tensor_array(trace.debug_values[2].value, tracer.debug_bytes())  # type: ignore[arg-type]

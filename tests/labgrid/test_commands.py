@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.unit import Unit, find_unit
-from harness.lab.units import hold_if
+from harness import Unit, find_unit
+from harness.target.selection import hold_if
 from tests.conftest import CommandResult
 from tests.support.boards import KWS
 from tests.support.labgrid import FakeCoordinator, holder_at

@@ -14,18 +14,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from harness.config.unit import Unit
-from harness.errors import BusyError, InfrastructureError, PortError, UsageError
-from harness.lab.labgrid.client import Client
-from harness.lab.labgrid.identity import Identity
-from harness.lab.labgrid.place import LostPlaceError, hold_place, holder_of
+from harness import BusyError, InfrastructureError, PortError, Unit, UsageError
+from harness.extensions.lab.labgrid import Client, Identity, LostPlaceError, hold_place, holder_of
 from tests.support.labgrid import Coordinator, FakeCoordinator, expired, holder_at
 
 UNIT = Unit(id="one", board="native", lease="labgrid")
 ANY = replace(UNIT, match={"board": "native"})
 _HOLD = (
     "import sys; from pathlib import Path; from harness.errors import BusyError\n"
-    "from harness.lab.labgrid.place import hold_place; from harness.config.unit import Unit\n"
+    "from harness.extensions.lab.labgrid import hold_place\n"
+    "from harness.config.unit import Unit\n"
     "while not Path(sys.argv[2]).exists(): pass\n"
     "try:\n"
     "    with hold_place(Unit(id=sys.argv[1], board='native', lease='labgrid'), 0) as held:\n"

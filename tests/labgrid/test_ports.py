@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.config.unit import UsbPort
-from harness.errors import PortError, UsageError
-from harness.lab.labgrid.client import Resource, read_resources
-from harness.lab.labgrid.place import port_at
+from harness import PortError, UsageError, UsbPort
+from harness.extensions.lab.labgrid import Resource, port_at, read_resources
 
 SHOWN = """\
 Place 'board-1':
@@ -83,7 +81,7 @@ def test_ports_that_cannot_be_used() -> None:
 
 
 def test_a_ser2net_that_has_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.lab.labgrid.place._START_S", 0.2)
+    monkeypatch.setattr("harness.extensions.lab.labgrid._START_S", 0.2)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]

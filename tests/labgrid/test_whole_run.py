@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.board import load_board
-from harness.config.unit import find_unit
-from harness.lab.labgrid.place import hold_place
-from harness.target.build import build_firmware
-from harness.target.start import ChildProcess
+import harness
+from harness import build_firmware, find_unit
+from harness.extensions.lab.labgrid import hold_place
+from harness.target.start import ProcessTarget
 from tests.conftest import CommandResult
 from tests.support.boards import KWS
 from tests.support.labgrid import VENV, RealCoordinator, holder_at, real_coordinator
@@ -55,8 +54,8 @@ pytestmark = pytest.mark.labgrid
 @pytest.fixture
 def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealCoordinator]:
     """A coordinator whose place ``tty`` is a board on a terminal of this host."""
-    image = build_firmware(load_board("native")[0]).image
-    firmware = ChildProcess("the board", [str(image)])
+    image = build_firmware(harness.Board.load("native")).image
+    firmware = ProcessTarget("the board", [str(image)])
     try:
         assert firmware.wait_for(lambda: b"link: " in firmware.output(), 30)
         terminal = firmware.output().split()[1].decode()

@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.files import data_directory
+from tests.conftest import ROOT
 
-STUB = data_directory("firmware_stub")
+STUB = ROOT / "firmware_stub"
 INCLUDE = STUB / "include"
 CONSUMER = Path(__file__).with_name("consumer.c")
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
@@ -49,4 +49,4 @@ def sh(*command: str | Path, cwd: Path) -> str:
 
 def sources(*folders: str) -> list[Path]:
     """C files of these folders of ``firmware_stub/src``."""
-    return [path for folder in folders for path in sorted((STUB / "src" / folder).glob("*.c"))]
+    return [path for folder in folders for path in sorted((STUB / "src" / folder).rglob("*.c"))]

@@ -6,9 +6,8 @@ import subprocess
 from collections import defaultdict
 from pathlib import Path
 
-from harness.decode.device_log import read_log
-from harness.link.frames import CorruptFrame, Frame, FrameDecoder, Text
-from harness.records.trace import Kind, Trace
+from harness import Kind, Trace, read_log
+from harness.testing import CorruptFrame, Frame, FrameDecoder, Text
 from tests.library.conftest import INCLUDE, WARNINGS, sh, sources
 
 THREADS = Path(__file__).with_name("threads.c")

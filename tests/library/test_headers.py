@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.decode.device_log import read_log
-from harness.files import data_directory
-from harness.records.trace import Kind
+import harness
+from tests.conftest import ROOT
 from tests.library.conftest import CONSUMER, DIALECTS, INCLUDE, WARNINGS, Dialect, sh, sources
 
 HEADERS = sorted(path.name for path in INCLUDE.glob("*.h"))
-ROOT = data_directory("firmware_stub").parent
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +38,9 @@ def test_a_program_links_and_runs(dialect: Dialect, objects: list[Path], tmp_pat
     sh(*dialect.command, f"-I{INCLUDE}", "-c", str(CONSUMER), "-o", "consumer.o", cwd=tmp_path)
     sh(dialect.compiler, "consumer.o", *objects, "-o", "consumer", cwd=tmp_path)
     assert sh(tmp_path / "consumer", "log.etlog", cwd=tmp_path) == f"etdump {version()}\n"
-    trace = read_log((tmp_path / "log.etlog").read_bytes())
-    names = [trace.names[n] for n in trace.name[trace.kind == Kind.PROFILE]]
-    assert names == 3 * ["conv", "relu", "Method::execute"]
+    operators = harness.load(tmp_path / "log.etlog").operators(block="*")
+    counts = [(operator.name, operator.count) for operator in operators]
+    assert counts == [("conv", 3), ("relu", 3), ("Method::execute", 3)]
 
 
 @pytest.mark.parametrize("name", HEADERS)

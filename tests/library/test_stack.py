@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
+import harness
 from tests.conftest import MODELS
 from tests.library.conftest import INCLUDE, STUB, WARNINGS, sh
 from tools.pointer_calls import CALLBACK, PointerCalls
@@ -62,7 +61,7 @@ def test_a_firmware_takes_no_more_than_the_bound_of_its_main(tmp_path: Path) -> 
     bound = built_bounds(tmp_path / "b", PointerCalls(command, sources))
     callbacks = max(bound[name].size for name in bound if "/ports/" in name)
 
-    outcome = run_model(RunRequest(BOARD, MODELS / "kws_int8.pte", 2, tmp_path / "run"))
+    outcome = harness.run(MODELS / "kws_int8.pte", board=BOARD, runs=2, output=tmp_path / "run")
     assert outcome.result.trace is not None
     used = outcome.result.trace.stack_used
     assert 0 < callbacks < used

@@ -16,7 +16,7 @@ from executorch.exir import to_edge_transform_and_lower
 from executorch.extension.pybindings import portable_lib
 
 import harness
-from harness.decode.bundled_program import read_bundled_program
+from harness import read_bundled_program
 from tests.support.bundled import bundle, two_methods
 from tests.support.exported import Exported
 

@@ -17,10 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.link.wire import Region
-from harness.runs.device_data import from_bytes, to_bytes
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
+import harness
+from harness import Region, tensor_from_bytes, tensor_to_bytes
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import Bench, started
 from tests.support.kernels import Array, Out, Tensor, run_all
@@ -50,7 +48,7 @@ def script() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Export:
-    """A network as exported for a core, and what the exporter's operators compute."""
+    """A network as exported for a core, and what the chip's operators compute."""
 
     module: Any
     program: bytes
@@ -81,7 +79,7 @@ def kernel_calls(export: Export) -> Iterator[KernelCall]:
     """All calls of Cortex-M operators that the first execution makes."""
     calls: list[KernelCall] = []
 
-    class Recorder(torch.fx.Interpreter):
+    class Recorder(script()["ChipReference"]):  # type: ignore[misc]
         def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
             result = super().call_function(target, args, kwargs)
             name = str(getattr(target, "_op", target))
@@ -150,9 +148,9 @@ def test_the_networks_call_what_has_weights() -> None:
 def compare(bench: Bench, export: Export) -> None:
     info = bench.session.load_model(export.program)
     for array, expected in zip(export.inputs, export.outputs, strict=True):
-        bench.session.set_input(0, to_bytes(array, info.inputs[0]))
+        bench.session.set_input(0, tensor_to_bytes(array, info.inputs[0]))
         bench.session.run(1, timeout_s=60)
-        output = from_bytes(bench.session.read(Region.OUTPUT), info.outputs[0])
+        output = tensor_from_bytes(bench.session.read(Region.OUTPUT), info.outputs[0])
         assert output.shape == expected.shape
         assert output.tobytes() == expected.tobytes()
 
@@ -182,15 +180,13 @@ def test_a_run_matches_its_reference(tmp_path: Path) -> None:
     (tmp_path / "model.pte").write_bytes(export.program)
     np.save(tmp_path / "input.npy", export.inputs[0])
     np.save(tmp_path / "reference.npy", export.outputs[0])
-    outcome = run_model(
-        RunRequest(
-            "qemu-mps3-an547",
-            tmp_path / "model.pte",
-            3,
-            tmp_path / "run",
-            inputs=(tmp_path / "input.npy",),
-            references=(tmp_path / "reference.npy",),
-        )
+    outcome = harness.run(
+        tmp_path / "model.pte",
+        board="qemu-mps3-an547",
+        runs=3,
+        output=tmp_path / "run",
+        inputs=(tmp_path / "input.npy",),
+        references=(tmp_path / "reference.npy",),
     )
     assert outcome.result.exit_code == 0
 

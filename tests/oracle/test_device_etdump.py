@@ -13,8 +13,7 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 from executorch.devtools import Inspector
 from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
 
-from harness.decode.device_log import read_log
-from harness.decode.ed00 import read_ed00, write_ed00
+from harness import read_ed00, read_log, write_ed00
 from tests.firmware.test_etdump_c import logged
 from tests.oracle.test_inspector import official
 from tests.support.device_file import device_file

@@ -325,6 +325,40 @@ def test_divisions(
     check_call(etstub, f"aten::{base}.{out}", [a, b, *mode], expected, data)
 
 
+SPECIAL = np.array(
+    [0.0, 1e-45, 1e-38, 0.1, 0.3, 0.5, 1.0, 2.5, 3.0, 16777216.0, 1e30, 3.4028235e38, np.inf],
+    np.float32,
+)
+SPECIAL = np.concatenate([SPECIAL, -SPECIAL, np.array([np.nan], np.float32)])
+
+
+@pytest.mark.parametrize("name", [*sorted(DIVISIONS), "div.Tensor", "div.Tensor_mode  "])
+@pytest.mark.parametrize("by_scalar", [False, True])
+def test_divisions_of_special_numbers(etstub: ct.CDLL, name: str, *, by_scalar: bool) -> None:
+    """Every pair of infinities, NaN, zeros of both signs, the smallest and the largest numbers."""
+    mode = DIVISIONS.get(name, [None] if "mode" in name else [])
+    base, _, overload = name.strip().partition(".")
+    if by_scalar and overload:  # floor_divide by a number has no kernel
+        overload = overload.replace("Tensor", "Scalar")
+    function = getattr(getattr(torch.ops.aten, base), overload or "default")
+    named = {"rounding_mode": mode[0]} if mode else {}
+    out = {"": "out", "Tensor_mode": "out_mode"}.get(overload, f"{overload}_out")
+    operator = f"aten::{base}.{'out' if (base, overload) == ('div', 'Tensor') else out}"
+    for divisor in SPECIAL:
+        b = float(divisor) if "Scalar" in overload else np.full(len(SPECIAL), divisor)
+        other = torch.from_numpy(b) if isinstance(b, np.ndarray) else b
+        expected = function(torch.from_numpy(SPECIAL), other, **named).numpy()
+        found = run(etstub, operator, SPECIAL, b, *mode, Out(SPECIAL.shape, np.float32))
+        if base in ("fmod", "remainder") and divisor != 0 and np.isfinite(divisor):
+            # PyTorch's vector code gives NaN if the quotient overflows; C's remainder is exact.
+            with np.errstate(over="ignore"):
+                decided = ~np.isinf(SPECIAL / divisor) | np.isinf(SPECIAL)
+            found, expected = found[decided], expected[decided]
+        np.testing.assert_array_equal(found, expected, err_msg=f"{name} by {divisor}")
+        numbers = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(expected)[numbers])
+
+
 @oracle
 @given(shapes(1, 4), st.data(), st.sampled_from([np.int8, np.uint8, np.int32, np.int64]))
 def test_clamping_integers(etstub: ct.CDLL, shape: Shape, data: st.DataObject, dtype: type) -> None:

@@ -15,8 +15,8 @@ from executorch.devtools.inspector._inspector_utils import (
     gen_graphs_from_etrecord,
 )
 
+from harness import ETRecord, read_etrecord
 from harness.analyze.symbols import SymbolTable, symbol_table
-from harness.decode.etrecord import ETRecord, read_etrecord
 from tests.conftest import MODELS
 from tests.support.exported import Exported, export_methods
 

@@ -19,20 +19,25 @@ from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPar
 from executorch.devtools import Inspector
 from executorch.exir import to_edge_transform_and_lower
 
-from harness.analyze.values import tensor_array
-from harness.config.board import load_board
-from harness.decode.device_log import read_log, split_chunk, without_repeated
-from harness.errors import TargetError
-from harness.link.status_errors import executorch_error_name
-from harness.link.values import RunOptions
-from harness.link.wire import DebugLevel, ExecutorchError, ProfilingLevel, Region
-from harness.records.trace import STREAMING, Kind, Losses, Trace
-from harness.records.values import TensorValue
-from harness.runs.request import RunRequest
-from harness.runs.run import FinishedRun, run_model
-from harness.runs.source import load_source
-from harness.target.build import build_firmware
-from harness.target.executorch import find_executorch
+import harness
+from harness import (
+    STREAMING,
+    Kind,
+    Losses,
+    Region,
+    RunOptions,
+    TargetError,
+    TensorValue,
+    Trace,
+    build_firmware,
+    read_log,
+    tensor_array,
+    without_repeated,
+)
+from harness.decode.device_log import split_chunk
+from harness.extensions.executorch.linking import find_executorch
+from harness.link.exchange import executorch_error_name
+from harness.testing import wire
 from harness.testing.fault_filter import FaultFilter, Faults
 from tests.conftest import FIXTURES, MODELS
 from tests.sim.test_cancel import Bench, Command
@@ -67,11 +72,11 @@ def delegated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(board: str, model: Path, directory: Path, runs: int = 3) -> FinishedRun:
-    return sound(run_model(RunRequest(board, model, runs, directory)))
+def run(board: str, model: Path, directory: Path, runs: int = 3) -> harness.Run:
+    return sound(harness.run(model, board=board, runs=runs, output=directory))
 
 
-def sound(outcome: FinishedRun) -> FinishedRun:
+def sound(outcome: harness.Run) -> harness.Run:
     """What ExecuTorch itself logs passes every invariant, but for operators too short to tell."""
     assert outcome.result.verdict is not None
     checks = [check for check in outcome.result.verdict.checks if check.code.startswith("I")]
@@ -97,7 +102,7 @@ def test_the_events_are_those_that_executorch_recorded(board: str, tmp_path: Pat
     recorded = json.loads((FIXTURES / "kws_f32_signatures.json").read_text())
     outcome = run(board, MODELS / "kws_f32.pte", tmp_path / "run")
     assert signatures(outcome.trace) == recorded
-    assert signatures(load_source(tmp_path / "run").trace) == recorded
+    assert signatures(harness.load(tmp_path / "run").trace) == recorded
     assert outcome.result.verdict is not None
     assert outcome.result.verdict.passed
     assert outcome.result.trace is not None
@@ -112,6 +117,28 @@ def test_the_events_are_those_that_executorch_recorded(board: str, tmp_path: Pat
 def test_the_outputs_are_pytorchs(board: str) -> None:
     for output, expected in outputs(board, "kws_f32"):
         np.testing.assert_allclose(output, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_outputs_of_half_the_size_are_read(board: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    """Portable kernels take such types; bfloat16, which NumPy lacks, becomes float32."""
+
+    class Halved(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sigmoid(x.to(dtype))
+
+    x = torch.randn(2, 3)
+    program = to_edge_transform_and_lower(torch.export.export(Halved(), (x,)))
+    model, given = tmp_path / "halved.pte", tmp_path / "x.npy"
+    model.write_bytes(program.to_executorch().buffer)
+    np.save(given, x.numpy())
+    outcome = harness.run(model, board=board, runs=1, output=tmp_path / "run", inputs=(given,))
+    [output] = outcome.result.model.outputs
+    assert (output.sizes, output.nbytes) == ((2, 3), 12)
+    found = np.load(tmp_path / "run" / output.file)
+    assert found.dtype == (np.float16 if dtype is torch.float16 else np.float32)
+    np.testing.assert_allclose(found, Halved()(x).float().numpy(), atol=4e-3)
 
 
 @pytest.mark.parametrize("board", BOARDS)
@@ -162,10 +189,12 @@ def test_both_tracers_tell_the_same_of_a_delegated_model(delegated: Path, tmp_pa
 
 @pytest.mark.parametrize("board", BOARDS)
 def test_values_are_logged_as_on_the_c_runtime(board: str, tmp_path: Path) -> None:
-    level, model = DebugLevel.INTERMEDIATE_OUTPUTS, MODELS / "kws_f32.pte"
+    level, model = "intermediate", MODELS / "kws_f32.pte"
     found = {}
     for name in ("native", board):
-        outcome = sound(run_model(RunRequest(name, model, 3, tmp_path / name, values=level)))
+        outcome = sound(
+            harness.run(model, board=name, runs=3, output=tmp_path / name, values=level)
+        )
         assert not outcome.trace.losses.any
         buffer = (tmp_path / name / "debug_buffer.bin").read_bytes()
         found[name] = logged_tensors(outcome.trace, buffer)
@@ -177,9 +206,9 @@ def test_values_are_logged_as_on_the_c_runtime(board: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("board", BOARDS)
 def test_a_method_can_be_profiled_alone(board: str, tmp_path: Path) -> None:
-    profile = ProfilingLevel.METHOD_ONLY
-    outcome = run_model(
-        RunRequest(board, MODELS / "kws_f32.pte", 2, tmp_path / "run", profile=profile)
+    profile = "method"
+    outcome = harness.run(
+        MODELS / "kws_f32.pte", board=board, runs=2, output=tmp_path / "run", profile=profile
     )
     names = [str(name) for name, *_ in identities(outcome.trace)]
     assert names[-2:] == ["Method::execute"] * 2
@@ -199,7 +228,7 @@ def test_error_codes_have_the_names_that_executorch_gives_them() -> None:
     enum = header.split("enum class Error")[1].split("};")[0]
     theirs = {int(code, 16): name for name, code in re.findall(r"(\w+) = (0x\w+),", enum)}
     assert theirs.pop(0) == "Ok"
-    assert set(theirs) == set(ExecutorchError)
+    assert set(theirs) == set(wire.ExecutorchError)
     for code, name in theirs.items():
         assert executorch_error_name(code) == f"ExecuTorch Error 0x{code:02x} {name}"
 
@@ -273,7 +302,7 @@ def test_a_log_streamed_between_executions_over_a_bad_line_is_whole(seed: int) -
 
 
 def test_ctrl_c_ends_a_run_after_its_execution(tmp_path: Path) -> None:
-    build_firmware(load_board("native-executorch")[0])
+    build_firmware(harness.Board.load("native-executorch"))
     bench = Bench(tmp_path, ("--board", "native-executorch"), "kws_f32")
     run = bench.start_run("1000000", "out")
     time.sleep(1)

@@ -21,15 +21,11 @@ pytest.importorskip("executorch.exir", reason="needs torch and executorch")
 import torch
 from executorch.exir import to_edge
 
-from harness.config.board import load_board
-from harness.errors import HarnessError, TargetError, UsageError
-from harness.files import data_directory
-from harness.link.wire import DebugLevel
-from harness.records.trace import STREAMING
-from harness.runs.request import RunRequest
-from harness.runs.run import FinishedRun, run_model
+import harness
+from harness import STREAMING, HarnessError, TargetError, UsageError
 from harness.target import build
 from harness.target.process_group import run_program
+from tests.conftest import ROOT
 from tests.oracle.test_executorch_boards import identities
 from tests.support.standin import CORES, install_standin
 
@@ -38,7 +34,7 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 M3, M4, M55 = CORES
-ALL = DebugLevel.INTERMEDIATE_OUTPUTS
+ALL = "intermediate"
 Installed = Callable[[str], Path]
 Events = list[tuple[object, ...]]
 
@@ -98,12 +94,12 @@ def numbers(directory: Path, *values: float) -> Path:
     return path
 
 
-def run(board: str, model: Path, directory: Path, **options: object) -> FinishedRun:
-    return run_model(RunRequest(board, model, 3, directory, **options))  # type: ignore[arg-type]
+def run(board: str, model: Path, directory: Path, **options: object) -> harness.Run:
+    return harness.run(model, board=board, runs=3, output=directory, **options)  # type: ignore[arg-type]
 
 
 def symbols(board: str) -> dict[str, int]:
-    firmware = build.build_firmware(load_board(board)[0])
+    firmware = build.build_firmware(harness.Board.load(board))
     listed = run_program(["arm-none-eabi-nm", "-C", str(firmware.image)], 30).stdout.decode()
     rows = [line.split(" ", 2) for line in listed.splitlines()]
     return {name: int(address, 16) for address, _, name in rows}
@@ -200,7 +196,7 @@ def test_a_port_without_this_part_fails(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ours = data_directory("firmware_stub")
+    ours = ROOT / "firmware_stub"
     broken = tmp_path / "firmware_stub"
     shutil.copytree(ours, broken, ignore=shutil.ignore_patterns("build", "models", "fuzz"))
     text = (broken / file).read_text()
@@ -210,7 +206,7 @@ def test_a_port_without_this_part_fails(
     monkeypatch.setenv("EXECUTORCH_KERNELS", "selected_ops_lib")
     monkeypatch.setenv("ETHARNESS_BUILD_DIR", str(tmp_path / "build"))
     monkeypatch.setattr(build, "data_directory", lambda name: broken if name == ours.name else None)
-    board = load_board(M3)[1].read_text().replace("boot_s = 20", "boot_s = 5")
+    board = harness.Board.load(M3).file.read_text().replace("boot_s = 20", "boot_s = 5")
     impatient = tmp_path / f"{M3}.toml"
     impatient.write_text(re.sub("budget = .*", "", board))
     with pytest.raises(HarnessError, match=symptom):
@@ -250,7 +246,7 @@ def test_an_executorch_for_another_core_is_refused(
     ):
         monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(of)))
         with pytest.raises(UsageError, match=words) as caught:
-            build.build_firmware(load_board(board)[0])
+            build.build_firmware(harness.Board.load(board))
         assert f"cannot be linked for board {board}" in str(caught.value)
 
 
@@ -260,7 +256,7 @@ def test_an_executorch_without_the_tracer_is_refused(
     prefix = install_standin(CORES[M3], tmp_path, "-DSTANDIN_TRACER=OFF")
     monkeypatch.setenv("EXECUTORCH_ROOT", str(prefix))
     with pytest.raises(UsageError, match="built without the event tracer") as caught:
-        build.build_firmware(load_board(M3)[0])
+        build.build_firmware(harness.Board.load(M3))
     assert "-DEXECUTORCH_ENABLE_EVENT_TRACER=ON" in caught.value.hint
 
 
@@ -270,7 +266,7 @@ def test_a_missing_kernel_library_is_named_with_those_there_are(
     monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M3)))
     monkeypatch.delenv("EXECUTORCH_KERNELS")
     with pytest.raises(UsageError, match="kernel library quantized_ops_lib not found") as caught:
-        build.build_firmware(load_board(M3)[0])
+        build.build_firmware(harness.Board.load(M3))
     assert "custom_ops_lib, portable_ops_lib, selected_ops_lib" in caught.value.hint
 
 
@@ -279,7 +275,7 @@ def test_building_again_takes_up_a_new_library(
 ) -> None:
     prefix = installed(M4)
     monkeypatch.setenv("EXECUTORCH_ROOT", str(prefix))
-    board = load_board(M4)[0]
+    board = harness.Board.load(M4)
     first = build.build_firmware(board)
     image = first.image
     before = image.stat().st_mtime_ns
@@ -302,9 +298,10 @@ def test_a_log_is_streamed_between_executions(
 ) -> None:
     """The stand-in's kernels, on an emulated clock that counts instructions."""
     monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M3)))
-    whole = run_model(RunRequest(M3, model, 100, tmp_path / "whole"))
-    request = RunRequest(M3, model, 100, tmp_path / "streamed", trace_limit=2048, stream=True)
-    streamed = run_model(request)
+    whole = harness.run(model, board=M3, runs=100, output=tmp_path / "whole")
+    streamed = harness.run(
+        model, board=M3, runs=100, output=tmp_path / "streamed", trace_limit=2048, stream=True
+    )
     assert streamed.result.trace is not None
     assert streamed.result.trace.log_bytes > 3 * 2048
     assert not streamed.trace.losses.any

@@ -13,11 +13,8 @@ import pytest
 
 pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 
-from harness.config.board import load_board
-from harness.link.session import Session
-from harness.link.wire import Region
-from harness.target.build import Firmware, find_cmake
-from harness.target.start import start_target
+import harness
+from harness import Firmware, Region, Session, start_target
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.executorch import FIRMWARE, Build
 from tests.support.standin import install_standin
@@ -157,7 +154,7 @@ def test_a_cortex_m_project_in_cpp_gets_a_verdict(
     (tmp_path / "model.inc").write_text(", ".join(map(str, MODEL.read_bytes()[:4096])))
     (tmp_path / "CMakeLists.txt").write_text(PROJECT)
     (tmp_path / "arm.cmake").write_text(TOOLCHAIN)
-    cmake = find_cmake()
+    cmake = shutil.which("cmake")
     assert cmake is not None
     package = f"-Dexecutorch_DIR={prefix}/lib/cmake/ExecuTorch"
     for options in (["-B", "b", "-DCMAKE_TOOLCHAIN_FILE=arm.cmake", package], ["--build", "b"]):
@@ -187,7 +184,7 @@ def test_a_firmware_gets_the_link_from_the_files_the_page_lists(tmp_path: Path) 
     port = sorted((FIRMWARE / "ports/native").glob("*.c"))  # the page's example of a main
     objects = [build.compile(path, *definitions) for path in (*sources, *port)]
     firmware = Firmware(build.link(objects, KERNELS), "theirs", tmp_path, "native")
-    board, _ = load_board("native-executorch")
+    board = harness.Board.load("native-executorch")
     fixture = np.load(FIXTURES / "kws_f32.npz")
     with start_target(board, firmware) as target:
         session = Session(target.transport, deadline_s=2)

@@ -11,17 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness import (
+    HOST_NANOSECONDS,
+    ClockDomain,
+    Tensor,
+    Trace,
+    Value,
+    ValueList,
+    durations,
+    export_trace,
+    operator_statistics,
+    read_ed00,
+    read_log,
+    read_program,
+    write_ed00,
+)
 from harness.analyze.operands import Argument
-from harness.analyze.statistics import operator_statistics
-from harness.analyze.ticks import durations
-from harness.decode.device_log import read_log
-from harness.decode.ed00 import read_ed00, write_ed00
-from harness.decode.program import Tensor, Value, ValueList
-from harness.decode.pte import read_program
-from harness.export.formats import export
-from harness.export.tensors import Operands, TensorNumbers, profiler_inputs
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
-from harness.records.trace import Trace
+from harness.export.kineto import Operands, TensorNumbers, profiler_inputs
 from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace
 from tests.support.logs import CompactLog
@@ -128,7 +134,7 @@ def test_keys_are_those_of_the_execution_trace(tmp_path: Path) -> None:
     observer.stop()
     observer.unregister_callback()
     theirs = json.loads((tmp_path / "x.json").read_text())
-    mine = json.loads(export(delegated_trace(), "pytorch-et").data)
+    mine = json.loads(export_trace(delegated_trace(), "pytorch-et").data)
     assert mine["schema"] == theirs["schema"]
     assert mine.keys() >= theirs.keys()  # and the names of the run
     added = {"ts", "inclusive_dur", "exclusive_dur", "cat", "stream"}
@@ -151,7 +157,7 @@ def test_pytorchs_own_readers_find_nothing_wrong(flavour: str, tmp_path: Path) -
     method = read_program((MODELS / "kws_f32.pte").read_bytes()).method("forward")
     for number, (trace, model) in enumerate([(delegated_trace(), None), (recorded, method)]):
         file = tmp_path / f"{number}.json"
-        file.write_bytes(export(trace, "kineto", flavour, model).data)
+        file.write_bytes(export_trace(trace, "kineto", flavour, model).data)
         assert validate_trace(str(file)) == (True, [])
         read = JsonProfile(str(file))
         assert sum(event["ph"] == "X" for event in read.events) >= len(trace) // 2
@@ -165,7 +171,7 @@ def test_the_inspector_opens_the_flavour_that_is_for_it(tmp_path: Path) -> None:
     scale = pytest.importorskip("executorch.devtools.inspector").TimeScale
     trace = delegated_trace()
     file = tmp_path / "x.etdp"
-    exported = export(trace, "ed00", "inspector")
+    exported = export_trace(trace, "ed00", "inspector")
     assert "8 allocations" in exported.notes
     file.write_bytes(exported.data)
     opened = devtools.Inspector(
@@ -196,7 +202,7 @@ def drawn_by_executorch(file: Path, monkeypatch: pytest.MonkeyPatch) -> list[dic
 
 
 def drawn_by_us(trace: Trace) -> list[dict[str, Any]]:
-    events = json.loads(export(trace, "kineto").data)["traceEvents"]
+    events = json.loads(export_trace(trace, "kineto").data)["traceEvents"]
     return [event for event in events if "Ev Idx" in event.get("args", {})]
 
 

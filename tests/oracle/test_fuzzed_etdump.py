@@ -11,9 +11,7 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 
 from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
 
-from harness.decode.ed00 import read_ed00
-from harness.records.trace import Trace
-from harness.records.values import TensorValue
+from harness import TensorValue, Trace, read_ed00
 from tests.oracle.test_inspector import official
 from tests.support.fuzzing import fuzzed_traces
 

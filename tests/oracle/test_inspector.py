@@ -22,12 +22,19 @@ from executorch.devtools.etdump.serialize import (
 )
 from executorch.devtools.inspector import TimeScale
 
-from harness.decode.device_log import read_log
-from harness.decode.ed00 import LeftOut, left_out, read_ed00, write_ed00
-from harness.files import data_directory
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Kind, Trace
-from harness.records.values import DebugValue, TensorValue
+from harness import (
+    ClockDomain,
+    DebugValue,
+    Kind,
+    LeftOut,
+    TensorValue,
+    Trace,
+    left_out,
+    read_ed00,
+    read_log,
+    write_ed00,
+)
+from tests.conftest import ROOT
 from tests.support.logs import CompactLog
 
 pytestmark = pytest.mark.oracle
@@ -230,7 +237,7 @@ def test_our_schema_describes_the_recorded_file_like_executorchs(tmp_path: Path)
     texts = []
     theirs = Path(flatcc.__file__).parent
     for name, source, schema in (
-        ("ours", data_directory("schema"), "etdump.fbs"),
+        ("ours", ROOT / "schema", "etdump.fbs"),
         ("theirs", theirs, "etdump_schema_flatcc.fbs"),
     ):
         directory = tmp_path / name

@@ -22,9 +22,8 @@ from executorch.devtools import Inspector as Theirs
 from executorch.devtools.inspector import PerfData as TheirPerfData
 from executorch.devtools.inspector import TimeScale as TheirScale
 
-from harness.decode.ed00 import write_ed00
+from harness import DebugValue, TensorValue, write_ed00
 from harness.inspector import Inspector, PerfData, TimeScale
-from harness.records.values import DebugValue, TensorValue
 from tests.conftest import MODELS, CommandResult
 from tests.support.dumps import Generator, record, record_bundled
 from tests.support.exported import Exported, export_methods
@@ -280,8 +279,10 @@ def test_only_the_method_forward_has_symbols(tmp_path: Path, generator: Generato
     path = generator.make("block Execute\nprofile native_call_sigmoid.out 0 0 0 5")
     with pytest.raises(KeyError, match="forward"):
         Theirs(str(path), etrecord=etrecord)
-    ours = Inspector(path, etrecord=etrecord, method="gate")
-    assert events(ours)["native_call_sigmoid.out"].op_types == ["aten.sigmoid.default"]
+    for given in ({"method": "gate"}, {}):
+        ours = Inspector(path, etrecord=etrecord, **given)
+        assert ours.method == "gate"
+        assert events(ours)["native_call_sigmoid.out"].op_types == ["aten.sigmoid.default"]
 
 
 # What closes a file.

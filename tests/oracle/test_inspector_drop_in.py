@@ -25,9 +25,8 @@ from executorch.devtools.inspector.numerical_comparator.numerical_comparator_bas
 )
 
 import harness.inspector as our_module
+from harness import ValueType, write_ed00
 from harness.decode import ed00_schema as ed
-from harness.decode.ed00 import write_ed00
-from harness.decode.ed00_schema import ValueType
 from tests.support.dumps import Generator
 from tests.support.traces import EventSpec, RunSpec, trace_of
 

@@ -14,14 +14,22 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 from executorch.devtools import Inspector
 from executorch.devtools.inspector import TimeScale
 
-from harness.analyze.alignment import Steadiness, align
+from harness import (
+    HOST_NANOSECONDS,
+    Block,
+    ClockDomain,
+    Ping,
+    Steadiness,
+    Trace,
+    align,
+    durations,
+    operator_statistics,
+    read_ed00,
+    write_ed00,
+)
 from harness.analyze.converters import Function, Rate, parse_time_scales, rescale, time_scale
 from harness.analyze.placement import place
-from harness.analyze.statistics import operator_statistics
-from harness.analyze.ticks import durations, unwrap
-from harness.decode.ed00 import read_ed00, write_ed00
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain, Ping
-from harness.records.trace import Block, Trace
+from harness.analyze.ticks import unwrap
 
 pytestmark = pytest.mark.oracle
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
@@ -13,9 +12,7 @@ pytest.importorskip("etdump_data_provider_model_explorer", reason="needs Arm's p
 from etdump_data_provider_model_explorer.provider import ETDumpProfilingOverlayProvider
 from etrecord_adapter_model_explorer.main import ETRecordAdapter
 
-from harness.analyze.ticks import durations
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
+import harness
 from tests.conftest import MODELS
 
 pytestmark = pytest.mark.oracle
@@ -23,7 +20,7 @@ pytestmark = pytest.mark.oracle
 
 def test_times_of_a_run_are_on_the_nodes_of_its_etrecord(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    trace = run_model(RunRequest("native", MODELS / "npu_int.pte", 5, run)).trace
+    measured = harness.run(MODELS / "npu_int.pte", board="native", runs=5, output=run)
     record = str(MODELS / "npu_int.etrecord")
     (collection,) = ETRecordAdapter().convert(record, {})["graphCollections"]
     (graph,) = collection.graphs
@@ -38,5 +35,5 @@ def test_times_of_a_run_are_on_the_nodes_of_its_etrecord(tmp_path: Path) -> None
         ("sigmoid", "aten_sigmoid_default_"),
         ("_softmax", "aten__softmax_default_"),
     ):
-        rows = trace.name == trace.names.index(f"native_call_{name}.out")
-        assert medians[node].value == pytest.approx(np.median(durations(trace)[rows]) / 1e6)
+        median = float(measured.operator(f"native_call_{name}.out").p50)
+        assert medians[node].value == pytest.approx(median / 1e6)

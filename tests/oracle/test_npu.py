@@ -16,13 +16,11 @@ from executorch.devtools import Inspector
 from executorch.devtools.inspector import Event, TimeScale
 from executorch.exir import to_edge_transform_and_lower
 
+import harness
 from firmware_stub.models.npu.export import EXAMPLES, Example, build, export
 from firmware_stub.models.npu.job import decode, execute
 from firmware_stub.models.npu.partitioner import NpuPartitioner
-from harness.analyze.statistics import operator_statistics
-from harness.records.trace import Trace
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
+from harness import Trace, operator_statistics
 from tests.conftest import FIXTURES, MODELS
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
@@ -112,8 +110,9 @@ def test_what_the_machine_cannot_do_stays_on_the_cpu(forward: object) -> None:
 
 def inspect(example: Example, directory: Path) -> tuple[Trace, list[Event]]:
     """Run on a board, and open the trace with the committed ETRecord."""
-    request = RunRequest(BOARD, MODELS / f"{example.name}.pte", RUNS, directory / "run")
-    trace = run_model(request).trace
+    trace = harness.run(
+        MODELS / f"{example.name}.pte", board=BOARD, runs=RUNS, output=directory / "run"
+    ).trace
     npu_hz = float(trace.clocks[1].hz)
     inspector = Inspector(
         etdump_path=str(directory / "run" / "trace.etdp"),

@@ -14,8 +14,7 @@ from executorch.exir import schema
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.tensor import stride_from_dim_order
 
-from harness.decode.program import Call, Instruction, Method, Tensor, Value, ValueList
-from harness.decode.pte import read_program
+from harness import Call, Instruction, Method, Tensor, Value, ValueList, read_program
 from tests.conftest import MODELS
 
 pytestmark = pytest.mark.oracle

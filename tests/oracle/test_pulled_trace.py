@@ -16,11 +16,8 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 from executorch.devtools import Inspector
 from executorch.devtools.inspector import TimeScale
 
-from harness.analyze.statistics import operator_statistics
-from harness.decode.program import Method, Value, ValueList
-from harness.decode.pte import read_program
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
+import harness
+from harness import Method, Value, ValueList, operator_statistics, read_program
 from tests.conftest import FIXTURES, MODELS
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
@@ -28,7 +25,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
 
 @pytest.mark.parametrize("model", ["kws_f32", "kws_int8"])
 def test_the_inspector_shows_the_names_and_durations_that_we_do(model: str, tmp_path: Path) -> None:
-    outcome = run_model(RunRequest("native", MODELS / f"{model}.pte", 5, tmp_path / "run"))
+    outcome = harness.run(MODELS / f"{model}.pte", board="native", runs=5, output=tmp_path / "run")
 
     inspector = Inspector(
         etdump_path=str(tmp_path / "run" / "trace.etdp"),

@@ -12,8 +12,7 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 import flatbuffers
 from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
 
-from harness.decode.dumps import FoundDumps, read_dumps
-from harness.errors import FormatError
+from harness import FormatError, FoundDumps, read_dumps
 from tests.oracle.test_inspector import official
 from tests.property.test_dumps import accidents
 from tests.property.test_etdump_roundtrip import attempt

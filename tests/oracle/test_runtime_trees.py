@@ -9,10 +9,7 @@ import pytest
 
 pytest.importorskip("executorch.extension.pybindings", reason="needs torch and executorch")
 
-from harness.analyze.call_tree import call_tree
-from harness.analyze.merged_tree import merged_tree
-from harness.decode.ed00 import read_ed00
-from harness.records.trace import Kind
+from harness import Kind, Subject, merged_tree, read_ed00
 from tests.support.dumps import record
 
 if TYPE_CHECKING:
@@ -29,7 +26,7 @@ def test_every_event_is_within_the_scope_that_the_runtime_opened_around_it(
 ) -> None:
     exported: Exported = request.getfixturevalue(model)
     trace = read_ed00(record(exported, tmp_path, RUNS, values=values).etdump_path.read_bytes())
-    tree = call_tree(trace)
+    tree = Subject(trace).tree
     delegated = (trace.kind == Kind.PROFILE) & (trace.delegate_str >= 0)
     assert delegated.any() == (model == "xnnpack_model")
     assert (trace.kind == Kind.DEBUG).any() == values

@@ -11,8 +11,7 @@ pytest.importorskip("torch._C._profiler", reason="needs torch")
 
 from torch._C import _profiler as profiler
 
-from harness.analyze.alignment import align
-from harness.records.clock_domain import ClockDomain, Ping
+from harness import ClockDomain, Ping, align
 
 pytestmark = pytest.mark.oracle
 

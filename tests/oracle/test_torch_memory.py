@@ -11,9 +11,7 @@ import torch
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 
-from harness.analyze.memory import allocator_totals, memory
-from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.records.trace import Block, Kind, Trace
+from harness import HOST_NANOSECONDS, Block, Kind, Subject, Trace
 from tests.support.torch_events import walk
 
 pytestmark = pytest.mark.oracle
@@ -42,7 +40,7 @@ def test_live_bytes_are_torchs_total_allocated() -> None:
     trace.kind[:], trace.allocator[:] = Kind.ALLOCATION, 1
     trace.size[:] = [change.alloc_size for change in changes]
     before = changes[0].total_allocated - changes[0].alloc_size
-    found = memory(trace.sealed())
+    found = Subject(trace.sealed()).memory
     stated = np.array([change.total_allocated for change in changes]) - before
     assert found.live.tolist() == stated.tolist()
-    assert allocator_totals(trace)[0].peak_bytes == found.peak == max(stated)
+    assert Subject(trace).allocators[0].peak_bytes == found.peak == max(stated)

@@ -17,16 +17,13 @@ import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
 
 import harness
+from harness import Tensor, packaged_models, read_program
 from harness.analyze.values import (
     LoggedTrace,
     ValueComparison,
     compare_values,
 )
-from harness.decode.program import Tensor
-from harness.decode.pte import read_program
-from harness.files import packaged_models
-from harness.inspector.gap import compare_with_record
-from harness.inspector.record import InspectorRecord
+from harness.inspector.gap import InspectorRecord, compare_with_record
 from harness.runs.source import load_metadata, load_source
 from tests.conftest import MODELS
 from tests.support.bundled import bundle

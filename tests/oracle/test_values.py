@@ -14,10 +14,8 @@ from executorch.devtools import Inspector
 from executorch.exir import to_edge
 from executorch.extension.pybindings import portable_lib
 
-from harness.decode.ed00 import read_ed00
-from harness.link.wire import DebugLevel
-from harness.runs.request import RunRequest
-from harness.runs.run import FinishedRun, run_model
+import harness
+from harness import LoggedValues, read_ed00
 from tests.conftest import FIXTURES, MODELS
 from tests.support.values import logged_tensors
 
@@ -45,11 +43,11 @@ class Network(torch.nn.Module):
 
 
 def run(
-    model: Path, directory: Path, level: DebugLevel, value: np.ndarray, board: str = "native"
-) -> FinishedRun:
+    model: Path, directory: Path, level: LoggedValues, value: np.ndarray, board: str = "native"
+) -> harness.Run:
     given = directory.with_suffix(".npy")
     np.save(given, value)
-    return run_model(RunRequest(board, model, 2, directory, inputs=(given,), values=level))
+    return harness.run(model, board=board, runs=2, output=directory, inputs=(given,), values=level)
 
 
 def test_executorchs_runtime_logs_the_same_values(tmp_path: Path) -> None:
@@ -65,7 +63,7 @@ def test_executorchs_runtime_logs_the_same_values(tmp_path: Path) -> None:
         read_ed00((tmp_path / "etdp").read_bytes()), (tmp_path / "debug").read_bytes()
     )
 
-    run(MODELS / "kws_f32.pte", tmp_path / "run", DebugLevel.INTERMEDIATE_OUTPUTS, value)
+    run(MODELS / "kws_f32.pte", tmp_path / "run", "intermediate", value)
     ours = logged_tensors(
         read_ed00((tmp_path / "run" / "trace.etdp").read_bytes()),
         (tmp_path / "run" / "debug_buffer.bin").read_bytes(),
@@ -81,7 +79,7 @@ def test_inspector_shows_what_pytorch_computes(tmp_path: Path) -> None:
     network, value = Network().eval(), torch.randn(4, 8)
     model = tmp_path / "network.pte"
     model.write_bytes(to_edge(torch.export.export(network, (value,))).to_executorch().buffer)
-    outcome = run(model, tmp_path / "run", DebugLevel.INTERMEDIATE_OUTPUTS, value.numpy())
+    outcome = run(model, tmp_path / "run", "intermediate", value.numpy())
     with torch.no_grad():
         steps = network.steps(value)
 

@@ -12,15 +12,15 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from harness import packaged_models, read_program
 from harness.analyze.workload import method_steps
-from harness.decode.pte import read_program
-from harness.files import data_directory, packaged_models
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.oracle
 
 
 def test_macs_are_half_of_torchs_flops() -> None:
-    path = data_directory("firmware_stub") / "models/networks.py"
+    path = ROOT / "firmware_stub/models/networks.py"
     spec = importlib.util.spec_from_file_location("networks", path)
     assert spec is not None
     assert spec.loader is not None

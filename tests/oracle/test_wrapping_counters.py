@@ -14,9 +14,7 @@ from executorch.devtools import Inspector as Theirs
 from executorch.devtools.inspector import TimeScale
 from torch.profiler._trace_validator import validate_trace
 
-from harness.analyze.ticks import durations, with_width
-from harness.decode.ed00 import read_ed00
-from harness.export.formats import export
+from harness import durations, export_trace, read_ed00, with_width
 from harness.inspector import Inspector
 from harness.inspector import TimeScale as OurScale
 from tests.oracle.test_inspector import official
@@ -70,5 +68,5 @@ def test_pytorchs_own_validator_finds_nothing_wrong(
 ) -> None:
     file = tmp_path / "x.json"
     trace = with_width(read_ed00(RECORDED.read_bytes()), bits)
-    file.write_bytes(export(trace, "kineto", flavour).data)
+    file.write_bytes(export_trace(trace, "kineto", flavour).data)
     assert validate_trace(str(file)) == (True, [])

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("executorch.exir", reason="needs torch and executorch")
 
 from benchmarks.operators import PAGE, read_networks
-from harness.errors import DeviceRefusedError
+from harness import HarnessError
 from tests.sim.test_models_on_boards import signatures
 from tests.support.boards import started
 from tests.support.zoo import BEYOND, compare, execute, exported, run, runs, script
@@ -85,5 +85,6 @@ def test_channels_last_images_on_an_emulated_core(name: str) -> None:
 
 @pytest.mark.parametrize("name", BEYOND)
 def test_portable_kernels_refuse(name: str, tmp_path: Path) -> None:
-    with pytest.raises(DeviceRefusedError, match=BEYOND[name]):
+    with pytest.raises(HarnessError, match=BEYOND[name]) as refused:
         run("native-executorch", name, tmp_path / "run")
+    assert refused.value.exit_code == 4

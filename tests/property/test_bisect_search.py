@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from benchmarks.bisect_study import METRICS, SIZES, bisect_once
 from benchmarks.verdict_noise import MODELS
-from harness.bisect.answer import describe_bisection
-from harness.bisect.search import Alike, BisectSearch, NextRun, Suspects, Unmeasurable
-from harness.bisect.state import BisectState, CommitRun
+from harness.extensions.bisect.answer import describe_bisection
+from harness.extensions.bisect.search import Alike, BisectSearch, NextRun, Suspects, Unmeasurable
+from harness.extensions.bisect.state import BisectState, CommitRun
 from tests.support.bisections import generated_bisection, measured, run_to_its_end
 from tests.support.examples import examples
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.check.budget import Budget, load_budget
-from harness.errors import UsageError
+from harness import Budget, HarnessError
 from tests.support.examples import examples
 
 LIMITS = st.sampled_from(
@@ -62,8 +61,8 @@ def text(part: dict[str, Any], prefix: str = "") -> str:
 def said(path: Path, board: str = "native") -> Any:
     """The rules without the places where they stand, or that they do not suffice."""
     try:
-        budget = load_budget(path, board)
-    except UsageError as error:
+        budget = Budget.load(path, board)
+    except HarnessError as error:
         return error.message.partition("[")[2]
     return msgspec.structs.replace(budget, files=(), lines={})
 
@@ -101,8 +100,8 @@ def test_every_field_has_the_place_of_the_file_that_gives_it(
     (home / "base.toml").write_text(f"schema = 1\n{text(base)}")
     (home / "own.toml").write_text(f"schema = 1\nextends = 'base.toml'\n{text(own)}")
     try:
-        budget = load_budget(home / "own.toml")
-    except UsageError:
+        budget = Budget.load(home / "own.toml")
+    except HarnessError:
         return
     assert isinstance(budget, Budget)
     for (*_, field), place in budget.lines.items():

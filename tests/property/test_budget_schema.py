@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.check.rules import BudgetFile
+from harness.check.budget import BudgetFile
 from harness.config.toml_file import read_document
-from harness.files import data_directory
+from tests.conftest import ROOT
 from tests.support.examples import examples
 
-SCHEMA = json.loads((data_directory("schema") / "budget.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "schema/budget.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(
     SCHEMA, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
 )
@@ -109,7 +109,7 @@ def test_what_the_schema_accepts_loads_and_the_other_way_round(data: dict[str, A
 
 @pytest.mark.parametrize(
     "path",
-    sorted((data_directory("boards") / "budgets").glob("*.toml")),
+    sorted((ROOT / "boards/budgets").glob("*.toml")),
     ids=lambda path: path.stem,
 )
 def test_the_budgets_that_come_with_the_boards_follow_it(path: Path) -> None:

@@ -14,14 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.check.budget import load_budget
-from harness.check.evaluate import evaluate
-from harness.check.subject import Subject
-from harness.check.suggest import Wishes, readable, suggest
-from harness.decode.ed00 import write_ed00
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Losses, Stack, Trace
-from harness.records.verdict import Check
+from harness import (
+    EXECUTION,
+    NO_COUNT,
+    Budget,
+    Check,
+    ClockDomain,
+    HardwareCounter,
+    Losses,
+    Stack,
+    Subject,
+    Trace,
+    evaluate,
+    write_ed00,
+)
+from harness.extensions.budgets.suggest import Wishes, readable, suggest
 from tests.conftest import FIXTURES, CommandResult
 from tests.support.documents import document
 from tests.support.examples import examples
@@ -95,7 +102,7 @@ WISHES = st.builds(
 
 def held(subject: Subject, path: Path) -> list[Check]:
     """The checks of a budget that a subject does not keep to."""
-    budget = load_budget(path, subject.board, subject.model, subject.unit)
+    budget = Budget.load(path, subject.board, subject.model, subject.unit)
     found = [check for check in evaluate(subject, budget).checks if check.code.startswith("B")]
     return [check for check in found if not check.passed]
 

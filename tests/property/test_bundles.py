@@ -19,16 +19,29 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.decode.ed00 import write_ed00
-from harness.errors import FormatError, UsageError
-from harness.records.result import VerdictRecord, encode
-from harness.report.formats import write_report
-from harness.runs import bundle
-from harness.runs.bundle import Archive, Manifest, Packed, pack, write_bundle
+from harness import (
+    EvaluatedRun,
+    FormatError,
+    ReadOptions,
+    UsageError,
+    VerdictRecord,
+    evaluate_path,
+    write_ed00,
+    write_report,
+)
+from harness.extensions.bundles import bundle
+from harness.extensions.bundles.bundle import (
+    BUNDLES,
+    Archive,
+    Manifest,
+    Packed,
+    Replayed,
+    extract_bundle,
+    open_bundle,
+    pack,
+    replay,
+)
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import EvaluatedRun, evaluate_path
-from harness.runs.replay import Replayed, extract_bundle, open_bundle, replay
-from harness.runs.source import ReadOptions
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.records import EDGE, graph, node, write_record
@@ -248,7 +261,7 @@ def small() -> bytes:
         path = Path(scratch) / "trace.etdp"
         path.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20, instruction=1)]))))
         run = evaluate_path(path)
-        return write_bundle([run])
+        return BUNDLES([run])
 
 
 def with_files(change: Callable[[dict[str, bytes]], None], tmp_path: Path) -> Path:
@@ -267,7 +280,7 @@ def with_files(change: Callable[[dict[str, bytes]], None], tmp_path: Path) -> Pa
         (
             "trace/trace.etdp",
             None,
-            "changed.zip: trace/trace.etdp is missing, but its manifest lists it",
+            "changed.zip/trace/trace.etdp: damaged: missing, although its manifest lists it",
         ),
         ("more", b"", "changed.zip contains more, which its manifest does not list"),
         ("manifest.json", None, "invalid manifest.json"),
@@ -311,7 +324,7 @@ def repacked(tmp_path: Path, files: dict[str, bytes], **facts: Any) -> Path:
     )
     changed = msgspec.structs.replace(manifest, files=packed, **facts)
     path = tmp_path / "changed.zip"
-    path.write_bytes(pack({**files, "manifest.json": encode(changed)}))
+    path.write_bytes(pack({**files, "manifest.json": msgspec.json.encode(changed)}))
     return path
 
 
@@ -321,7 +334,8 @@ def repacked(tmp_path: Path, files: dict[str, bytes], **facts: Any) -> Path:
 @pytest.mark.parametrize("field", ["evaluated", "budget", "etrecord", "debug_buffer"])
 @pytest.mark.parametrize("name", ["/etc/passwd", "../../etc/passwd", "run", "trace"])
 def test_nothing_is_read_that_is_not_in_the_bundle(field: str, name: str, tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=f"'{name}' is missing, but its manifest names it"):
+    said = f"/{name}: damaged: missing, although its manifest names it"
+    with pytest.raises(FormatError, match=said):
         open_bundle(repacked(tmp_path, unpack(small()), **{field: name}))
 
 
@@ -379,17 +393,17 @@ def test_what_a_bundle_lacks_is_said(tmp_path: Path) -> None:
     result = msgspec.structs.replace(FINISHED, board="someone's own")
     directory.write_result(result)
     run = reported(trace=None, result=result, directory=tmp_path / "run")
-    (tmp_path / "b.zip").write_bytes(write_bundle([run]))
+    (tmp_path / "b.zip").write_bytes(BUNDLES([run]))
     missing = open_bundle(tmp_path / "b.zip").manifest.missing
     assert any("the board file of someone's own" in what for what in missing)
 
 
 def test_a_bundle_is_of_one_run_whose_files_are_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a bundle contains one run, not 2"):
-        write_bundle([reported(), reported()])
+        BUNDLES([reported(), reported()])
     gone = EvaluatedRun(str(tmp_path / "gone"), None, reported().verdict)
     with pytest.raises(UsageError, match=r"cannot bundle .*gone: No such file"):
-        write_bundle([gone])
+        BUNDLES([gone])
     with pytest.raises(UsageError, match="cannot read the bundle"):
         open_bundle(tmp_path / "none.zip")
 
@@ -463,7 +477,7 @@ def test_names_that_do_not_fit_into_an_archive_are_said(tmp_path: Path) -> None:
     trace.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20)]))))
     run = evaluate_path(trace)
     with pytest.raises(UsageError, match=r"cannot archive 'trace/a:b\.etdp'"):
-        write_bundle([run])
+        BUNDLES([run])
 
 
 def test_a_trace_alone_is_judged_as_of_the_board_and_model_that_are_said(

@@ -10,13 +10,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyze.begin_order import NEVER, NO_THREAD, BeginOrdered, begin_tree
-from harness.analyze.blocks import runs
+from harness import Block, ClockDomain, Kind, Subject, Trace, merged_tree
 from harness.analyze.call_tree import call_tree, depths
-from harness.analyze.memory import memory
-from harness.analyze.merged_tree import merged_tree
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Block, Kind, Trace
 from harness.strategies import arbitrary_traces
 from tests.support.examples import examples
 from tests.support.logs import profile_trace
@@ -93,7 +88,7 @@ def test_parents_come_back_from_a_log_in_order_of_ends(
         [sign * scope.end % 2**bits for scope in log],
         clock,
     )
-    tree = call_tree(trace)
+    tree = Subject(trace).tree
     assert tree.parent.tolist() == parents
     assert not tree.ambiguous.any()
     assert tree.total.tolist() == [scope.end - scope.start for scope in log]
@@ -118,7 +113,7 @@ def test_with_coarse_ticks_every_wrong_parent_is_marked(
     log, parents = log_of(scopes, origin)
     clock = ClockDomain("counter", None, 64)
     trace = profile_trace([s.start // tick for s in log], [s.end // tick for s in log], clock)
-    tree = call_tree(trace)
+    tree = Subject(trace).tree
     wrong = tree.parent != np.array(parents)
     assert not (wrong & ~tree.ambiguous).any()
     assert (tree.own <= tree.total).all()
@@ -154,66 +149,9 @@ def test_instructions_are_told_apart_however_coarse_ticks_are(
     trace.instruction[:-1] = np.repeat(np.arange(count), 2)
     trace.start[:] = [start // tick for start in starts]
     trace.end[:] = [end // tick for end in ends]
-    tree = call_tree(trace.sealed())
+    tree = Subject(trace.sealed()).tree
     last = 2 * count
     assert tree.parent.tolist() == [row + 1 if row % 2 == 0 else last for row in range(last)] + [-1]
-
-
-@given(
-    scopes=st.lists(st.lists(SCOPES, max_size=3), min_size=1, max_size=3),
-    data=st.data(),
-)
-def test_parents_come_back_from_threads_in_order_of_starts(
-    scopes: list[list[Scope]], data: st.DataObject
-) -> None:
-    columns: list[tuple[int, int, int]] = []
-    parents: list[int] = []
-    for thread, roots in enumerate(scopes, start=1):
-        log, inside = log_of(roots, 0)
-        parents += [parent if parent < 0 else parent + len(columns) for parent in inside]
-        columns += [(scope.start, scope.end, thread) for scope in log]
-    order = data.draw(st.permutations(range(len(columns))))
-    place = {row: at for at, row in enumerate(order)}
-    shuffled = np.array([columns[row] for row in order], np.int64).reshape(len(order), 3)
-    tree = begin_tree(ordered(*shuffled.T))
-    expected = [-1 if parents[row] < 0 else place[parents[row]] for row in order]
-    assert tree.parent.tolist() == expected
-    assert tree.finished.all()
-
-
-def ordered(
-    start: np.ndarray, end: np.ndarray, thread: np.ndarray, forward: np.ndarray | None = None
-) -> BeginOrdered:
-    return BeginOrdered(
-        start, end, thread, np.full_like(thread, NO_THREAD) if forward is None else forward, thread
-    )
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 30),
-            st.one_of(st.just(NEVER), st.integers(0, 30)),
-            st.integers(1, 3),
-            st.integers(0, 3),
-        ),
-        max_size=30,
-    )
-)
-@settings(max_examples=examples(120))
-def test_anything_in_order_of_starts_gives_a_tree(events: list[tuple[int, int, int, int]]) -> None:
-    columns = np.array(events, np.int64).reshape(len(events), 4)
-    tree = begin_tree(ordered(*columns.T))
-    for row, parent in enumerate(tree.parent.tolist()):
-        seen = {row}
-        while parent >= 0:
-            assert parent not in seen
-            assert columns[parent, 0] <= columns[row, 0]
-            seen.add(parent)
-            parent = int(tree.parent[parent])
-    assert (tree.end != NEVER).all()
-    given_end = tree.finished
-    assert tree.end[given_end].tolist() == columns[given_end, 1].tolist()
 
 
 @given(st.lists(st.integers(-1, 10**6), min_size=1, max_size=60))
@@ -244,8 +182,8 @@ def test_any_log_has_a_tree_in_which_times_add_up(trace: Trace, across_blocks: b
     assert sum(node.own_ticks for node in nodes) == sum(tree.own[profile].tolist())
     for node in nodes:
         assert node.depth == (0 if node.parent < 0 else nodes[node.parent].depth + 1)
-    found = memory(trace)
+    found = Subject(trace).memory
     assert (
         found.live.tolist() == np.cumsum(np.where(trace.failed, 0, trace.size)[found.rows]).tolist()
     )
-    assert len(runs(trace)) == len(trace.blocks)
+    assert len(Subject(trace).runs) == len(trace.blocks)

@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.check.evaluate import evaluate
-from harness.check.subject import Subject
-from harness.decode.device_log import read_log
-from harness.records.clock_domain import ClockDomain
-from harness.records.instruction import InstructionRecord
-from harness.records.trace import Losses, Trace
-from harness.report.junit import junit_report
-from harness.report.markdown import markdown_report
-from harness.report.results import report_document
-from harness.runs.evaluation import evaluate_run
+from harness import (
+    ClockDomain,
+    InstructionRecord,
+    Losses,
+    Subject,
+    Trace,
+    evaluate,
+    evaluate_run,
+    read_log,
+    render_report,
+)
 from harness.strategies import Execution, arbitrary_traces, executions, traces
 from tests.support.examples import examples
 from tests.support.logs import CompactLog, profile_trace
@@ -483,6 +484,19 @@ def test_damage_is_told_by_its_own_check_alone(
     assert not evaluate(subject).passed
 
 
+OTHERS = [rename_a_kernel, call_a_kernel_a_delegate, run_what_the_program_does_not_have]
+
+
+@pytest.mark.parametrize("damage", OTHERS, ids=[item.__name__ for item in OTHERS])
+@given(data=st.data())
+@settings(max_examples=examples(12))
+def test_what_a_filter_left_is_of_the_program(damage: Damage, data: st.DataObject) -> None:
+    made = data.draw(sound().filter(lambda item: bool(item.kernels)))
+    damage(data, made)
+    filtered = replace(made.subject.trace, filtered_events=1)
+    assert "I14" in errors(replace(made.subject, trace=filtered))
+
+
 @given(made=sound(), chunks=st.integers(0, 3), records=st.integers(1, 99))
 @settings(max_examples=examples(10))
 def test_missing_records_fail_and_a_missing_number_alone_hides_nothing(
@@ -502,7 +516,11 @@ def test_any_trace_can_be_judged_and_reported(trace: Trace) -> None:
     assert "B05" in {check.code for check in run.verdict.checks}
     assert all(check.reason and check.rule and check.subject for check in run.verdict.checks)
     assert evaluate(Subject(trace, probe=Fraction(3), arena_capacity=100)).checks
-    for document in (junit_report([run]), markdown_report([run]), report_document([run])):
+    for document in (
+        render_report("report.xml", [run]),
+        render_report("report.md", [run]),
+        render_report("report.json", [run]),
+    ):
         assert document.decode()
 
 

@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from harness.check.evaluate import evaluate
-from harness.check.subject import ModelOutput, Subject
-from harness.records.verdict import Check
-from harness.report.facts import output_facts
+from harness import Check, ModelOutput, Subject, evaluate
+from harness.extensions.web.html.run import output_facts
 from tests.support.examples import examples
 from tests.support.reported import SMALL
 
@@ -30,7 +28,7 @@ TOLERANCE = st.sampled_from([0.0, 1e-6, 1e-3, 0.5])
 def compared(
     value: Any, reference: Any, rtol: float | None = None, atol: float | None = None
 ) -> Check:
-    output = ModelOutput("outputs/0.npy", np.asarray(value), np.asarray(reference), rtol, atol)
+    output = ModelOutput("outputs/0.npy", np.asarray(value), np.asarray(reference), (rtol, atol))
     verdict = evaluate(Subject(SMALL, outputs=(output,)))
     [found] = [check for check in verdict.checks if check.code == "I11"]
     return found
@@ -110,4 +108,4 @@ def test_outputs_of_other_types_are_reported_without_a_difference(
     value: np.ndarray, reference: np.ndarray, text: str
 ) -> None:
     subject = Subject(SMALL, outputs=(ModelOutput("outputs/0.npy", value, reference),))
-    assert text in output_facts(subject, None)[0].off
+    assert text in output_facts(subject, None)[0]["off"]

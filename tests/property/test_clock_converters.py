@@ -8,10 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import Block, ClockDomain, Trace, durations
 from harness.analyze.converters import Function, Rate, rescale, time_scale
-from harness.analyze.ticks import durations, exact_nanoseconds, unwrap
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Block, Trace
+from harness.analyze.ticks import exact_nanoseconds, unwrap
 from tests.support.examples import examples
 
 slopes = st.fractions(Fraction(1, 50), 50, max_denominator=50)

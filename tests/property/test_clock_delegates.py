@@ -9,9 +9,8 @@ from math import floor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyze.placement import host_times, qualities
-from harness.records.clock_domain import ClockDomain, Ping
-from harness.records.trace import NO_NAME, Block, Trace
+from harness import NO_NAME, Block, ClockDomain, Ping, Trace, host_times
+from harness.analyze.placement import qualities
 from tests.support.clocks import TrueClock
 from tests.support.examples import examples
 

@@ -11,9 +11,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyze.alignment import Alignment, Steadiness, align
+from harness import Alignment, ClockDomain, Ping, Steadiness, align
 from harness.analyze.placement import Placement, place
-from harness.records.clock_domain import ClockDomain, Ping
 from tests.support.clocks import TrueClock
 from tests.support.examples import examples
 from tests.support.logs import profile_trace

@@ -9,9 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyze.ticks import durations, exact_nanoseconds, to_nanoseconds, unwrap
-from harness.decode.device_log import read_log
-from harness.records.clock_domain import ClockDomain
+from harness import ClockDomain, durations, read_log
+from harness.analyze.ticks import exact_nanoseconds, to_nanoseconds, unwrap
 from harness.records.trace import concatenate
 from harness.strategies import DrawnTimeline, timelines
 from tests.support.examples import examples

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.link.exchange import Exchange, FrameDamage
-from harness.link.frames import Frame, encode, is_text
-from harness.link.messages import parse_log
-from harness.link.wire import MIN_MTU, RESPONSE, Op
+from harness.testing import MIN_MTU, RESPONSE, Frame, Op, encode_frame, messages
+from harness.testing import frames as link_frames
 
 NOTES = (Op.NOTE_PROGRESS, Op.NOTE_DONE, Op.NOTE_STARTED, Op.NOTE_DAMAGED, Op.NOTE_LOG)
 REQUESTS = tuple(op for op in Op if op not in NOTES)
@@ -82,7 +81,7 @@ def heard(stream: bytes, places: list[int]) -> tuple[Exchange, list[Frame | Fram
 def test_any_text_between_frames_is_kept_in_order_and_costs_no_frame(
     pieces: list[tuple[bytes, tuple[int, int, bytes]]], places: list[int]
 ) -> None:
-    stream = b"".join(words + encode(*frame) for words, frame in pieces)
+    stream = b"".join(words + encode_frame(*frame) for words, frame in pieces)
     exchange, items, console = heard(stream, places)
     assert [item for item in items if item is not FrameDamage.INCOMING] == [
         Frame(*f) for _, f in pieces
@@ -99,14 +98,16 @@ def test_text_inside_a_chunk_that_is_streamed(
     image: bytes, step: int, words: list[bytes], places: list[int]
 ) -> None:
     parts = [
-        encode(Op.NOTE_LOG, 0, struct.pack("<IIII", 1, 0, len(image), at) + image[at : at + step])
+        encode_frame(
+            Op.NOTE_LOG, 0, struct.pack("<IIII", 1, 0, len(image), at) + image[at : at + step]
+        )
         for at in range(0, len(image), step)
     ]
     between = [*words, *[b""] * len(parts)]
     stream = b"".join(part + between[number] for number, part in enumerate(parts))
     # What begins like a frame is known to be none when the next one begins.
-    _, items, console = heard(stream + encode(Op.NOTE_DONE, 0, bytes(16)), places)
-    logs = [parse_log(item.body) for item in items[:-1] if isinstance(item, Frame)]
+    _, items, console = heard(stream + encode_frame(Op.NOTE_DONE, 0, bytes(16)), places)
+    logs = [messages.LogPart.parse(item.body) for item in items[:-1] if isinstance(item, Frame)]
     assert b"".join(part.data for part in logs) == image
     assert console == b"".join(words[: len(parts)])
 
@@ -117,7 +118,7 @@ def test_damaged_frames_among_text_are_counted(
 ) -> None:
     stream, damaged = b"", 0
     for words, frame, hit, bit in pieces:
-        sent = bytearray(encode(*frame))
+        sent = bytearray(encode_frame(*frame))
         # Its first byte is what makes it a frame; behind it, any bit.
         place = 2 * 8 + bit % (8 * (len(sent) - 3))
         if hit:
@@ -135,7 +136,7 @@ def test_damaged_frames_among_text_are_counted(
 def test_no_damaged_frame_is_taken_for_text(
     frame: tuple[int, int, bytes], place: int, how: str
 ) -> None:
-    encoded = bytearray(encode(*frame)[1:-1])
+    encoded = bytearray(encode_frame(*frame)[1:-1])
     at = 1 + place % (len(encoded) - 2)
     if how == "flip":
         encoded[at] ^= 1 << place % 8
@@ -145,6 +146,6 @@ def test_no_damaged_frame_is_taken_for_text(
         del encoded[at + 1 :]
     # An inverted bit can end the frame early: what comes behind then is told by its own bytes.
     left = bytes(encoded).split(b"\0")[0]
-    assert left == b"\1" or not is_text(left)
+    assert left == b"\1" or not link_frames.is_text(left)
     exchange, _, _ = heard(b"\0" + encoded + b"\0", [])
     assert exchange.statistics.corrupt.total() > 0

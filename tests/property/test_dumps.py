@@ -11,10 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode.dumps import FoundDumps, read_dumps
-from harness.decode.ed00 import read_ed00, write_ed00
-from harness.errors import FormatError
-from harness.records.trace import Damage, Trace
+from harness import Damage, FormatError, FoundDumps, Trace, read_dumps, read_ed00, write_ed00
 from harness.strategies import damaged, device_logs, traces
 from tests.property.test_etdump_roundtrip import attempt, full_log, full_trace
 from tests.support.captures import printed, recorded

@@ -8,11 +8,9 @@ import numpy as np
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from harness.analyze.energy import align_recording, event_energy
-from harness.analyze.marker_edges import EdgeError
-from harness.meter.recording import Recording
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import EXECUTION, Trace
+from harness import EXECUTION, ClockDomain, Trace
+from harness.extensions.energy.event_energy import EdgeError, align_recording, event_energy
+from harness.extensions.energy.recording import Recording
 from tests.support.currents import decoded, true_run, with_losses, words_of
 from tests.support.traces import EventSpec, RunSpec, trace_of
 

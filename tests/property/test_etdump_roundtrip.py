@@ -12,15 +12,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode.device_log import read_log
-from harness.decode.device_log_format import RECORD_SIZE, Record
-from harness.decode.ed00 import LeftOut, left_out, read_ed00, write_ed00
-from harness.decode.ed00_schema import ValueType
-from harness.errors import FormatError
-from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.records.trace import NO_CLOCK, NO_NAME, Block, Kind, Trace
-from harness.records.values import DebugValue, TensorValue
+from harness import (
+    HOST_NANOSECONDS,
+    NO_CLOCK,
+    NO_NAME,
+    Block,
+    DebugValue,
+    FormatError,
+    Kind,
+    LeftOut,
+    TensorValue,
+    Trace,
+    ValueType,
+    left_out,
+    read_ed00,
+    read_log,
+    write_ed00,
+)
 from harness.strategies import device_logs, traces
+from harness.testing import device_log_format as log_format
 from tests.support.examples import examples
 from tests.support.logs import CompactLog
 
@@ -74,7 +84,7 @@ def test_a_device_log_survives_an_ed00_file_but_for_what_is_counted(log: Compact
     assert lost.dropped_on_target == log.dropped_events
     assert lost.dropped_declarations == log.dropped_blocks
     assert [counter.bits for counter in trace.counters] == log.counter_bits
-    counted = sum(record[:2] == bytes((Record.COUNTS, 0)) for record in records_of(log))
+    counted = sum(record[:2] == bytes((log_format.Record.COUNTS, 0)) for record in records_of(log))
     assert lost.hardware_counts == counted == (trace.counts >= 0).any(axis=1).sum()
     assert len(again) == len(trace) - lost.allocations
 
@@ -102,7 +112,11 @@ def records_of(log: CompactLog) -> list[bytes]:
         if left == 0:
             records.append(record)
             length = int.from_bytes(record[8:12], "little")
-            left = -(-length // RECORD_SIZE) if record[0] == Record.DELEGATE else 0
+            left = (
+                -(-length // log_format.RECORD_SIZE)
+                if record[0] == log_format.Record.DELEGATE
+                else 0
+            )
         else:
             left -= 1
     return records

@@ -12,15 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyze.call_tree import call_tree
+from harness import (
+    NO_CLOCK,
+    ClockDomain,
+    Drawing,
+    FormatError,
+    Kind,
+    Subject,
+    Trace,
+    draw,
+    export_trace,
+    read_log,
+)
 from harness.analyze.ticks import forward
-from harness.decode.device_log import read_log
-from harness.errors import FormatError
 from harness.export.event_times import floor_nanoseconds
-from harness.export.formats import export
-from harness.export.timeline import Drawing, arrange, draw
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import NO_CLOCK, Kind, Trace
+from harness.export.timeline import arrange
 from harness.strategies import device_logs, traces
 from tests.support.examples import examples
 from tests.support.exports import check_nesting
@@ -68,7 +74,7 @@ def test_every_trace_that_can_be_drawn_is_valid_json(
     drawing = attempt(trace)
     if drawing is None:
         return
-    document = json.loads(export(trace, *format_).data, parse_float=Fraction)
+    document = json.loads(export_trace(trace, *format_).data, parse_float=Fraction)
     if format_[0] == "pytorch-et":
         nodes = document["nodes"]
         assert [node["id"] for node in nodes] == list(range(1, len(nodes) + 1))
@@ -92,10 +98,9 @@ def test_every_trace_that_can_be_drawn_is_written_as_protobuf(trace: Trace, name
     drawing = attempt(trace)
     if drawing is None:
         return
-    from harness.export.perfetto import MESSAGES
-    from harness.export.protobuf import messages
+    from harness.export.perfetto import MESSAGES, messages
 
-    data = export(trace, name).data
+    data = export_trace(trace, name).data
     if name == "perfetto":
         packets = messages("property", MESSAGES)["Trace"].FromString(data).packet
         begun = [packet.timestamp for packet in packets if packet.track_event.type == 1]
@@ -142,7 +147,7 @@ def test_scopes_are_drawn_as_they_were_nested(
     check_nesting(drawing)
     assert drawing.notes == ()
     assert [around[row] for row in drawing.row.tolist()] == drawing.depth.tolist()
-    tree = call_tree(trace)
+    tree = Subject(trace).tree
     assert tree.depth[drawing.row].tolist() == drawing.depth.tolist()
     if len(trace):
         first = min(range(len(trace)), key=lambda row: (int(trace.start[row]) - origin) % 2**32)
@@ -172,18 +177,18 @@ def test_slices_that_overlap_get_lanes_and_those_apart_share_one(
     start = np.array([begin for begin, _ in pairs], np.int64)
     end = start + np.array([length for _, length in pairs], np.int64)
     none = np.full(len(pairs), -1)
-    found = arrange(start, end, none, np.zeros(len(pairs), np.int64))
-    assert sorted(found.order.tolist()) == list(range(len(pairs)))
+    order, of, depth, tracks = arrange(start, end, none, np.zeros(len(pairs), np.int64))
+    assert sorted(order.tolist()) == list(range(len(pairs)))
     most = 0  # slices at one moment: the least number of lanes
     for moment in range(40):
         most = max(
             most, sum(begin <= moment < stop for begin, stop in zip(start, end, strict=True))
         )
-    assert len(found.tracks) == max(most, bool(pairs))
-    for track in range(len(found.tracks)):
-        rows = found.order[found.track == track]
+    assert len(tracks) == max(most, bool(pairs))
+    for track in range(len(tracks)):
+        rows = order[of == track]
         assert (start[rows[1:]] >= end[rows[:-1]]).all()
-    assert not found.depth.any()
+    assert not depth.any()
 
 
 jobs = st.lists(

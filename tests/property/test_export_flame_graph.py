@@ -13,15 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode.device_log import read_log
-from harness.decode.ed00 import read_ed00
-from harness.errors import FormatError
-from harness.export.flame_graph import flames
-from harness.export.formats import export
-from harness.export.timeline import draw
-from harness.records.clock_domain import ClockDomain
-from harness.records.result import RunIdentity
-from harness.records.trace import Trace
+from harness import (
+    ClockDomain,
+    FormatError,
+    RunIdentity,
+    Trace,
+    draw,
+    export_trace,
+    read_ed00,
+    read_log,
+)
+from harness.extensions.exports.flame_graph import flames
 from harness.strategies import device_logs, traces
 from tests.conftest import FIXTURES
 from tests.support.examples import examples
@@ -37,7 +39,7 @@ any_trace = st.one_of(
 def attempt(trace: Trace, name: str) -> bytes | None:
     """Export; None for events that no counter of this width can have stamped."""
     try:
-        return export(trace, name).data
+        return export_trace(trace, name).data
     except FormatError:
         return None
 
@@ -112,7 +114,7 @@ def test_self_times_sum_to_the_times_of_the_outermost_events(trace: Trace) -> No
 def test_self_times_sum_to_the_executions_of_a_recorded_run() -> None:
     trace = read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes())
     drawing = draw(trace)
-    stacks = folded(export(trace, "folded").data)
+    stacks = folded(export_trace(trace, "folded").data)
     for scope in ("Method::execute", "Program::load_method"):
         total = sum(
             int(drawing.end[number] - drawing.start[number])
@@ -127,14 +129,14 @@ def test_self_times_sum_to_the_executions_of_a_recorded_run() -> None:
 @pytest.mark.parametrize("make", [delegated_trace, two_tracers])
 def test_delegates_and_cores_are_shown(make: Any) -> None:
     trace = make()
-    document = json.loads(export(trace, "speedscope").data)
-    assert check_speedscope(export(trace, "speedscope").data) == len(draw(trace))
+    document = json.loads(export_trace(trace, "speedscope").data)
+    assert check_speedscope(export_trace(trace, "speedscope").data) == len(draw(trace))
     titles = [profile["name"] for profile in document["profiles"]]
     first = document["profiles"][document["activeProfileIndex"]]
     assert first["name"].startswith("Execute 1")
     if make is two_tracers:
         assert any(title.endswith(", tracer 1") for title in titles)
-    notes = " ".join(export(trace, "speedscope").notes)
+    notes = " ".join(export_trace(trace, "speedscope").notes)
     assert "counters over time" in notes
 
 
@@ -158,7 +160,7 @@ def named(names: list[str]) -> Trace:
 @settings(max_examples=examples(40))
 def test_hostile_names_neither_break_a_line_nor_meet_another(names: list[str]) -> None:
     trace = named(names)
-    stacks = folded(export(trace, "folded", identity=RunIdentity(board="a;b\n")).data)
+    stacks = folded(export_trace(trace, "folded", identity=RunIdentity(board="a;b\n")).data)
     assert stacks.pop(r"a\x3bb\x0a;board: a\x3bb\x0a") == 0
     assert all(stack.count(";") == 1 for stack in stacks), "one frame below the run"
     shown = Counter(frame["name"] for frame in frames_of(trace))
@@ -166,5 +168,7 @@ def test_hostile_names_neither_break_a_line_nor_meet_another(names: list[str]) -
 
 
 def frames_of(trace: Trace) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = json.loads(export(trace, "speedscope").data)["shared"]["frames"]
+    found: list[dict[str, str]] = json.loads(export_trace(trace, "speedscope").data)["shared"][
+        "frames"
+    ]
     return found

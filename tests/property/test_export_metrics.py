@@ -14,15 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyze.statistics import operator_statistics
-from harness.analyze.ticks import durations
-from harness.decode.device_log import read_log
-from harness.decode.ed00 import read_ed00
-from harness.errors import UsageError
-from harness.export.formats import export
-from harness.records.clock_domain import ClockDomain
-from harness.records.result import RunIdentity
-from harness.records.trace import OPERATOR_CALL, Trace
+from harness import (
+    OPERATOR_CALL,
+    ClockDomain,
+    RunIdentity,
+    Trace,
+    UsageError,
+    durations,
+    export_trace,
+    operator_statistics,
+    read_ed00,
+    read_log,
+)
 from harness.strategies import device_logs, traces
 from tests.conftest import FIXTURES
 from tests.support.examples import examples
@@ -39,7 +42,7 @@ any_trace = st.one_of(
 def attempt(trace: Trace, name: str, flavour: str | None = None) -> str | None:
     """Export; None if no event has a known duration."""
     try:
-        return export(trace, name, flavour).data.decode()
+        return export_trace(trace, name, flavour).data.decode()
     except UsageError:
         return None
 
@@ -153,7 +156,7 @@ def test_times_are_seconds_and_memory_is_bytes() -> None:
 
 def test_the_run_is_named_and_its_series_by_board_and_model() -> None:
     identity = RunIdentity('a "board"', "m\n.pte", "f\\1", commit="c0ffee")
-    text = export(RECORDED, "openmetrics", identity=identity).data.decode()
+    text = export_trace(RECORDED, "openmetrics", identity=identity).data.decode()
     [info] = [labels for name, labels, _ in samples(text) if name == "etdump_run_info"]
     about = r'board="a \"board\"",model="m\\x0a.pte"'
     assert info == about + r',firmware="f\\\\1",commit="c0ffee"'
@@ -180,9 +183,9 @@ def test_names_that_meet_are_numbered() -> None:
 def test_without_a_rate_there_are_no_times(name: str) -> None:
     trace = read_log(CompactLog().block("Execute").profile("a", 1, 2).image())
     with pytest.raises(UsageError, match="no event has a duration in nanoseconds") as caught:
-        export(trace, name)
+        export_trace(trace, name)
     assert caught.value.hint == "give the rate with --clock-hz"
-    exported = export(delegated_trace(), name)
+    exported = export_trace(delegated_trace(), name)
     assert any("scopes around operators" in note for note in exported.notes)
 
 
@@ -191,4 +194,4 @@ def test_operators_on_a_clock_of_unknown_rate_are_counted(name: str) -> None:
     log = CompactLog().block("Execute").profile("a", 1, 2)
     log.delegate("b", -1).profile(None, 5, 9, clock=1)
     trace = read_log(log.image(), [CPU, ClockDomain("npu", None, NPU.bits)])
-    assert "1 operators of unknown duration" in export(trace, name).notes
+    assert "1 operators of unknown duration" in export_trace(trace, name).notes

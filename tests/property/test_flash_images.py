@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from harness.errors import FormatError, UsageError
-from harness.flash.image import Image, ImageFormat, Segment, read_image
+from harness import FormatError, Image, ImageFormat, Segment, UsageError, read_image
 
 IN_ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 RP2350_ARM = 0xE48BFF59

@@ -10,17 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.link.frames import (
-    OVERHEAD,
+from harness.testing import (
     CorruptFrame,
     CorruptReason,
     Frame,
     FrameDecoder,
     Skipped,
     Text,
-    encode,
-    longest_encoded,
+    encode_frame,
 )
+from harness.testing import frames as link_frames
 from tests.firmware.test_frame_c import Decoder
 
 _NOTHING, _TEXT, _GOOD = 0, 1, 2
@@ -31,7 +30,7 @@ Event = tuple[object, ...]
 
 
 def device_encode(library: ctypes.CDLL, type_: int, sequence: int, body: bytes) -> bytes:
-    size = OVERHEAD + len(body)
+    size = link_frames.OVERHEAD + len(body)
     header = bytes((0, type_)) + sequence.to_bytes(2, "little")
     payload = ctypes.create_string_buffer(header + body, size)
     out = ctypes.create_string_buffer(size + size // 254 + 3)
@@ -40,7 +39,7 @@ def device_encode(library: ctypes.CDLL, type_: int, sequence: int, body: bytes) 
 
 
 def device_events(library: ctypes.CDLL, stream: bytes, mtu: int) -> list[Event]:
-    capacity = longest_encoded(mtu)
+    capacity = link_frames.longest_encoded(mtu)
     buffer = ctypes.create_string_buffer(capacity)
     decoder = Decoder()
     library.etd_frame_decoder_init(ctypes.byref(decoder), buffer, capacity)
@@ -103,7 +102,7 @@ run_bodies = st.lists(
     st.builds(lambda count, byte: bytes((byte,)) * count, runs, st.integers(1, 255)), max_size=4
 ).map(b"\0".join)
 bodies = st.one_of(st.binary(max_size=80), st.binary(min_size=200, max_size=600), run_bodies)
-frames = st.builds(encode, st.integers(0, 255), st.integers(0, 0xFFFF), bodies)
+frames = st.builds(encode_frame, st.integers(0, 255), st.integers(0, 0xFFFF), bodies)
 
 
 @st.composite
@@ -135,11 +134,11 @@ cuts = st.lists(st.integers(0, 5000), max_size=12)
 
 @given(st.integers(0, 255), st.integers(0, 0xFFFF), bodies)
 def test_both_encode_alike(library: ctypes.CDLL, type_: int, sequence: int, body: bytes) -> None:
-    encoded = encode(type_, sequence, body)
+    encoded = encode_frame(type_, sequence, body)
     assert encoded == device_encode(library, type_, sequence, body)
     assert encoded[0] == encoded[-1] == 0
     assert 0 not in encoded[1:-1]
-    assert len(encoded) - 2 <= longest_encoded(OVERHEAD + len(body))
+    assert len(encoded) - 2 <= link_frames.longest_encoded(link_frames.OVERHEAD + len(body))
 
 
 @given(streams, mtus, cuts)

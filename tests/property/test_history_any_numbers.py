@@ -9,11 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.check.history.checks import history_checks
-from harness.check.history.compare import compare_with_history
-from harness.check.history.comparison import HistoryComparison
-from harness.check.history.samples import Measured
-from tests.support.histories import HistoryBuilder, operator
+from harness import HistoryComparison, Measured, compare_with_history
+from tests.support.histories import HistoryBuilder, history_checks, operator
 
 TIMES = st.one_of(st.sampled_from([0.0, 1.0, 1000.0, 2000.0, 1e9]), st.floats(1e-3, 1e12))
 
@@ -38,7 +35,10 @@ def test_any_numbers_can_be_compared(
         values = dict(zip(map(operator, range(operators)), data.draw(row), strict=True))
         session = data.draw(st.sampled_from([f"n{place}", f"now {place}"]))
         builder.now(session, "new", values)
-    judged = [Measured(one.provenance, one.samples, {"": tick}) for one in builder.judged]
+    judged = [
+        Measured(msgspec.structs.replace(one.provenance, ticks={"": tick}), one.samples)
+        for one in builder.judged
+    ]
     comparison = compare_with_history(builder.history(), judged)
     kept = msgspec.json.decode(msgspec.json.encode(comparison), type=HistoryComparison)
     assert len(kept.numbers) == operators

@@ -11,11 +11,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.check.history.samples import Decision
-from harness.history import open_store
-from harness.history.entries import Selection
+from harness import Decision, MeasurementSettings, Selection, open_store
+from harness.extensions.history.copying import copy_history
 from harness.history.store import Store
-from harness.records.measurement import MeasurementSettings, settings_key
 from tests.property.test_history_store import BOARDS, IDS, SETTINGS, decisions, subjects
 from tests.support.history_copies import Interruption, everything
 from tests.support.postgresql import Server
@@ -38,12 +36,12 @@ def interrupted_at(call: int) -> Callable[[str, int, int], None]:
 
 def copy_interrupted(source: Store, target: Store, call: int) -> None:
     with suppress(Interruption):
-        source.copy_to(target, batch=2, progress=interrupted_at(call))
+        copy_history(source, target, batch=2, progress=interrupted_at(call))
     done = len(target.results())
-    outcome = source.copy_to(target, batch=2)
+    outcome = copy_history(source, target, batch=2)
     assert outcome.results == len(source.results())
     assert outcome.copied == outcome.results - done
-    again = source.copy_to(target)
+    again = copy_history(source, target)
     assert (again.copied, again.verdicts, again.baselines, again.decisions) == (0, 0, 0, 0)
 
 
@@ -81,7 +79,9 @@ def test_a_copy_there_and_back_is_equal(postgresql: Server, templates: dict[str,
             if removed is not None:  # may leave a baseline without results
                 first.remove(Selection(ids=[removed]), also_named=True)
             for decision, board, used in decided:
-                first.record_decisions(board, "kws", "forward", settings_key(used), [decision])
+                first.record_decisions(
+                    board, "kws", "forward", used.key if used else "", [decision]
+                )
             copy_interrupted(first, server, calls[0])
             copy_interrupted(server, last, calls[1])
             expected = everything(first)

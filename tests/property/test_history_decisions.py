@@ -9,16 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from harness.check.history.decisions import LEVEL_RESULTS, decisions_for, used_results
-from harness.check.history.samples import DecisionKind
-from harness.records.measurement import (
-    UNRECORDED,
-    MeasurementSettings,
-    describe_difference,
-    settings_key,
-    settings_of_key,
-)
+from harness import DecisionKind, MeasurementSettings
+from harness.check.history.group_sessions import decisions_for, used_results
+from harness.records.measurement import describe_difference, settings_key, settings_of_key
 from tests.support.histories import at, decision, results
+
+LEVEL_RESULTS = 20
+UNRECORDED = ""
 
 SETTINGS = st.builds(
     MeasurementSettings,
@@ -74,7 +71,7 @@ def test_a_decision_chooses_one_side_of_its_change(
     sound = ~failed
     made = decision(kind, since, since + covered, until)
     earlier, tested = results(count + 1)[:-1], results(count + 1)[-1]
-    used = used_results(
+    noise, used, shift = used_results(
         made, tested, earlier, values, failed, _newest(sound, LEVEL_RESULTS), rolling=True
     )
     holds = kind != "reopened" and (until is None or until >= count)
@@ -82,13 +79,13 @@ def test_a_decision_chooses_one_side_of_its_change(
     if holds:
         level = (nights >= since) & (sound | (nights <= since + covered))
         assert level.any(), "the night of the change is covered"
-        assert not (failed & used.baseline & (nights > since + covered)).any()
-        assert set((values + used.shift)[used.noise]) == {110.0}, "a known step is no noise"
+        assert not (failed & used & (nights > since + covered)).any()
+        assert set((values + shift)[noise]) == {110.0}, "a known step is no noise"
     else:
         level = (nights < since) & sound
-        assert set((values + used.shift)[used.noise]) <= {100.0}
-    assert (used.baseline == _newest(level, LEVEL_RESULTS)).all()
-    assert (used.noise | ~used.baseline).all()
+        assert set((values + shift)[noise]) <= {100.0}
+    assert (used == _newest(level, LEVEL_RESULTS)).all()
+    assert (noise | ~used).all()
 
 
 @given(COUNTS, st.data(), st.booleans())
@@ -98,10 +95,12 @@ def test_without_a_decision_failed_nights_are_neither_baseline_nor_noise(
     flags = st.lists(st.booleans(), min_size=count, max_size=count)
     failed, baseline = (np.array(data.draw(flags)) for _ in range(2))
     earlier, tested = results(count + 1)[:-1], results(count + 1)[-1]
-    used = used_results(None, tested, earlier, np.ones(count), failed, baseline, rolling=rolling)
-    assert (used.baseline == baseline).all()
-    assert (used.noise == (~failed | baseline)).all(), "unless a person chose them"
-    assert not used.shift.any()
+    noise, used, shift = used_results(
+        None, tested, earlier, np.ones(count), failed, baseline, rolling=rolling
+    )
+    assert (used == baseline).all()
+    assert (noise == (~failed | baseline)).all(), "unless a person chose them"
+    assert not shift.any()
 
 
 @given(st.integers(0, 20), st.integers(0, 20), KINDS)
@@ -111,7 +110,7 @@ def test_a_chosen_baseline_gives_way_only_to_a_later_level(
     count = 21
     nights = np.arange(count)
     baseline = nights == newest
-    used = used_results(
+    _, used, _ = used_results(
         decision(kind, since, count),
         results(count + 1)[-1],
         results(count),
@@ -121,7 +120,7 @@ def test_a_chosen_baseline_gives_way_only_to_a_later_level(
         rolling=False,
     )
     replaced = kind != "reopened" and newest < since
-    assert (used.baseline == baseline).all() == (not replaced)
+    assert (used == baseline).all() == (not replaced)
 
 
 @given(st.lists(st.tuples(KINDS, st.integers(0, 9)), max_size=5), st.integers(0, 9))

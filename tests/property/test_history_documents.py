@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.check.history.comparison import Interval
+from harness import Interval
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 

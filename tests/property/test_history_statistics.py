@@ -7,12 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.check.history.compare import compare_with_history
-from harness.check.history.comparison import Compared, HistoryComparison
-from harness.check.history.modes import find_modes
-from harness.check.history.samples import History, Measured, Metric, Series
-from harness.check.history.series import find_steps
-from harness.check.history.settings import HistoryLimits
+from harness import (
+    Compared,
+    History,
+    HistoryComparison,
+    HistoryLimits,
+    Measured,
+    Metric,
+    Series,
+    compare_with_history,
+)
+from harness.check.history.estimate import find_steps
+from harness.check.history.noise import find_modes
 from tests.support.histories import Floats, HistoryBuilder, night, noisy, operator
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -18,23 +18,37 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from harness.analyze.compare import EXECUTIONS
-from harness.check.history.baseline import BaselineRef
-from harness.check.history.measure import TIME_STATISTICS, measure
-from harness.check.history.samples import Decision, History, Metric, Series
-from harness.errors import FormatError, NotComparableError, UsageError
-from harness.history import open_store
-from harness.history.entries import Selection, entry_of, provenance_of
-from harness.history.history_json import decode_history, encode_history
+from harness import (
+    BaselineRef,
+    Check,
+    ClockDomain,
+    Decision,
+    FormatError,
+    History,
+    MeasurementSettings,
+    Metric,
+    NotComparableError,
+    Selection,
+    Series,
+    UsageError,
+    VerdictRecord,
+    entry_of,
+    measure,
+    open_store,
+)
+from harness.check.history.samples import decode_history, encode_history
+from harness.history.entries import provenance_of
 from harness.history.store import Store
-from harness.records.clock_domain import ClockDomain
-from harness.records.measurement import UNRECORDED, MeasurementSettings, settings_key
-from harness.records.result import VerdictRecord, microseconds
-from harness.records.verdict import Check
+from harness.records.measurement import settings_key
+from harness.records.result import microseconds
 from tests.support.examples import examples
 from tests.support.postgresql import Server
 from tests.support.results import Made, made, unmet
 from tests.support.traces import EventSpec, RunSpec, trace_of
+
+EXECUTIONS = ("all", "cold", "warm")
+TIME_STATISTICS = ("total", "avg", "p10", "p50", "p90", "min", "max")
+UNRECORDED = ""
 
 NAMES = st.one_of(st.sampled_from(["a", "b"]), st.text(st.characters(), max_size=5))
 IDS = st.sampled_from([f"r{number}" for number in range(8)])

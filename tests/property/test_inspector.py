@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode.ed00 import read_ed00, write_ed00
+from harness import DebugValue, Kind, read_ed00, write_ed00
 from harness.inspector import Inspector, TimeScale
-from harness.inspector.event_times import STATISTICS, PerfData, statistics
-from harness.records.trace import Kind
-from harness.records.values import DebugValue
+from harness.inspector.event import STATISTICS, PerfData, statistics
 from tests.support.examples import examples
 from tests.support.traces import EventSpec, RunSpec, trace_of
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode import ed00_events as interning
-from harness.decode.ed00_events import Interner
+from harness.decode import ed00_reader as interning
+from harness.decode.ed00_reader import Interner
 from harness.decode.flatbuffer import FlatBuffer
 from tests.support.examples import examples
 

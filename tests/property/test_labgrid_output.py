@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import InfrastructureError
-from harness.lab.labgrid.client import LabgridPlace, read_places, read_resources
-from harness.lab.labgrid.identity import CLOCKS_DIFFER_S, Identity
+from harness import InfrastructureError
+from harness.extensions.lab.labgrid import Identity, LabgridPlace, read_places, read_resources
+
+CLOCKS_DIFFER_S = 60
 
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1)
 TAGS = st.text("abz_09", min_size=1, max_size=5)
@@ -71,6 +72,15 @@ def test_who_holds_a_place_is_read_from_its_name(holder: Identity) -> None:
 def test_nobody_else_is_taken_for_one_of_us(name: str) -> None:
     found = Identity.parse(name)
     assert found is None or str(found) == name
+
+
+@given(HOLDERS, st.sampled_from(["pid", "started", "since", "until"]), st.sampled_from("0٣"))
+def test_numbers_that_this_package_does_not_write_are_somebody_elses(
+    holder: Identity, field: str, digit: str
+) -> None:
+    number = f"~{getattr(holder, field)}~"
+    spoilt = str(holder).replace(number, f"~{digit}{number[1:]}")
+    assert Identity.parse(spoilt) is None
 
 
 @given(HOLDERS, st.lists(st.integers(0, 10**11)))

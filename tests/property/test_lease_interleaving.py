@@ -13,10 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.target.lease import registry as registry_module
-from harness.target.lease.flock import Flock
-from harness.target.lease.records import LeaseClock, LeaseHolder, LockKey, read_record, write_record
-from harness.target.lease.registry import HeldLease, LeaseRegistry
+from harness import LockKey
+from harness.extensions.lab import leases as leases_module
+from harness.extensions.lab.leases import (
+    HeldLease,
+    LeaseClock,
+    LeaseRecord,
+    LeaseRegistry,
+    read_record,
+    write_record,
+)
+from harness.target.selection import Flock
 from tests.support.examples import examples
 
 BOARD = LockKey("board", "the board")
@@ -75,8 +82,8 @@ def stepwise() -> Iterator[None]:
         patch.object(Flock, "acquire", _pausing(Flock.acquire)),
         patch.object(Flock, "is_locked", _pausing(Flock.is_locked)),
         patch.object(Flock, "release", _pausing(Flock.release)),
-        patch.object(registry_module, "read_record", _pausing(read_record)),
-        patch.object(registry_module, "write_record", _pausing(write_record)),
+        patch.object(leases_module, "read_record", _pausing(read_record)),
+        patch.object(leases_module, "write_record", _pausing(write_record)),
     ):
         yield
 
@@ -101,7 +108,8 @@ class Contest:
         self.actors = [Actor(name, act) for name, act in acts.items()]
 
     def registry(self, name: str) -> LeaseRegistry:
-        return LeaseRegistry(self.directory, LeaseHolder(name, "here", 1, 1, name), LeaseClock())
+        holder = LeaseRecord(owner=name, host="here", pid=1, started=1, command=name)
+        return LeaseRegistry(self.directory, holder, LeaseClock())
 
     def _enter(self, name: str, lease: HeldLease, tokens: frozenset[str]) -> None:
         for other, token, _ in self.having:

@@ -12,9 +12,12 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from harness.target.lease.queue import RENEW_S, TURN_S, Waiter
-from harness.target.lease.records import Instant, LeaseHolder, LockKey
-from harness.target.lease.registry import HeldLease, LeaseRegistry
+from harness import LockKey
+from harness.extensions.lab.holding import Waiter
+from harness.extensions.lab.leases import HeldLease, Instant, LeaseRecord, LeaseRegistry
+
+RENEW_S = 2.0
+TURN_S = 10.0
 
 EXAMPLES = int(os.environ.get("ETHARNESS_QUEUE_EXAMPLES", "30"))
 STEPS_OF_A_SCHEDULE = 60
@@ -40,13 +43,11 @@ class Contender:
     """A process that waits for boards, then has them; ``awake`` while it is not stopped."""
 
     name: str
-    night: bool
     wants: frozenset[str]
     waiter: Waiter
     registry: LeaseRegistry
     held: list[HeldLease] = field(default_factory=list)
     renewed: float | None = None
-    rank: bool = True
     awake: bool = True
 
 
@@ -56,22 +57,22 @@ class Queue:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.watch = Watch()
-        self.people_first = False
         self.line: list[Contender] = []
         self.lost: list[Contender] = []
         """Those who were passed over, and have not noticed it yet."""
         self.holding: list[Contender] = []
         self.count = 0
 
-    def _contender(self, night: bool, wants: tuple[int, ...]) -> Contender:
+    def _contender(self, wants: tuple[int, ...]) -> Contender:
         self.count += 1
         name = f"p{self.count}"
-        holder = LeaseHolder(name, "here", self.count, self.count, "test")
+        holder = LeaseRecord(
+            owner=name, host="here", pid=self.count, started=self.count, command="test"
+        )
         registry = LeaseRegistry(self.folder, holder, self.watch)
         keys = [BOARDS[at] for at in wants]
-        waiter = Waiter(registry, keys, goes_first=lambda: self.people_first and not night)
         stems = frozenset(key.stem for key in keys)
-        return Contender(name, night, stems, waiter, registry)
+        return Contender(name, stems, Waiter(registry, keys), registry)
 
     def _age(self, contender: Contender) -> float:
         return self.watch.seconds - (contender.renewed or -TURN_S)
@@ -79,20 +80,13 @@ class Queue:
     def _look(self, contender: Contender) -> None:
         """Have it look once, and hold what it gets against the model."""
         before = self.line[: self.line.index(contender)] if contender in self.line else self.line
-        rank = contender.night or not self.people_first
-        rivals = [
-            each
-            for each in self.line
-            if each is not contender
-            and not each.wants.isdisjoint(contender.wants)
-            and (each.rank < rank or (each.rank == rank and each in before))
-        ]
+        rivals = [each for each in before if not each.wants.isdisjoint(contender.wants)]
         silent = [each for each in rivals if self._age(each) >= TURN_S]
         ahead = [each for each in rivals if each not in silent]
         free = all(holder.wants.isdisjoint(contender.wants) for holder in self.holding)
         got = contender.waiter.attempt()
-        if self._age(contender) >= RENEW_S or contender.rank != rank:
-            contender.renewed, contender.rank = self.watch.seconds, rank
+        if self._age(contender) >= RENEW_S:
+            contender.renewed = self.watch.seconds
         if isinstance(got, list):
             assert free, "two holders"
             assert not ahead, f"{contender.name} overtook {[each.name for each in ahead]}"
@@ -119,7 +113,7 @@ class Queue:
 
     def arrive(self, which: int) -> None:
         if len(self.line) < MOST:
-            self._look(self._contender(which % 2 == 1, WANTED[which % len(WANTED)]))
+            self._look(self._contender(WANTED[which % len(WANTED)]))
 
     def look(self, which: int) -> None:
         """One looks, perhaps after it was stopped for long."""
@@ -150,9 +144,6 @@ class Queue:
         if self.line:
             self.line[which % len(self.line)].awake = False
 
-    def working_hours(self, which: int) -> None:
-        self.people_first = which % 2 == 1
-
     def pass_time(self, which: int) -> None:
         """Those who are not stopped look again within the time that they have."""
         for _ in range(2):
@@ -171,7 +162,7 @@ class Queue:
         assert not self.line + self.lost, "somebody who waits is never served"
         for holder in list(self.holding):
             self._end(holder)
-        late = self._contender(False, (0, 1, 2))
+        late = self._contender((0, 1, 2))
         got = late.waiter.attempt(join=False)
         assert isinstance(got, list), "kept for nobody"
         for lease in got:
@@ -181,7 +172,7 @@ class Queue:
 STEPS: tuple[Callable[[Queue, int], None], ...] = (
     *(Queue.arrive, Queue.arrive, Queue.arrive, Queue.look, Queue.look),
     *(Queue.release, Queue.release, Queue.pass_time, Queue.pass_time, Queue.stop),
-    *(Queue.crash_holding, Queue.crash_waiting, Queue.give_up, Queue.working_hours),
+    *(Queue.crash_holding, Queue.crash_waiting, Queue.give_up),
 )
 
 

@@ -18,10 +18,12 @@ from hypothesis.stateful import (
     rule,
 )
 
-from harness.errors import BusyError
-from harness.target.lease.records import Instant, LeaseHolder, LeaseRecord, LockKey
-from harness.target.lease.registry import HEARTBEAT_S, STALE_S, Busy, HeldLease, LeaseRegistry
+from harness import BusyError, LockKey
+from harness.extensions.lab.leases import HeldLease, Holder, Instant, LeaseRecord, LeaseRegistry
 from tests.support.examples import examples
+
+HEARTBEAT_S = 5.0
+STALE_S = 30.0
 
 BOARD = LockKey("board", "the board")
 HOSTS = ("here", "there")
@@ -120,7 +122,7 @@ class Leases(RuleBasedStateMachine):
         keeper = self._process("eve", "here", frozenset())
         keeper.registry.release(BOARD, force=True)
         got = keeper.registry.acquire(BOARD)
-        if isinstance(got, Busy):  # a host whose locks are others died without a word
+        if isinstance(got, Holder):  # a host whose locks are others died without a word
             self._pass(STALE_S + 1)
             got = keeper.registry.acquire(BOARD)
         assert isinstance(got, HeldLease), "a board stays held although nobody is left"
@@ -128,7 +130,9 @@ class Leases(RuleBasedStateMachine):
         self.folder.cleanup()
 
     def _process(self, owner: str, host: str, inherited: frozenset[str]) -> Process:
-        holder = LeaseHolder(owner, host, 1000 + len(self.all), len(self.all), "test")
+        holder = LeaseRecord(
+            owner=owner, host=host, pid=1000 + len(self.all), started=len(self.all), command="test"
+        )
         registry = RegistryOfHost(self.notes, holder, self.hosts[host])
         process = Process(registry, self.hosts[host], inherited)
         self.all.append(process)
@@ -143,18 +147,18 @@ class Leases(RuleBasedStateMachine):
         if not parent.leases:
             return multiple()
         child = self._process(parent.registry.holder.owner, parent.host.name, parent.tokens)
-        self._take(child, None)
+        self._take(child)
         return child
 
-    @rule(process=processes, expires_s=st.none() | st.sampled_from((1.0, 60.0)))
-    def take(self, process: Process, expires_s: float | None) -> None:
+    @rule(process=processes)
+    def take(self, process: Process) -> None:
         if process.alive:
-            self._take(process, expires_s)
+            self._take(process)
 
-    def _take(self, process: Process, expires_s: float | None) -> None:
+    def _take(self, process: Process) -> None:
         known = process.tokens
-        got = process.registry.acquire(BOARD, known, expires_s=expires_s)
-        if isinstance(got, Busy):
+        got = process.registry.acquire(BOARD, known)
+        if isinstance(got, Holder):
             if not self.held and not self.scribbled and self._may(process):
                 # Only what happened elsewhere, or before a restart, can be in doubt.
                 assert got.record is not None

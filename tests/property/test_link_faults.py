@@ -8,19 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.errors import HarnessError, InfrastructureError
-from harness.link.session import Session
-from harness.link.transports import Transport
-from harness.link.wire import Region
+from harness import HarnessError, InfrastructureError, Region, Session
+from harness.testing import Transport
 from harness.testing.fault_filter import FaultFilter, Faults
 from harness.testing.simulated_board import (
     MODEL_MAGIC,
     Behaviour,
     SimulatedBoard,
+    VirtualClock,
     output_of,
     trace_of,
 )
-from harness.testing.virtual_clock import VirtualClock
 from tests.support.bad_lines import bad_lines
 from tests.support.examples import examples
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analyze.memory import allocator_totals, gaps, memory
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Block, Kind, Trace
+from harness import Block, ClockDomain, Kind, Subject, Trace
+from harness.analyze.memory import gaps
 
 
 @given(st.data())
@@ -47,9 +46,9 @@ def test_live_bytes_and_pieces_are_those_of_the_allocator(data: st.DataObject) -
     trace.kind[:], trace.allocator[:] = Kind.ALLOCATION, 1
     for row, (size, offset, failed) in enumerate(events):
         trace.size[row], trace.offset[row], trace.failed[row] = size, offset, failed
-    (heap,) = memory(trace.sealed()).allocators
+    (heap,) = Subject(trace.sealed()).memory.allocators
     assert heap.live.tolist() == held[1:]
-    assert heap.peak == peak == allocator_totals(trace)[0].peak_bytes
+    assert heap.peak == peak == Subject(trace).allocators[0].peak_bytes
     assert {p.offset: (p.size, p.row) for p in heap.peak_pieces} == at_peak
     assert heap.unmatched == heap.overlapping == ()
     assert len(heap.failures) == sum(failed for *_, failed in events)

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from harness.decode import device_log_format as fmt
-from harness.decode.firmware_elf import Symbol
-from harness.decode.method_memory import find_methods, read_outputs
-from harness.decode.program import Call, Dynamism, Instruction, Method, Tensor
-from harness.errors import ProbeError, TargetError
+from harness import Call, Dynamism, Instruction, Method, ProbeError, TargetError, Tensor
+from harness.extensions.probes.firmware_elf import Symbol
+from harness.extensions.probes.memory import find_methods, read_outputs
+from harness.testing import device_log_format as fmt
 
 BASE = 0x2000_0000
 TRACER, METHOD, NAME, OUTPUTS, VALUES, TENSOR, DATA = (BASE + 0x200 * at for at in range(7))

@@ -12,10 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.nightly import folder
-from harness.nightly.journal import Account, Journal, ended_of
-from harness.nightly.orchestrator import Night, Prepared, ended_attempts, open_night, prepare
-from harness.records.nightly import NightlyStep
+from harness import NightlyStep
+from harness.extensions.lab.nightly import journal as nightly_journal
+from harness.extensions.lab.nightly.journal import Account, Ended, Journal, ended_of
+from harness.extensions.lab.nightly.night import (
+    Night,
+    Prepared,
+    open_night,
+    prepare,
+)
 from tests.support.examples import examples
 from tests.support.night_world import HOW, Killed, World
 from tests.support.nights import written_plan
@@ -71,7 +76,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
     (home / "units.toml").write_text(UNITS)
     plan = written_plan(home, PLAN)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folder, "Journal", FragileJournal)
+        patch.setattr(nightly_journal, "Journal", FragileJournal)
         yield prepare(plan, home / "units.toml")
 
 
@@ -98,10 +103,12 @@ def whole(prepared: Prepared, world: World) -> Night:
     while not go_on(prepared, world):
         assert not world.leases
         world.kill_at = {at for at in world.kill_at if at > world.points}
-        if folder.nights(prepared.output) and not folder.unfinished_night(prepared.output, "night"):
+        if nightly_journal.nights(prepared.output) and not nightly_journal.unfinished_night(
+            prepared.output, "night"
+        ):
             break  # it was killed when all was done: the next would be another night
     world.kill_at = set()
-    [place] = folder.nights(prepared.output)
+    [place] = nightly_journal.nights(prepared.output)
     journal = FragileJournal.open(place)
     try:
         return Night(prepared, place, journal)
@@ -110,7 +117,7 @@ def whole(prepared: Prepared, world: World) -> Night:
 
 
 def assert_complete(prepared: Prepared, world: World, night: Night) -> None:
-    ended = ended_attempts(night)
+    ended = [record for record in night.journal.records if isinstance(record, Ended)]
     kept = [item.attempt.result for item in ended if item.attempt.result]
     finished = [result.id for result in world.results.values() if not result.unfinished]
     assert sorted(kept) == sorted(set(kept)), "a result counts once"

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.errors import BusyError, FormatError
-from harness.nightly.journal import (
-    JOURNAL,
+from harness import BusyError, FormatError
+from harness.extensions.lab.nightly.journal import (
     Began,
     Finished,
     Journal,
@@ -23,6 +22,8 @@ from harness.nightly.journal import (
     encoded,
     read_journal,
 )
+
+JOURNAL = "journal.jsonl"
 
 TEXTS = st.text(max_size=20)
 RECORDS: st.SearchStrategy[Record] = st.one_of(

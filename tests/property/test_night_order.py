@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.nightly.orchestrator import select_steps, steps_of
-from harness.records.nightly import NightlyStep
+from harness import NightlyStep
+from harness.extensions.lab.nightly.night import select_steps, steps_of
 
 NAMES = st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=4, unique=True)
 

@@ -16,24 +16,28 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from harness.check.budget import Budget
-from harness.check.evaluate import evaluate
-from harness.check.history.comparison import Compared, HistoryComparison, Interval
-from harness.check.history.measure import measure
-from harness.check.history.settings import HistoryLimits
-from harness.check.rules import TimeLimit
-from harness.check.subject import Subject
+from harness import (
+    EXECUTION,
+    OPERATOR_CALL,
+    Budget,
+    Compared,
+    EvaluatedRun,
+    Failure,
+    HistoryComparison,
+    HistoryLimits,
+    Interval,
+    Subject,
+    TimeLimit,
+    Trace,
+    Verdict,
+    evaluate,
+    measure,
+    render_report,
+)
 from harness.formatting import TICKS, printable, time_unit
-from harness.records.result import Failure
-from harness.records.trace import EXECUTION, OPERATOR_CALL, Trace
-from harness.records.verdict import Verdict
+from harness.report.changes import change_cells
 from harness.report.description import describe
-from harness.report.html import html_report
-from harness.report.junit import junit_report
-from harness.report.markdown import markdown_report
-from harness.report.results import report_document
 from harness.report.run import print_run
-from harness.runs.evaluation import EvaluatedRun
 from harness.strategies import executions
 from tests.support.examples import examples
 from tests.support.pages import Page
@@ -155,7 +159,7 @@ def _below(lines: list[str], title: str) -> list[str]:
 
 
 def in_html(run: EvaluatedRun) -> Shown:
-    page = Page(html_report([run]))
+    page = Page(render_report("report.html", [run]))
     badge, headline = page.all("h1")[0][0], page.all("p")[0]
     assert "headline" in headline.get("class")
     found: dict[str, list[list[str]]] = {}
@@ -187,7 +191,7 @@ def in_html(run: EvaluatedRun) -> Shown:
 def in_markdown(run: EvaluatedRun) -> Shown:
     tables: dict[str, list[list[str]]] = {}
     paragraphs, text, rows = [], "", [[""]]
-    for token in READER.parse(markdown_report([run]).decode().replace("&#8203;", "")):
+    for token in READER.parse(render_report("report.md", [run]).decode().replace("&#8203;", "")):
         if token.type == "inline":
             parts = token.children or []
             assert {part.type.partition("_")[0] for part in parts} <= {"text", "strong", "em"}
@@ -217,7 +221,7 @@ def _verdict_of(paragraphs: Sequence[str]) -> str:
 
 
 def in_junit(run: EvaluatedRun) -> Shown:
-    [suite] = ET.fromstring(junit_report([run]))
+    [suite] = ET.fromstring(render_report("report.xml", [run]))
     facts = [(item.get("name", ""), item.get("value", "")) for item in suite.iter("property")]
     operators = []
     value = re.compile(r"(\S+) times, p50 (.*), avg (.*) \[\w+\], share (\S+) \[%\]")
@@ -238,7 +242,7 @@ def in_junit(run: EvaluatedRun) -> Shown:
 
 
 def in_json(run: EvaluatedRun) -> Shown:
-    [found] = json.loads(report_document([run]))["runs"]
+    [found] = json.loads(render_report("report.json", [run]))["runs"]
     listed = found["operators"] + found["scopes"] + found["loading"]
     ns = [op["max"] for op in listed if op["unit"] == "ns"]
     unit = time_unit([value for value in ns if value is not None])
@@ -284,7 +288,9 @@ def test_all_reports_show_the_same_operators_failed_checks_and_verdict(run: Eval
     assert table is not None
     for (line,), row in zip(terminal.operators, table.operators, strict=True):
         assert line.startswith((row.title, row.name))
-        median = row.texts.p50 if row.operator.ns is None else table.unit.brief(row.operator.ns.p50)
+        median = (
+            row.text("p50") if row.operator.ns is None else table.unit.brief(row.operator.ns.p50)
+        )
         assert f" {median} " in line
         assert f" {row.share_text}" in line
     for name, found in shown.items():
@@ -300,16 +306,16 @@ def test_all_reports_show_the_same_operators_failed_checks_and_verdict(run: Eval
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_all_reports_show_the_same_changes_against_history(run: EvaluatedRun) -> None:
     changes = describe(run).changes
-    rows = () if changes is None else changes.changed[:10]
+    rows = [] if changes is None else [*map(change_cells, changes.changed[:10])]
     out = io.StringIO()
     print_run(Console(file=out, width=10_000), describe(run))
     lines = iter(out.getvalue().splitlines())
-    page = iter(Page(html_report([run])).text().splitlines())
-    markdown = iter(in_lines(markdown_report([run]).decode()))
+    page = iter(Page(render_report("report.html", [run])).text().splitlines())
+    markdown = iter(in_lines(render_report("report.md", [run]).decode()))
     for row in rows:
         for shown in (lines, page, markdown):
             # ``in`` goes on where the row before was found, so the order is the same, too.
-            assert any(row.relative in line and row.now in line for line in shown)
+            assert any(row["relative"] in line and row["now"] in line for line in shown)
 
 
 def in_lines(markdown: str) -> list[str]:

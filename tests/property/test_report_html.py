@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.check.evaluate import evaluate
-from harness.check.subject import Subject
-from harness.decode.device_log import read_log
-from harness.records.clock_domain import ClockDomain
-from harness.records.result import TargetRecord
-from harness.records.trace import Trace
-from harness.report.html import html_report
-from harness.runs.evaluation import EvaluatedRun
+from harness import (
+    ClockDomain,
+    EvaluatedRun,
+    Subject,
+    TargetRecord,
+    Trace,
+    evaluate,
+    read_log,
+    render_report,
+)
 from harness.strategies import device_logs, traces
 from tests.support.compared import with_history
 from tests.support.examples import examples
@@ -43,9 +45,11 @@ texts = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(), max_size=20
 def test_any_trace_gives_a_sound_page(trace: Trace) -> None:
     subject = Subject(trace)
     run = EvaluatedRun("a file", subject, evaluate(subject))
-    data = html_report([run])
+    data = render_report("report.html", [run])
     Page(data).assert_sound()
-    assert html_report([EvaluatedRun("a file", Subject(trace), run.verdict)]) == data
+    assert (
+        render_report("report.html", [EvaluatedRun("a file", Subject(trace), run.verdict)]) == data
+    )
 
 
 @given(device_logs())
@@ -53,7 +57,9 @@ def test_any_trace_gives_a_sound_page(trace: Trace) -> None:
 def test_any_device_log_gives_a_sound_page(log: CompactLog) -> None:
     trace = read_log(log.image(), [ClockDomain("cpu", Fraction(10**9), 32)])
     subject = Subject(trace)
-    Page(html_report([EvaluatedRun("a file", subject, evaluate(subject))])).assert_sound()
+    Page(
+        render_report("report.html", [EvaluatedRun("a file", subject, evaluate(subject))])
+    ).assert_sound()
 
 
 @pytest.mark.attack(
@@ -70,7 +76,7 @@ def test_whatever_texts_there_are_none_acts(title: str, reason: str, console: st
     assert failed.failure is not None
     hint = msgspec.structs.replace(failed.failure, hint=console)
     failed = replace(failed, result=msgspec.structs.replace(failed.result, failure=hint))
-    page = Page(html_report([run, failed]))
+    page = Page(render_report("report.html", [run, failed]))
     page.assert_sound()
 
 
@@ -86,7 +92,9 @@ def test_whatever_a_result_says_none_of_it_acts(fields: dict[str, str]) -> None:
     result = msgspec.structs.replace(
         FINISHED, **fields, target=target, time_scales={fields["unit"]: fields["port"]}
     )
-    Page(html_report([reported(result=result), reported(result=result)])).assert_sound()
+    Page(
+        render_report("report.html", [reported(result=result), reported(result=result)])
+    ).assert_sound()
 
 
 @pytest.mark.attack(
@@ -106,4 +114,4 @@ def test_whatever_history_says_none_of_it_acts(name: str, commit: str, delegate:
         for result in run.history.results
     )
     history = msgspec.structs.replace(run.history, results=results, description=commit)
-    Page(html_report([replace(run, history=history)])).assert_sound()
+    Page(render_report("report.html", [replace(run, history=history)])).assert_sound()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import re
+import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,22 @@ import pytest
 from hypothesis import given, settings
 from rich.console import Console
 
-from harness.check.subject import Subject
-from harness.decode.device_log import read_log
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import EXECUTION, OPERATOR_CALL, Trace
-from harness.records.verdict import Verdict
-from harness.report.html import html_report
-from harness.report.markdown import markdown_report
-from harness.report.results import report_document
-from harness.report.tree import print_tree
-from harness.runs.evaluation import EvaluatedRun
+from harness import (
+    EXECUTION,
+    OPERATOR_CALL,
+    ClockDomain,
+    EvaluatedRun,
+    Subject,
+    Trace,
+    Verdict,
+    durations,
+    event_nanoseconds,
+    operator_statistics,
+    read_log,
+    render_report,
+    unknown_durations,
+)
+from harness.report.traces import print_tree
 from harness.strategies import executions
 from harness.strategies.executions import Execution
 from tests.conftest import CommandResult
@@ -45,7 +53,7 @@ def judged(trace: Trace) -> EvaluatedRun:
 
 
 def in_json(trace: Trace) -> dict[str, list[dict[str, Any]]]:
-    [run] = json.loads(report_document([judged(trace)]))["runs"]
+    [run] = json.loads(render_report("report.json", [judged(trace)]))["runs"]
     return {name: run[name] for name in ("operators", "scopes", "loading")}
 
 
@@ -113,7 +121,7 @@ def test_a_delegate_adds_nothing_to_the_share_of_its_call() -> None:
     assert tree["DELEGATE_CALL #1"] == "60.0"
     assert tree["[layer] #1"] == "50.0"
     assert tree["Method::execute"] == "100.0"
-    assert "60.0 % of the wall time" in html_report([judged(trace)]).decode()
+    assert "60.0 % of the wall time" in render_report("report.html", [judged(trace)]).decode()
 
 
 def test_a_call_is_listed_once_whether_or_not_its_delegate_logs_every_time() -> None:
@@ -144,8 +152,10 @@ def test_loading_and_executions_stand_in_tables_of_their_own(
         begin = lines.index("Loading and setup")
         assert all("Method::init" not in line for line in lines[:begin])
         assert all("Method::execute" not in line for line in lines[begin:])
-    assert "Method::init" not in markdown_report([judged(trace)]).decode()
-    captions = [item.text for item in Page(html_report([judged(trace)])).all("summary")]
+    assert "Method::init" not in render_report("report.md", [judged(trace)]).decode()
+    captions = [
+        item.text for item in Page(render_report("report.html", [judged(trace)])).all("summary")
+    ]
     assert "Loading and setup" in captions
 
 
@@ -161,8 +171,8 @@ def test_one_preempted_execution_does_not_lead_the_table() -> None:
     found = in_json(traced(log))["operators"]
     assert [op["name"] for op in found] == ["steady", "preempted"]
     assert found[0]["total"] < found[1]["total"]
-    for report in (markdown_report, html_report):
-        text = report([judged(traced(log))]).decode()
+    for suffix in ("md", "html"):
+        text = render_report(f"report.{suffix}", [judged(traced(log))]).decode()
         assert text.index("steady") < text.index("preempted")
 
 
@@ -180,11 +190,44 @@ def test_without_a_wall_time_no_share_is_made_up() -> None:
     assert [op["share"] for op in found["operators"]] == [None, None]
 
 
+def test_the_share_is_the_median_over_executions() -> None:
+    """One preempted execution changes neither it nor the times beside it."""
+    log, now = CompactLog(), 0
+    for number in range(9):
+        log.block("Execute")
+        preempted = 100_000 if number == 4 else 0
+        log.profile("steady", now, now + 60, instruction=0)
+        log.profile("preempted", now + 60, now + 80 + preempted, instruction=1)
+        if number < 3:
+            log.profile("seldom", now + 85, now + 90, instruction=2)
+        log.profile(EXECUTION, now, now + 100 + preempted, chain=-1)
+        now += 1_000 + preempted
+    trace = traced(log)
+    shares = {op["name"]: op["share"] for op in in_json(trace)["operators"]}
+    assert shares == {"steady": 0.6, "preempted": 0.2, "seldom": 0.0}
+    frames = render_report("report.html", [judged(trace)]).decode()
+    assert "steady · instruction 0: 60.000 us, 60.000 us by itself, 60.0 % of" in frames
+    assert "Method::execute: 100.000 us, 20.000 us by itself" in frames
+
+
 @given(executions(max_operators=4))
 @settings(max_examples=examples(40), deadline=None)
-def test_operators_never_add_up_to_more_than_the_executions(made: Execution) -> None:
-    found = in_json(made.trace)
-    shares = [op["share"] for op in found["operators"] if op["share"] is not None]
-    assert sum(shares) <= 1 + 1e-9
-    whole = [op["share"] for op in found["scopes"] if op["name"] == EXECUTION]
-    assert all(share == pytest.approx(1) for share in whole if share is not None)
+def test_shares_are_medians_of_the_parts_of_each_execution(made: Execution) -> None:
+    trace = made.trace
+    ends = list(accumulate(block.count for block in trace.blocks))
+    whole = [op for op in operator_statistics(trace) if op.name == EXECUTION]
+    known = ~unknown_durations(trace)
+    times = event_nanoseconds(trace, durations(trace))
+    for op in operator_statistics(trace):
+        if op.loading or op.share is None or not known[op.rows].all():
+            continue
+        wanted = []
+        for block, end in zip(trace.blocks, ends, strict=True):
+            inside = set(range(end - block.count, end))
+            wall = [row for one in whole for row in one.rows.tolist() if row in inside]
+            if block.name == op.block and wall and known[wall].all() and times[wall].sum() > 0:
+                own = [row for row in op.rows.tolist() if row in inside]
+                wanted.append(times[own].sum() / times[wall].sum())
+        assert op.share == pytest.approx(statistics.median(wanted))
+        if op.name == EXECUTION:
+            assert op.share == pytest.approx(1)

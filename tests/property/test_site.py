@@ -9,11 +9,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.check.history.samples import Decision
-from harness.history import open_store
-from harness.history.entries import Selection
-from harness.records.measurement import MeasurementSettings, settings_key
-from harness.site.writer import write_site
+from harness import Decision, MeasurementSettings, Selection, open_store
+from harness.extensions.web.site.writer import write_site
 from tests.property.test_history_store import BOARDS, IDS, SETTINGS, decisions, subjects
 from tests.support.results import Made
 
@@ -52,7 +49,9 @@ def test_an_updated_site_equals_a_new_one(
             for item in items:
                 store.add(item.result, item.subject)
             for decision, board, used in decided:
-                store.record_decisions(board, "kws", "forward", settings_key(used), [decision])
+                store.record_decisions(
+                    board, "kws", "forward", used.key if used else "", [decision]
+                )
             if removed is not None:
                 store.remove(Selection(ids=[removed]))
             before = files_of(updated)

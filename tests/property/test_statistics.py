@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import Block, ClockDomain, Trace, operator_statistics
 from harness.analyze.blocks import equal_rows, in_groups
-from harness.analyze.statistics import largest_operators, operator_series, operator_statistics
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Block, Trace
+from harness.analyze.statistics import largest_operators
 from tests.support.examples import examples
 
 CLOCKS = (
@@ -76,13 +75,6 @@ def test_each_operator_has_the_statistics_of_its_own_durations(
         parts = [part for part in (op.cold, op.warm) if part]
         assert sum(part.count for part in parts) == op.ticks.count
         assert sum(part.total for part in parts) == pytest.approx((op.ns or op.ticks).total)
-
-        series = operator_series(trace, op)
-        assert series.ticks[series.present].tolist() == ticks.tolist()
-        for run, there in zip(series.runs.tolist(), series.present, strict=True):
-            block = trace.blocks[run]
-            within = (op.rows >= block.first) & (op.rows < block.first + block.count)
-            assert there.sum() == within.sum()
 
 
 @given(EVENTS, st.lists(st.integers(0, 20), max_size=5), st.integers(1, 9))

@@ -13,16 +13,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import strategies
-from harness.analyze.call_tree import call_tree
-from harness.analyze.statistics import operator_statistics
-from harness.analyze.ticks import durations, unwrap
-from harness.decode.device_log import read_log
-from harness.decode.dumps import read_dumps
-from harness.decode.ed00 import read_ed00, write_ed00
-from harness.errors import FormatError
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import DELEGATE_CALL, EXECUTION, OPERATOR_CALL, Kind, Trace
+from harness import (
+    DELEGATE_CALL,
+    EXECUTION,
+    OPERATOR_CALL,
+    ClockDomain,
+    FormatError,
+    Kind,
+    Subject,
+    Trace,
+    durations,
+    operator_statistics,
+    read_dumps,
+    read_ed00,
+    read_log,
+    strategies,
+    write_ed00,
+)
+from harness.analyze.ticks import unwrap
 
 _Drawn = TypeVar("_Drawn")
 
@@ -43,7 +51,7 @@ def test_an_execution_is_what_it_says(execution: strategies.Execution) -> None:
     assert set(timeline.backward_steps) == set(timeline.reversed_events) == {0}
     cpu = timeline.end[trace.clock == 0].tolist()
     assert all(before <= after for before, after in pairwise(cpu))
-    within = call_tree(trace).parent.tolist()
+    within = Subject(trace).tree.parent.tolist()
     for row, name in enumerate(names):
         if name == EXECUTION:
             assert within[row] == -1

@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serial.rfc2217 import PortManager
 
-from harness.link.telnet import (
-    COM_PORT,
-    MAX_SUBNEGOTIATION,
+from harness.extensions.remote.rfc2217 import (
     Item,
     Negotiation,
     Options,
@@ -29,9 +27,11 @@ from harness.link.telnet import (
     port_answer,
     port_request,
     read_port_answer,
-    strip_commands,
     subnegotiation,
 )
+
+COM_PORT = 44
+MAX_SUBNEGOTIATION = 1 << 10
 
 NEGOTIATING = [TelnetCommand.WILL, TelnetCommand.WONT, TelnetCommand.DO, TelnetCommand.DONT]
 DATA = st.binary(max_size=60) | st.lists(st.sampled_from([255, 255, 240, 250, 0])).map(bytes)
@@ -140,7 +140,7 @@ def test_a_subnegotiation_without_end_is_refused_and_takes_no_memory() -> None:
 )
 def test_what_is_no_telnet_is_refused(stream: bytes, why: str) -> None:
     with pytest.raises(TelnetError, match=why) as caught:
-        strip_commands(stream)
+        TelnetDecoder().feed(stream)
     assert caught.value.exit_code == 75
 
 

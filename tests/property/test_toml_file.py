@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import UsageError
 from harness.config.toml_file import Document, Keys, key_offsets, read_document
-from harness.errors import UsageError
-from harness.files import data_directory
+from tests.conftest import ROOT
 from tests.support.examples import examples
 
 TEXTS = st.text(st.sampled_from("ab=[]{}#.,'\" \t\\é\n"), max_size=6)
@@ -138,7 +138,7 @@ def names_at(line: str) -> set[str]:
 @pytest.mark.parametrize("folder", ["boards", "boards/budgets", "schema", "firmware_stub"])
 def test_files_of_this_project_have_places_for_all_their_keys(folder: str) -> None:
     room, _, rest = folder.partition("/")
-    for path in sorted((data_directory(room) / rest).glob("*.toml")):
+    for path in sorted((ROOT / room / rest).glob("*.toml")):
         document = read_document(path)
         assert set(document.positions) == all_keys(document.data)
 

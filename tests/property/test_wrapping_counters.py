@@ -14,13 +14,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.analyze.statistics import operator_statistics
-from harness.analyze.ticks import durations, ends_before_start, suspected_widths, with_width
-from harness.decode.ed00 import read_ed00
-from harness.export.formats import FORMATS, export
-from harness.export.timeline import draw
-from harness.records.trace import Trace
-from harness.report.document import trace_document
+from harness import (
+    Trace,
+    draw,
+    durations,
+    export_trace,
+    format_names,
+    operator_statistics,
+    read_ed00,
+    unknown_durations,
+    with_width,
+)
+from harness.analyze.ticks import suspected_widths
+from harness.export.formats import find_format
+from harness.report.traces import trace_document
 from tests.support.examples import examples
 from tests.support.exports import check_nesting
 from tests.support.wrapping import narrowed, on_a_wide_counter
@@ -30,7 +37,7 @@ READINGS = sorted({*WIDE.start.tolist(), *WIDE.end.tolist()})
 
 ALL = [
     (name, flavour)
-    for name, format_ in FORMATS.items()
+    for name, format_ in ((name, find_format(name)) for name in format_names())
     if name != "netron"  # needs the model
     for flavour in format_.flavours or (None,)
 ]
@@ -62,7 +69,7 @@ def without_readings(document: Any) -> Any:
 
 def spelt(trace: Trace, name: str, flavour: str | None) -> Any:
     """What an export says, but for raw readings."""
-    data = export(trace, name, flavour).data
+    data = export_trace(trace, name, flavour).data
     if name in ("csv", "tsv"):
         text = io.StringIO(data.decode())
         rows = csv.DictReader(text, delimiter="," if name == "csv" else "\t")
@@ -75,8 +82,7 @@ def spelt(trace: Trace, name: str, flavour: str | None) -> Any:
         parquet = pytest.importorskip("pyarrow.parquet")
         return without_readings(parquet.read_table(io.BytesIO(data)).to_pylist())
     if name == "perfetto":
-        from harness.export.perfetto import MESSAGES
-        from harness.export.protobuf import messages
+        from harness.export.perfetto import MESSAGES, messages
 
         packets = messages("wrapping", MESSAGES)["Trace"].FromString(data).packet
         return [
@@ -136,8 +142,8 @@ def test_without_its_width_nothing_is_negative_and_nothing_unknown_is_a_number(
     assert (drawing.end >= drawing.start).all()
     assert (drawing.own >= 0).all()
     for name, flavour in ALL:
-        assert_no_negative_time(export(trace, name, flavour).data, name)
-    unknown = ends_before_start(trace)
+        assert_no_negative_time(export_trace(trace, name, flavour).data, name)
+    unknown = unknown_durations(trace)
     assert (unknown == (trace.end < trace.start)).all()
     for operator in operator_statistics(trace):
         assert operator.unknown == np.count_nonzero(unknown[operator.rows])

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness.config.board import load_board
-from harness.target.build import build_firmware
-from tests.conftest import MODELS
+from tests.conftest import MODELS, CommandResult
 from tests.support.desk import Desk, board_behind_tcp
 from tests.support.tracer_only import build_tracer_only, gdbserver
 
@@ -112,8 +110,9 @@ def test_a_probe(desk: Desk, tmp_path: Path) -> None:
     assert (desk.folder / "probe/trace.etdp").exists()
 
 
-def test_flash(desk: Desk, port: str, run: Path) -> None:
-    image = build_firmware(load_board("native")[0]).image
+def test_flash(desk: Desk, port: str, run: Path, etharness: Callable[..., CommandResult]) -> None:
+    image = desk.folder / "native.elf"
+    assert etharness("build", "--board", "native", "-o", image).code == 0
     code, out, err = desk.etharness(
         *("flash", "--board", "native.toml", "--port", port, "--image", image)
     )

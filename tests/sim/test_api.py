@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import harness
-from harness.durations import us
-from harness.errors import InfrastructureError, UsageError
-from harness.records.result import Failure
+from harness import Failure, InfrastructureError, UsageError
+from harness.pytest_plugin import us
 from harness.runs.directory import RunDirectory
 from tests.conftest import FIXTURES, MODELS, CommandResult
+from tests.unit.test_public_api import MAIN_NAMES
 
 pytestmark = pytest.mark.sim
 
@@ -156,7 +156,7 @@ def test_a_request_that_is_wrong_starts_nothing(
 def test_runs_are_kept_in_new_folders_and_added_to_a_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from harness.history import open_store
+    from harness import open_store
 
     monkeypatch.chdir(tmp_path)
     stages: set[str] = set()
@@ -183,7 +183,7 @@ def test_runs_are_kept_in_new_folders_and_added_to_a_history(
 def test_a_check_by_a_baseline_is_recorded_if_wanted(
     record: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, etharness: Etharness
 ) -> None:
-    from harness.history import open_store
+    from harness import open_store
 
     monkeypatch.chdir(tmp_path)
     strict = Path("strict.toml")
@@ -197,7 +197,7 @@ def test_a_check_by_a_baseline_is_recorded_if_wanted(
     assert (files_of(paths[1]) == before) == (not record)
     with open_store("h.sqlite") as store:
         passed = {entry.provenance.id: entry.passed for entry in store.results()}
-    result = RunDirectory(paths[1]).read_result()
+    result = harness.load(paths[1]).result
     assert passed[result.id] is not record
     if record:
         left = files_of(paths[1])
@@ -217,8 +217,8 @@ def test_durations_compare_with_units(live: harness.Run) -> None:
     assert 0 < live.slowest().p50 < 60e6 * us
 
 
-@pytest.mark.parametrize("name", harness.__all__)
-def test_the_example_of_every_public_name_runs(
+@pytest.mark.parametrize("name", MAIN_NAMES)
+def test_the_examples_of_public_names_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

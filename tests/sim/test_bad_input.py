@@ -10,15 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.board import board_names
-from harness.decode.device_log_format import HEADER_SIZE
-from harness.errors import TargetError
-from harness.files import data_directory
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
-from tests.conftest import MODELS, CommandResult
+import harness
+from tests.conftest import BOARDS, MODELS, ROOT, CommandResult
 
 Etharness = Callable[..., CommandResult]
+LOG_HEADER = 64
+"""Bytes before the records of a log."""
 pytestmark = pytest.mark.sim
 
 
@@ -36,7 +33,7 @@ def test_no_such_board(etharness: Etharness, tmp_path: Path) -> None:
     assert code == 2
     assert err.splitlines() == [
         "error: no such board: 'natve'",
-        f"  try: did you mean 'native'? known boards: {', '.join(board_names())}; "
+        f"  try: did you mean 'native'? known boards: {', '.join(BOARDS)}; "
         "or give the path of a board file",
     ]
 
@@ -61,7 +58,7 @@ def test_no_compiler(etharness: Etharness, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_qemu_missing(etharness: Etharness, tmp_path: Path) -> None:
-    text = (data_directory("boards") / "qemu-mps2-an385.toml").read_text()
+    text = (ROOT / "boards/qemu-mps2-an385.toml").read_text()
     board = tmp_path / "qemu-mps2-an385.toml"
     board.write_text(
         text.replace('kind = "qemu"', 'kind = "qemu", system = "qemu-system-absent"').replace(
@@ -78,14 +75,15 @@ def test_qemu_missing(etharness: Etharness, tmp_path: Path) -> None:
 
 def test_model_too_large(etharness: Etharness, tmp_path: Path) -> None:
     model = tmp_path / "large.pte"
-    model.write_bytes(bytes(4 * 1024 * 1024 + 1))
+    model.write_bytes((MODELS / "kws_int8.pte").read_bytes().ljust(4 * 1024 * 1024 + 1, b"\0"))
     code, _, err = etharness(*run_arguments(tmp_path, model))
-    assert code == 4
+    assert code == 2
     assert err == (
-        f"error: {model} is too large for native: 4194305 bytes, its limit is 4194304 bytes\n"
-        f"  try: place the model in flash: `etharness build --board native --model {model}`\n"
+        f"error: native cannot run {model}: model: 4,194,305 bytes needed, 4,194,304 available\n"
+        "  try: place the model in flash: `--placed`, or firmware from "
+        f"`etharness build --board native --model {model}`\n"
     )
-    assert failure(tmp_path)["exit_code"] == 4
+    assert failure(tmp_path)["exit_code"] == 2
 
 
 @pytest.mark.attack("Files", "a truncated model", "exit code 2; the board is not contacted")
@@ -109,7 +107,7 @@ def test_unsupported_operator(etharness: Etharness, tmp_path: Path) -> None:
     unwritable = model / "report.json"
     reports = [text for file in (*files, unwritable) for text in ("--report", str(file))]
     code, _, err = etharness(*run_arguments(tmp_path, model, *reports))
-    assert code == 4, "that a report could not be written does not hide why the run failed"
+    assert code == 2, "that a report could not be written does not hide why the run failed"
     assert "aten::selu.out" in err
     assert "native" in err
     assert f"cannot write the report {unwritable}" in err
@@ -127,7 +125,7 @@ def test_unsupported_operator(etharness: Etharness, tmp_path: Path) -> None:
 )
 def test_the_board_misbehaves(name: str, stage: str, words: str, tmp_path: Path) -> None:
     board = tmp_path / "native.toml"
-    text = (data_directory("boards") / "native.toml").read_text()
+    text = (ROOT / "boards/native.toml").read_text()
     board.write_text(
         text.replace("execute_s = 30", "execute_s = 1")
         .replace("request_s = 2", "request_s = 0.2")
@@ -141,9 +139,10 @@ def test_the_board_misbehaves(name: str, stage: str, words: str, tmp_path: Path)
             struck.append(pid)
             os.kill(pid, signal.SIGSTOP if name == "hangs" else signal.SIGKILL)
 
-    request = RunRequest(str(board), MODELS / "kws_f32.pte", 200, tmp_path / "out")
-    with pytest.raises(TargetError) as raised:
-        run_model(request, strike)
+    with pytest.raises(harness.HarnessError) as raised:
+        harness.run(
+            MODELS / "kws_f32.pte", board=board, runs=200, output=tmp_path / "out", progress=strike
+        )
     assert raised.value.exit_code == 4
     assert words in raised.value.message
     assert "native" in raised.value.message
@@ -196,7 +195,7 @@ def test_a_full_buffer_reports_the_exact_number_of_dropped_events(
     assert code == 1, "dropped events exceed the budget"
     limited = json.loads(out)
     assert limited["runs_completed"] == 3
-    assert limited["trace"]["log_bytes"] <= 2048 + HEADER_SIZE
+    assert limited["trace"]["log_bytes"] <= 2048 + LOG_HEADER
     assert limited["trace"]["dropped_events"] > 0
     assert limited["trace"]["events"] + limited["trace"]["dropped_events"] == complete["events"]
     assert limited["trace"]["blocks"] + limited["trace"]["dropped_blocks"] == complete["blocks"]

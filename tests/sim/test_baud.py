@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.link.wire import Region
+from harness import Region
 from tests.conftest import MODELS, CommandResult
 from tests.support.boards import started
 
@@ -20,6 +20,7 @@ BOARDS = [
     *("native", "qemu-lm3s6965evb", "qemu-microbit", "qemu-mps2-an385"),
     *("qemu-mps3-an547", "qemu-netduinoplus2", "qemu-riscv32-virt"),
 ]
+MOST_MISSED = 5
 
 
 @pytest.mark.parametrize("board", BOARDS)
@@ -30,8 +31,12 @@ def test_a_board_talks_at_every_rate_it_lists(board: str) -> None:
         first, *faster = session.target.bauds
         assert first == bench.target.transport.baud == 115_200
         model = (MODELS / "small_int8.pte").read_bytes()
+        missed = 0
         for baud in [*faster, first]:
-            assert session.raise_baud([baud]) == baud
+            # On a busy machine the second of a trial may pass before the simulator has a turn.
+            while session.raise_baud([baud]) != baud:
+                missed += 1
+                assert missed <= MOST_MISSED, f"it does not talk at {baud} baud"
             info = session.load_model(model)
             session.set_input(0, bytes(info.inputs[0].nbytes))
             session.run(1, timeout_s=10)
@@ -40,7 +45,7 @@ def test_a_board_talks_at_every_rate_it_lists(board: str) -> None:
         # Nothing was garbled. A busy machine may have answered late, and been asked again.
         garbled = (figures.corrupt.total(), figures.damage_notes, figures.overruns)
         assert garbled == (0, 0, 0)
-        assert figures.rate_fallbacks == 0
+        assert figures.rate_fallbacks == missed
 
 
 def run(etharness: Callable[..., CommandResult], output: Path, baud: int) -> CommandResult:

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.board import board_names, load_board
-from harness.files import data_directory
+import harness
+from tests.conftest import BOARDS, ROOT
 
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
-ROOT = data_directory("firmware_stub").parent
 PAGE = ROOT / "docs/boards.md"
 PARTS = ("harness", "firmware_stub", "boards", "schema")
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -82,7 +81,7 @@ def test_the_pages_own_steps_make_a_board_that_runs(project: Path) -> None:
 
 @pytest.mark.parametrize("file", ["template.c", "template.ld", "port.cmake"])
 def test_the_template_marks_what_to_fill_in(file: str) -> None:
-    template = data_directory("firmware_stub") / "ports/template" / file
+    template = ROOT / "firmware_stub/ports/template" / file
     filled = (line for line in template.read_text().splitlines() if "FILL_IN" in line)
     removed = re.findall(r"^-(.*FILL_IN.*)$", PAGE.read_text(), re.MULTILINE)
     assert [line for line in filled if line not in removed and not line.startswith(" *")] == []
@@ -91,8 +90,8 @@ def test_the_template_marks_what_to_fill_in(file: str) -> None:
 def test_no_board_claims_real_hardware_that_the_page_denies() -> None:
     """Whoever tries a real board changes the board file, this page and this test."""
     assert "**No board has been tried on real hardware.**" in PAGE.read_text()
-    for name in board_names():
-        board, _ = load_board(name)
+    for name in BOARDS:
+        board = harness.Board.load(name)
         if name.startswith("qemu-"):
             assert "under QEMU 7.2" in board.tested
             assert "not on a real" in board.tested or "no such hardware" in board.tested

@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 
 import harness
-from harness.decode.bundled_program import read_bundled_program
-from harness.errors import UsageError
-from harness.history import open_store
-from harness.records.result import Result
-from harness.runs.directory import RunDirectory
+from harness import Result, UsageError, open_store, read_bundled_program
 from tests.conftest import CommandResult
 from tests.support.bundled import FIXTURE
 
@@ -157,7 +153,7 @@ def test_commands_take_the_run_of_a_bundled_program(
     assert "forward         1      1 of 1" in out
     assert out.count("I11 forward, test set 1: outputs/0.npy") == 1
     assert report.read_text().count("<testsuite ") == len(NAMES)
-    ids = [each.id for each in RunDirectory(run).read_result().test_sets]
+    ids = [each.id for each in harness.load(run).result.test_sets]
     with open_store(str(history)) as store:
         assert all(store.has(each) for each in ids)
     _, out, _ = etharness("history", "add", run, "--history", tmp_path / "another.sqlite")

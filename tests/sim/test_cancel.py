@@ -21,12 +21,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.board import QemuTarget, load_board
-from harness.files import data_directory
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
-from harness.target.build import build_firmware
-from tests.conftest import MODELS, CommandResult
+import harness
+from tests.conftest import MODELS, ROOT, CommandResult
 from tests.support.examples import sampled
 
 # Each test is some five commands, each of which would start counting anew.
@@ -101,22 +97,38 @@ class Bench:
 
 def serial_board(folder: Path, name: str) -> str:
     """Write the board file of a simulated board that is reached through a port."""
-    lines = (data_directory("boards") / f"{name}.toml").read_text().splitlines()
+    emulated = "emulated = true, " if harness.Board.load(name).emulated_time else ""
+    lines = (ROOT / f"boards/{name}.toml").read_text().splitlines()
     kept = [line for line in lines if not line.startswith(("budget", "flash"))]
     text = "\n".join(
         'target = { kind = "serial" }' if line.startswith("target") else line for line in kept
     )
-    (folder / f"{name}.toml").write_text(text)
+    (folder / f"{name}.toml").write_text(text.replace("timer = { ", "timer = { " + emulated))
     return f"{name}.toml"
+
+
+def wait_for_port(number: int) -> None:
+    """Wait until a simulator that was started listens on its port."""
+    until = time.monotonic() + LONGEST_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", number)).close()
+        except ConnectionRefusedError:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        else:
+            return
 
 
 @contextmanager
 def running(name: str, folder: Path) -> Iterator[Bench]:
     """Start a simulated board that a port leads to."""
-    board, _ = load_board(name)
-    image = str(build_firmware(board).image)
+    board = harness.Board.load(name)
+    image = str(folder / "firmware.elf")
+    built = Command(folder, "build", "--board", name, "-o", image).end()
+    assert built.code == 0, built.err
     command, port = [image], ""
-    if isinstance(board.target, QemuTarget):
+    if name != "native":
         with socket.create_server(("127.0.0.1", 0)) as free:
             number = free.getsockname()[1]
         port = f"socket://127.0.0.1:{number}"
@@ -128,6 +140,8 @@ def running(name: str, folder: Path) -> Iterator[Bench]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
+            if port:
+                wait_for_port(number)
             port = port or process.stdout.readline().removeprefix("link: ").strip()
             yield Bench(folder, ("--board", serial_board(folder, name), "--port", port))
         finally:
@@ -152,8 +166,8 @@ def test_an_interrupt_keeps_the_trace_of_what_ran(
     name: str, number: signal.Signals, tmp_path: Path
 ) -> None:
     """The ordinary case: the command starts the board, and Ctrl-C reaches everything it started."""
-    build_firmware(load_board(name)[0])
     bench = Bench(tmp_path, ("--board", name))
+    assert bench.start("build").end().code == 0
     run = bench.start_run(MANY, "out")
     time.sleep(2)
     run.signal(number)
@@ -258,7 +272,12 @@ def test_an_interrupt_that_python_loses_ends_the_run_all_the_same(tmp_path: Path
             with suppress(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
 
-    request = RunRequest("native", MODELS / "kws_int8.pte", 1000, tmp_path / "out")
     with pytest.raises(KeyboardInterrupt, match="the run has ended on the board"):
-        run_model(request, stages=stages)
+        harness.run(
+            MODELS / "kws_int8.pte",
+            board="native",
+            runs=1000,
+            output=tmp_path / "out",
+            progress=stages,
+        )
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -9,14 +9,9 @@ import msgspec
 import pytest
 
 import harness
-from harness.check.suggest import Wishes, suggest
-from harness.decode.ed00 import write_ed00
-from harness.export.formats import export
-from harness.history import open_store
+from harness import EXECUTION, Result, export_trace, open_store, write_ed00
+from harness.extensions.budgets.suggest import Wishes, suggest
 from harness.inspector import Event, Inspector
-from harness.records.measurement import settings_key
-from harness.records.result import Result
-from harness.records.trace import EXECUTION
 
 pytestmark = pytest.mark.sim
 
@@ -84,7 +79,7 @@ def test_the_history_has_a_series_of_each_counter(run: harness.Run, tmp_path: Pa
     with open_store(str(tmp_path / "history.sqlite")) as store:
         assert store.add(result, run.subject)
         history = store.history(
-            result.board, "small_int8.pte", "forward", settings=settings_key(result.settings)
+            result.board, "small_int8.pte", "forward", settings=result.settings.key
         )
     names = {
         series.metric.statistic for series in history.series if series.metric.kind == "counter"
@@ -93,10 +88,10 @@ def test_the_history_has_a_series_of_each_counter(run: harness.Run, tmp_path: Pa
 
 
 def test_exports_have_the_counts_of_every_event(run: harness.Run) -> None:
-    document = json.loads(export(run.trace, "json").data)
+    document = json.loads(export_trace(run.trace, "json").data)
     counted = [event["counts"] for event in document["events"] if event.get("counts")]
     assert len(counted) == int((run.trace.counts[:, 0] >= 0).sum())
-    events = json.loads(export(run.trace, "kineto").data)["traceEvents"]
+    events = json.loads(export_trace(run.trace, "kineto").data)["traceEvents"]
     assert {event["name"] for event in events if event["ph"] == "C"} >= set(COUNTERS)
 
 

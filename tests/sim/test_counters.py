@@ -14,18 +14,20 @@ import numpy.typing as npt
 import pytest
 
 import harness
-from harness.analyze.call_tree import call_tree
-from harness.analyze.ticks import durations
-from harness.config.board import load_board
-from harness.errors import UsageError
-from harness.link.session import Session
-from harness.link.values import RunOptions
-from harness.records.trace import NO_COUNT, Trace
+from harness import (
+    NO_COUNT,
+    RunOptions,
+    Session,
+    Subject,
+    Trace,
+    UsageError,
+    build_firmware,
+    durations,
+    start_target,
+)
+from harness.runs.device import pull_trace
 from harness.runs.directory import RunDirectory
 from harness.runs.source import load_source
-from harness.runs.trace_download import pull_trace
-from harness.target.build import build_firmware
-from harness.target.start import start_target
 from tests.conftest import MODELS, CommandResult
 from tests.sim.test_rtl_boards import QEMU, board_file
 from tests.support.fake_ppk2 import FakePpk2
@@ -96,7 +98,7 @@ def test_on_qemu_counts_are_instructions_less_the_reading_of_the_counters(
     assert trace.counters[0].overhead < measured.cost <= trace.counters[0].parent_overhead
     # A run directory has the counters, too.
     assert run.directory is not None
-    loaded = load_source(run.directory).trace
+    loaded = harness.load(run.directory).trace
     assert loaded == trace
     assert loaded.empty_events == trace.empty_events
     assert [each.overhead for each in loaded.counters] == [each.overhead for each in trace.counters]
@@ -113,7 +115,7 @@ def test_counts_of_rtl_hold_the_identities_of_the_core(measure: Measure) -> None
     assert (found["compressed"] <= found["instret"]).all()
     assert (found["branches"] + found["load_stall"] <= found["cycles"]).all()
     assert all(each.any() for each in found.values())
-    tree = call_tree(trace)
+    tree = Subject(trace).tree
     for row in range(len(trace)):
         children = tree.children(row)
         if trace.counts[row, 0] != NO_COUNT and len(children):
@@ -224,13 +226,14 @@ def test_a_board_without_counters_says_so(
 def test_link_and_debug_probe_pull_the_same_counts(
     etharness: Callable[..., CommandResult], tmp_path: Path
 ) -> None:
-    board, path = load_board("qemu-riscv32-virt")
+    board = harness.Board.load("qemu-riscv32-virt")
+    path = board.file
     with socket.create_server(("127.0.0.1", 0)) as server:
         number = server.getsockname()[1]
     text = path.read_text().replace('"shift=0"', f'"shift=0", "-gdb", "tcp:127.0.0.1:{number}"')
     file = tmp_path / f"{board.name}.toml"
     file.write_text("\n".join(row for row in text.splitlines() if not row.startswith("budget")))
-    described, _ = load_board(str(file))
+    described = harness.Board.load(file)
     firmware = build_firmware(described)
     with start_target(described, firmware) as target:
         session = Session(target.transport, deadline_s=20)
@@ -245,7 +248,7 @@ def test_link_and_debug_probe_pull_the_same_counts(
         assert probed.code == 0, probed.err
     logs = [tmp_path / way / "trace.etlog" for way in ("link", "probe")]
     assert logs[0].read_bytes() == logs[1].read_bytes()
-    trace = load_source(tmp_path / "probe").trace
+    trace = harness.load(tmp_path / "probe").trace
     assert (counts(trace, "instret") == counts(trace, "cycles")).all()
     assert len(counts(trace, "instret")) > 7 * RUNS
     assert "Hardware counters (median)" in probed.out

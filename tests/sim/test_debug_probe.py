@@ -20,16 +20,13 @@ import numpy as np
 import pytest
 
 import harness
-from harness.config.board import load_board
-from harness.decode.firmware_elf import FirmwareElf
-from harness.errors import TargetError, UsageError
-from harness.link.probe import halted, open_probe
-from harness.link.session import Session
+from harness import Session, TargetError, UsageError, build_firmware, start_target
+from harness.extensions.probes.debug_probe import halted, open_probe
+from harness.extensions.probes.firmware_elf import FirmwareElf
+from harness.extensions.probes.memory import MemoryTracers
+from harness.runs.device import pull_trace
 from harness.runs.directory import RunDirectory
-from harness.runs.probe import MemoryTracers, ProbeRequest
-from harness.runs.trace_download import pull_trace
-from harness.target.build import build_firmware
-from harness.target.start import start_target
+from harness.runs.request import ProbeRequest
 from tests.conftest import MODELS, CommandResult
 from tests.support.inner_pytest import inner
 from tests.support.tracer_only import BOARD, build_tracer_only, gdbserver
@@ -65,12 +62,13 @@ def test_the_same_run_read_by_link_and_by_probe_gives_the_same_bytes(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         number = server.getsockname()[1]
-    board, path = load_board(BOARD)
+    board = harness.Board.load(BOARD)
+    path = board.file
     text = path.read_text().replace('"shift=0"', f'"shift=0", "-gdb", "tcp:127.0.0.1:{number}"')
     file = tmp_path / f"{BOARD}.toml"
     file.write_text("\n".join(row for row in text.splitlines() if not row.startswith("budget")))
     firmware = build_firmware(board).image
-    described, _ = load_board(str(file))
+    described = harness.Board.load(file)
     with start_target(described, build_firmware(described)) as target:
         session = Session(target.transport, deadline_s=20)
         info = session.hello(20)
@@ -140,7 +138,7 @@ def running(image: Path, tmp_path: Path) -> Iterator[str]:
 def test_what_goes_wrong_says_so_and_leaves_the_board_running(
     etharness: Etharness, image: Path, running: str, tmp_path: Path
 ) -> None:
-    other = build_firmware(load_board(BOARD)[0]).image
+    other = build_firmware(harness.Board.load(BOARD)).image
     cases = [
         (other, (), 4, "the board does not run"),
         (image, ("--symbol", "trace"), 2, "no variable named 'trace'"),
@@ -161,7 +159,7 @@ def test_a_run_that_a_symbol_ends_is_judged_as_any_other(
 ) -> None:
     wanted = ("run", "--board", BOARD, "--model", "kws_int8", "--elf", image, "--runs", "2")
     impatient = tmp_path / f"{BOARD}.toml"
-    text = load_board(BOARD)[1].read_text().replace("execute_s = 60", "execute_s = 1")
+    text = harness.Board.load(BOARD).file.read_text().replace("execute_s = 60", "execute_s = 1")
     impatient.write_text(text.replace("budget =", "time_scales = {} #"))
     with gdbserver(image, tmp_path, stopped=True) as port:
         done = etharness(

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import harness
 from harness.inspector import Inspector
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
 from tests.conftest import MODELS, CommandResult
 from tests.support.documents import document
 
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.sim
 def test_delegated_operators_are_known_by_their_ids(
     tmp_path: Path, etharness: Callable[..., CommandResult]
 ) -> None:
-    run_model(RunRequest("native", MODELS / "npu_str.pte", 3, tmp_path / "run"))
+    harness.run(MODELS / "npu_str.pte", board="native", runs=3, output=tmp_path / "run")
     known = ["--etrecord", MODELS / "npu_str.etrecord", "--model", MODELS / "npu_str.pte"]
     out = etharness("decode", tmp_path / "run", *known, "--by", "module", "--json").out
     found = document("decode", out)
@@ -45,7 +44,9 @@ def test_delegated_operators_are_known_by_their_ids(
 
 
 def test_the_inspector_reads_a_run_directory_on_its_clocks(tmp_path: Path) -> None:
-    outcome = run_model(RunRequest("qemu-mps2-an385", MODELS / "npu_int.pte", 2, tmp_path / "run"))
+    outcome = harness.run(
+        MODELS / "npu_int.pte", board="qemu-mps2-an385", runs=2, output=tmp_path / "run"
+    )
     inspector = Inspector(tmp_path / "run", etrecord=MODELS / "npu_int.etrecord")
     assert len(inspector.trace) == len(outcome.trace)
     (block,) = (block for block in inspector.event_blocks if block.name == "Execute")

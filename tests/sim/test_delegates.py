@@ -9,20 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import harness
 from firmware_stub.models.npu.job import Command, Cost, decode
-from harness.analyze.alignment import Steadiness
-from harness.analyze.call_tree import call_tree
-from harness.analyze.memory import allocator_totals, memory
-from harness.analyze.placement import calls_around, host_times
-from harness.analyze.statistics import operator_statistics
-from harness.analyze.ticks import durations
-from harness.decode.ed00 import read_ed00
-from harness.errors import DeviceRefusedError
-from harness.link.wire import Region
-from harness.records.trace import NO_NAME, Kind, Trace
-from harness.runs.device_data import from_bytes, to_bytes
-from harness.runs.request import RunRequest
-from harness.runs.run import FinishedRun, run_model
+from harness import (
+    NO_NAME,
+    DeviceRefusedError,
+    Kind,
+    Region,
+    Steadiness,
+    Subject,
+    Trace,
+    durations,
+    host_times,
+    operator_statistics,
+    read_ed00,
+    tensor_from_bytes,
+    tensor_to_bytes,
+)
+from harness.analyze.ticks import calls_around
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import started
 
@@ -74,8 +78,8 @@ def commands(model: str) -> list[tuple[Command, Cost]]:
     return [(command, job.cost(command)) for job in jobs for command in job.commands]
 
 
-def run(board: str, model: str, directory: Path) -> FinishedRun:
-    return run_model(RunRequest(board, MODELS / f"{model}.pte", RUNS, directory / "run"))
+def run(board: str, model: str, directory: Path) -> harness.Run:
+    return harness.run(MODELS / f"{model}.pte", board=board, runs=RUNS, output=directory / "run")
 
 
 def described(trace: Trace, first: int, count: int) -> list[tuple[object, ...]]:
@@ -137,7 +141,7 @@ def test_each_call_takes_temporary_memory_and_gives_it_back(
     board: str, model: str, tmp_path: Path
 ) -> None:
     outcome = run(board, model, tmp_path)
-    (temporary,) = (a for a in allocator_totals(outcome.trace) if a.name == "temporary")
+    (temporary,) = (a for a in Subject(outcome.trace).allocators if a.name == "temporary")
     parts = (MODELS / f"{model}.pte").read_bytes().split(b"ENPU")[1:]
     wishes = [wish for part in parts if (wish := decode(b"ENPU" + part).scratch_size) > 0]
     assert temporary.count == RUNS * len(wishes) > 0
@@ -145,7 +149,7 @@ def test_each_call_takes_temporary_memory_and_gives_it_back(
     assert (temporary.total_bytes, temporary.failures) == (0, 0)
 
     trace = outcome.trace
-    held = memory(trace)
+    held = Subject(trace).memory
     assert not any(item.unmatched or item.overlapping for item in held.allocators)
     at_peak = [piece for piece in held.peak_pieces if piece.allocator.name == "temporary"]
     assert [piece.size for piece in at_peak] == [max(wishes)]
@@ -166,7 +170,7 @@ def test_the_call_lasts_longer_than_what_the_npu_did_in_it(
         inside = sum(op.ns.total for op in within if op.instruction == call.instruction)
         assert 0 < inside <= call.ns.total
 
-    tree = call_tree(trace)
+    tree = Subject(trace).tree
     assert not tree.ambiguous.any()
     for row in np.flatnonzero(trace.kind == Kind.PROFILE).tolist():
         name, parent = trace.text(trace.name[row]), int(tree.parent[row])
@@ -220,9 +224,9 @@ def test_outputs_are_pytorchs(board: str, model: str) -> None:
         info = bench.session.load_model((MODELS / f"{model}.pte").read_bytes())
         assert len(fixture["inputs"]) == 5
         for value, expected in zip(fixture["inputs"], fixture["outputs"], strict=True):
-            bench.session.set_input(0, to_bytes(value, info.inputs[0]))
+            bench.session.set_input(0, tensor_to_bytes(value, info.inputs[0]))
             bench.session.run(1, timeout_s=100)
-            output = from_bytes(bench.session.read(Region.OUTPUT), info.outputs[0])
+            output = tensor_from_bytes(bench.session.read(Region.OUTPUT), info.outputs[0])
             np.testing.assert_allclose(output, expected, rtol=0, atol=1e-5)
 
 

@@ -26,16 +26,13 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from harness.analyze.energy import align_recording, event_energy
-from harness.config.meter import MeterRequest
-from harness.files import data_directory
-from harness.meter.recorder import MeterRecorder
-from harness.meter.recording import read_recording
-from harness.meter.source import open_meter
-from harness.records.trace import Kind, Trace
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
-from tests.conftest import MODELS, CommandResult
+import harness
+from harness import Kind, MeterRequest, Trace
+from harness.extensions.energy.event_energy import align_recording, event_energy
+from harness.extensions.energy.meters import open_meter
+from harness.extensions.energy.recording import read_recording
+from harness.extensions.energy.run import MeterRecorder
+from tests.conftest import MODELS, ROOT, CommandResult
 from tests.sim.test_cancel import Command
 from tests.support.bundled import FIXTURE
 from tests.support.currents import VOLTS, TrueRun, decoded, true_run, with_losses, words_of
@@ -93,9 +90,11 @@ class Qemu:
 
 @pytest.fixture(scope="module")
 def qemu(tmp_path_factory: pytest.TempPathFactory) -> Qemu:
-    board = (data_directory("boards") / "qemu-mps2-an386.toml").read_text()
+    board = (ROOT / "boards/qemu-mps2-an386.toml").read_text()
     output = tmp_path_factory.mktemp("energy") / "run"
-    finished = run_model(RunRequest("qemu-mps2-an386", MODELS / "kws_int8.pte", RUNS, output))
+    finished = harness.run(
+        MODELS / "kws_int8.pte", board="qemu-mps2-an386", runs=RUNS, output=output
+    )
     assert finished.trace is not None
     return Qemu(board, finished.trace)
 
@@ -324,7 +323,7 @@ def test_a_file_that_cannot_be_used_costs_no_trace(
     etharness: Callable[..., CommandResult],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("harness.meter.csv_samples._WAIT_S", 0.5)
+    monkeypatch.setattr("harness.extensions.energy.meters._WAIT_S", 0.5)
     file, run = tmp_path / "power.csv", tmp_path / "run"
     if content is not None:
         file.write_text(content)
@@ -367,7 +366,9 @@ def test_a_streamed_run_is_measured(
     etharness: Callable[..., CommandResult],
 ) -> None:
     model = MODELS / "kws_int8.pte"
-    streamed = run_model(RunRequest("qemu-mps2-an386", model, 3, tmp_path / "ref", stream=True))
+    streamed = harness.run(
+        model, board="qemu-mps2-an386", runs=3, output=tmp_path / "ref", stream=True
+    )
     assert streamed.trace is not None
     random = np.random.default_rng(5)
     true = true_run(streamed.trace, random)
@@ -478,7 +479,7 @@ def test_a_run_without_a_meter_loads_nothing_of_it(tmp_path: Path) -> None:
         "import sys; from harness.cli import main\n"
         f"try: main({[*command, '--history', 'runs.sqlite']})\n"
         "except SystemExit as end: print(end.code)\n"
-        "rooms = ('harness.meter', 'harness.analyze.energy', 'harness.runs.energy')\n"
+        "rooms = 'harness.extensions.energy'\n"
         "print([name for name in sys.modules if name.startswith(rooms)])"
     )
     done = subprocess.run(

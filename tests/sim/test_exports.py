@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from harness.export.document import read_json
-from harness.export.formats import FORMATS
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
+import harness
 from tests.conftest import MODELS, CommandResult
 
 pytestmark = pytest.mark.sim
 Etharness = Callable[..., CommandResult]
 
+FORMATS = [
+    *("chakra", "csv", "ed00", "folded", "google-benchmark", "json", "kineto", "model-explorer"),
+    *("netron", "openmetrics", "parquet", "perfetto", "pytorch-et", "speedscope", "tsv"),
+]
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("run")
-    run_model(RunRequest("native", MODELS / "npu_int.pte", 3, directory))
+    harness.run(MODELS / "npu_int.pte", board="native", runs=3, output=directory)
     return directory
+
+
+def test_every_format_is_tried(etharness: Etharness) -> None:
+    listed = etharness("export", "--help").out.partition("\nFormats ")[2]
+    assert re.findall(r"^  (\S+)", listed, re.MULTILINE) == FORMATS
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -69,9 +77,9 @@ def test_the_json_is_what_the_device_logged(
 ) -> None:
     file = tmp_path / "x.json"
     assert etharness("export", run, "-f", "json", "-o", file).code == 0
-    trace = read_json(file.read_bytes())
-    assert [clock.name for clock in trace.clocks] == ["CLOCK_MONOTONIC", "simulated NPU"]
-    assert [block.name for block in trace.blocks] == ["Default", *["Execute"] * 3]
+    trace = json.loads(file.read_text())["header"]
+    assert [clock["name"] for clock in trace["clocks"]] == ["CLOCK_MONOTONIC", "simulated NPU"]
+    assert [block["name"] for block in trace["blocks"]] == ["Default", *["Execute"] * 3]
 
 
 def test_tables_have_modules_of_the_record_that_the_exporter_wrote(

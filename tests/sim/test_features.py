@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analyze.memory import allocator_totals
 from harness.inspector import Inspector
 from tests.conftest import MODELS, CommandResult
 from tests.support.features import CASES, Case
@@ -37,7 +36,7 @@ def test_outputs_are_pytorchs(board: str, case: Case, tmp_path: Path) -> None:
 def test_each_arena_is_an_allocator(name: str, expected: dict[str, int], tmp_path: Path) -> None:
     (case,) = (case for case in CASES if case.feature == name)
     outcome = case.run("native", tmp_path)
-    totals = {allocator.name: allocator for allocator in allocator_totals(outcome.trace)}
+    totals = {allocator.label: allocator for allocator in outcome.allocators()}
     method = totals.pop("method")
     assert {name: allocator.total_bytes for name, allocator in totals.items()} == expected
     model = outcome.result.model
@@ -116,5 +115,5 @@ def test_the_command_line_chooses_the_method(
 
     refused = etharness(*arguments, "--method", "decode")
     assert refused.code == 2
-    assert "decode: method not found; available: encode, forward" in refused.err
-    assert "--method" in refused.err
+    assert "methods.pte has no method 'decode'" in refused.err
+    assert "select one with --method: encode, forward" in refused.err

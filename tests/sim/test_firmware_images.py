@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.board import load_board
-from harness.flash.image import read_image
-from harness.target.build import build_firmware
+import harness
+from harness import build_firmware, read_image
 from tests.conftest import CommandResult
 from tests.support.real_images import real_image
 
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.sim
     ],
 )
 def test_objcopy_makes_the_same_of_our_firmware(tmp_path: Path, board: str, toolchain: str) -> None:
-    firmware = build_firmware(load_board(board)[0])
+    firmware = build_firmware(harness.Board.load(board))
     image = read_image(firmware.image)
     assert image.build_id() == firmware.build_id
     for kind in ("binary", "ihex"):

@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import harness
+from harness import Capacity, DeviceRefusedError, Method, packaged_models, read_program
 from harness.check.fit import SIZES_32, SIZES_64, arena_need, bundled_operators, fit
-from harness.config.board import Capacity, load_board
-from harness.decode.program import Method
-from harness.decode.pte import read_program
-from harness.errors import DeviceRefusedError
-from harness.files import packaged_models
-from harness.link.wire import Status
+from harness.testing import Status
 from tests.conftest import CommandResult
 from tests.support.boards import INT8_MODELS_THAT_FIT, started
 from tests.support.examples import sampled
@@ -39,7 +36,7 @@ def bytes_of(path: Path) -> int:
     sampled(["native", "qemu-mps2-an385", *INT8_MODELS_THAT_FIT], "native"),
 )
 def test_predicted_bytes_are_measured_bytes(name: str) -> None:
-    board = load_board(name)[0]
+    board = harness.Board.load(name)
     sizes = SIZES_64 if name == "native" else SIZES_32
     tried: list[tuple[Path, Method]] = [
         (path, method)
@@ -97,6 +94,6 @@ def test_run_names_every_missing_operator_before_it_uploads(
         if "::x" in instruction.name
     ]
     assert names
-    assert code == 4
-    assert f"native has no kernel for {', '.join(sorted(set(names)))}" in err
-    assert "etharness inspect" in err
+    assert code == 2
+    assert f"native cannot run {model}: no kernel for {', '.join(sorted(set(names)))}" in err
+    assert not (tmp_path / "run" / "console.txt").exists(), "nothing was started"

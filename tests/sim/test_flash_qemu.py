@@ -15,14 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.board import board_names, load_board
-from harness.files import data_directory
-from harness.lab.flash_plan import FlashRequest, HowToFlash
-from harness.lab.flashing import flash_board
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
-from harness.target.build import build_firmware
-from tests.conftest import MODELS, CommandResult
+import harness
+from harness import build_firmware
+from harness.flash.flashing import flash_board
+from harness.flash.plan import FlashRequest, HowToFlash
+from harness.target.selection import Chosen
+from tests.conftest import BOARDS, MODELS, ROOT, CommandResult
 from tests.support.documents import document
 from tests.support.flash import running_native, serial_native
 
@@ -32,14 +30,14 @@ Etharness = Callable[..., CommandResult]
 BOARD = "qemu-mps2-an385"
 SIMULATED = [
     name
-    for name in board_names()
-    if name.startswith("qemu-") and not load_board(name)[0].links_executorch
+    for name in BOARDS
+    if name.startswith("qemu-") and not harness.Board.load(name).links_executorch
 ]
 
 
 def board_with(directory: Path, name: str = BOARD, **changes: str) -> Path:
     """A file for a board with other words at places of its own."""
-    text = (data_directory("boards") / f"{name}.toml").read_text()
+    text = (ROOT / f"boards/{name}.toml").read_text()
     for old, new in changes.items():
         assert old in text
         text = text.replace(old, new)
@@ -60,10 +58,10 @@ def gdb_saying(directory: Path, *before: str) -> Path:
 
 @pytest.mark.parametrize("board", SIMULATED)
 def test_an_empty_board_is_flashed_verified_and_runs_that_build(board: str, tmp_path: Path) -> None:
-    record = flash_board(FlashRequest(board, tmp_path))
+    record = flash_board(FlashRequest(Chosen(board), tmp_path))
     assert record.exit_code == 0
     assert record.verified
-    assert record.build_id_after == build_firmware(load_board(board)[0]).build_id
+    assert record.build_id_after == build_firmware(harness.Board.load(board)).build_id
     assert len(record.attempts) == 1
     log = (tmp_path / "flash.log").read_text()
     assert "Loading section .text" in log
@@ -149,7 +147,7 @@ def test_half_of_an_image_does_not_pass_even_unverified(
 
 def other_build(directory: Path) -> Path:
     """The same firmware with another build id, as long as its own."""
-    firmware = build_firmware(load_board(BOARD)[0])
+    firmware = build_firmware(harness.Board.load(BOARD))
     other = directory / "other.elf"
     build_id = firmware.build_id.encode()
     other.write_bytes(firmware.image.read_bytes().replace(build_id, b"0123456789ab"))
@@ -184,7 +182,7 @@ def test_a_board_that_still_runs_another_build_is_refused(
 def test_an_image_of_another_board_is_refused_though_its_build_is_the_same(
     etharness: Etharness, tmp_path: Path
 ) -> None:
-    image = build_firmware(load_board("qemu-mps2-an386")[0]).image
+    image = build_firmware(harness.Board.load("qemu-mps2-an386")).image
     result = etharness("flash", "--board", "qemu-mps2-an500", "--image", image, "-o", tmp_path)
     assert result.code == 2
     assert "not firmware of board qemu-mps2-an500, but of qemu-mps2-an386" in result.err
@@ -196,7 +194,7 @@ def test_an_image_of_another_board_is_refused_though_its_build_is_the_same(
 def test_an_image_that_is_cut_off_is_refused_before_anything_is_started(
     etharness: Etharness, tmp_path: Path, share: float
 ) -> None:
-    whole = build_firmware(load_board(BOARD)[0]).image.read_bytes()
+    whole = build_firmware(harness.Board.load(BOARD)).image.read_bytes()
     cut = tmp_path / "cut.elf"
     cut.write_bytes(whole[: int(len(whole) * share)])
     result = etharness("flash", "--board", BOARD, "--image", cut, "-o", tmp_path / "out")
@@ -256,7 +254,7 @@ def test_an_interrupted_flashing_leaves_no_program_and_says_so(tmp_path: Path) -
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        flash_board(FlashRequest(str(board), tmp_path / "out"))
+        flash_board(FlashRequest(Chosen(str(board)), tmp_path / "out"))
     thread.join()
     record = json.loads((tmp_path / "out/flash.json").read_text())
     assert record["exit_code"] == 130
@@ -279,7 +277,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder: it holds a firmware and a model, and nothing else."""
     place = tmp_path / "empty"
     place.mkdir()
-    shutil.copy(build_firmware(load_board(BOARD)[0]).image, place / "firmware.elf")
+    shutil.copy(build_firmware(harness.Board.load(BOARD)).image, place / "firmware.elf")
     shutil.copy(MODELS / "small_int8.pte", place / "m.pte")
     monkeypatch.chdir(place)
     return place
@@ -306,9 +304,9 @@ def test_a_run_flashes_an_image_in_the_working_folder(etharness: Etharness, empt
 def test_the_python_interface_takes_such_a_path_too(empty: Path, command: tuple[str, ...]) -> None:
     how = HowToFlash(Path("firmware.elf"))
     if command[0] == "flash":
-        assert flash_board(FlashRequest(BOARD, Path("out"), how)).exit_code == 0
+        assert flash_board(FlashRequest(Chosen(BOARD), Path("out"), how)).exit_code == 0
     else:
-        outcome = run_model(RunRequest(BOARD, Path("m.pte"), 1, Path("out"), flash=how))
+        outcome = harness.run(Path("m.pte"), board=BOARD, runs=1, output=Path("out"), flash=how)
         assert outcome.result.exit_code == 0
 
 
@@ -317,7 +315,7 @@ def test_a_plan_names_its_image_relative_to_itself(
     etharness: Etharness, empty: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """Plans flash boards on ports; here the tool only copies what the board runs already."""
-    image = build_firmware(load_board("native")[0]).image
+    image = build_firmware(harness.Board.load("native")).image
     Path("native.elf").write_bytes(image.read_bytes())
     options = 'write = ["cp", "{image}", "copied"], formats = ["elf"]'
     board = serial_native(empty, f'order = ["command"]\noptions.command = {{ {options} }}')

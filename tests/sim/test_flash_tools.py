@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import FlashError, UsageError
-from harness.flash.image import Image, Segment
-from harness.flash.probes import Probe
-from harness.flash.tools import TOOLS
+from harness import FlashError, Image, Segment, UsageError, UsbPort
+from harness.flash.plan import find_tool
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.flash import (
@@ -181,13 +179,13 @@ def test_drives_of_one_label_are_told_apart_by_the_probe(
         folder.mkdir(parents=True)
         (folder / "DETAILS.TXT").write_text(f"# DAPLink\r\nUnique ID: {own}\r\n")
     (tmp_path / "media/me/MICROBIT2").mkdir()  # not mounted
-    probe = Probe(0x0D28, 0x0204, serial) if serial else None
+    probe = UsbPort(0x0D28, 0x0204, serial) if serial else None
     job = job_of("copy", tmp_path, format="hex", label="MICROBIT", probe=probe)
     if not label:
         with pytest.raises(UsageError, match="2 drives match board"):
-            TOOLS["copy"].commands(job)
+            find_tool("copy", "here").commands(job)
         return
-    [step] = TOOLS["copy"].commands(job)
+    [step] = find_tool("copy", "here").commands(job)
     where = Path(step.argv[-1]).parent
     assert where == tmp_path / "media/me" / label if label != "none" else not where.is_dir()
 

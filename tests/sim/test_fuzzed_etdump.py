@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ctypes as ct
+import os
 import subprocess
 
 import pytest
 
-from harness.decode.device_log import read_log
-from harness.decode.ed00 import read_ed00, write_ed00
-from harness.errors import FormatError
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Trace
-from harness.target.build import compiler_for
+from harness import ClockDomain, FormatError, Trace, read_ed00, read_log, write_ed00
 from tests.support.fuzzing import SOURCE, fuzzed_traces
 
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(300)]
@@ -29,7 +25,7 @@ def verifier(tmp_path_factory: pytest.TempPathFactory) -> ct.CDLL:
     """What the fuzzer holds each file against."""
     path = tmp_path_factory.mktemp("verifier") / "libverifier.so"
     source = SOURCE / "fuzz" / "support" / "ed00_verifier.c"
-    compiler, _ = compiler_for("native")
+    compiler = os.environ.get("CC", "cc")
     subprocess.run([compiler, "-std=c11", "-shared", "-fPIC", "-o", path, source], check=True)
     library = ct.CDLL(str(path))
     library.ed00_is_sound.restype = ct.c_bool

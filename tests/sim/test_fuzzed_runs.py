@@ -20,21 +20,26 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.analyze.values import tensor_array
-from harness.decode.dumps import read_dumps
-from harness.decode.ed00 import read_ed00, write_ed00
-from harness.errors import FormatError, HarnessError
-from harness.link.wire import DebugLevel
+import harness
+from harness import (
+    FormatError,
+    HarnessError,
+    ReadOptions,
+    TensorValue,
+    Verdict,
+    evaluate_path,
+    read_dumps,
+    read_ed00,
+    render_report,
+    tensor_array,
+    write_ed00,
+)
 from harness.records.result import digest_of
-from harness.records.values import TensorValue
-from harness.records.verdict import Verdict
-from harness.report.results import report_document
-from harness.runs.directory import RESULT, RunDirectory
-from harness.runs.evaluation import evaluate_path
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
-from harness.runs.source import ReadOptions, load_source
+from harness.runs.directory import RunDirectory
+from harness.runs.source import load_source
 from tests.conftest import FIXTURES, MODELS
+
+RESULT = "result.json"
 
 # Damage to files as accidents and careless tools do it: bits, bytes, words, lengths, blocks.
 _WORDS: Final = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
@@ -180,12 +185,14 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Originals:
         ("dropped events", {"trace_limit": 1024}),
     ):
         folder = runs[name] = home / name
-        request = RunRequest(
-            *("native", MODELS / "npu_int.pte", 3, folder),
-            values=DebugLevel.INTERMEDIATE_OUTPUTS,
+        assert harness.run(
+            MODELS / "npu_int.pte",
+            board="native",
+            runs=3,
+            output=folder,
+            values="intermediate",
             **more,
-        )
-        assert run_model(request).result.exit_code == (0 if name == "sound" else 1)
+        ).result.exit_code == (0 if name == "sound" else 1)
         if name == "sound":
             np.save(reference, np.load(folder / "outputs/0.npy") + 1)
     executorch = (FIXTURES / "kws_f32_executorch.etdp").read_bytes()
@@ -222,7 +229,7 @@ class Scratch:
 
     def verdict(self) -> Verdict:
         run = evaluate_path(self.run, load=load_source)
-        assert report_document([run])
+        assert render_report("report.json", [run])
         return run.verdict
 
     def restore(self) -> None:

@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.unit import Unit, UsbPort, find_unit
-from harness.errors import Owner
-from harness.lab.health import best_rate, examine
-from harness.lab.repair import heal
-from harness.lab.units import hold
-from harness.records.lab import Health, RateQuality
+from harness import Owner, Unit, UsbPort, find_unit
+from harness.extensions.lab.health import Health, best_rate, examine, heal
+from harness.extensions.lab.units import hold
+from harness.runs.line_quality import RateQuality
 from tests.conftest import CommandResult
 from tests.sim.test_postmortem import crashed_native
 from tests.support.boards import started

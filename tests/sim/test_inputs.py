@@ -7,13 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analyze.operands import event_arguments, find_method
-from harness.decode.program import Tensor
-from harness.decode.pte import read_program
-from harness.link.wire import DebugLevel
-from harness.records.trace import NO_NAME
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
+import harness
+from harness import NO_NAME, Tensor, read_program
+from harness.analyze.blocks import executed_methods
+from harness.analyze.operands import event_arguments
 from tests.conftest import FIXTURES, MODELS
 
 pytestmark = pytest.mark.sim
@@ -26,12 +23,12 @@ def test_sizes_that_are_only_bounds_in_the_file_are_known_from_logged_values(
     inputs = [tmp_path / f"{number}.npy" for number in range(2)]
     for number, path in enumerate(inputs):
         np.save(path, fixture[f"rows5.input{number}"])
-    level = DebugLevel.INTERMEDIATE_OUTPUTS
-    outcome = run_model(
-        RunRequest("native", model, 2, tmp_path / "run", values=level, inputs=tuple(inputs))
+    level = "intermediate"
+    outcome = harness.run(
+        model, board="native", runs=2, output=tmp_path / "run", values=level, inputs=tuple(inputs)
     )
     trace = outcome.trace
-    found = event_arguments(trace, find_method(read_program(model.read_bytes()), trace))
+    found = event_arguments(trace, executed_methods(trace, read_program(model.read_bytes())))
     produced: dict[tuple[int, int], tuple[int, ...]] = {}
     kernels = narrowed = 0
     block_of = [number for number, block in enumerate(trace.blocks) for _ in range(block.count)]

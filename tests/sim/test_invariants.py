@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
+import harness
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.examples import sampled
 
@@ -25,23 +23,23 @@ DELEGATE = KERNELS | {"I09"}
     ("board", "model", "options", "codes"),
     [
         ("native", "kws_int8", {"stream": True, "trace_limit": 4000}, KERNELS),
-        ("native", "npu_int", {"values": DebugLevel.INTERMEDIATE_OUTPUTS}, DELEGATE),
+        ("native", "npu_int", {"values": "intermediate"}, DELEGATE),
         ("native", "npu_str", {"stream": True, "trace_limit": 1500}, DELEGATE),
         ("native", "functions", {}, KERNELS),
         (
             "native",
             "kws_int8",
-            {"when_full": WhenFull.DROP_OLDEST_RUNS, "trace_limit": 4000},
+            {"when_full": "drop-oldest", "trace_limit": 4000},
             KERNELS,
         ),
         (
             "native",
             "kws_int8",
-            {"profile": ProfilingLevel.METHOD_ONLY},
+            {"profile": "method"},
             KERNELS - {"I01", "I02", "I05", "I14"},
         ),
         ("qemu-mps2-an385", "npu_int", {}, DELEGATE),
-        ("qemu-mps2-an385", "state", {"values": DebugLevel.PROGRAM_OUTPUTS}, KERNELS),
+        ("qemu-mps2-an385", "state", {"values": "outputs"}, KERNELS),
         ("qemu-riscv32-virt", "npu_str", {}, DELEGATE),
         ("qemu-microbit", "small_int8", {}, KERNELS),
     ],
@@ -49,24 +47,20 @@ DELEGATE = KERNELS | {"I09"}
 def test_every_invariant_holds(
     board: str, model: str, options: dict[str, object], codes: set[str], tmp_path: Path
 ) -> None:
-    request = RunRequest(
-        board,
-        MODELS / f"{model}.pte",
-        8,
-        tmp_path,
-        **options,  # type: ignore[arg-type]
-    )
-    verdict = run_model(request).result.verdict
+    verdict = harness.run(
+        MODELS / f"{model}.pte", board=board, runs=8, output=tmp_path, **options
+    ).result.verdict
     assert verdict is not None
     checks = [check for check in verdict.checks if check.code.startswith("I")]
-    assert {check.code for check in checks} == codes
+    # I21 holds where the host has read a real clock often enough for evidence.
+    assert {check.code for check in checks} - {"I21"} == codes
     # On a host, some operators do take less than it takes to log them.
     quiet = [check for check in checks if check.code != "I05" or board != "native"]
     assert [check for check in quiet if not check.passed] == []
 
 
 def test_planned_memory_is_recorded_by_allocator(tmp_path: Path) -> None:
-    outcome = run_model(RunRequest("native", MODELS / "arenas.pte", 1, tmp_path))
+    outcome = harness.run(MODELS / "arenas.pte", board="native", runs=1, output=tmp_path)
     assert outcome.result.model is not None
     assert outcome.result.model.planned == {"planned_1": 112, "planned_2": 32}
     assert outcome.result.verdict is not None

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
-from harness.records.result import encode
-from harness.runs.directory import RunDirectory
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
+import harness
+from harness import MeasurementSettings
 from tests.conftest import MODELS, CommandResult
 from tests.support.results import TARGET
+
+BUNDLED_KERNELS = "bundled C kernels"
 
 pytestmark = pytest.mark.sim
 Etharness = Callable[..., CommandResult]
@@ -25,26 +25,26 @@ CMSIS_NN = {"runtime": "ExecuTorch 1.5.1", "kernels": "CMSIS-NN"}
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("run")
-    run_model(RunRequest("native", MODELS / "small_int8.pte", 2, directory))
+    harness.run(MODELS / "small_int8.pte", board="native", runs=2, output=directory)
     return directory
 
 
 def with_target(run: Path, directory: Path, **names: str) -> Path:
     """A copy of a run whose firmware reported other names."""
-    result = RunDirectory(run).read_result()
+    result = harness.load(run).result
     assert result.target is not None
     target = msgspec.structs.replace(result.target, **names)
-    copied = RunDirectory.create(directory)
-    copied.write(LOG := "trace.etlog", (run / LOG).read_bytes())
+    directory.mkdir(parents=True)
+    shutil.copy(run / "trace.etlog", directory)
     changed = msgspec.structs.replace(result, target=target, files=None, digest="")
-    (directory / "result.json").write_bytes(encode(changed))
+    (directory / "result.json").write_bytes(msgspec.json.encode(changed))
     return directory
 
 
 def test_every_report_of_a_run_names_its_kernels(
     run: Path, etharness: Etharness, tmp_path: Path
 ) -> None:
-    result = RunDirectory(run).read_result()
+    result = harness.load(run).result
     assert result.target is not None
     assert (result.target.runtime, result.target.kernels) == ("bundled C runtime", BUNDLED_KERNELS)
     assert result.settings is not None

@@ -19,11 +19,8 @@ from tests.support.documents import document
 
 Etharness = Callable[..., CommandResult]
 HERE = os.uname().nodename
-ALWAYS = "Mon-Sun 00:00-24:00"
-UNITS = f"""\
+UNITS = """\
 schema = 1
-[rule]
-people_first = "{ALWAYS}"
 [[unit]]
 id = "nucleo-7"
 board = "native"
@@ -32,15 +29,12 @@ port = "socket://bench:4001"
 WAITER = """
 import logging, sys
 from harness.config.unit import find_unit
-from harness.lab.units import hold
+from harness.extensions.lab.units import hold
 
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
-reason, nightly = sys.argv[1], sys.argv[2] == "night"
-with hold(find_unit("nucleo-7"), reason=reason, timeout_s=120, nightly=nightly) as lease:
+with hold(find_unit("nucleo-7"), reason=sys.argv[1], timeout_s=120) as lease:
     lease.expect(300)
     print("held", flush=True)
-    sys.stdin.readline()
-    print("wanted by", lease.wanted_by(), flush=True)
     sys.stdin.readline()
 """
 
@@ -48,9 +42,9 @@ with hold(find_unit("nucleo-7"), reason=reason, timeout_s=120, nightly=nightly) 
 class Waiting:
     """A process that waits for the unit, and holds it until it is told to go on."""
 
-    def __init__(self, reason: str, kind: str = "person") -> None:
+    def __init__(self, reason: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", WAITER, reason, kind],
+            [sys.executable, "-c", WAITER, reason],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -97,8 +91,8 @@ def test_a_line_of_processes(
                 return dict(unit)
             time.sleep(0.05)
 
-    def waiting(reason: str, kind: str, place: str) -> Waiting:
-        waiter = Waiting(reason, kind)
+    def waiting(reason: str, place: str) -> Waiting:
+        waiter = Waiting(reason)
         lab.callback(waiter.end)
         said = waiter.said(
             f"{place} in line for unit 'nucleo-7'; held by nightly a (ada on {HERE})"
@@ -108,21 +102,19 @@ def test_a_line_of_processes(
         return waiter
 
     assert "free" in etharness("lab", "status").out
-    night = Waiting("nightly a", "night")
+    night = Waiting("nightly a")
     lab.callback(night.end)
     night.said("held")
-    killed = waiting("nightly b", "night", "first")
-    last = waiting("nightly c", "night", "second")
-    person = waiting("soldering", "person", "first")  # it goes before them
-    stopped = waiting("a walk", "person", "second")
+    killed = waiting("nightly b", "first")
+    person = waiting("soldering", "second")
+    stopped = waiting("a walk", "third")
+    last = waiting("nightly c", "fourth")
     unit = status(4)
     assert [each["reason"] for each in unit["waiting"]] == [
-        *("soldering", "a walk"),
-        *("nightly b", "nightly c"),
+        *("nightly b", "soldering"),
+        *("a walk", "nightly c"),
     ]
-    assert [each["goes_first"] for each in unit["waiting"]] == [True, True, False, False]
     assert [each["place"] for each in unit["waiting"]] == [1, 2, 3, 4]
-    assert (unit["people_first"], unit["people_first_now"]) == (ALWAYS, True)
     [holder] = unit["holders"]
     assert (holder["reason"], holder["pid"]) == ("nightly a", night.process.pid)
     assert holder["expected_utc"] > holder["since_utc"]
@@ -130,24 +122,19 @@ def test_a_line_of_processes(
     assert shown.index("(nightly a)") < shown.index("(soldering)") < shown.index("(nightly c)")
     monkeypatch.setenv("ETHARNESS_OWNER", "bob")
     code, _, err = etharness("lab", "lease", "nucleo-7", "--for=1h", "--wait=1s")
-    assert code == 75  # its place is behind the two who came first
-    assert "third in line" in err
+    assert code == 75  # its place is behind those who came first
+    assert "fifth in line" in err
 
     killed.process.send_signal(signal.SIGKILL)
     stopped.process.send_signal(signal.SIGSTOP)
     night.go_on()
-    assert "(soldering)" in night.said("wanted by")  # what a night asks between two runs
-    night.go_on()
     person.said("held")
     status(2)
-    person.go_on()
-    assert "a walk" in person.said("wanted by")
     person.go_on()
     last.said("held")  # the stopped one did not take its turn
     assert not status(0)["waiting"]
     stopped.process.send_signal(signal.SIGCONT)
     assert status(1)["waiting"][0]["reason"] == "a walk"  # it stands in line again
-    last.go_on()
     last.go_on()
     stopped.said("held")
     assert sorted(tmp_path.glob("locks/queue.*")) == []

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.unit import Unit
-from harness.lab.units import hold
-from harness.target.lease.holding import open_registry
-from harness.target.lease.records import unit_key
+from harness import Unit
+from harness.extensions.lab.holding import open_registry
+from harness.extensions.lab.units import hold
+from harness.target.selection import unit_key
 
 PROCESSES = 6
 TURNS = 25
 _RACER = """
 import os, random, sys, time
-from harness.lab.units import hold
+from harness.extensions.lab.units import hold
 from harness.config.unit import Unit
 
 log, seed, turns = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -73,9 +73,9 @@ def test_one_at_a_time_has_it_whoever_is_killed(tmp_path: Path) -> None:
             assert racer.wait(120) == 0
         # Who was killed holds nothing, and says of nobody that he does.
         with hold(Unit("contended", "native", port="socket://bench:4001"), timeout_s=10):
-            [ours] = open_registry().process_records(unit_key("contended"))
-            assert ours is not None
-            assert ours.pid == os.getpid()
+            [ours] = open_registry().holders(unit_key("contended"))
+            assert ours.record is not None
+            assert ours.record.pid == os.getpid()
     finally:
         for racer in racers:
             racer.kill()

@@ -9,12 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.decode.ed00 import read_ed00
-from harness.link.wire import Region, State
-from harness.records.trace import Kind, Trace
-from harness.runs.device_data import from_bytes, to_bytes
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
+import harness
+from harness import Kind, Region, Trace, read_ed00, tensor_from_bytes, tensor_to_bytes
+from harness.testing import State
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import native_board, started
 from tests.support.examples import sampled
@@ -74,9 +71,9 @@ def outputs(
         greetings = bench.session.statistics.stale_answers
         pairs = zip(fixture["inputs"][:count], fixture["outputs"][:count], strict=True)
         for array, expected in pairs:
-            bench.session.set_input(0, to_bytes(array, info.inputs[0]))
+            bench.session.set_input(0, tensor_to_bytes(array, info.inputs[0]))
             bench.session.run(1, timeout_s=100)
-            output = from_bytes(bench.session.read(Region.OUTPUT), info.outputs[0])
+            output = tensor_from_bytes(bench.session.read(Region.OUTPUT), info.outputs[0])
             assert output.shape in (expected.shape, (1, *expected.shape))
             yield output.reshape(expected.shape), expected
         assert bench.session.status().state is State.DONE
@@ -104,12 +101,14 @@ def test_float32_logs_what_executorch_logs_and_computes_what_pytorch_does(
     model, runs = MODELS / f"{network}_f32.pte", len(recorded) - 1 if board == "native" else 1
     np.save(tmp_path / "input.npy", fixture["inputs"][0])
 
-    request = RunRequest(
-        *(board, model, runs, tmp_path / "run"),
+    outcome = harness.run(
+        model,
+        board=board,
+        runs=runs,
+        output=tmp_path / "run",
         inputs=(tmp_path / "input.npy",),
         placed=is_placed(board, network),
     )
-    outcome = run_model(request)
 
     assert signatures(outcome.trace) == recorded[: 1 + runs]
     etdump = read_ed00((tmp_path / "run/trace.etdp").read_bytes())
@@ -162,7 +161,6 @@ def test_another_compiler_changes_no_bit(model: str, tmp_path: Path) -> None:
 def test_qemu_gives_the_same_trace_tick_for_tick(tmp_path: Path) -> None:
     logs = []
     for name in ("first", "second"):
-        request = RunRequest(EMULATED, MODELS / "kws_int8.pte", 20, tmp_path / name)
-        run_model(request)
+        harness.run(MODELS / "kws_int8.pte", board=EMULATED, runs=20, output=tmp_path / name)
         logs.append((tmp_path / name / "trace.etlog").read_bytes())
     assert logs[0] == logs[1]

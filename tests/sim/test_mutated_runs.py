@@ -10,17 +10,10 @@ from typing import Any, Final
 import pytest
 from filelock import FileLock
 
+import harness
+from harness import FormatError, Subject, evaluate, read_dumps, read_program
 from harness.analyze.workload import instruction_records
-from harness.check.evaluate import evaluate
-from harness.check.subject import Subject
-from harness.decode.dumps import read_dumps
-from harness.decode.pte import read_program
-from harness.errors import FormatError
-from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
-from harness.runs.evaluation import subject_of
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
-from harness.runs.source import load_source
+from harness.runs.source import load_source, subject_of
 from tests.conftest import FIXTURES, MODELS
 from tests.support.counter_mutations import COUNTER_KINDS, KINDS_OF_ANY_COUNTER
 from tests.support.mutations import KINDS, Draft, NotApplicableError
@@ -34,11 +27,11 @@ SEEDS: Final = 3 if "ETHARNESS_EVERY_SEED" in os.environ else 1
 KINDS_OF_RUNS: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("native", "kws_int8", {}),
     ("native", "kws_int8", {"stream": True, "trace_limit": 2500}),
-    ("native", "kws_f32", {"when_full": WhenFull.DROP_OLDEST_RUNS, "trace_limit": 5000}),
-    ("native", "small_int8", {"profile": ProfilingLevel.METHOD_ONLY}),
-    ("native", "functions", {"values": DebugLevel.INTERMEDIATE_OUTPUTS}),
-    ("native", "arenas", {"values": DebugLevel.PROGRAM_OUTPUTS}),
-    ("native", "npu_int", {"values": DebugLevel.INTERMEDIATE_OUTPUTS}),
+    ("native", "kws_f32", {"when_full": "drop-oldest", "trace_limit": 5000}),
+    ("native", "small_int8", {"profile": "method"}),
+    ("native", "functions", {"values": "intermediate"}),
+    ("native", "arenas", {"values": "outputs"}),
+    ("native", "npu_int", {"values": "intermediate"}),
     ("native", "npu_str", {"stream": True, "trace_limit": 1500}),
     ("native", "state", {}),
     ("native", "scalars", {}),
@@ -66,7 +59,9 @@ def subjects(shared: Path) -> dict[str, Subject]:
         folder = shared / "sound_runs" / str(number)
         with FileLock(shared / "sound_runs.lock"):
             if not folder.exists():
-                run_model(RunRequest(board, MODELS / f"{model}.pte", RUNS, folder, **options))
+                harness.run(
+                    MODELS / f"{model}.pte", board=board, runs=RUNS, output=folder, **options
+                )
         source = load_source(folder)
         words = " ".join(f"{key} {value}" for key, value in options.items())
         subject = subject_of(source.trace, source.result, directory=folder)
@@ -86,6 +81,12 @@ def test_no_sound_run_is_flagged(subjects: dict[str, Subject]) -> None:
     assert len(subjects) == len(KINDS_OF_RUNS) + 1
 
 
+_AS_WRAPS = {"step_back"}
+"""What reads as a gap of nearly a wrap. Only readings of the host rule that out, which say nothing
+of emulated time (docs/clocks.md).
+"""
+
+
 def test_there_are_sixty_kinds() -> None:
     assert len(KINDS) >= 60
 
@@ -103,7 +104,9 @@ def test_a_mutation_is_caught_wherever_it_applies(kind: str, subjects: dict[str,
                 continue
             applied += 1
             try:
-                if evaluate(draft.changed).passed:
+                if evaluate(draft.changed).passed and not (
+                    kind in _AS_WRAPS and draft.changed.emulated_time
+                ):
                     missed.append((name, seed))
             except FormatError:
                 pass

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.history import open_store
-from harness.nightly.journal import JOURNAL, Ended, Interrupted, read_journal
+from harness import open_store
+from harness.extensions.lab.nightly.journal import Ended, Interrupted, read_journal
 from tests.support.nights import written_plan
+
+JOURNAL = "journal.jsonl"
 
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 

@@ -13,16 +13,16 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
-from harness.config.board import load_board
-from harness.files import data_directory
-from harness.history import open_store
-from harness.nightly import folder as nightly_folder
-from harness.nightly.journal import JOURNAL, Stored, read_journal
-from harness.target.build import build_firmware
-from tests.conftest import CommandResult
+import harness
+from harness import build_firmware, open_store
+from harness.extensions.lab.nightly import journal as nightly_journal
+from harness.extensions.lab.nightly.journal import Stored, read_journal
+from tests.conftest import ROOT, CommandResult
 from tests.support.nights import PLAN as MINIMAL
 from tests.support.nights import written_plan
 from tests.support.postgresql import Server
+
+JOURNAL = "journal.jsonl"
 
 pytestmark = pytest.mark.sim
 
@@ -106,7 +106,7 @@ def results(folder: Path) -> list[str]:
 
 
 def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nightly_folder, "_WAIT_S", 0.0)
+    monkeypatch.setattr(nightly_journal, "_WAIT_S", 0.0)
     # The first night finds no history where one should be, and keeps its results.
     store = plan.parent / "runs.sqlite"
     store.write_bytes(b"this is no database" * 100)
@@ -121,7 +121,7 @@ def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.Monkey
     assert [trouble["owner"] for trouble in document["troubles"]] in (["test"] * 2, ["host"] * 2)
     assert "not all added to the history" in document["troubles"][0]["message"]
     assert "8/8" in first.out
-    assert "FAIL (1): 4 of 8 steps passed, 2 product, 2 quarantined" in first.out
+    assert "8 planned runs: 2 failed, 2 known failures, 4 passed" in first.out
     assert len(results(folder)) == 8
 
     # The next one adds them, with its own, and holds these against them.
@@ -155,7 +155,7 @@ def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.Monkey
 def test_a_server_that_is_away_has_all_results_later_and_once(
     plan: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch, postgresql: Server
 ) -> None:
-    monkeypatch.setattr(nightly_folder, "_WAIT_S", 0.0)
+    monkeypatch.setattr(nightly_journal, "_WAIT_S", 0.0)
     url = postgresql.new_database()
     plan.write_text(PLAN.replace("runs.sqlite", url))
     only = ("--units", plan.parent / "units.toml", "--only", "a/small_int8")
@@ -172,7 +172,7 @@ def test_a_server_that_is_away_has_all_results_later_and_once(
 
     # It comes back while somebody tries to add them.
     postgresql.stop()
-    notes, trouble = nightly_folder.store_results(url, directories, lambda _: postgresql.start())
+    notes, trouble = nightly_journal.store_results(url, directories, lambda _: postgresql.start())
     assert (notes, trouble) == ([], None)
     assert etharness("nightly", plan, *only).code == 0
     with open_store(url) as store:
@@ -182,7 +182,7 @@ def test_a_server_that_is_away_has_all_results_later_and_once(
 
 
 def assert_follows_its_schema(document: dict[str, Any]) -> None:
-    schema = json.loads((data_directory("schema") / "nightly.schema.json").read_text())
+    schema = json.loads((ROOT / "schema/nightly.schema.json").read_text())
     jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)
 
 
@@ -201,7 +201,7 @@ def assert_arms(arms: list[dict[str, Any]]) -> None:
 
 def assert_reports(folder: Path, document: dict[str, Any]) -> None:
     root = ET.parse(folder / "r.xml").getroot()
-    assert root[0].get("tests") == str(4 + len(document["arms"]))
+    assert root[0].get("tests") == str(document["steps"])
     assert root[0].get("failures") == "0"
     assert root[0].get("skipped") == "2"
     report = json.loads((folder / "r.json").read_text())
@@ -273,7 +273,7 @@ def test_a_plan_without_quarantine_has_no_status(plan: Path, etharness: Etharnes
 def test_a_simulated_board_runs_the_image_of_the_plan(tmp_path: Path, etharness: Etharness) -> None:
     """As `run --flash --image` does: it is written into the empty machine of each run."""
     board = "qemu-mps2-an385"
-    image = build_firmware(load_board(board)[0]).image
+    image = build_firmware(harness.Board.load(board)).image
     shutil.copy(image, tmp_path / "an385.elf")
     text = MINIMAL.replace('"native"', f'"{board}"\nimage = "an385.elf"')
     night = etharness("nightly", written_plan(tmp_path, text))

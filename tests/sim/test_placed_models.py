@@ -9,17 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.check.placement import FIRMWARE_CODE, fit_placed, placed_capacity
-from harness.config.board import load_board
-from harness.decode.pte import read_program
-from harness.errors import TargetError, UsageError
-from harness.files import packaged_models
-from harness.link.session import Session
-from harness.link.wire import Region
-from harness.runs.device_data import from_bytes, to_bytes
-from harness.runs.directory import RunDirectory
-from harness.runs.loading import check_room, place_model
-from harness.runs.replay import open_bundle
+import harness
+from harness import (
+    Region,
+    Session,
+    UsageError,
+    packaged_models,
+    read_program,
+    tensor_from_bytes,
+    tensor_to_bytes,
+)
+from harness.check.fit import FIRMWARE_CODE, fit_placed, placed_capacity
+from harness.extensions.bundles.bundle import open_bundle
+from harness.runs.loading import check_device, place_model
 from harness.target.build import image_size
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.chips.core import Chip, ChipTransport
@@ -46,7 +48,7 @@ PATIENCE = 1_000_000
 def test_a_network_in_flash_gives_the_references_outputs(
     name: str, chip: type[Chip], model: Path
 ) -> None:
-    board, _ = load_board(name)
+    board = harness.Board.load(name)
     data = model.read_bytes()
     assert board.capacity is not None
     assert len(data) > board.capacity.model  # it could not be uploaded
@@ -60,14 +62,15 @@ def test_a_network_in_flash_gives_the_references_outputs(
     assert info.arena_capacity == firmware.placed.capacity.arena
     loaded = session.load_model(data)
     fixture = np.load(FIXTURES / f"{model.stem}.npz")
-    session.set_input(0, to_bytes(fixture["inputs"][0], loaded.inputs[0]))
+    session.set_input(0, tensor_to_bytes(fixture["inputs"][0], loaded.inputs[0]))
     session.run(1, timeout_s=DEADLINE_S)
-    output = from_bytes(session.read(Region.OUTPUT), loaded.outputs[0])[0]
+    output = tensor_from_bytes(session.read(Region.OUTPUT), loaded.outputs[0])[0]
     assert output.tobytes() == fixture["outputs"][0].tobytes()
     assert session.statistics.model_bytes == 0
     assert session.statistics.bytes_sent < loaded.inputs[0].nbytes + 1000
-    with pytest.raises(TargetError, match=f"holds {model.name} in flash and takes uploads of no"):
-        check_room(info, board, (MODELS / "small_int8.pte").read_bytes(), Path("small_int8.pte"))
+    other = (MODELS / "small_int8.pte").read_bytes()
+    with pytest.raises(UsageError, match=f"holds {model.name} in flash and takes uploads of no"):
+        check_device(info, board, other, read_program(other), Path("small_int8.pte"), "forward")
 
 
 def test_a_buffer_for_uploads_takes_other_models() -> None:
@@ -96,7 +99,7 @@ def test_run_places_a_model_and_uploads_nothing(
     outcome = etharness(*request, "-o", tmp_path / "run", "--report", tmp_path / "run.zip")
     assert outcome.code == 0, outcome
     assert open_bundle(tmp_path / "run.zip").manifest.missing == ()
-    result = RunDirectory(tmp_path / "run").read_result()
+    result = harness.load(tmp_path / "run").result
     assert result.link["model_bytes"] == 0
     assert result.link["bytes_sent"] < 2000
     assert result.settings is not None
@@ -118,7 +121,7 @@ def test_run_places_a_model_and_uploads_nothing(
 def test_an_uploaded_model_is_counted(etharness: Etharness, tmp_path: Path) -> None:
     run = ("run", "--board", "native", "--model", "small_int8", "-o", tmp_path / "run")
     assert etharness(*run).code == 0
-    result = RunDirectory(tmp_path / "run").read_result()
+    result = harness.load(tmp_path / "run").result
     assert result.link["model_bytes"] == (MODELS / "small_int8.pte").stat().st_size
     assert result.settings is not None
     assert not result.settings.placed
@@ -136,13 +139,14 @@ def test_placing_needs_firmware_that_the_run_builds(etharness: Etharness, tmp_pa
 def test_a_model_that_does_not_fit_is_not_built(etharness: Etharness) -> None:
     code, _, err = etharness("build", "--board", "microbit-v1", "--model", "kws_int8")
     assert code == 2
-    assert "does not fit microbit-v1 when it is placed: arena: " in err
+    assert "error: microbit-v1 cannot run " in err
+    assert "kws_int8.pte placed in flash: arena: " in err
 
 
 @pytest.mark.parametrize("board", ["microbit-v1", "nucleo-f446re", "qemu-mps2-an385"])
 @pytest.mark.parametrize("model", ["small_int8", "ic_int8", "vww_f32"])
 def test_a_model_is_placed_exactly_where_inspect_says_it_fits(board: str, model: str) -> None:
-    data, described = packaged_models()[model].read_bytes(), load_board(board)[0]
+    data, described = packaged_models()[model].read_bytes(), harness.Board.load(board)
     methods = read_program(data).methods
     found = fit_placed(methods[0], methods, len(data), described)
     assert found is not None
@@ -150,5 +154,5 @@ def test_a_model_is_placed_exactly_where_inspect_says_it_fits(board: str, model:
         placed = place_model(packaged_models()[model], data, described)
         assert placed.capacity == placed_capacity(methods, described)
     else:
-        with pytest.raises(UsageError, match=r"bytes are missing|leaves no arena"):
+        with pytest.raises(UsageError, match=r"bytes needed|leaves no arena"):
             place_model(packaged_models()[model], data, described)

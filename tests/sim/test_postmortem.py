@@ -10,16 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.board import load_board
-from harness.errors import RestartedError
-from harness.link.session import Session
-from harness.link.wire import Region, Reset
-from harness.records.trace import Kind
+import harness
+from harness import Kind, Region, RestartedError, Session, build_firmware
 from harness.runs.loading import place_model
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
-from harness.runs.source import load_source
-from harness.target.build import build_firmware
+from harness.testing import Reset
 from tests.conftest import MODELS, NATIVE_PRESET, CommandResult
 from tests.support.boards import Bench, native_board, once, started
 from tests.support.debugger import Debugger
@@ -61,11 +55,10 @@ def crash(
 ) -> tuple[RestartedError, Debugger]:
     """Run, with gdb doing something to the board in a kernel."""
     debugger = Debugger(board, directory, "quantized_linear", stops=STOPS, then=then)
-    request = RunRequest(
-        str(debugger.board_file), MODEL, RUNS, directory / "run", counters=counters
-    )
     with pytest.raises(RestartedError) as caught:
-        run_model(request)
+        harness.run(
+            MODEL, board=debugger.board_file, runs=RUNS, output=directory / "run", counters=counters
+        )
     return caught.value, debugger
 
 
@@ -99,7 +92,7 @@ def test_a_fault_names_operator_execution_line_and_registers(
     code, out, _ = etharness("decode", tmp_path / "run" / "trace.etlog", "--json")
     assert code == 0
     assert document("decode", out)["events"] > 0
-    trace = load_source(tmp_path / "run").trace
+    trace = harness.load(tmp_path / "run").trace
     assert tuple(counter.name for counter in trace.counters) == counters
     if counters:
         assert (trace.counts[trace.kind == Kind.PROFILE] > 0).all()
@@ -117,7 +110,7 @@ def test_a_reset_from_outside_in_a_run_names_the_operator_too(board: str, tmp_pa
 
 def test_a_fault_with_the_model_in_flash_names_the_line(tmp_path: Path) -> None:
     board = "qemu-mps2-an386"
-    description, _ = load_board(board)
+    description = harness.Board.load(board)
     placed = place_model(MODEL, MODEL.read_bytes(), description)
     image = build_firmware(description, placed).image
     stop = Debugger(
@@ -125,7 +118,7 @@ def test_a_fault_with_the_model_in_flash_names_the_line(tmp_path: Path) -> None:
     )
     run = tmp_path / "run"
     with pytest.raises(RestartedError, match=r"at quantized_linear at cortex_m_linear\.c:"):
-        run_model(RunRequest(str(stop.board_file), MODEL, RUNS, run, placed=True))
+        harness.run(MODEL, board=stop.board_file, runs=RUNS, output=run, placed=True)
 
 
 def test_an_access_to_nowhere_names_the_address(tmp_path: Path) -> None:

@@ -19,16 +19,14 @@ import numpy as np
 import pytest
 
 import harness
-from harness.config.board import load_board
-from harness.decode.firmware_elf import FirmwareElf
-from harness.link.probe import open_probe
-from harness.link.transports import Transport
-from harness.target.build import build_firmware
-from harness.target.start import start_target
-from tests.conftest import CommandResult
+from harness import build_firmware, start_target
+from harness.extensions.probes.debug_probe import open_probe
+from harness.extensions.probes.firmware_elf import FirmwareElf
+from harness.testing import Transport
+from tests.conftest import ROOT, CommandResult
 from tests.sim.test_rtt import BOARD as RTT_BOARD
 from tests.support.examples import sampled
-from tests.support.flash import ROOT, TOOLS_OF_PIP, installed
+from tests.support.flash import TOOLS_OF_PIP, installed
 from tests.support.ser2net import free_port
 from tests.support.tracer_only import BOARD, await_listener, build_tracer_only, gdbserver
 
@@ -171,7 +169,7 @@ def served(
 ) -> Iterator[ServedBoard]:
     """Firmware with the link behind a real server."""
     folder = tmp_path_factory.mktemp("server")
-    image = build_firmware(load_board(str(board))[0]).image
+    image = build_firmware(harness.Board.load(board)).image
     port = free_port()
     server = SERVERS[request.param]
     with (
@@ -219,7 +217,7 @@ def tracer_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_gdbserver_that_halts_for_each_access_carries_the_link(
     etharness: Etharness, board: Path, tmp_path: Path
 ) -> None:
-    image = build_firmware(load_board(str(board))[0]).image
+    image = build_firmware(harness.Board.load(board)).image
     with (
         with_link(image, tmp_path) as (simulator, block),
         openocd(simulator, tmp_path) as gdb,
@@ -293,7 +291,8 @@ def jlink(board: Transport, deaf_s: float) -> Iterator[str]:
 def test_a_server_that_greets_and_is_deaf_at_first(
     etharness: Etharness, deaf_s: float, tmp_path: Path
 ) -> None:
-    described, file = load_board("native")
+    described = harness.Board.load("native")
+    file = described.file
     text = file.read_text().replace('kind = "native"', 'kind = "serial"')
     (tmp_path / "native.toml").write_text(text.replace("budget =", "time_scales = {} #"))
     with (

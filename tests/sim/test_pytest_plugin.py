@@ -16,17 +16,15 @@ import pytest
 import scipy.stats  # noqa: F401
 from msgspec.structs import replace
 
+import harness
 import harness.history.store
 import harness.pytest_plugin
-from harness.config.board import load_board
-from harness.errors import InfrastructureError
-from harness.history import open_store
+from harness import Failure, InfrastructureError, build_firmware, open_store
 from harness.pytest_plugin import options as options_module
-from harness.pytest_plugin.cases import OPTIONS, CaseUnit
+from harness.pytest_plugin.cases import CaseUnit
 from harness.pytest_plugin.running import Runs
-from harness.records.result import Failure
+from harness.records.run_settings import SettingPlace, settings_in
 from harness.runs.directory import RunDirectory
-from harness.target.build import build_firmware
 from tests.conftest import MODELS
 from tests.support.fake_ppk2 import FakePpk2
 from tests.support.inner_pytest import inner, run_directories
@@ -145,7 +143,7 @@ def test_failures_say_what_failed_and_where_it_is_kept(project: pytest.Pytester)
     result, base = run(project, "--etharness-artifacts=left")
     result.assert_outcomes(failed=6, passed=1)
     [kept] = run_directories(base)
-    build = build_firmware(load_board("native")[0]).build_id
+    build = build_firmware(harness.Board.load("native")).build_id
     lines = result.outlines
     at = lines.index('>       etharness_run.check("fails.toml")')
     fail = re.search(r"FAIL: 2 of \d+ checks failed(?:, \d+ \w+)*$", lines[at + 1])
@@ -216,10 +214,10 @@ def test_a_run_that_fails_fails_its_tests_without_a_stack_once(project: pytest.P
     result, base = run(project)
     result.assert_outcomes(errors=3)
     [kept] = run_directories(base)
-    reason = [line for line in result.outlines if line.startswith("UsageError: cannot run ")]
+    reason = [line for line in result.outlines if line.startswith("UsageError: ")]
     assert len(reason) == 3
-    assert "method not found; available: forward" in reason[0]
-    assert result.outlines.count("  try: select another method with --method") == 3
+    assert reason[0].endswith("small.pte has no method 'backward'")
+    assert result.outlines.count("  try: select one with --method: forward") == 3
     assert result.outlines.count(f"kept in: {base}/etharness/{kept}") == 3
     assert not any("/harness/" in line for line in result.outlines if str(base) not in line)
 
@@ -242,7 +240,7 @@ def test_junit_says_where_and_what_ran(project: pytest.Pytester) -> None:
         "etharness_unit": "native",
         "etharness_version": "0.1.0",
         "etharness_model": "small.pte",
-        "etharness_build_id": build_firmware(load_board("native")[0]).build_id,
+        "etharness_build_id": build_firmware(harness.Board.load("native")).build_id,
     }
 
 
@@ -278,7 +276,7 @@ def test_workers_share_each_run_and_what_failed_tests_used_is_kept(
 @pytest.fixture
 def serial_unit(project: pytest.Pytester) -> Iterator[str]:
     """A board that runs by itself on a port: the native firmware, which nobody here started."""
-    firmware = build_firmware(load_board("native")[0])
+    firmware = build_firmware(harness.Board.load("native"))
     project.makefile(".toml", native=SERIAL)
     with subprocess.Popen([firmware.image], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -365,7 +363,8 @@ def test_the_page_says_what_a_failure_looks_like() -> None:
     options = set(re.findall(r'"(--etharness-\w+)"', Path(options_module.__file__).read_text()))
     assert len(plugin) == 6
     assert len(options) == 13
-    for name in (*plugin, *options, *OPTIONS):
+    arguments = [setting.name for setting in settings_in(SettingPlace.MARKER)]
+    for name in (*plugin, *options, *arguments):
         assert name in text, name
 
 
@@ -455,7 +454,8 @@ def test_a_history_that_is_not_there_is_said_without_a_stack(project: pytest.Pyt
 def test_a_run_whose_worker_died_is_run_again_and_one_under_way_is_waited_for(
     tmp_path: Path,
 ) -> None:
-    board, file = load_board("native")
+    board = harness.Board.load("native")
+    file = board.file
     wanted = CaseUnit(board, file, "native"), MODELS / "small_int8.pte", {"seed": 3}
     first = Runs(tmp_path, 5).get(*wanted)
     assert first.result is not None
@@ -482,7 +482,7 @@ def test_a_meter_records_the_runs_of_tests(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         import pytest
-        from harness.config.meter import MeterRequest
+        from harness.config.unit import MeterRequest
 
         @pytest.mark.etharness(board="native", model="small.pte")
         def test_of_the_project(etharness_run):

@@ -15,25 +15,30 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from harness.config.board import Board, board_names, load_board
-from harness.errors import UsageError
-from harness.lab.flash_plan import HowToFlash
-from harness.link.frames import Frame, FrameDecoder, encode
-from harness.link.transports import Transport
-from harness.link.wire import RESPONSE, Op
-from harness.qualify import networks
-from harness.qualify.bench import reference_of
-from harness.qualify.qualification import (
+import harness
+from harness import Board, Firmware, Target, UsageError, start_target
+from harness.extensions.qualify import stages
+from harness.extensions.qualify.bench import reference_of
+from harness.extensions.qualify.qualification import (
     STAGE_NAMES,
     QualifyRequest,
     qualify,
     read_qualification,
 )
-from harness.records.qualification import QUALIFICATION, Qualification
-from harness.target.build import Firmware
-from harness.target.start import Target, start_target
-from harness.testing import FaultFilter, Faults
-from tests.conftest import FIXTURES, MODELS, CommandResult
+from harness.extensions.qualify.record import Qualification
+from harness.flash.plan import HowToFlash
+from harness.target.selection import Chosen
+from harness.testing import (
+    RESPONSE,
+    FaultFilter,
+    Faults,
+    Frame,
+    FrameDecoder,
+    Op,
+    Transport,
+    encode_frame,
+)
+from tests.conftest import BOARDS, FIXTURES, MODELS, CommandResult
 from tests.support.counters import Counters, MadeUp
 from tests.support.debugger import Debugger
 from tests.support.documents import document
@@ -41,6 +46,8 @@ from tests.support.examples import sampled
 from tests.support.flash import no_usb, running_native, serial_native
 from tests.support.line import Line, Wire, WiredServer
 from tests.support.rack.firmware import Image, make_images
+
+QUALIFICATION = "qualification.json"
 
 # Boards with a defect each, for qualifications that must find it.
 _MTU = 4096
@@ -85,7 +92,7 @@ class OtherTicks:
         if item.type == Op.PING | RESPONSE:
             status, epoch, ticks = _PING.unpack(body)
             body = _PING.pack(status, epoch, self._ticks(ticks) & 0xFFFFFFFF)
-        return encode(item.type, item.sequence, body)
+        return encode_frame(item.type, item.sequence, body)
 
 
 def opening(transport_of: Callable[[Transport], Transport]) -> OpenTarget:
@@ -169,15 +176,17 @@ Etharness = Callable[..., CommandResult]
 IN_FULL = ("native", "qemu-lm3s6965evb")
 OTHERS = tuple(
     name
-    for name in board_names()
-    if load_board(name)[0].build is not None
-    and not load_board(name)[0].untested
-    and not load_board(name)[0].links_executorch
+    for name in BOARDS
+    if harness.Board.load(name).build is not None
+    and not harness.Board.load(name).untested
+    and not harness.Board.load(name).links_executorch
     and name not in IN_FULL
 )
 EVERY = "ETHARNESS_EVERY_BOARD" in os.environ
-# Boards that count instructions differ from those of the same core by their counter alone.
-QUICKLY = [name for name in OTHERS if EVERY or not name.endswith("-instructions")]
+# Boards that count instructions differ from those of the same core by their counter alone, and RTL
+# is slow.
+_LEFT_OUT = ("-instructions", "rtl-cv32e40p", "rtl-vexriscv")
+QUICKLY = [name for name in OTHERS if EVERY or not name.endswith(_LEFT_OUT)]
 NOT_OFFERED = {
     "native": {"flash", "counters"},
     "qemu-lm3s6965evb": {"rate", "counters"},
@@ -191,7 +200,7 @@ def states(record: Qualification) -> dict[str, str]:
 
 def found_by(stage: str, directory: Path, open_target: OpenTarget, board: str = "native") -> str:
     """What a stage alone says about a board with a defect."""
-    request = QualifyRequest(board, directory, only=(stage,))
+    request = QualifyRequest(Chosen(board), directory, only=(stage,))
     record = qualify(request, open_target=open_target)
     assert (record.qualified, record.exit_code, record.tested) == (False, 1, "")
     found = record.stage(stage)
@@ -236,30 +245,41 @@ def test_other_simulated_boards_qualify_quickly(
     assert (record["quick"], record["qualified"], record["tested"]) == (True, True, "")
     assert "quickly" in (tmp_path / "qualification.md").read_text().splitlines()[0]
     with pytest.raises(UsageError, match="is of a quick qualification"):
-        qualify(QualifyRequest(board, tmp_path, resume=True))
+        qualify(QualifyRequest(Chosen(board), tmp_path, resume=True))
 
 
 @every_board
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("board", OTHERS)
 def test_every_other_simulated_board_qualifies(board: str, tmp_path: Path) -> None:
-    record = qualify(QualifyRequest(board, tmp_path, limit_s=1500))
+    record = qualify(QualifyRequest(Chosen(board), tmp_path, limit_s=1500))
     assert record.qualified, [(stage.name, stage.message) for stage in record.failed]
 
 
 def test_a_slow_clock_is_found_by_its_rate(tmp_path: Path) -> None:
     message = found_by("rate", tmp_path, with_rate(0.999))
-    assert message.startswith("the clock is off by -10")
+    assert message.startswith("the clock is off by -")
 
 
 def test_a_clock_that_stands_still_is_found_by_its_rate(tmp_path: Path) -> None:
     message = found_by("rate", tmp_path, with_clock(lambda _: 77))
-    assert message == "the counter does not move"
+    assert message.startswith("the counter does not move: all ")
 
 
 def test_a_counter_of_fewer_bits_is_found_at_its_wrap(tmp_path: Path) -> None:
     message = found_by("wrap", tmp_path, with_clock(lambda ticks: ticks & 0xFFFFFFF))
     assert message.startswith("the counter stepped back, from ")
+
+
+def test_a_wrap_is_found_on_a_host_that_reads_too_seldom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two readings more than half a period passes: which way the counter went is open."""
+    monkeypatch.setattr(stages, "_PING_S", 0.25)
+    found = qualify(QualifyRequest(Chosen("qemu-lm3s6965evb"), tmp_path, only=("wrap",))).stage(
+        "wrap"
+    )
+    assert found.state == "passed", found.message
 
 
 @pytest.mark.parametrize("fault", ["drop", "flip"])
@@ -277,7 +297,7 @@ def test_wrong_references_are_found_by_networks(
             outputs[0] = outputs[0] + np.float32(0.01)
         return inputs, outputs, runs
 
-    monkeypatch.setattr(networks, "reference_of", reference)
+    monkeypatch.setattr(stages, "reference_of", reference)
     message = found_by("networks", tmp_path, with_line())
     assert message.startswith("small_int8: 4 of 4 elements differ (exactly)")
     assert "kws_int8" not in message
@@ -296,7 +316,7 @@ def test_a_dead_hardware_counter_is_found_by_counters(etstub: ct.CDLL, tmp_path:
     board, dead, _source = counted(loads=0)
     assert found_by("counters", tmp_path, dead, board) == "loads did not move in any event"
     board, sound, _other = counted(loads=2)
-    record = qualify(QualifyRequest(board, tmp_path, only=("counters",)), open_target=sound)
+    record = qualify(QualifyRequest(Chosen(board), tmp_path, only=("counters",)), open_target=sound)
     assert record.stage("counters").message == (
         "2 of 3 counters moved; x_stall stayed at 0, as they may"
     )
@@ -304,7 +324,9 @@ def test_a_dead_hardware_counter_is_found_by_counters(etstub: ct.CDLL, tmp_path:
 
 def test_a_port_that_cannot_crash_is_no_pass(etstub: ct.CDLL, tmp_path: Path) -> None:
     board, open_target = wired(etstub, tmp_path)
-    record = qualify(QualifyRequest(board, tmp_path, only=("crash",)), open_target=open_target)
+    record = qualify(
+        QualifyRequest(Chosen(board), tmp_path, only=("crash",)), open_target=open_target
+    )
     assert states(record)["crash"] == "not offered"
     assert not record.qualified
 
@@ -315,7 +337,7 @@ def test_a_counter_that_was_inhibited_is_dead(tmp_path: Path) -> None:
     stop = Debugger(
         *(board, tmp_path, "etd_server_start_run"), stops=1, then="set $mcountinhibit = 4"
     )
-    request = QualifyRequest(str(stop.board_file), tmp_path / "out", only=("counters",))
+    request = QualifyRequest(Chosen(str(stop.board_file)), tmp_path / "out", only=("counters",))
     assert qualify(request).stage("counters").message == "instret did not move in any event"
 
 
@@ -323,7 +345,7 @@ def test_a_board_that_says_nothing_is_asked_once(tmp_path: Path) -> None:
     board = tmp_path / "native.toml"
     text = (FIXTURES.parents[1] / "boards/native.toml").read_text()
     board.write_text(text.replace("boot_s = 10", "boot_s = 0.3").replace("budget", "# budget"))
-    request = QualifyRequest(str(board), tmp_path / "out", skip=("flash",))
+    request = QualifyRequest(Chosen(str(board)), tmp_path / "out", skip=("flash",))
     record = qualify(request, open_target=with_line(drop=1.0))
     assert "no answer to HELLO" in record.stage("link").message
     assert {state for name, state in states(record).items() if name not in ("flash", "link")} == {
@@ -362,7 +384,7 @@ def test_firmware_that_was_not_written_is_found_by_flash(
         def flashed(image: Image) -> Qualification:
             how = HowToFlash(images[image], attempts=1)
             request = QualifyRequest(
-                board, tmp_path / "out", port=port, how=how, only=("flash", "reset")
+                Chosen(board, port), tmp_path / "out", how=how, only=("flash", "reset")
             )
             return qualify(request)
 
@@ -380,7 +402,7 @@ def test_an_interrupt_keeps_what_was_proven(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with running_native() as port:
-        request = QualifyRequest(board, tmp_path / "out", port=port, only=("reset", "crash"))
+        request = QualifyRequest(Chosen(board, port), tmp_path / "out", only=("reset", "crash"))
         with pytest.raises(KeyboardInterrupt):
             qualify(request, interrupt)
         kept = read_qualification(tmp_path / "out" / QUALIFICATION)
@@ -405,15 +427,15 @@ def test_a_record_of_another_board_file_is_not_resumed(tmp_path: Path) -> None:
     board = serial_board(tmp_path)
     (tmp_path / "out").mkdir()
     with pytest.raises(UsageError, match="cannot read"):
-        qualify(QualifyRequest(str(board), tmp_path / "out", resume=True))
+        qualify(QualifyRequest(Chosen(str(board)), tmp_path / "out", resume=True))
     with running_native() as port:
-        request = QualifyRequest(str(board), tmp_path / "out", port=port, only=("reset",))
+        request = QualifyRequest(Chosen(str(board), port), tmp_path / "out", only=("reset",))
         assert qualify(request).stage("reset").state == "passed"
     board.write_text(board.read_text() + "# changed\n")
     with pytest.raises(UsageError, match="another board file"):
-        qualify(QualifyRequest(str(board), tmp_path / "out", resume=True))
+        qualify(QualifyRequest(Chosen(str(board)), tmp_path / "out", resume=True))
     with pytest.raises(UsageError, match="no such stage: 'links'"):
-        qualify(QualifyRequest(str(board), tmp_path / "out", only=("links",)))
+        qualify(QualifyRequest(Chosen(str(board)), tmp_path / "out", only=("links",)))
 
 
 def test_every_packaged_model_has_a_reference() -> None:

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.unit import CommandPower, find_unit
-from harness.errors import Owner
-from harness.records.result import Result
-from harness.runs.directory import RunDirectory
+import harness
+from harness import CommandPower, Owner, Result, find_unit
 from tests.conftest import MODELS, CommandResult
 from tests.support.rack import Fault, Kind, Rack, draw, rack
 
@@ -41,7 +39,7 @@ def run(units: Rack, tmp_path: Path, etharness: Callable[..., CommandResult]) ->
             *("run", "--units", units.units_file, "--unit", unit, "--runs", "5"),
             *("--model", model, "-o", tmp_path / unit),
         )
-        result = RunDirectory(tmp_path / unit).read_result()
+        result = harness.load(tmp_path / unit).result
         assert result.exit_code == done.code, done.err
         return result
 

@@ -8,18 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import harness
+from harness import (
+    NO_COUNT,
+    LinkError,
+    Region,
+    RestartedError,
+    RunOptions,
+    SerialTarget,
+    Session,
+    read_image,
+    read_log,
+    tensor_from_bytes,
+    tensor_to_bytes,
+)
 from harness.analyze.postmortem import reset_reasons
-from harness.config.board import SerialTarget, load_board
-from harness.decode.device_log import read_log
-from harness.errors import LinkError, RestartedError
-from harness.flash.image import read_image
-from harness.lab.postmortem import fetch
-from harness.link.session import Session
-from harness.link.values import RunOptions
-from harness.link.wire import Region, Reset
-from harness.records.trace import NO_COUNT
-from harness.runs.device_data import from_bytes, to_bytes
+from harness.runs.device import fetch
 from harness.target.build import image_size
+from harness.testing import Reset
 from tests.conftest import MODELS
 from tests.support.boards import once
 from tests.support.chips.core import Chip, ChipError, ChipTransport
@@ -55,7 +61,7 @@ def session_with(chip: Chip) -> Session:
 
 @pytest.mark.parametrize("name", CHIPS)
 def test_the_image_lies_where_the_chip_looks_for_it(name: str) -> None:
-    board, _ = load_board(name)
+    board = harness.Board.load(name)
     firmware, chip = real_image(name), CHIPS[name]
     [flash, *rams] = chip.memories
     image = read_image(firmware.image)
@@ -84,7 +90,7 @@ def test_the_boot_rom_of_the_rp2350_finds_what_it_starts() -> None:
 
 @pytest.mark.parametrize("name", CHIPS)
 def test_the_firmware_starts_and_says_what_its_board_file_says(name: str) -> None:
-    board, _ = load_board(name)
+    board = harness.Board.load(name)
     chip = CHIPS[name](image_path(name))
     info = session_with(chip).hello(DEADLINE_S)
     assert (info.board, info.cpu) == (board.name, board.cpu)
@@ -109,9 +115,9 @@ def test_a_network_on_the_chip_gives_the_references_outputs(name: str) -> None:
     model = session.load_model((MODELS / "small_int8.pte").read_bytes())
     restarts = chip.restarts
     for given, expected in zip(fixture["inputs"], fixture["outputs"], strict=True):
-        session.set_input(0, to_bytes(given, model.inputs[0]))
+        session.set_input(0, tensor_to_bytes(given, model.inputs[0]))
         session.run(1, timeout_s=DEADLINE_S)
-        output = from_bytes(session.read(Region.OUTPUT), model.outputs[0])[0]
+        output = tensor_from_bytes(session.read(Region.OUTPUT), model.outputs[0])[0]
         assert output.tobytes() == expected.tobytes()
         restarts += 1
         assert chip.restarts == restarts
@@ -150,7 +156,7 @@ def test_a_core_without_a_dwt_offers_no_counters() -> None:
 
 @pytest.mark.parametrize("name", CHIPS)
 def test_the_line_can_have_every_rate_of_the_board_file(name: str) -> None:
-    board, _ = load_board(name)
+    board = harness.Board.load(name)
     assert isinstance(board.target, SerialTarget)
     chip = CHIPS[name](image_path(name))
     session = session_with(chip)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import harness
 from tests.conftest import MODELS, CommandResult
 
 pytestmark = pytest.mark.sim
@@ -45,9 +46,6 @@ CALLS = {
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all that these commands read."""
-    from harness.runs.request import RunRequest
-    from harness.runs.run import run_model
-
     place = tmp_path_factory.mktemp("lab")
     shutil.copy(MODELS / "small_int8.pte", place / "m.pte")
     (place / "b.toml").write_text(BUDGET)
@@ -56,7 +54,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         'schema = 1\n[[board]]\nboard = "native"\nunits = ["u"]\n[[model]]\nfile = "m.pte"\n'
     )
     for name in ("run", "run2"):
-        run_model(RunRequest("native", place / "m.pte", 2, place / name))
+        harness.run(place / "m.pte", board="native", runs=2, output=place / name)
     (place / "empty").mkdir()
     return place
 

@@ -16,13 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.board import load_board
-from harness.errors import PortError
-from harness.link.ports import open_port
-from harness.link.session import Session
-from harness.link.transports import RatedTransport, ReopeningTransport
-from harness.link.wire import Region
-from harness.target.build import build_firmware
+import harness
+from harness import PortError, Region, Session, build_firmware, open_port
+from harness.testing import RatedTransport, ReopeningTransport
 from tests.conftest import MODELS, CommandResult
 from tests.support.documents import document
 from tests.support.ser2net import configured, free_port, served
@@ -47,7 +43,7 @@ target = { kind = "serial", bauds = [921_600] }
 @pytest.fixture
 def device() -> Iterator[str]:
     """The pseudo-terminal of a native board that somebody else started."""
-    firmware = build_firmware(load_board("native")[0])
+    firmware = build_firmware(harness.Board.load("native"))
     with subprocess.Popen([firmware.image], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield process.stdout.readline().removeprefix("link: ").strip()

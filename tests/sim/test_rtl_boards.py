@@ -18,10 +18,7 @@ import numpy as np
 import pytest
 
 import harness
-from harness.analyze.call_tree import CallTree, call_tree
-from harness.config.board import RtlCore, load_board
-from harness.errors import RestartedError, TargetError
-from harness.target.build import build_firmware
+from harness import CallTree, RestartedError, RtlCore, Subject, TargetError, build_firmware
 from tests.conftest import MODELS, CommandResult
 from tests.support.examples import sampled
 from tests.support.features import every_method, saved_inputs
@@ -91,7 +88,7 @@ def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
 
 def timed(run: harness.Run) -> CallTree:
     """The events of a run, of which some have a time."""
-    tree = call_tree(run.trace)
+    tree = Subject(run.trace).tree
     assert np.count_nonzero(tree.total) > 2 * run.result.runs_completed
     return tree
 
@@ -263,7 +260,7 @@ def test_two_verilators_agree(
 ) -> None:
     expected = measure(core)
     monkeypatch.setenv("ETHARNESS_BUILD_DIR", str(tmp_path / "build"))
-    monkeypatch.setattr("harness.target.simulator.find_verilator", lambda: OTHER_VERILATOR)
+    monkeypatch.setattr("harness.extensions.simulators.rtl.find_verilator", lambda: OTHER_VERILATOR)
     run = harness.run(MODELS / "small_int8.pte", board=f"rtl-{core}", runs=RUNS)
     assert timed(run).total.tolist() == timed(expected).total.tolist()
     assert outputs(run) == outputs(expected) != []
@@ -310,7 +307,7 @@ def test_a_crash_names_the_operator_after_the_reset(
     reason: str,
     console: bytes,
 ) -> None:
-    firmware = build_firmware(load_board(f"rtl-{core}")[0])
+    firmware = build_firmware(harness.Board.load(f"rtl-{core}"))
     image = with_patch(firmware.image, "quantized_linear", code, tmp_path / "image")
     patched = dataclasses.replace(firmware, image=image)
     monkeypatch.setattr("harness.runs.run.build_firmware", lambda *_: patched)

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.board import load_board
-from harness.decode.firmware_elf import FirmwareElf
-from harness.errors import PortError
-from harness.link.ports import open_port
-from harness.target.build import build_firmware
+import harness
+from harness import PortError, build_firmware, open_port
+from harness.extensions.probes.firmware_elf import FirmwareElf
 from tests.conftest import CommandResult
 from tests.support.flash import TOOLS_OF_PIP
 from tests.support.tracer_only import gdbserver
@@ -27,7 +25,7 @@ schema = 1
 name = "mps2-an385-rtt"
 description = "Arm MPS2 with AN385, the link through a debug probe"
 cpu = "cortex-m3"
-timer = { source = "CMSDK timer 0", bits = 32, hz = 25_000_000 }
+timer = { source = "CMSDK timer 0", bits = 32, hz = 25_000_000, emulated = true }
 build = { preset = "mps2-an385-rtt" }
 target = { kind = "serial" }
 deadlines = { boot_s = 20, request_s = 20, execute_s = 60 }
@@ -43,7 +41,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def image(board: Path) -> Path:
-    return build_firmware(load_board(str(board))[0]).image
+    return build_firmware(harness.Board.load(board)).image
 
 
 def test_a_model_runs_over_memory_alone(

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.history import open_store
-from harness.records.measurement import MeasurementSettings
-from harness.runs.directory import RunDirectory
+import harness
 from tests.conftest import MODELS, CommandResult
+from tests.support.documents import document
 
 pytestmark = pytest.mark.sim
 
 Etharness = Callable[..., CommandResult]
 RUN = ("run", "--board", "native", "--model", MODELS / "small_int8.pte", "--runs", "3", "-q")
+
+
+def listed(etharness: Etharness, url: Path) -> Any:
+    """The results of a history."""
+    return document("history-list", etharness("history", "list", "--history", url, "--json").out)
 
 
 def test_a_run_adds_its_result(tmp_path: Path, etharness: Etharness) -> None:
@@ -30,19 +36,21 @@ def test_a_run_adds_its_result(tmp_path: Path, etharness: Etharness) -> None:
     crashed.write_bytes(b"no program" * 10)
     failed = etharness(*RUN, "--model", crashed, "-o", tmp_path / "failed", "--history", url)
     assert failed.code == 2
-    with open_store(str(url), create=False) as store:
-        entries = {Path(entry.budget).name or entry.failure: entry for entry in store.results()}
-        found = store.history("native", "small_int8.pte", "forward")
-    [origin, failed_limit] = found.results
+    entries = {
+        Path(entry["budget"]).name or entry["failure"]: entry for entry in listed(etharness, url)
+    }
     assert set(entries) == {"default.toml", "strict.toml", "FormatError"}
-    assert entries["default.toml"].provenance == origin
-    assert entries["strict.toml"].provenance == failed_limit
-    assert (found.baseline, found.failed) == ((0,), (1,)), "in the series, but no baseline"
-    assert entries["strict.toml"].failed == {"B01": 1}
-    assert not entries["FormatError"].sound
-    assert (entries["default.toml"].link.goodput or 0) > 1000
+    assert entries["strict.toml"]["failed"] == {"B01": 1}
+    assert not entries["FormatError"]["sound"]
+    assert entries["default.toml"]["link"]["goodput"] > 1000
     again = etharness("history", "add", tmp_path, "--history", url)
     assert again.out.splitlines()[-1].endswith(": 3 there already")
+    later = tmp_path / "later"
+    assert etharness(*RUN, "-o", later, "--history", url, "--baseline", "last:20").code == 0
+    found = json.loads((later / "history.json").read_text())
+    series = [entries[name]["provenance"]["id"] for name in ("default.toml", "strict.toml")]
+    assert [result["id"] for result in found["results"]] == series
+    assert (found["baseline"], found["failed"]) == ([0], [1]), "in the series, but no baseline"
 
 
 def test_a_run_with_other_settings_is_not_comparable(tmp_path: Path, etharness: Etharness) -> None:
@@ -60,11 +68,11 @@ def test_a_run_with_other_settings_is_not_comparable(tmp_path: Path, etharness: 
     first = etharness(*logged, "--baseline", "last:20")
     assert first.code == 0
     assert "H01" not in first.out
-    with open_store(str(url), create=False) as store:
-        settings = {entry.provenance.id: entry.provenance.settings for entry in store.results()}
-    recorded = RunDirectory(tmp_path / "plain0").read_result()
-    assert settings[recorded.id] == recorded.settings
-    assert recorded.settings == MeasurementSettings(runtime="etharness", build="native")
+    found = [entry["provenance"] for entry in listed(etharness, url)]
+    settings = {provenance["id"]: provenance["settings"] for provenance in found}
+    recorded = json.loads((tmp_path / "plain0/result.json").read_text())
+    assert settings[recorded["id"]] == recorded["settings"]
+    assert recorded["settings"] == {"runtime": "etharness", "build": "native"}
     again = etharness("check", tmp_path / "logged")
     assert again.code == 0
     assert "H06 history: the baseline has enough data: not comparable: earlier results" in (
@@ -81,7 +89,7 @@ def test_the_sizes_of_dynamic_inputs_are_settings(tmp_path: Path, etharness: Eth
         inputs = [argument for file in files for argument in ("--input", file)]
         out = tmp_path / str(rows)
         assert etharness(*RUN, "--model", MODELS / "dynamic.pte", *inputs, "-o", out).code == 0
-        settings = RunDirectory(out).read_result().settings
+        settings = harness.load(out).result.settings
         assert settings is not None
         sizes.append(settings.inputs)
     assert sizes == ["0: 2x6, 1: 2", "0: 5x6, 1: 5"]

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import DeviceRefusedError, FormatError, TargetError
-from harness.runs.request import RunRequest
-from harness.runs.run import FinishedRun, run_model
+import harness
 from tests.conftest import MODELS
 from tests.support.boards import native_board, started
 from tests.support.calls import fresh
@@ -33,9 +31,10 @@ def board(tmp_path: Path) -> Path:
     return native_board(tmp_path, "native-sanitized" if EVERY_MODEL else "fuzz")
 
 
-def run(board: Path, model: Path, *, trace_limit: int = 0) -> FinishedRun:
-    request = RunRequest(str(board), model, 2, board.parent / "out", trace_limit=trace_limit)
-    return run_model(request)
+def run(board: Path, model: Path, *, trace_limit: int = 0) -> harness.Run:
+    return harness.run(
+        model, board=board, runs=2, output=board.parent / "out", trace_limit=trace_limit
+    )
 
 
 @pytest.mark.parametrize("model", ["kws_f32", "kws_int8", "npu_int", "npu_str"])
@@ -54,14 +53,20 @@ def test_a_sanitized_board_refuses_damaged_models(board: Path) -> None:
     damaged = board.parent / "damaged.pte"
     for size in (0, 7, 8, 64, 1000, 14_632, 14_719, len(whole) // 2):
         damaged.write_bytes(whole[:size])
-        with pytest.raises(FormatError):
+        with pytest.raises(harness.HarnessError) as refused:
             run(board, damaged)
+        assert refused.value.exit_code == 2
     damaged.write_bytes(whole.replace(b"cortex_m::softmax", b"cortex_m::hardmax"))
-    with pytest.raises(TargetError, match=r"cortex_m::hardmax\.out"):
+    with pytest.raises(harness.HarnessError, match=r"cortex_m::hardmax\.out") as refused:
         run(board, damaged)
+    assert refused.value.exit_code == 2
     # The host refuses that before it uploads; so does the board itself.
-    with started(str(board)) as bench, pytest.raises(DeviceRefusedError, match="hardmax"):
+    with (
+        started(str(board)) as bench,
+        pytest.raises(harness.HarnessError, match="hardmax") as refused,
+    ):
         bench.session.load_model(damaged.read_bytes())
+    assert refused.value.exit_code == 4
 
 
 @pytest.mark.long

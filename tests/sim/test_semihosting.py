@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 import harness
-from harness.files import data_directory
-from tests.conftest import CommandResult
+from tests.conftest import ROOT, CommandResult
 from tests.support.tracer_only import build_tracer_only
 
 pytestmark = pytest.mark.sim
 
-PORT = data_directory("firmware_stub") / "ports/semihosting"
+PORT = ROOT / "firmware_stub/ports/semihosting"
 SEMIHOSTING = ("-DSEMIHOSTING", f"-I{PORT}", PORT / "etd_semihosting.c")
 INPUT = np.zeros((1, 49, 10, 1), np.float32)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import DeviceRefusedError, TargetError
-from harness.link.wire import Region, Reset, State
+from harness import DeviceRefusedError, Region, TargetError
+from harness.testing import Reset, State
 from tests.conftest import MODELS, NATIVE_PRESET
 from tests.support.boards import INT8_MODELS_THAT_FIT, KWS, Bench, native_board, once, started
 from tests.support.examples import sampled

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.errors import InfrastructureError
-from harness.link.transports import ReopeningTransport, Transport, open_serial
-from harness.link.wire import Region
+from harness import InfrastructureError, Region, open_port
+from harness.testing import ReopeningTransport, Transport
 from harness.testing.fault_filter import FaultFilter, Faults
 from tests.conftest import FIXTURES
 from tests.support.boards import KWS, Bench, started
@@ -108,11 +107,11 @@ def test_a_port_that_vanishes_and_comes_back_is_no_failure(
         bench.target.transport.close()
         limits = [after]
 
-        def open_port() -> Transport:
+        def reopened() -> Transport:
             limit = limits.pop() if limits else None
-            return FaultFilter(open_serial(path, 115_200), Faults(0, cut_after=limit))
+            return FaultFilter(open_port(path, 115_200), Faults(0, cut_after=limit))
 
-        line = ReopeningTransport(open_port, 5)
+        line = ReopeningTransport(reopened, 5)
         session = bench.new_session(line, deadline_s=1)
         session.hello(5)
         session.load_model(KWS.read_bytes())

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import FlashError
-from harness.flash.image import Image, Segment
+from harness import FlashError, Image, Segment
 from tests.support.flash import (
     IMAGE,
     installed,

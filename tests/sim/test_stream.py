@@ -9,23 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.analyze.ticks import durations
-from harness.decode.device_log import read_log, without_repeated
-from harness.errors import LinkError
-from harness.files import data_directory
-from harness.link.transports import Transport
-from harness.link.values import RunOptions
-from harness.link.wire import Region
-from harness.records.trace import WAITING, Trace
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
-from harness.runs.source import load_source
-from tests.conftest import CommandResult
+import harness
+from harness import LinkError, Region, RunOptions, Trace, durations, read_log, without_repeated
+from harness.testing import Transport
+from tests.conftest import ROOT, CommandResult
 from tests.support.boards import started
+
+WAITING = "Link::wait"
 
 pytestmark = pytest.mark.sim
 
-MODEL = data_directory("firmware_stub") / "models" / "small_int8.pte"
+MODEL = ROOT / "firmware_stub/models/small_int8.pte"
 BUFFER = 4096
 RUNS = 300
 SLOW_RUNS = 30
@@ -67,8 +61,9 @@ class SlowLine:
 @pytest.mark.parametrize("board", ["native", "qemu-mps2-an385"])
 @pytest.mark.long
 def test_a_log_of_twenty_buffers_arrives_whole(board: str, tmp_path: Path) -> None:
-    request = RunRequest(board, MODEL, RUNS, tmp_path / "run", trace_limit=BUFFER, stream=True)
-    outcome = run_model(request)
+    outcome = harness.run(
+        MODEL, board=board, runs=RUNS, output=tmp_path / "run", trace_limit=BUFFER, stream=True
+    )
     summary = outcome.result.trace
     assert summary is not None
     assert summary.log_bytes > 20 * BUFFER
@@ -120,7 +115,7 @@ def test_a_full_log_keeps_the_newest_runs(
     code, out, _ = etharness(*map(str, arguments))
     assert code == 0, "what is asked for is no failure"
     summary = json.loads(out)["trace"]
-    kept = load_source(tmp_path / "run").trace
+    kept = harness.load(tmp_path / "run").trace
     executions = [block for block in kept.blocks if block.name == "Execute"]
     assert summary["dropped_events"] == 0
     assert summary["dropped_runs"] == RUNS - len(executions) > 200
@@ -133,10 +128,17 @@ def test_what_had_come_of_a_run_that_fails_is_kept(tmp_path: Path) -> None:
         if stage == "running" and done == RUNS // 2:
             raise LinkError("the line is cut")
 
-    request = RunRequest("native", MODEL, RUNS, tmp_path / "run", trace_limit=BUFFER, stream=True)
     with pytest.raises(LinkError):
-        run_model(request, stop)
-    trace = load_source(tmp_path / "run" / "trace.partial").trace
+        harness.run(
+            MODEL,
+            board="native",
+            runs=RUNS,
+            output=tmp_path / "run",
+            trace_limit=BUFFER,
+            stream=True,
+            progress=stop,
+        )
+    trace = harness.load(tmp_path / "run" / "trace.partial").trace
     assert not trace.losses.any
     executions = sum(block.name == "Execute" for block in trace.blocks)
     # The last few stand in the chunk that the device still had.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from harness.cli import main
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
+import harness
 from tests.conftest import FIXTURES, MODELS, CommandResult
 
 Etharness = Callable[..., CommandResult]
@@ -73,9 +73,7 @@ note = "beside the window, with a cable that was replaced in spring and again in
 
 
 def call(*arguments: object) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    assert ended.value.code == 0
+    subprocess.run([sys.executable, "-m", "harness", *map(str, arguments)], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +83,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     names = ("run", "other", "history", "bundle.zip", "budget.toml", "units.toml", "image.hex")
     found = {name.split(".")[0]: folder / name for name in names}
     for name in ("run", "other"):
-        run_model(RunRequest("native", MODELS / "kws_int8.pte", 3, found[name]))
+        harness.run(MODELS / "kws_int8.pte", board="native", runs=3, output=found[name])
     call("history", "add", found["run"], found["other"], "--history", found["history"], "-q")
     call("check", found["run"], "--report", found["bundle"], "-q")
     rule = "event = 'native_call_quantized_*conv2d.out'"

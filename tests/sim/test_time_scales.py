@@ -11,11 +11,7 @@ import numpy as np
 import pytest
 
 import harness
-from harness.files import data_directory
-from harness.records.trace import NO_COUNT
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
-from tests.conftest import MODELS, CommandResult
+from tests.conftest import MODELS, ROOT, CommandResult
 from tests.support.documents import document
 
 pytestmark = pytest.mark.sim
@@ -36,7 +32,7 @@ def delegated(found: Any) -> dict[tuple[int, int], float]:
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("npu") / "run"
-    run_model(RunRequest("qemu-mps2-an385", MODEL, 3, path))
+    harness.run(MODEL, board="qemu-mps2-an385", runs=3, output=path)
     return path
 
 
@@ -90,7 +86,7 @@ def test_a_run_records_the_scales_of_its_board_and_of_its_command_line(
     etharness: Etharness, tmp_path: Path
 ) -> None:
     board = tmp_path / "native.toml"
-    text = (data_directory("boards") / "native.toml").read_text()
+    text = (ROOT / "boards/native.toml").read_text()
     text = "\n".join(line for line in text.splitlines() if not line.startswith("budget"))
     board.write_text(text + '\n[time_scales]\n"0" = "2"\n"*" = "5"\n')
     run = ["run", "--board", board, "--model", MODEL, "-o", tmp_path / "out", "--json"]
@@ -136,7 +132,7 @@ def test_a_wrong_scale_is_refused_before_anything_is_started(
 
 def with_layout(directory: Path, board: str, layout: str) -> Path:
     """Write a copy of a board file, without a budget, with a layout of the NPU's metadata."""
-    lines = (data_directory("boards") / f"{board}.toml").read_text().splitlines()
+    lines = (ROOT / f"boards/{board}.toml").read_text().splitlines()
     lines = [line for line in lines if not line.startswith("budget")]
     file = directory / f"{board}.toml"
     file.write_text("\n".join([*lines, "[metadata]", f'SimulatedNpu = "{layout}"', ""]))
@@ -162,7 +158,7 @@ def test_counts_in_metadata_are_counters_of_the_run(
     logged = [struct.unpack("<2I", trace.metadata_of(row) or b"") for row in npu.tolist()]
     assert trace.counts[npu, -2:].tolist() == [list(pair) for pair in logged]
     others = np.setdiff1d(np.arange(len(trace)), npu)
-    assert (trace.counts[others, -2:] == NO_COUNT).all()
+    assert (trace.counts[others, -2:] == -1).all()
     for operator in decoded(etharness, tmp_path / "run")["operators"]:
         assert ("npu_macs" in operator.get("counters", {})) == (operator["delegate_int"] != -1)
     # A log alone knows no backends, but its events have ids.

@@ -9,12 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analyze.ticks import durations
-from harness.link.wire import DebugLevel
-from harness.records.trace import Kind, Losses, Trace
-from harness.runs.request import RunRequest
-from harness.runs.run import FinishedRun, run_model
-from harness.runs.source import load_source
+import harness
+from harness import Kind, LoggedValues, Losses, Trace, durations
 from tests.conftest import MODELS, CommandResult
 from tests.support.values import logged_tensors
 
@@ -27,15 +23,15 @@ RUNS = 2
 def run(
     board: str,
     directory: Path,
-    values: DebugLevel,
+    values: LoggedValues,
     model: Path = MODEL,
     runs: int = RUNS,
     **options: object,
-) -> FinishedRun:
-    return run_model(RunRequest(board, model, runs, directory, values=values, **options))  # type: ignore[arg-type]
+) -> harness.Run:
+    return harness.run(model, board=board, runs=runs, output=directory, values=values, **options)  # type: ignore[arg-type]
 
 
-def tensors(outcome: FinishedRun, directory: Path) -> list[tuple[object, ...]]:
+def tensors(outcome: harness.Run, directory: Path) -> list[tuple[object, ...]]:
     buffer = (directory / "debug_buffer.bin").read_bytes()
     return [value.exact for value in logged_tensors(outcome.trace, buffer)]
 
@@ -53,9 +49,7 @@ def method_time(trace: Trace) -> int:
 
 def test_a_simulated_board_logs_what_native_logs(tmp_path: Path) -> None:
     found = {
-        board: tensors(
-            run(board, tmp_path / board, DebugLevel.INTERMEDIATE_OUTPUTS), tmp_path / board
-        )
+        board: tensors(run(board, tmp_path / board, "intermediate"), tmp_path / board)
         for board in ("native", "qemu-mps2-an385")
     }
     assert len(found["native"]) >= 4 * RUNS
@@ -65,8 +59,8 @@ def test_a_simulated_board_logs_what_native_logs(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_logging_values_takes_nothing_from_operators(tmp_path: Path) -> None:
     board, model = "qemu-mps2-an385", MODELS / "kws_int8.pte"
-    plain = run(board, tmp_path / "plain", DebugLevel.NO_LOGGING, model, 1)
-    logged = run(board, tmp_path / "logged", DebugLevel.INTERMEDIATE_OUTPUTS, model, 1)
+    plain = run(board, tmp_path / "plain", "none", model, 1)
+    logged = run(board, tmp_path / "logged", "intermediate", model, 1)
     before, after = operator_times(plain.trace), operator_times(logged.trace)
     assert [name for name, _ in after] == [name for name, _ in before]
     # A tick is many instructions, so where in a tick a scope begins may make one tick.
@@ -87,11 +81,11 @@ def test_logging_values_takes_nothing_from_operators(tmp_path: Path) -> None:
 
 
 def test_values_are_streamed_like_the_log(tmp_path: Path) -> None:
-    whole = run("native", tmp_path / "whole", DebugLevel.INTERMEDIATE_OUTPUTS)
+    whole = run("native", tmp_path / "whole", "intermediate")
     streamed = run(
         "native",
         tmp_path / "streamed",
-        DebugLevel.INTERMEDIATE_OUTPUTS,
+        "intermediate",
         stream=True,
         trace_limit=1024,
     )
@@ -111,7 +105,7 @@ def test_the_command_line_asks_for_values_and_tells_of_them(
     summary = json.loads(out)["trace"]
     assert code == 0
     assert (summary["values"], summary["debug_bytes"]) == (2, 32)
-    trace = load_source(tmp_path / "run").trace
+    trace = harness.load(tmp_path / "run").trace
     assert (trace.chain == -1).all()
     _, out, _ = etharness(*common, "-o", tmp_path / "again")
     assert "values" in out
@@ -119,7 +113,7 @@ def test_the_command_line_asks_for_values_and_tells_of_them(
 
 
 def test_a_board_without_room_for_tensors_counts_them(tmp_path: Path) -> None:
-    outcome = run("qemu-microbit", tmp_path / "run", DebugLevel.PROGRAM_OUTPUTS)
+    outcome = run("qemu-microbit", tmp_path / "run", "outputs")
     assert outcome.trace.losses == Losses(values=RUNS)
     summary = outcome.result.trace
     assert summary is not None

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from harness.link.wire import Region
+from harness import Region
 from tests.firmware.test_fast_kernels import (
     NCHW,
     NHWC,

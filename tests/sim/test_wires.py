@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 
 import harness
-from harness.analyze.ticks import durations
-from harness.config.board import load_board
-from harness.decode.firmware_elf import FirmwareElf
-from harness.records.trace import Kind, Trace
-from harness.target.build import build_firmware
+from harness import Kind, Trace, build_firmware, durations
+from harness.extensions.probes.firmware_elf import FirmwareElf
+from tests.conftest import ROOT
 from tests.sim.test_rtt import BOARD as RTT_BOARD
 from tests.sim.test_semihosting import SEMIHOSTING, simulate
 from tests.support.examples import sampled
-from tests.support.flash import ROOT, TOOLS_OF_PIP
+from tests.support.flash import TOOLS_OF_PIP
 from tests.support.tracer_only import BOARD, build_tracer_only, gdbserver
 
 pytestmark = pytest.mark.sim
@@ -92,7 +90,7 @@ def by_pyocd(over_uart: harness.Run, image: Path, folder: Path) -> Trace:
 def by_rtt(over_uart: harness.Run, image: Path, folder: Path) -> Trace:
     board = folder / "mps2-an385-rtt.toml"
     board.write_text(RTT_BOARD)
-    firmware = build_firmware(load_board(str(board))[0]).image
+    firmware = build_firmware(harness.Board.load(board)).image
     block = FirmwareElf(firmware).variable("_SEGGER_RTT").address
     with gdbserver(firmware, folder) as server:
         run = harness.run(

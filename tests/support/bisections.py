@@ -6,9 +6,8 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from harness.bisect.commits import Commit
-from harness.bisect.search import BisectSearch, Decision, NextRun
-from harness.bisect.state import BisectRequest, BisectState, CommitRun
+from harness.extensions.bisect.search import BisectSearch, Decision, NextRun
+from harness.extensions.bisect.state import BisectRequest, BisectState, Commit, CommitRun
 
 Measure = Callable[[int, int], CommitRun]
 """Returns a run, given the place of the commit and the number of the run."""

@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config.board import load_board
-from harness.files import data_directory
-from harness.link.session import Session
-from harness.link.transports import Transport
+import harness
+from harness import Session, build_firmware, start_target
 from harness.runs.loading import place_model
-from harness.target.build import build_firmware
-from harness.target.start import ProcessTarget, start_target
+from harness.target.start import ProcessTarget
+from harness.testing import Transport
+from tests.conftest import ROOT
 
 INT8_MODELS_THAT_FIT = {
     "qemu-lm3s6965evb": ("small_int8",),
@@ -26,7 +25,7 @@ INT8_MODELS_THAT_FIT = {
 }
 """What is run on boards beyond native and qemu-mps2-an385, which run everything; largest last."""
 
-KWS = data_directory("firmware_stub") / "models" / "kws_int8.pte"
+KWS = ROOT / "firmware_stub/models/kws_int8.pte"
 
 
 @dataclass
@@ -51,7 +50,7 @@ class Bench:
 def native_board(directory: Path, preset: str) -> Path:
     """A file for the native board built by another preset, in ``directory``."""
     path = directory / "native.toml"
-    text = (data_directory("boards") / "native.toml").read_text()
+    text = (ROOT / "boards/native.toml").read_text()
     text = text.replace('preset = "native"', f'preset = "{preset}"')
     path.write_text(text.replace('budget = "budgets/default.toml"\n', ""))
     return path
@@ -60,7 +59,7 @@ def native_board(directory: Path, preset: str) -> Path:
 @contextmanager
 def started(name: str, placed: Path | None = None, **settings: float) -> Iterator[Bench]:
     """Build and start a board, with a model in its image if given; ``settings`` of the session."""
-    board, _ = load_board(name)
+    board = harness.Board.load(name)
     console = bytearray()
     model = placed and place_model(placed, placed.read_bytes(), board)
     with start_target(board, build_firmware(board, model)) as target:

@@ -14,26 +14,30 @@ import msgspec
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 
-from harness.analyze.statistics import operator_statistics
-from harness.check.subject import Subject
-from harness.decode.pte import read_program
-from harness.errors import Owner
-from harness.nightly.finish import counts_of
-from harness.records.core import CoreRecord
-from harness.records.energy import CurrentCurve, EnergyRecord, OperatorEnergy
-from harness.records.instruction import InstructionRecord
-from harness.records.nightly import (
+from harness import (
     ArmComparison,
     Attempt,
+    CoreRecord,
+    CurrentCurve,
+    EnergyRecord,
+    EvaluatedRun,
+    HardwareCounter,
+    InstructionRecord,
+    Model,
     NightDocument,
     NightlyStep,
+    OperatorEnergy,
+    Owner,
     StepOutcome,
+    Subject,
+    Trace,
+    Verdict,
+    evaluate_path,
+    operator_statistics,
+    read_program,
+    render_report,
 )
-from harness.records.result import Model
-from harness.records.trace import HardwareCounter, Trace
-from harness.records.verdict import Verdict
-from harness.report.html import html_report
-from harness.runs.evaluation import EvaluatedRun, evaluate_path
+from harness.extensions.lab.nightly.verdict import counts_of
 from tests.conftest import FIXTURES
 from tests.support.compared import with_history
 from tests.support.reported import FINISHED, failed_run, held, unmet
@@ -166,8 +170,10 @@ def pages(directory: Path) -> dict[str, Path]:
         "night": [full, passed, failed_run("port gone")],
     }
     for name, runs in found.items():
-        (directory / f"{name}.html").write_bytes(html_report(runs))
-    (directory / "nightly.html").write_bytes(html_report([full, passed], nightly()))
+        (directory / f"{name}.html").write_bytes(render_report("report.html", runs))
+    (directory / "nightly.html").write_bytes(
+        render_report("report.html", [full, passed], nightly())
+    )
     return {name: directory / f"{name}.html" for name in (*found, "nightly")}
 
 
@@ -191,6 +197,7 @@ def nightly() -> NightDocument:
         ended_utc="2026-11-22T01:00:00+00:00",
         exit_code=1,
         passed=False,
+        headline="FAIL: net on b-1-1: it is slower (1 of 9 runs failed); and 3 more causes",
         steps=len(outcomes),
         attempts=len(outcomes),
         interrupted=0,
@@ -213,7 +220,8 @@ def nightly() -> NightDocument:
 def _outcome(step: NightlyStep, owner: Owner | None) -> StepOutcome:
     """A step of the night; the first one is the run that the page shows."""
     if step.model == "small" and step.board == "b-2":
-        return StepOutcome(step=step, outcome="not run", owner=Owner.HOST, why="held by jane")
+        why = "held by jane"
+        return StepOutcome(step=step, outcome="not run", owner=Owner.HOST, why=why, noted=True)
     failed = owner is not None
     attempt = Attempt(
         number=1,

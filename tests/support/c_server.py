@@ -7,12 +7,10 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
+from harness import Region, RunOptions
 from harness.decode.postmortem_format import REGISTERS
-from harness.link import messages
-from harness.link.frames import Frame, FrameDecoder, encode
-from harness.link.log_chunks import LogChunks
-from harness.link.values import RunOptions
-from harness.link.wire import RESPONSE, Op, Region
+from harness.link.transfers import LogChunks
+from harness.testing import RESPONSE, Frame, FrameDecoder, Op, encode_frame, messages
 from tests.support.mirrors import mirrors, room_for
 from tests.support.runtime import Memory
 
@@ -241,15 +239,13 @@ class CServer:
 
     def _answer_log(self, frame: Frame) -> None:
         if frame.type == Op.NOTE_LOG:
-            part = messages.parse_log(frame.body)
-            ack, run_id = self.chunks.add(part), part.run_id
+            ack = self.chunks.add(messages.LogPart.parse(frame.body))
         elif frame.type == Op.NOTE_LOG_WAIT:
-            note = messages.parse_log_wait(frame.body)
-            ack, run_id = self.chunks.wanted(note), note.run_id
+            ack = self.chunks.wanted(messages.LogWait.parse(frame.body))
         else:
             return
         if ack is not None:
-            self.feed(encode(Op.LOG_ACK, 0, messages.log_ack(run_id, ack)))
+            self.feed(encode_frame(Op.LOG_ACK, 0, ack.encode()))
 
     def _ticks(self, _context: int | None) -> int:
         self.on_tick()
@@ -297,7 +293,7 @@ class CServer:
     def request(self, op: int, body: bytes = b"", *, times: int = 1) -> list[Frame]:
         """Send a request, perhaps repeatedly, and take all that is sent until it is idle."""
         self._sequence += 1
-        self.feed(encode(op, self._sequence, body) * times)
+        self.feed(encode_frame(op, self._sequence, body) * times)
         return self.settle()
 
     def ask(self, op: int, body: bytes = b"") -> bytes:
@@ -312,11 +308,13 @@ class CServer:
         self, region: Region, index: int, data: bytes, *, chunk: int = 400, times: int = 1
     ) -> bytes:
         """OPEN, WRITE and COMMIT, each sent ``times`` times; return the answer to COMMIT."""
-        requests = [(Op.OPEN, messages.open_request(region, index, len(data)))]
+        requests = [(Op.OPEN, messages.OpenBody(region, index, len(data)).encode())]
         for at in range(0, len(data), chunk):
-            body = messages.write_request(region, index, at, data[at : at + chunk])
+            body = messages.WriteBody(region, index, at, data[at : at + chunk]).encode()
             requests.append((Op.WRITE, body))
-        requests.append((Op.COMMIT, messages.commit_request(region, index, sha256(data).digest())))
+        requests.append(
+            (Op.COMMIT, messages.CommitBody(region, index, sha256(data).digest()).encode())
+        )
         for op, body in requests:
             answers = self.request(op, body, times=times)
             assert len(answers) == times
@@ -326,32 +324,34 @@ class CServer:
     def run(self, run_id: int, count: int = 1, *, times: int = 1, **options: Any) -> list[Frame]:
         """RUN with some options, and all that came of it."""
         self.chunks = LogChunks()
-        body = messages.run_request(run_id, count, RunOptions(**options))
+        body = messages.RunBody(run_id, count, RunOptions(**options)).encode()
         return self.request(Op.RUN, body, times=times)
 
     def stat(self, region: Region, index: int = 0) -> Any:
-        return messages.parse_stat(self.ask(Op.STAT, messages.stat_request(region, index)))
+        return messages.RegionInfo.parse(
+            self.ask(Op.STAT, messages.StatBody(region, index).encode())
+        )
 
     def fetch(self, region: Region, index: int = 0) -> bytes:
         """Read a region whole, and prove it."""
         info = self.stat(region, index)
-        request = messages.read_request(region, index, 0, info.size)
+        request = messages.ReadBody(region, index, 0, info.size).encode()
         data = join(self.request(Op.READ, request), info.size)
         assert sha256(data).digest() == info.digest
         return data
 
     def status(self) -> Any:
-        return messages.parse_status(self.ask(Op.STATUS))
+        return messages.DeviceStatus.parse(self.ask(Op.STATUS))
 
     def refusal(self, op: int, body: bytes = b"") -> Any:
-        return messages.parse_refusal(self.ask(op, body))
+        return messages.DeviceOutcome.parse(self.ask(op, body))
 
 
 def join(frames: list[Frame], size: int) -> bytes:
     """The bytes that data frames carry; they must cover everything, once and in order."""
     data = b""
     for frame in frames:
-        part = messages.parse_read(frame.body)
+        part = messages.RegionPart.parse(frame.body)
         assert part.offset == len(data)
         data += part.data
     assert len(data) == size

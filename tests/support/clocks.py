@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
 
-from harness.records.clock_domain import ClockDomain, Ping
+from harness import ClockDomain, Ping
 
 Rate = tuple[Fraction, Fraction]
 """From an instant on, so many ticks per nanosecond."""

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.check.history.comparison import Compared, HistoryComparison, Interval, MetricStep
-from harness.check.history.measure import measure
-from harness.check.history.samples import History, Provenance, Sample, Series
-from harness.check.history.settings import HistoryLimits
-from harness.check.subject import Subject
-from harness.records.trace import Trace
-from harness.records.verdict import Verdict
-from harness.runs.evaluation import EvaluatedRun
+from harness import (
+    Compared,
+    EvaluatedRun,
+    History,
+    HistoryComparison,
+    HistoryLimits,
+    Interval,
+    MetricStep,
+    Provenance,
+    Sample,
+    Series,
+    Subject,
+    Trace,
+    Verdict,
+    measure,
+)
 from tests.support.reported import FINISHED, SMALL, unmet
 
 

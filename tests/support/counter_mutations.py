@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from harness.records.trace import NO_COUNT
+from harness import NO_COUNT
 from tests.support.mutations import Draft, Event, is_execution, require
 
 COUNTER_KINDS: Final[dict[str, Callable[[Draft], None]]] = {}

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.analyze.marker_edges import logged_edges
+from harness import Kind, Trace
 from harness.analyze.ticks import unwrap
-from harness.meter.ppk2 import SAMPLE_HZ, Ppk2Calibration, Ppk2Samples
-from harness.meter.recording import Recording
-from harness.records.trace import Kind, Trace
+from harness.extensions.energy.event_energy import logged_edges
+from harness.extensions.energy.meters import SAMPLE_HZ, Ppk2Calibration, Ppk2Samples
+from harness.extensions.energy.recording import Recording
 
 VOLTS = 3.3
 PERIOD = 1 / SAMPLE_HZ

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from harness.errors import ProbeError
-from harness.link.gdb_remote import GdbRemote
-from harness.link.ports import parse_address
+from harness import ProbeError
+from harness.extensions.probes.debug_probe import GdbRemote
+from harness.link.transports import parse_address
 
 PRIVATE: Final = 0xE0000000
 """Start of the core's own registers."""

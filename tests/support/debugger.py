@@ -8,8 +8,8 @@ import threading
 import time
 from pathlib import Path
 
-from harness.config.board import load_board
-from harness.target.build import build_firmware
+import harness
+from harness import build_firmware
 
 _DEADLINE_S = 60.0
 
@@ -35,7 +35,8 @@ class Debugger:
 
         ``image`` is what runs, unless it is the board's firmware without a model.
         """
-        description, path = load_board(board)
+        description = harness.Board.load(board)
+        path = description.file
         self._socket = directory / "gdb"
         self.board_file = directory / f"{board}.toml"
         gdb = f'"-S", "-gdb", "unix:path={self._socket},server=on,wait=off"'

@@ -7,12 +7,12 @@ from typing import Any
 
 import jsonschema
 
-from harness.files import data_directory
+from tests.conftest import ROOT
 
 
 def document(command: str, out: str) -> Any:
     """A command's JSON, checked against its schema."""
-    schema = json.loads((data_directory("schema") / f"{command}.schema.json").read_text())
+    schema = json.loads((ROOT / f"schema/{command}.schema.json").read_text())
     parsed = json.loads(out)
     jsonschema.validate(parsed, schema)
     return parsed

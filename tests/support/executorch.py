@@ -6,10 +6,11 @@ import os
 import subprocess
 from pathlib import Path
 
-from harness.files import data_directory
-from harness.target.executorch import cxx_compiler, find_executorch
+from harness.extensions.executorch.linking import find_executorch
+from harness.target.build import cxx_compiler
+from tests.conftest import ROOT
 
-FIRMWARE = data_directory("firmware_stub")
+FIRMWARE = ROOT / "firmware_stub"
 
 
 class Build:

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from harness.decode.device_log import read_log
-from harness.export.timeline import Drawing
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Losses, Trace
+from harness import ClockDomain, Drawing, Losses, Trace, read_log
 from tests.support.logs import CompactLog
 
 CPU = ClockDomain("cpu", Fraction(80_000_000), 32)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.decode.pte import read_program
-from harness.runs.request import RunRequest
-from harness.runs.run import FinishedRun, run_model
+import harness
+from harness import read_program
 from tests.conftest import FIXTURES, MODELS
 from tests.support.kernels import Array
 
@@ -30,20 +29,18 @@ class Case:
     def __str__(self) -> str:
         return f"{self.feature}-{self.name}"
 
-    def run(self, board: str, directory: Path) -> FinishedRun:
+    def run(self, board: str, directory: Path) -> harness.Run:
         """Run it on a board."""
         paths = [directory / f"fed{number}.npy" for number in range(len(self.inputs))]
         for path, array in zip(paths, self.inputs, strict=True):
             np.save(path, array)
-        return run_model(
-            RunRequest(
-                board,
-                MODELS / f"{self.feature}.pte",
-                self.runs,
-                directory / "run",
-                inputs=tuple(paths),
-                method=self.method,
-            )
+        return harness.run(
+            MODELS / f"{self.feature}.pte",
+            board=board,
+            runs=self.runs,
+            output=directory / "run",
+            inputs=tuple(paths),
+            method=self.method,
         )
 
     def compare(self, directory: Path) -> None:

@@ -12,14 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.config.board import load_board
-from harness.files import data_directory
+import harness
+from harness import Image, ImageFormat, Job, Segment, build_firmware, start_target
 from harness.flash.execute import Log, run_steps
-from harness.flash.image import Image, ImageFormat, Segment
-from harness.flash.tool import Job
-from harness.flash.tools import TOOLS
-from harness.target.build import build_firmware
-from harness.target.start import ProcessTarget, start_target
+from harness.flash.plan import find_tool
+from harness.target.start import ProcessTarget
 
 ROOT = Path(__file__).parents[2]
 TOOLS_OF_PIP = ROOT / ".venv-flash/bin"
@@ -51,7 +48,7 @@ def job_of(
         board="b",
         image=image,
         work=directory / "work",
-        options=msgspec.convert(told, TOOLS[tool].options_type),
+        options=msgspec.convert(told, find_tool(tool, "here").options_type),
         program=program or tool,
         **own,
     )
@@ -61,7 +58,7 @@ def run_job(tool: str, job: Job[Any], timeout_s: float = 30.0) -> str:
     """Do it, and return the log."""
     directory = job.work.parent
     log = Log(directory / "flash.log")
-    chosen = TOOLS[tool]
+    chosen = find_tool(tool, "here")
     run_steps(tool, chosen.commands(job), log, timeout_s, directory, {})
     chosen.settle(job, timeout_s)
     return log.path.read_text()
@@ -77,7 +74,7 @@ def stand_in(directory: Path, name: str, script: str) -> str:
 
 def serial_native(directory: Path, flash: str) -> Path:
     """A file for the native firmware as a board on a port, flashed as ``flash`` says."""
-    text = (data_directory("boards") / "native.toml").read_text()
+    text = (ROOT / "boards/native.toml").read_text()
     lines = [
         line for line in text.splitlines() if not line.startswith(("budget", "target", "deadlines"))
     ]
@@ -90,7 +87,7 @@ def serial_native(directory: Path, flash: str) -> Path:
 @contextmanager
 def running_native() -> Iterator[str]:
     """The native firmware, running by itself; yields its port."""
-    board, _ = load_board("native")
+    board = harness.Board.load("native")
     with start_target(board, build_firmware(board)) as target:
         assert isinstance(target, ProcessTarget)
         target.transport.close()

@@ -9,15 +9,20 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from harness.check.history.samples import (
+from harness import (
+    Check,
     Decision,
     DecisionKind,
     History,
+    HistoryComparison,
     Measured,
     Metric,
     Provenance,
     Sample,
     Series,
+    Subject,
+    Trace,
+    evaluate,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -45,6 +50,12 @@ def operator(number: int = 0, statistic: str = "p50", name: str = "op") -> Metri
 
 def size(name: str = "log_bytes") -> Metric:
     return Metric("result", name, "", "bytes")
+
+
+def history_checks(comparison: HistoryComparison) -> list[Check]:
+    """The checks of a comparison, as a verdict has them."""
+    checks = evaluate(Subject(Trace.unset(0)), comparison=comparison).checks
+    return [check for check in checks if check.code.startswith("H")]
 
 
 def at(night: int) -> str:

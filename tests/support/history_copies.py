@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.analyze.compare import EXECUTIONS
+from harness.analyze.statistics import EXECUTIONS
 from harness.check.history.measure import TIME_STATISTICS
 from harness.history.store import Store
 
@@ -23,7 +23,7 @@ def everything(store: Store) -> dict[str, Any]:
         "decisions": store.decisions(),
         "histories": [
             store.history(
-                *(item.board, item.model, item.method),
+                *item,
                 statistics=TIME_STATISTICS,
                 executions=executions,
                 baseline=None,

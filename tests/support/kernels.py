@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from harness import read_program
+from harness.check.fit import refusals
 from tests.support.programs import ProgramBuilder
 from tests.support.runtime import ALIGNMENT, load
 
@@ -132,8 +134,11 @@ def run_all(library: ct.CDLL, operator: str, *arguments: object) -> list[Array]:
     They are indexed as PyTorch indexes them.
     """
     outs = outputs(arguments)
-    loaded = load(library, one_call(operator if "." in operator else f"{operator}.out", arguments))
+    file = one_call(operator if "." in operator else f"{operator}.out", arguments)
+    loaded = load(library, file)
     loaded.execute()
+    [method] = read_program(file).methods
+    assert refusals(method) == (), "the host refuses what the kernel takes"
     return [out.arrange(loaded.output(index)) for index, out in enumerate(outs)]
 
 

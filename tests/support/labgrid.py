@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from harness.lab.labgrid.client import Client
-from harness.lab.labgrid.identity import Identity
+from harness.extensions.lab.labgrid import Client, Identity
 from tests.support import fake_labgrid
 
 START_S = 30.0

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.target.lease.holding import hold_keys, open_registry
-from harness.target.lease.records import port_key
+from harness.extensions.lab.holding import hold_keys, open_registry
+from harness.target.selection import port_key
 
 FREE = "nobody"
 
 _HOLD = (
     "import os, subprocess, sys\n"
-    "from harness.target.lease.holding import hold_keys\n"
-    "from harness.target.lease.records import port_key\n"
+    "from harness.extensions.lab.holding import hold_keys\n"
+    "from harness.target.selection import port_key\n"
     "port, *further = sys.argv[1:]\n"
     "with hold_keys([port_key(port)], float(os.environ.get('WAIT', '5')), reason='a test'):\n"
     "    print('held', flush=True)\n"
@@ -50,8 +50,8 @@ def another_process(*ports: str, **environment: str) -> Iterator[subprocess.Pope
 
 def holder(port: str) -> str:
     """Who holds a port, in words."""
-    notes = open_registry().process_records(port_key(port))
-    return ", lent to ".join(map(str, notes)) if notes else FREE
+    holders = open_registry().holders(port_key(port))
+    return ", lent to ".join(holder.text for holder in holders) or FREE
 
 
 def hold_port(port: str, timeout_s: float):  # type: ignore[no-untyped-def]

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import TransportClosedError
-from harness.testing.virtual_clock import VirtualClock
+from harness import TransportClosedError
+from harness.testing.simulated_board import VirtualClock
 from tests.support.c_server import BAUDS, CServer
 
 BITS_PER_BYTE = 10

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Block, Trace
+from harness import Block, ClockDomain, Trace
 from harness.strategies import DeviceLog as CompactLog
 
 __all__ = ["CompactLog", "profile_trace"]

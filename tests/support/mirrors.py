@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from harness.files import data_directory
 from harness.target.build import compiler_for
 
-INCLUDE = data_directory("firmware_stub") / "include"
+INCLUDE = Path(__file__).parents[2] / "firmware_stub/include"
 
 _Structure = TypeVar("_Structure", bound=type[ct.Structure])
 

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from harness.check.subject import Subject
-from harness.records.trace import EXECUTION, NO_NAME, Block, Kind, Losses, Trace
+from harness import EXECUTION, NO_NAME, Block, Kind, Losses, Subject, Trace
 
 Event = dict[str, Any]
 """Columns of an event; names as text."""

@@ -14,13 +14,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.errors import BusyError, Owner
-from harness.nightly.child import Ending
-from harness.nightly.classify import Examined
-from harness.nightly.plan import NightUnit
+from harness import BusyError, Failure, NightlyStep, Owner, Result
+from harness.extensions.lab.nightly.plan import NightUnit
+from harness.extensions.lab.nightly.worker import Ending, Examined
 from harness.records import result as results
-from harness.records.nightly import NightlyStep
-from harness.records.result import UNFINISHED, Failure, Result
+from harness.records.result import UNFINISHED
 
 HOW = ("pass", "product", "crash", "test", "link", "host", "wrong firmware", "killed", "hang")
 """How a run may end: what it leaves, and how its process ends."""
@@ -53,7 +51,6 @@ class World:
         results: What run directories say.
         well: Whether each unit answers when it is asked.
         cures: A power cycle makes it well.
-        people: Who wants the unit whenever it is asked; at their end nobody.
         expected: What those who wait were told.
         waits: How long each lease may be waited for.
         flashings: What is wrong with each flashing, None if nothing; at their end nothing is.
@@ -71,7 +68,6 @@ class World:
         self.cures = True
         self.flashings: Iterator[Failure | None] = iter(())
         self.busy: dict[str, str] = {}
-        self.people: Iterator[str] = iter(())
         self.expected: list[float] = []
         self.waits: list[float] = []
         self.points = 0
@@ -117,10 +113,6 @@ class World:
     def expect(self, unit: NightUnit, seconds: float) -> None:
         assert unit.id in self.leases
         self.expected.append(seconds)
-
-    def wanted_by(self, unit: NightUnit) -> str:
-        assert unit.id in self.leases
-        return next(self.people, "")
 
     @contextmanager
     def slot(self, unit: NightUnit) -> Iterator[None]:

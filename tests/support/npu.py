@@ -6,9 +6,7 @@ import ctypes as ct
 from collections.abc import Iterable
 
 from firmware_stub.models.npu.job import Job
-from harness.decode.device_log import read_log
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Trace
+from harness import ClockDomain, Trace, read_log
 from tests.support.programs import ProgramBuilder
 from tests.support.runtime import TICKS, Memory, Tracer
 

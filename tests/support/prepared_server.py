@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from hashlib import sha256
 
-from harness.link.wire import Region, Status
+from harness import Region
+from harness.testing import Status
 from tests.support.c_server import CServer
 from tests.support.tiny_model import relu_model
 

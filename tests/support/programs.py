@@ -106,6 +106,7 @@ class ProgramBuilder:
         scalar_type: int | None = None,
         location: int = 0,
         name: str | None = None,
+        device: int = 0,
     ) -> int:
         """Append a tensor: ``memory`` is a planned buffer and an offset in it."""
         order = bytes(range(len(shape)) if dim_order is None else dim_order)
@@ -120,8 +121,8 @@ class ProgramBuilder:
         if memory is not None:
             place = self._table([(0, ("u32", memory[0])), (1, ("u32", memory[1]))])
             fields.append((6, ("offset", place)))
-        if location:
-            extra: list[Slot] = [(2, ("u8", location))]
+        if location or device:
+            extra: list[Slot] = [(2, ("u8", location)), (3, ("u8", device))]
             if name is not None:
                 extra.append((1, ("offset", self._builder.CreateString(name))))
             fields.append((9, ("offset", self._table(extra))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
-from harness.export.protobuf import Fields
+from harness.export.perfetto import Fields
 
 
 def fields_of(message: Any) -> dict[str, tuple[int, str]]:

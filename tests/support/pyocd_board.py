@@ -23,7 +23,7 @@ from pyocd.probe.aggregator import PROBE_CLASSES
 from pyocd.probe.debug_probe import DebugProbe
 
 import harness.cli
-from harness.errors import ProbeError
+from harness import ProbeError
 from tests.support.debug_core import ROM_TABLE, DebugCore
 
 

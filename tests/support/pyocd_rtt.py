@@ -10,7 +10,7 @@ import time
 
 from pyocd.debug.rtt import GenericRTTControlBlock
 
-from harness.link.probe import DebugProbe, halted, open_probe
+from harness.extensions.probes.debug_probe import DebugProbe, halted, open_probe
 
 
 class Memory:

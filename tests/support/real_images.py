@@ -10,16 +10,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from harness.config.board import load_board
-from harness.files import data_directory
+import harness
+from harness import Firmware
 from harness.runs.loading import place_model
-from harness.target.build import (
-    PLACED_TARGET,
-    Firmware,
-    build_directory,
-    build_preset,
-    source_digest,
-)
+from harness.target.build import PLACED_TARGET, build_directory, build_preset, source_digest
+from tests.conftest import ROOT
 
 _DEADLINE_S = 280.0
 
@@ -29,9 +24,9 @@ def real_image(name: str, model: Path | None = None, *, upload: int = 0) -> Firm
 
     With ``model`` it holds that model, and ``upload`` bytes of room for others.
     """
-    board, _ = load_board(name)
+    board = harness.Board.load(name)
     assert board.build is not None
-    source = data_directory("firmware_stub")
+    source = ROOT / "firmware_stub"
     sources = build_id = source_digest(source)
     directory = build_directory(source, f"real-{board.cpu}")
     directory.parent.mkdir(parents=True, exist_ok=True)

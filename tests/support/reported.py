@@ -6,14 +6,21 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from harness.check.history.comparison import Compared, HistoryComparison, Interval
-from harness.check.history.samples import Metric
-from harness.check.history.settings import HistoryLimits
-from harness.check.subject import Subject
-from harness.records.result import Failure, Result
-from harness.records.trace import Trace
-from harness.records.verdict import Check, Verdict, check
-from harness.runs.evaluation import EvaluatedRun
+from harness import (
+    Check,
+    Compared,
+    EvaluatedRun,
+    Failure,
+    HistoryComparison,
+    HistoryLimits,
+    Interval,
+    Metric,
+    Result,
+    Subject,
+    Trace,
+    Verdict,
+)
+from harness.records.verdict import check
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 FINISHED = Result(

@@ -8,14 +8,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.check.subject import Subject
-from harness.decode.device_log import read_log
+from harness import EXECUTION, HOST_NANOSECONDS, Check, ClockDomain, Subject, Trace, read_log
 from harness.records import result as results
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
-from harness.records.trace import Trace
-from harness.records.verdict import Check, check
+from harness.records.verdict import check
 from harness.runs.directory import LOG, RunDirectory
-from harness.runs.evaluation import subject_of
+from harness.runs.source import subject_of
 from tests.support.logs import CompactLog
 
 TARGET = results.TargetRecord(
@@ -43,15 +40,20 @@ class Made:
 
 
 def log_with(times: dict[str, list[int]], *, allocated: int = 0, dropped: int = 0) -> CompactLog:
-    """A device's log in which operators took so many ticks, run by run."""
+    """A device's log in which operators took so many ticks, one after another, run by run."""
+    begin = 0
     log = CompactLog().block("Default").allocator("planned_1")
     if allocated:
         log.allocation(1, allocated)
     for run in range(max(map(len, times.values()), default=0)):
         log.block("Execute")
+        end = begin
         for instruction, (name, durations) in enumerate(times.items()):
             if run < len(durations):
-                log.profile(name, 0, durations[run], chain=0, instruction=instruction)
+                start = begin if name == EXECUTION else end
+                end = start + durations[run]
+                log.profile(name, start, end, chain=0, instruction=instruction)
+        begin = end
     log.dropped_events = dropped
     return log
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-from harness.config.board import RtlCore
-from harness.files import data_directory
+from harness import RtlCore
+from tests.conftest import ROOT
 
 CORES: tuple[RtlCore, ...] = get_args(RtlCore)
 QEMU = (
@@ -19,7 +19,7 @@ images, and counts instructions."""
 
 def board_file(directory: Path, name: str, target: str | None) -> Path:
     """Write a copy of a board file, without a budget, and with another target if given."""
-    lines = (data_directory("boards") / f"{name}.toml").read_text().splitlines()
+    lines = (ROOT / f"boards/{name}.toml").read_text().splitlines()
     replaced = ("budget =", "target =") if target else "budget ="
     path = directory / f"{name}.toml"
     path.write_text("\n".join(line for line in lines if not line.startswith(replaced)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes as ct
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from tests.support.mirrors import mirrors, room_for
+from tests.support.mirrors import INCLUDE, mirrors, room_for
 
 ARENA_SIZE = 1 << 20
 ALIGNMENT = 16
@@ -87,11 +88,20 @@ TICKS = ct.CFUNCTYPE(ct.c_uint32, ct.c_void_p)
 Tracer = room_for("etd_tracer.h", "etd_tracer", 512)
 
 
+STATUSES = {
+    int(number, 16): name
+    for name, number in re.findall(
+        r"ETD_LINK_STATUS_(\w+) = (0x\w+)", (INCLUDE / "etd_link_wire.h").read_text()
+    )
+}
+"""Names of statuses, as the header has them."""
+
+
 class RuntimeFailure(Exception):
     """What the runtime said: its status, detail and message."""
 
     def __init__(self, error: Error) -> None:
-        self.status: int = error.status
+        self.status = STATUSES[error.status]
         self.detail: int = error.detail
         self.message: str = error.message.decode("utf-8", "replace")
         super().__init__(f"{self.message} (status {self.status}, detail {self.detail})")

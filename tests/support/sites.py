@@ -6,11 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.check.history.samples import Decision, Metric
-from harness.history import open_store
+from harness import Decision, Failure, MeasurementSettings, Metric, open_store
 from harness.history.store import Store
-from harness.records.measurement import MeasurementSettings
-from harness.records.result import Failure
 from tests.support.results import made, trace_with, unmet
 
 NIGHTS = 12

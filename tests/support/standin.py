@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from harness.files import data_directory
+from harness.extensions.executorch.linking import find_executorch
 from harness.target.build import find_cmake
-from harness.target.executorch import find_executorch
+from tests.conftest import ROOT
 
 SOURCES = Path(__file__).with_name("executorch_standin")
 
@@ -25,7 +25,7 @@ def install_standin(cpu_options: str, directory: Path, *definitions: str) -> Pat
     assert package is not None
     assert cmake is not None
     prefix, build = directory / "installed", directory / "build"
-    toolchain = data_directory("firmware_stub") / "cmake/arm-none-eabi.cmake"
+    toolchain = ROOT / "firmware_stub/cmake/arm-none-eabi.cmake"
     variables = {
         "CMAKE_TOOLCHAIN_FILE": toolchain,
         "CMAKE_INSTALL_PREFIX": prefix,

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
-from harness.history import open_store
+from harness import open_store
 from tests.support.postgresql import Server, server
+
+
+def make_older(file: str, version: str) -> str:
+    """Make an SQLite history one of an older version, and return the version that it had."""
+    with closing(sqlite3.connect(file)) as database:
+        [newest] = database.execute("SELECT version_num FROM etharness_history").fetchone()
+        for column in ("emulated_time", "ticks"):
+            database.execute(f"ALTER TABLE result DROP COLUMN {column}")
+        database.execute("DROP TABLE night")
+        database.execute("UPDATE etharness_history SET version_num = ?", (version,))
+        database.commit()
+    return str(newest)
 
 
 @pytest.fixture(scope="session")

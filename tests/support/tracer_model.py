@@ -27,7 +27,7 @@ from harness.decode.device_log_format import (
     Record,
     Value,
 )
-from harness.records.scalar_types import STORED_AS
+from harness.records.trace import STORED_AS
 
 TICK = 7
 UNSET_CHAIN = -1

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.config.board import load_board
-from harness.files import data_directory
-from harness.target.build import build_firmware
-from tests.conftest import MODELS
+import harness
+from harness import build_firmware
+from tests.conftest import MODELS, ROOT
 
 BOARD = "qemu-mps2-an385"
 SOURCE = Path(__file__).parent / "tracer_only"
@@ -32,8 +31,8 @@ def build_tracer_only(
 
     ``more`` are further arguments of the compiler.
     """
-    stub = data_directory("firmware_stub")
-    firmware = build_firmware(load_board(BOARD)[0])
+    stub = ROOT / "firmware_stub"
+    firmware = build_firmware(harness.Board.load(BOARD))
     built = firmware.directory / "CMakeFiles/rooms.dir"
     sources = sorted(path.relative_to(stub) for path in (stub / "src").rglob("*.c"))
     # The folder keeps objects of files that are gone.

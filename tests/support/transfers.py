@@ -7,10 +7,10 @@ import functools
 import random
 from dataclasses import dataclass
 
-from harness.link.frames import OVERHEAD, encode
+from harness import Region, Session
+from harness.link.frames import OVERHEAD
 from harness.link.messages import WRITE_OVERHEAD
-from harness.link.session import Session
-from harness.link.wire import RESPONSE, Op, Region
+from harness.testing import RESPONSE, Op, encode_frame
 from tests.support.line import Line, Wire, WiredServer
 from tests.support.tiny_model import relu_model
 
@@ -28,7 +28,7 @@ def framed_size(data: bytes, type_: int) -> int:
     """Bytes on the wire of the data in frames of the MTU."""
     room = MTU - OVERHEAD - WRITE_OVERHEAD
     pieces = (data[at : at + room] for at in range(0, len(data), room))
-    return sum(len(encode(type_, 1, bytes(WRITE_OVERHEAD) + piece)) for piece in pieces)
+    return sum(len(encode_frame(type_, 1, bytes(WRITE_OVERHEAD) + piece)) for piece in pieces)
 
 
 @dataclass(frozen=True)

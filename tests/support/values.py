@@ -6,9 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.analyze.values import tensor_array
-from harness.records.trace import Kind, Trace
-from harness.records.values import TensorValue
+from harness import Kind, TensorValue, Trace, tensor_array
 
 
 class Logged(NamedTuple):

@@ -7,10 +7,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from harness import HOST_NANOSECONDS, Trace, read_ed00, write_ed00
 from harness.analyze.call_tree import call_tree
-from harness.decode.ed00 import read_ed00, write_ed00
-from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.records.trace import Trace
 from tests.conftest import FIXTURES
 
 RECORDED = FIXTURES / "xnnpack_clock32.etdp"

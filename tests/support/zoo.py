@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.link.wire import Region
-from harness.runs.device_data import from_bytes, to_bytes
-from harness.runs.request import RunRequest
-from harness.runs.run import FinishedRun, run_model
+import harness
+from harness import Region, read_program, tensor_from_bytes, tensor_to_bytes
+from harness.check.fit import refusals
 from tests.conftest import MODELS
 from tests.support.boards import Bench
 from tests.support.kernels import Array
@@ -69,17 +68,19 @@ def compare(name: str, found: list[Array]) -> None:
 def execute(bench: Bench, name: str) -> list[Array]:
     """Load a network on a started board, run it, and return its outputs."""
     session, export = bench.session, exported(name)
+    [method] = read_program(export.program).methods
+    assert refusals(method) == (), "the host refuses what runs"
     info = session.load_model(export.program)
     for number, array in enumerate(arrays(export.inputs)):
-        session.set_input(number, to_bytes(array, info.inputs[number]))
+        session.set_input(number, tensor_to_bytes(array, info.inputs[number]))
     session.run(runs(name), timeout_s=100)
     return [
-        from_bytes(session.read(Region.OUTPUT, number), session.output_info(number, output))
+        tensor_from_bytes(session.read(Region.OUTPUT, number), session.output_info(number, output))
         for number, output in enumerate(info.outputs)
     ]
 
 
-def run(board: str, name: str, directory: Path) -> FinishedRun:
+def run(board: str, name: str, directory: Path) -> harness.Run:
     """Run a network as the command does, with its outputs in the run directory."""
     directory.mkdir()
     model = directory / "model.pte"
@@ -88,4 +89,6 @@ def run(board: str, name: str, directory: Path) -> FinishedRun:
     for number, array in enumerate(arrays(exported(name).inputs)):
         paths.append(directory / f"input{number}.npy")
         np.save(paths[-1], array)
-    return run_model(RunRequest(board, model, runs(name), directory / "run", inputs=tuple(paths)))
+    return harness.run(
+        model, board=board, runs=runs(name), output=directory / "run", inputs=tuple(paths)
+    )

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from firmware_stub.packages.__main__ import write
-from harness.decode.device_log import read_log
-from harness.decode.ed00_reader import read_ed00
-from harness.records.trace import Kind, Trace
+from harness import Kind, Trace, read_ed00, read_log
 
 pytestmark = [pytest.mark.tools, pytest.mark.timeout(120)]
 

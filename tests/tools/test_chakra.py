@@ -13,19 +13,15 @@ import pytest
 
 pytest.importorskip("chakra", reason="needs the tools that read exports")
 
-from harness.analyze.ticks import with_width
-from harness.decode.ed00 import read_ed00
-from harness.decode.program import Method
-from harness.decode.pte import read_program
-from harness.export.chakra import MESSAGES
-from harness.export.execution_trace import THREAD, GraphNode, graph
-from harness.export.formats import export
-from harness.export.timeline import draw
-from harness.records.trace import Trace
+from harness import Method, Trace, draw, export_trace, read_ed00, read_program, with_width
+from harness.extensions.exports.chakra import MESSAGES
+from harness.extensions.exports.execution_trace import GraphNode, graph
 from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace
 from tests.support.protobuf import as_sent, fields_of
 from tests.support.wrapping import RECORDED as WRAPPED
+
+THREAD = "[pytorch|profiler|execution_trace|thread]"
 
 pytestmark = pytest.mark.tools
 
@@ -102,7 +98,7 @@ def ours(case: Case) -> list[GraphNode]:
 def test_the_protobuf_file_is_the_graph(case: Case, tmp_path: Path) -> None:
     trace, method = case()
     file = tmp_path / "x.et"
-    file.write_bytes(export(trace, "chakra", method=method).data)
+    file.write_bytes(export_trace(trace, "chakra", method=method).data)
     nodes, wanted = decoded(file), ours(case)[1:]
     assert [node.id for node in nodes] == [node.id for node in wanted]
     for node, mine in zip(nodes, wanted, strict=True):
@@ -120,7 +116,7 @@ def test_jsonizer_and_visualizer_take_the_protobuf_file(case: Case, tmp_path: Pa
 
     trace, method = case()
     file, text, drawn = (tmp_path / name for name in ("x.et", "x.json", "x.graphml"))
-    file.write_bytes(export(trace, "chakra", method=method).data)
+    file.write_bytes(export_trace(trace, "chakra", method=method).data)
     tool("jsonizer", "--input_filename", file, "--output_filename", text)
     names = [document.get("name") for document in documents(text.read_text())][1:]
     assert names == [node.name for node in ours(case)[1:]]
@@ -144,7 +140,7 @@ def documents(text: str) -> list[dict[str, Any]]:
 def test_the_converter_takes_the_execution_trace(case: Case, tmp_path: Path) -> None:
     trace, method = case()
     file, converted = tmp_path / "x.json", tmp_path / "x.et"
-    file.write_bytes(export(trace, "pytorch-et", method=method).data)
+    file.write_bytes(export_trace(trace, "pytorch-et", method=method).data)
     tool("converter", "--log-filename", tmp_path / "log", "PyTorch", "--input", file, "--output",
          converted, "--simulate")  # fmt: skip
     nodes = decoded(converted)

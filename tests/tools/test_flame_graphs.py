@@ -20,12 +20,8 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.wait import WebDriverWait
 
-from harness.decode.ed00 import read_ed00
-from harness.export.flame_graph import flames, self_times_of
-from harness.export.formats import export
-from harness.export.timeline import draw
-from harness.records.result import RunIdentity
-from harness.records.trace import Trace
+from harness import RunIdentity, Trace, draw, export_trace, read_ed00
+from harness.extensions.exports.flame_graph import flames, self_times_of
 from tests.conftest import FIXTURES
 from tests.support.exports import delegated_trace
 
@@ -91,7 +87,7 @@ def test_speedscope_opens_the_first_execution(
     make: Callable[[], Trace], opened: Callable[[bytes], Any]
 ) -> None:
     trace = make()
-    chrome = opened(export(trace, "speedscope", identity=IDENTITY).data)
+    chrome = opened(export_trace(trace, "speedscope", identity=IDENTITY).data)
     assert chrome.title.startswith("kws;1.pte on native")
     drawing = draw(trace)
     drawn = flames(drawing)
@@ -106,7 +102,7 @@ def test_speedscope_opens_the_first_execution(
 
 
 def test_speedscope_opens_folded_stacks(opened: Callable[[bytes], Any]) -> None:
-    data = export(recorded_trace(), "folded", identity=IDENTITY).data
+    data = export_trace(recorded_trace(), "folded", identity=IDENTITY).data
     own: dict[str, float] = defaultdict(float)
     _, *lines = data.decode().splitlines()  # the first names the run, and has no time
     for line in lines:
@@ -121,7 +117,7 @@ def test_speedscope_opens_folded_stacks(opened: Callable[[bytes], Any]) -> None:
 @pytest.mark.parametrize("make", [recorded_trace, delegated_trace])
 def test_inferno_draws_every_stack(make: Callable[[], Trace]) -> None:
     pyinferno = pytest.importorskip("pyinferno", reason="needs the tools that read exports")
-    lines = export(make(), "folded", identity=IDENTITY).data.decode().splitlines()
+    lines = export_trace(make(), "folded", identity=IDENTITY).data.decode().splitlines()
     svg = pyinferno.flamegraph_from_lines(lines, title="run")
     total = sum(int(line.rpartition(" ")[2]) for line in lines)
     assert f"all ({total:,} samples" in svg

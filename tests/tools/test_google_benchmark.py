@@ -11,8 +11,7 @@ import pytest
 
 pytest.importorskip("google_benchmark", reason="needs the tools that read exports")
 
-from harness.decode.ed00 import read_ed00
-from harness.export.formats import export
+from harness import export_trace, read_ed00
 from tests.conftest import FIXTURES
 
 pytestmark = pytest.mark.tools
@@ -43,7 +42,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def ours(flavour: str) -> dict[str, Any]:
     trace = read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes())
-    found: dict[str, Any] = json.loads(export(trace, "google-benchmark", flavour).data)
+    found: dict[str, Any] = json.loads(export_trace(trace, "google-benchmark", flavour).data)
     return found
 
 

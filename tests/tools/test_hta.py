@@ -11,11 +11,7 @@ import pytest
 
 pytest.importorskip("hta", reason="needs the tools that read exports")
 
-from harness.analyze.ticks import with_width
-from harness.decode.ed00 import read_ed00
-from harness.export.formats import export
-from harness.export.timeline import draw
-from harness.records.trace import Trace
+from harness import Trace, draw, export_trace, read_ed00, with_width
 from tests.conftest import FIXTURES
 from tests.support.exports import delegated_trace
 from tests.support.wrapping import RECORDED as WRAPPED
@@ -39,7 +35,7 @@ def analysis(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Any:
     build: Callable[[], Trace] = request.param
     file: Path = tmp_path_factory.mktemp("hta") / "rank0.json"
     trace = build()
-    file.write_bytes(export(trace, "kineto", "hta").data)
+    file.write_bytes(export_trace(trace, "kineto", "hta").data)
     with pytest.MonkeyPatch.context() as patch:
         # Rounding to microseconds inwards makes what is shorter end before it begins.
         patch.setenv("HTA_DISABLE_NS_ROUNDING", "1")

@@ -93,7 +93,7 @@ def test_platformio_packs_the_library(tmp_path: Path) -> None:
     said = run("pio", "pkg", "pack", "etdump", "-o", "etdump.tar.gz", cwd=tmp_path)
     assert "Wrote a tarball" in said
     listed = run("tar", "tzf", "etdump.tar.gz", cwd=tmp_path)
-    assert {"src/tracer/tracer.c", "include/etd_tracer.h"} <= set(listed.split())
+    assert {"src/tracer/events.c", "include/etd_tracer.h"} <= set(listed.split())
 
 
 def test_platformio_packs_the_arduino_library(tmp_path: Path) -> None:

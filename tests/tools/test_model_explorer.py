@@ -16,11 +16,7 @@ pytest.importorskip("pte_adapter_model_explorer", reason="needs the tools that r
 
 from selenium.webdriver.support.wait import WebDriverWait
 
-from harness.decode.ed00 import read_ed00
-from harness.decode.program import Method
-from harness.decode.pte import read_program
-from harness.export.formats import export
-from harness.records.result import RunIdentity
+from harness import Method, RunIdentity, export_trace, read_ed00, read_program
 from tests.conftest import FIXTURES, MODELS
 from tests.support.perfetto_ui import chromium
 
@@ -42,7 +38,7 @@ def overlay(method: Method, tmp_path_factory: pytest.TempPathFactory) -> Path:
     trace = read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes())
     file = tmp_path_factory.mktemp("overlay") / "times.json"
     identity = RunIdentity(board="host")
-    file.write_bytes(export(trace, "model-explorer", method=method, identity=identity).data)
+    file.write_bytes(export_trace(trace, "model-explorer", method=method, identity=identity).data)
     return file
 
 

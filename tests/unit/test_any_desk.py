@@ -12,10 +12,11 @@ from types import SimpleNamespace
 import pytest
 from serial.tools import list_ports
 
-from harness.config.unit import UsbPort
+from harness import UsbPort
+from harness.extensions.lab.leases import LeaseClock, is_alive
 from harness.target import ports
-from harness.target.drain import ThreadedDrain
-from harness.target.lease.records import LeaseClock, is_alive, port_key
+from harness.target.process_group import ThreadedDrain
+from harness.target.selection import port_key
 from tests.support.desk import Desk
 
 
@@ -93,7 +94,8 @@ def test_a_lease_clock_without_the_time_since_boot(monkeypatch: pytest.MonkeyPat
 
 def test_without_proc_nobody_is_said_to_be_dead(desk: Desk) -> None:
     program = (
-        "import os; from harness.target.lease.records import host_name, is_alive;"
+        "import os; from harness.target.selection import host_name;"
+        "from harness.extensions.lab.leases import is_alive;"
         "print(is_alive(host_name(), os.getpid(), 0))"
     )
     assert desk.python("-c", program).out == "None\n"
@@ -106,8 +108,8 @@ def test_a_port_that_another_process_holds_is_busy(desk: Desk) -> None:
     """By a lock of Windows's kind, which has no shared mode."""
     second = """
 from harness.errors import BusyError
-from harness.target.lease.holding import hold_keys
-from harness.target.lease.records import unit_key
+from harness.extensions.lab.holding import hold_keys
+from harness.target.selection import unit_key
 try:
     with hold_keys([unit_key("a")], 0):
         print("held")
@@ -116,8 +118,8 @@ except BusyError as error:
 """
     first = f"""
 import json, os, subprocess, sys
-from harness.target.lease.holding import VARIABLE, hold_keys, open_registry
-from harness.target.lease.records import unit_key
+from harness.extensions.lab.holding import VARIABLE, hold_keys, open_registry
+from harness.target.selection import unit_key
 def second():
     # Without the token by which it would inherit our lease.
     environment = {{name: value for name, value in os.environ.items() if name != VARIABLE}}

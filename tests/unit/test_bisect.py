@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -14,7 +15,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from harness.target.lease.flock import Flock
 from tests.conftest import CommandResult
 from tests.support.bisections import make_repository
 from tests.support.results import TARGET, made, run_directory
@@ -172,7 +172,9 @@ def test_a_deadline_ends_it_before_the_next_run(
     repository: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = iter(range(0, 100_000, 40))
-    monkeypatch.setattr("harness.bisect.bisection.time.monotonic", lambda: float(next(now)))
+    monkeypatch.setattr(
+        "harness.extensions.bisect.bisection.time.monotonic", lambda: float(next(now))
+    )
     ended = etharness(*begin("--deadline", "1m", "--", *COPY))
     assert ended.code == 75
     assert "the deadline of 60 s passed" in ended.err
@@ -254,10 +256,9 @@ def test_a_damaged_state_says_how_to_begin_again(repository: Path, etharness: Et
     ended = etharness("bisect", "--status")
     assert ended.code == 2
     assert "etharness bisect --reset" in ended.err
-    lock = Flock(state.with_name("lock"))
-    assert lock.acquire()
-    assert etharness("bisect", "--reset").code == 75
-    lock.release()
+    with state.with_name("lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert etharness("bisect", "--reset").code == 75
     assert etharness("bisect", "--reset").code == 0
 
 

@@ -19,32 +19,30 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from harness.decode import etrecord
-from harness.decode.etrecord import read_etrecord
-from harness.errors import (
+from harness import (
+    Attempt,
     FormatError,
     HostError,
+    NightlyStep,
     PortError,
     ProbeError,
+    Region,
     TargetError,
     UsageError,
+    files,
+    open_port,
+    read_etrecord,
+    read_image,
 )
-from harness.files import TooLargeError, read_limited
-from harness.flash.image import read_image
-from harness.link import download
-from harness.link.log_chunks import MOST_LOG, LogChunks, LogTooLongError
-from harness.link.ports import open_port
-from harness.link.probe import open_probe
-from harness.link.values import LogPart, LogWait
-from harness.link.wire import Region
-from harness.meter import recorder, recording
-from harness.meter.csv_samples import MOST_LINE, CsvSamples
-from harness.meter.recorder import MeterRecorder
-from harness.meter.recording import RecordingHeader, SampleBlock, read_recording
-from harness.nightly import child, journal
-from harness.nightly.child import allow_open_files
-from harness.nightly.folder import unstored_nights
-from harness.nightly.journal import (
+from harness.decode import etrecord
+from harness.extensions.bundles.bundle import open_bundle, pack
+from harness.extensions.energy import recording, run
+from harness.extensions.energy.meters import CsvSamples
+from harness.extensions.energy.recording import RecordingHeader, SampleBlock, read_recording
+from harness.extensions.energy.run import MeterRecorder
+from harness.extensions.lab.nightly import commands, journal
+from harness.extensions.lab.nightly.commands import allow_open_files
+from harness.extensions.lab.nightly.journal import (
     Ended,
     Finished,
     Journal,
@@ -52,18 +50,25 @@ from harness.nightly.journal import (
     Progress,
     Started,
     read_journal,
+    unstored_nights,
 )
-from harness.nightly.orchestrator import prepare
-from harness.nightly.plan import MOST_UNITS
-from harness.records.nightly import Attempt, NightlyStep
-from harness.runs.bundle import MANIFEST, pack
-from harness.runs.replay import open_bundle
-from harness.target import build_cache
-from harness.target.build_cache import alone_in, building_in
+from harness.extensions.lab.nightly.night import prepare
+from harness.extensions.probes.debug_probe import open_probe
+from harness.files import Content, TooLargeError, map_or_read, read_limited
+from harness.link import transfers
+from harness.link.transfers import LogChunks, LogTooLongError
+from harness.target import build
+from harness.target.build import alone_in, building_in
+from harness.testing import messages
 from tests.conftest import CommandResult
 from tests.support.fake_gdbserver import FakeGdbserver
 from tests.support.nights import PLAN, written_plan
 from tests.unit.test_link_transfers import MODEL, slow_line
+
+MANIFEST = "manifest.json"
+MOST_LINE = 64 << 10
+MOST_UNITS = 256
+MOST_LOG = 1 << 30
 
 Etharness = Callable[..., CommandResult]
 
@@ -105,7 +110,7 @@ def test_each_bound_of_the_page_is_that_of_the_code_and_has_a_test() -> None:
     [
         (("run", "--board", "native", "-o", "out", "--model", "big.pte"), "big.pte is too large"),
         (("run", "--board", "native", "-o", "out", "--model", "kws_int8", "--reference", "big.npy"),
-         "big.npy: not a readable .npy file"),
+         "big.npy is too large"),
         (("inspect", "big.pte"), "big.pte is too large"),
         (("decode", "big.etdp"), "big.etdp is too large: 68,719,476,736 bytes, the limit is"),
         (("check", "big.etdp"), "big.etdp is too large"),
@@ -166,8 +171,12 @@ def test_of_earlier_nights_the_newest_are_read(tmp_path: Path) -> None:
     assert [found[0].name, len(found)] == ["night-20260101T000000", 60]
 
 
-def test_a_pipe_without_end_is_refused() -> None:
+@pytest.mark.parametrize("read", [lambda path: read_limited(path, 3_000_000), map_or_read])
+def test_a_pipe_without_end_is_refused(
+    read: Callable[[Path], Content], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its size is not known before, as of ``<(command)`` in a shell."""
+    monkeypatch.setattr(files, "MOST_PIPE", 3_000_000)
     out, into = os.pipe()
 
     def write() -> None:
@@ -179,7 +188,7 @@ def test_a_pipe_without_end_is_refused() -> None:
     writer.start()
     try:
         with pytest.raises(TooLargeError, match="the limit is 3,000,000"):
-            read_limited(Path(f"/dev/fd/{out}"), 3_000_000)
+            read(Path(f"/dev/fd/{out}"))
     finally:
         os.close(out)
         writer.join()
@@ -187,7 +196,7 @@ def test_a_pipe_without_end_is_refused() -> None:
 
 
 def test_a_region_larger_than_any_memory_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "MOST_REGION", 4000)
+    monkeypatch.setattr(transfers, "MOST_REGION", 4000)
     _, _, session = slow_line(trace_size=5000)
     session.load_model(MODEL)
     session.run(1, timeout_s=5)
@@ -197,9 +206,9 @@ def test_a_region_larger_than_any_memory_is_not_read(monkeypatch: pytest.MonkeyP
 
 def test_a_streamed_log_has_an_end() -> None:
     chunks = LogChunks()
-    chunks.add(LogPart(1, 0, 100, 0, bytes(100)))
+    chunks.add(messages.LogPart(1, 0, 100, 0, bytes(100)))
     with pytest.raises(LogTooLongError, match=r"exceeds .* in chunk 2") as caught:
-        chunks.wanted(LogWait(1, 1, MOST_LOG - 99))
+        chunks.wanted(messages.LogWait(1, 1, MOST_LOG - 99))
     assert caught.value.exit_code == 4  # of the model and its options, not of the infrastructure
     assert "--profile method" in caught.value.hint
     assert chunks.whole() == (bytes(100),)
@@ -303,7 +312,7 @@ def test_the_build_cache_loses_what_was_unused_for_longest(
         used = time.time() - hours * 3600
         os.utime(tmp_path / f"{name}.lock", (used, used))
     assert [name for name in names if (tmp_path / name).exists()] == names
-    monkeypatch.setattr(build_cache, "MOST_CACHE", 2500)
+    monkeypatch.setattr(build, "MOST_CACHE", 2500)
     (tmp_path / "another").mkdir()  # not a build of this program
     new = tmp_path / "new"
     with FileLock(tmp_path / "held.lock"), alone_in(new, "new"), building_in(new):
@@ -340,7 +349,7 @@ class EndlessMeter:
 
 
 def test_a_recording_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (recorder, recording):
+    for module in (run, recording):
         monkeypatch.setattr(module, "MOST_RECORDING", 100_000)
     file = tmp_path / "power.samples"
     writer = MeterRecorder(EndlessMeter(), file)
@@ -361,6 +370,6 @@ def test_a_night_asks_for_the_files_that_it_opens(limits: list[tuple[int, int]])
     allow_open_files(2)
     assert len(limits) == 1
     allow_open_files(100)
-    assert limits[-1] == (64 + 100 * child.FILES_PER_UNIT, 2048)
+    assert limits[-1] == (64 + 100 * commands.FILES_PER_UNIT, 2048)
     with pytest.raises(HostError, match="256 units need 4160 open files; this host allows 2048"):
         allow_open_files(MOST_UNITS)

@@ -11,19 +11,15 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from harness.check.budget import load_budget
-from harness.check.evaluate import evaluate
-from harness.check.rules import Rules
-from harness.check.subject import Subject
-from harness.files import data_directory
-from harness.records.verdict import Check
-from harness.runs.source import load_source
-from tests.conftest import FIXTURES
+import harness
+from harness import Budget, Check, Subject, evaluate
+from harness.check.budget import Rules
+from tests.conftest import FIXTURES, ROOT
 
 PAGE = (Path(__file__).parents[2] / "docs/budgets.md").read_text()
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 FIRST, TIMES, COUNTERS, ENERGY, MANY, SEVERITIES = EXAMPLES
-SCHEMA = json.loads((data_directory("schema") / "budget.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "schema/budget.schema.json").read_text())
 
 
 def judged(tmp_path: Path, text: str, board: str = "", model: str = "") -> list[Check]:
@@ -31,9 +27,9 @@ def judged(tmp_path: Path, text: str, board: str = "", model: str = "") -> list[
     (tmp_path / "common.toml").write_text("schema = 1\n")
     path = tmp_path / "budget.toml"
     path.write_text(text)
-    trace = load_source(FIXTURES / "kws_f32_executorch.etdp").trace
+    trace = harness.load(FIXTURES / "kws_f32_executorch.etdp").trace
     subject = Subject(trace, day=date(2027, 3, 31))
-    return [c for c in evaluate(subject, load_budget(path, board, model)).checks if c.source]
+    return [c for c in evaluate(subject, Budget.load(path, board, model)).checks if c.source]
 
 
 @pytest.mark.parametrize("text", EXAMPLES)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from harness.config.board import Capacity, load_board
-from harness.errors import InfrastructureError, UsageError
-from harness.target import build, build_cache
-from harness.target.build import PlacedModel, build_directory, build_firmware, build_preset
+import harness
+from harness import Capacity, InfrastructureError, PlacedModel, UsageError, build_firmware
+from harness.target import build
+from harness.target.build import build_directory, build_preset
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.22)
@@ -68,7 +68,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_same_sources_are_not_built_again(sources: Path) -> None:
-    board, _ = load_board("native")
+    board = harness.Board.load("native")
     first, again = build_firmware(board), build_firmware(board)
     assert first == again
     assert (first.directory / "times").read_text() == "x"
@@ -83,7 +83,7 @@ def test_the_same_sources_are_not_built_again(sources: Path) -> None:
 
 def test_a_script_that_ran_changes_no_build(sources: Path) -> None:
     """Python keeps compiled modules beside the scripts that make packages."""
-    board, _ = load_board("native")
+    board = harness.Board.load("native")
     first = build_firmware(board)
     compiled = sources / "packages/__pycache__/library.cpython-311.pyc"
     compiled.parent.mkdir(parents=True)
@@ -94,7 +94,7 @@ def test_a_script_that_ran_changes_no_build(sources: Path) -> None:
 
 
 def test_a_build_that_failed_is_tried_again(sources: Path) -> None:
-    board, _ = load_board("native")
+    board = harness.Board.load("native")
     good = (sources / "CMakeLists.txt").read_text()
     build_firmware(board)
     (sources / "CMakeLists.txt").write_text(good + 'message(FATAL_ERROR "no")')
@@ -119,7 +119,7 @@ def test_builds_in_one_directory_wait_for_each_other(sources: Path) -> None:
 def test_waiting_for_another_build_has_a_deadline(
     sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build_cache, "_BUILD_LIMIT_S", 0.05)
+    monkeypatch.setattr(build, "_BUILD_LIMIT_S", 0.05)
     directory = build_directory(sources, "native")
     directory.parent.mkdir()
     with FileLock(f"{directory}.lock"), pytest.raises(InfrastructureError) as caught:
@@ -196,7 +196,7 @@ add_custom_target(
   COMMAND "${CMAKE_COMMAND}" -E copy "${ETD_PLACED_MODEL}" "${CMAKE_BINARY_DIR}/placed_firmware")
 """
     )
-    board, _ = load_board("native")
+    board = harness.Board.load("native")
     capacity = Capacity(model=1, arena=1, inputs=1, trace=1)
     models = [PlacedModel(f"{name}.pte", name.encode(), capacity) for name in "abc"]
     images = [build_firmware(board, model).image for model in models]

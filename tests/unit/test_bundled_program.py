@@ -11,13 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.decode.bundled_program import (
-    is_bundled_program,
-    program_bytes,
-    read_bundled_program,
-)
-from harness.decode.pte import is_program, read_program
-from harness.errors import FormatError
+from harness import FormatError, read_bundled_program, read_program
+from harness.decode.bundled_program import is_bundled_program, program_bytes
+from harness.decode.pte import is_program
 from tests.conftest import MODELS, CommandResult
 from tests.support.bundled import FIXTURE
 

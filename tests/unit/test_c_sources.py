@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.files import data_directory
+from tests.conftest import ROOT
 
-STUB = data_directory("firmware_stub")
-ROOT = STUB.parent
+STUB = ROOT / "firmware_stub"
 LICENCE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"]
 
 COMMENTS = dict.fromkeys((".c", ".h", ".cpp", ".hpp", ".def"), "// {}")

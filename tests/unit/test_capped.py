@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.capped import CappedBuffer, CappedFile
+from harness.files import CappedBuffer, CappedFile
 
 HEAD, TAIL = 40, 200
 PIECES = st.lists(st.binary(max_size=700) | st.integers(0, 300).map(bytes), max_size=20)

@@ -8,16 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.budget import Budget, each_rule, load_budget
-from harness.check.evaluate import evaluate
-from harness.check.rules import LossLimit
-from harness.check.subject import Subject
-from harness.config.board import board_names, load_board
-from harness.decode.device_log import read_log
-from harness.errors import UsageError
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Losses, Stack, Trace
-from harness.records.verdict import Check
+import harness
+from harness import (
+    Budget,
+    Check,
+    ClockDomain,
+    Losses,
+    LossLimit,
+    Stack,
+    Subject,
+    Trace,
+    UsageError,
+    evaluate,
+    read_log,
+)
+from harness.check.budget import each_rule
+from tests.conftest import BOARDS
 from tests.support.logs import CompactLog
 
 SYSTICK = ClockDomain("systick", Fraction(25_000_000), 32)
@@ -26,7 +32,7 @@ SYSTICK = ClockDomain("systick", Fraction(25_000_000), 32)
 def budget(tmp_path: Path, text: str) -> Budget:
     path = tmp_path / "budget.toml"
     path.write_text(text if text.startswith("schema") else "schema = 1\n" + text)
-    return load_budget(path)
+    return Budget.load(path)
 
 
 def trace(*, failed: bool = False, dropped: int = 0, hz: bool = True) -> Trace:
@@ -73,12 +79,13 @@ def test_a_wrong_budget_is_refused_by_file_and_key(
     assert "budget.toml" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", board_names())
+@pytest.mark.parametrize("name", BOARDS)
 def test_a_boards_default_budget_limits_nothing_that_depends_on_the_model(name: str) -> None:
-    board, path = load_board(name)
+    board = harness.Board.load(name)
+    path = board.file
     if board.budget is None:
         return
-    rules = load_budget(path.parent / board.budget, name, "model.pte", name)
+    rules = Budget.load(path.parent / board.budget, name, "model.pte", name)
     assert [rule for _, rule in each_rule(rules)] == [rules.stack, rules.losses]
     assert rules.losses == LossLimit()
     assert rules.stack is not None

@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 
-from harness.check.budget import load_budget
-from harness.check.evaluate import evaluate
-from harness.check.subject import Subject
-from harness.check.suggest import Wishes, suggest
-from harness.errors import UsageError
-from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter
-from harness.records.verdict import Check
+from harness import (
+    EXECUTION,
+    NO_COUNT,
+    Budget,
+    Check,
+    HardwareCounter,
+    Subject,
+    UsageError,
+    evaluate,
+)
+from harness.extensions.budgets.suggest import Wishes, suggest
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 COUNTERS = (HardwareCounter("cycles"), HardwareCounter("instret"), HardwareCounter("jumps"))
@@ -41,7 +45,7 @@ def subject(*runs: RunSpec) -> Subject:
 def checks(tmp_path: Path, rule: str, about: Subject | None = None) -> list[Check]:
     path = tmp_path / "budget.toml"
     path.write_text(f"schema = 1\n[[counter]]\n{rule}\n")
-    verdict = evaluate(about or subject(), load_budget(path))
+    verdict = evaluate(about or subject(), Budget.load(path))
     return [check for check in verdict.checks if check.code == "B13"]
 
 
@@ -150,7 +154,7 @@ def test_a_section_changes_the_limit_of_the_same_selection(tmp_path: Path) -> No
         f"schema = 1\n[[counter]]\n{rule}limit_ratio = 2\n"
         f"[[for]]\nboard = 'native'\n[[for.counter]]\n{rule}limit_ratio = 3\n"
     )
-    (found,) = load_budget(path, "native").counter
+    (found,) = Budget.load(path, "native").counter
     assert (found.limit_ratio, found.of) == (3, "instret")
 
 
@@ -160,7 +164,7 @@ def test_a_suggestion_limits_the_counters_of_the_execution(tmp_path: Path) -> No
     path.write_text(suggest([subject()], Wishes(**wishes)))
     limits = {
         (item.counter, item.event, item.instruction): item.limit_count
-        for item in load_budget(path).counter
+        for item in Budget.load(path).counter
     }
     assert limits["cycles", EXECUTION, 0] == 1200
     assert limits["instret", EXECUTION, 0] == 400
@@ -168,8 +172,8 @@ def test_a_suggestion_limits_the_counters_of_the_execution(tmp_path: Path) -> No
     assert ("cycles", "conv", 1) not in limits
     assert all(
         check.passed
-        for check in evaluate(subject(), load_budget(path)).checks
+        for check in evaluate(subject(), Budget.load(path)).checks
         if check.code == "B13"
     )
-    more = evaluate(subject(execution(301)), load_budget(path)).worst_failures
+    more = evaluate(subject(execution(301)), Budget.load(path)).worst_failures
     assert [check.measured for check in more if check.code == "B13"] == [1204]

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from harness.check.evaluate import evaluate
-from harness.check.subject import Subject
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
-from harness.records.trace import EmptyEvents, Losses
-from harness.records.verdict import Check
-from harness.runs.source import load_source
+import harness
+from harness import HOST_NANOSECONDS, Check, ClockDomain, EmptyEvents, Losses, Subject, evaluate
 from harness.strategies.by_hand import EventSpec, RunSpec, trace_of
 from tests.conftest import FIXTURES
 from tests.support.logs import profile_trace
@@ -33,7 +29,7 @@ def the(code: str, subject: Subject) -> Check | None:
 
 
 def test_what_executorch_recorded_is_sound() -> None:
-    trace = load_source(FIXTURES / "kws_f32_executorch.etdp").trace
+    trace = harness.load(FIXTURES / "kws_f32_executorch.etdp").trace
     checks = evaluate(Subject(trace)).checks
     assert {check.code for check in checks} == {"I01", "I02", "I03", "I04", "I10", "B05"}
     assert all(check.passed for check in checks)

@@ -11,16 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.analyze.symbols import EventSymbols
-from harness.check.budget import Budget, load_budget
-from harness.check.evaluate import evaluate
-from harness.check.rules import TimeLimit, Waiver
-from harness.check.subject import Subject
-from harness.decode.device_log import read_log
-from harness.decode.etrecord import EtrecordNode, Module
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import DELEGATE_CALL, EXECUTION, Stack
-from harness.records.verdict import Check
+from harness import (
+    DELEGATE_CALL,
+    EXECUTION,
+    Budget,
+    Check,
+    ClockDomain,
+    EtrecordNode,
+    EventSymbols,
+    Module,
+    Stack,
+    Subject,
+    TimeLimit,
+    Waiver,
+    evaluate,
+    read_log,
+)
 from tests.support.logs import CompactLog
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
@@ -53,7 +59,7 @@ def checks(tmp_path: Path, text: str, about: Subject | None = None) -> list[Chec
     """The checks of a budget but for the losses, which a trace has none of."""
     path = tmp_path / "budget.toml"
     path.write_text(f"schema = 1\n{text}\n")
-    verdict = evaluate(about or subject(), load_budget(path))
+    verdict = evaluate(about or subject(), Budget.load(path))
     found = [check for check in verdict.checks if check.code.startswith("B")]
     return [check for check in found if check.subject != "log" or check.code != "B05"]
 

@@ -9,17 +9,15 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from harness.check.pages import SECTIONS, explain, index
-from harness.documentation import page_names
-from harness.files import data_directory
-from harness.records.check_codes import CODES
+from harness import CODES
+from harness.documentation import SECTIONS, explain, index_of_checks, page_names
 from harness.report.checks import print_pages
-from tests.conftest import CommandResult
+from tests.conftest import ROOT, CommandResult
 from tests.support.documents import document
 
 Etharness = Callable[..., CommandResult]
 
-PAGES = sorted(path.name for path in (data_directory("docs") / "checks").glob("*-*.md"))
+PAGES = sorted(path.name for path in (ROOT / "docs/checks").glob("*-*.md"))
 EXPLAINED = [name.partition("-")[0] for name in PAGES]
 FAMILIES = {code[0] for code in EXPLAINED}
 """Letters whose codes are explained: all of a letter, or none of it."""
@@ -44,10 +42,10 @@ def test_a_page_says_everything_in_order(code: str) -> None:
 
 
 def test_the_index_lists_every_code() -> None:
-    listed = re.findall(r"^\| \[?([A-Z]\d\d)\b", index(), re.MULTILINE)
+    listed = re.findall(r"^\| \[?([A-Z]\d\d)\b", index_of_checks(), re.MULTILINE)
     assert listed == list(CODES)
     for name in PAGES:
-        assert f"({name})" in index()
+        assert f"({name})" in index_of_checks()
 
 
 def test_explain_prints_pages_and_lists_codes(etharness: Etharness) -> None:

@@ -9,28 +9,31 @@ from collections.abc import Callable
 import pytest
 
 from harness import __version__
-from harness.cli import COMMANDS
-from harness.config.board import board_names
-from tests.conftest import CommandResult
+from harness.cli import sections
+from tests.conftest import BOARDS, ROOT, CommandResult
 from tests.support.documents import document
 
 Etharness = Callable[..., CommandResult]
 
 
+def _commands() -> dict[str, str]:
+    return {name: text for section in sections().values() for name, text in section.items()}
+
+
 def test_help_lists_every_command_and_exit_code(etharness: Etharness) -> None:
     code, out, _ = etharness("--help")
     assert code == 0
-    for command in COMMANDS:
+    for command in _commands():
         assert f"\n  {command} " in out
     for exit_code in ("0 pass", "1 a check", "2 usage", "3 results", "4 the target", "75 infra"):
         assert exit_code in " ".join(out.split())
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", _commands())
 def test_every_command_has_the_help_that_the_list_shows(command: str, etharness: Etharness) -> None:
     code, out, _ = etharness(command, "--help")
     assert code == 0
-    assert " ".join(COMMANDS[command].split()) in " ".join(out.split())
+    assert " ".join(_commands()[command].split()) in " ".join(out.split())
     assert "--json" in out or command == "completion"
 
 
@@ -41,6 +44,28 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
         f"try: main({words})\n"
         "except SystemExit: pass\n"
         "print(sorted({'numpy', 'rich', 'construct', 'serial', 'msgspec'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+UNUSED = {
+    *("importlib.metadata", "numpy.random", "rich._emoji_codes", "scipy", "serial", "construct"),
+    *("harness.analyze.alignment", "harness.analyze.converters", "harness.analyze.symbols"),
+    *("harness.check.history.noise", "harness.decode.device_log", "harness.decode.pte"),
+}
+"""What a look at an ED00 file needs none of: plugins, clocks of a run, models, baselines."""
+
+
+def test_decode_imports_only_what_it_uses() -> None:
+    file = ROOT / "tests/fixtures/kws_f32_executorch.etdp"
+    script = (
+        "import sys; from harness.cli import main\n"
+        f"try: main(['decode', {str(file)!r}])\n"
+        "except SystemExit: pass\n"
+        f"print(sorted({UNUSED} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -74,7 +99,7 @@ def test_an_interrupt_exits_with_130(etharness: Etharness, monkeypatch: pytest.M
     def interrupt() -> list[str]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("harness.cli.boards.board_names", interrupt)
+    monkeypatch.setattr("harness.cli.setup.board_names", interrupt)
     assert etharness("boards").code == 130
 
 
@@ -82,7 +107,7 @@ def test_boards_as_json(etharness: Etharness) -> None:
     code, out, _ = etharness("boards", "--json")
     assert code == 0
     names = [board["name"] for board in document("boards", out)]
-    assert names == board_names()
+    assert names == BOARDS
 
 
 def test_doctor_says_what_is_missing(etharness: Etharness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,13 @@ import click
 import pytest
 
 from harness.cli import cli
-from harness.cli.output import OutputOptions
+from harness.cli.command import OutputOptions
 from tests.conftest import CommandResult
 
 Etharness = Callable[..., CommandResult]
 
 RUN = {
-    "What to run": ["--model", "--method", "--placed", "--runs", "--input", "--seed"],
+    "What to run": ["--model", "--name", "--method", "--placed", "--runs", "--input", "--seed"],
     "Where": ["--board", "--unit", "--units", "--port", "--baud"],
     "Firmware": ["--flash", "--image", "--tool", "--probe"],
     "Debug probe": ["--elf", "--symbol", "--until", "--reset"],

@@ -9,8 +9,17 @@ from importlib.metadata import EntryPoint, EntryPoints
 import numpy as np
 import pytest
 
+from harness import (
+    HOST_NANOSECONDS,
+    NO_NAME,
+    Block,
+    ClockDomain,
+    Trace,
+    UsageError,
+    durations,
+    operator_statistics,
+)
 from harness.analyze.converters import (
-    GROUP,
     Function,
     Rate,
     parse_rate,
@@ -18,11 +27,9 @@ from harness.analyze.converters import (
     rescale,
     time_scale,
 )
-from harness.analyze.statistics import operator_statistics
-from harness.analyze.ticks import durations, to_nanoseconds
-from harness.errors import UsageError
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
-from harness.records.trace import NO_NAME, Block, Trace
+from harness.analyze.ticks import to_nanoseconds
+
+GROUP = "etdump_harness.time_scales"
 
 CPU = ClockDomain("systick", Fraction(25_000_000), 32)
 

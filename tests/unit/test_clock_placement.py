@@ -7,12 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.analyze.alignment import Steadiness, align
-from harness.analyze.placement import NOT_PLACED, Silence, place
-from harness.decode.device_log import read_log
-from harness.errors import FormatError
-from harness.records.clock_domain import ClockDomain, Ping
+from harness import ClockDomain, FormatError, Ping, Steadiness, align, read_log
+from harness.analyze.placement import Silence, place
 from tests.support.logs import CompactLog, profile_trace
+
+NOT_PLACED = -1
 
 CLOCK = ClockDomain("systick", Fraction(10**6), 32)
 US = 1000

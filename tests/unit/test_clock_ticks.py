@@ -7,20 +7,26 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from harness import (
+    HOST_NANOSECONDS,
+    NO_CLOCK,
+    Block,
+    ClockDomain,
+    FormatError,
+    Kind,
+    Trace,
+    durations,
+    event_nanoseconds,
+    unknown_durations,
+)
 from harness.analyze.ticks import (
     default_jitter,
-    durations,
-    ends_before_start,
-    event_nanoseconds,
     exact_nanoseconds,
     signed_steps,
     to_nanoseconds,
     unwrap,
     without_wraps,
 )
-from harness.errors import FormatError
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
-from harness.records.trace import NO_CLOCK, Block, Kind, Trace
 from tests.support.logs import profile_trace
 
 UP32 = ClockDomain("up", None, 32)
@@ -98,7 +104,8 @@ def test_an_event_on_a_counter_too_wide_to_wrap_is_reversed_from_half_its_range_
     trace.clock[:] = 0, 0, 0, 1, NO_CLOCK
     trace.start[:] = 0, 0, half, 9, 9
     trace.end[:] = half - 1, half, 0, 0, 0
-    assert ends_before_start(trace).tolist() == [False, not wraps, not wraps, False, False]
+    # On a narrow counter the third may contain the others: it ends a wrap after the first began.
+    assert unknown_durations(trace).tolist() == [False, not wraps, True, False, False]
     if bits <= 56:
         timeline = unwrap(trace)
         assert timeline.reversed_events == (0 if wraps else 2, 1)

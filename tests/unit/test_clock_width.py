@@ -10,13 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analyze.statistics import OperatorTimes, operator_statistics
-from harness.analyze.ticks import durations, suspected_widths, with_width
-from harness.decode.ed00 import read_ed00, write_ed00
-from harness.errors import UsageError
-from harness.export.formats import FORMATS
+from harness import (
+    HOST_NANOSECONDS,
+    ClockDomain,
+    OperatorTimes,
+    UsageError,
+    durations,
+    format_names,
+    operator_statistics,
+    read_ed00,
+    with_width,
+    write_ed00,
+)
+from harness.analyze.ticks import suspected_widths
 from harness.inspector import Inspector, TimeScale
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
 from harness.strategies.by_hand import EventSpec, RunSpec, trace_of
 from tests.conftest import CommandResult
 from tests.support.logs import profile_trace
@@ -227,7 +234,7 @@ def test_nothing_is_made_of_unknown_times(etharness: Etharness, tmp_path: Path) 
         _ = times.p50
 
 
-@pytest.mark.parametrize("name", [n for n in FORMATS if n != "netron"])  # needs the model
+@pytest.mark.parametrize("name", [n for n in format_names() if n != "netron"])  # needs the model
 def test_every_export_takes_the_width(
     etharness: Etharness,
     wide: Path,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 
-import jsonschema
 from rich.console import Console
 
-from harness.analyze.compare import Change, compare
-from harness.records.trace import NO_COUNT, HardwareCounter, Trace
+from harness import NO_COUNT, Change, HardwareCounter, Trace, compare
 from harness.report.compare import comparison_document, print_comparison, side
-from harness.report.document import json_schema
+from tests.support.documents import document
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 
@@ -49,9 +46,9 @@ def test_json_has_the_change_of_each_counter() -> None:
     (conv,) = (change for change in found.operators if change.name == "conv")
     assert conv.counters["cycles"] == Change(400, 300, -100, 0.75)
     assert conv.counters["instret"] == Change(200, None, None, None)
-    document = json.loads(comparison_document(side("a", before), side("b", after), found))
-    jsonschema.validate(document, json_schema("compare"))
-    changes = {item["name"]: item for item in document["comparison"]["operators"]}
+    data = comparison_document(side("a", before), side("b", after), found)
+    compared = document("compare", data.decode())
+    changes = {item["name"]: item for item in compared["comparison"]["operators"]}
     assert changes["conv"]["counters"]["cycles"]["difference"] == -100
 
 

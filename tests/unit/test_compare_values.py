@@ -13,22 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analyze.symbols import EventSymbols
+from harness import Block, DebugValue, EventSymbols, Kind, NotComparableError, TensorValue, Trace
 from harness.analyze.values import (
     TOLERANCES,
     LoggedTrace,
-    ReferenceValues,
     compare_values,
-    compare_with_reference,
-    values_by_handle,
 )
-from harness.errors import NotComparableError
-from harness.files import data_directory
-from harness.records.trace import Block, Kind, Trace
-from harness.records.values import DebugValue, TensorValue
-from harness.report.facts import Fact
-from harness.report.html.values import values_report
-from tests.conftest import CommandResult
+from harness.extensions.web.html.page import values_report
+from harness.inspector.gap import ReferenceValues, compare_with_reference, values_by_handle
+from harness.report.description import Fact
+from tests.conftest import ROOT, CommandResult
 
 Etharness = Callable[..., CommandResult]
 TYPES = {np.int8: 1, np.int32: 3, np.float32: 6, np.float64: 7}
@@ -134,7 +128,7 @@ def test_the_command_compares_two_runs(etharness: Etharness, tmp_path: Path) -> 
     assert code == 0
     assert "tensors within their tolerance" in out
     code, out, _ = etharness("compare", tmp_path / "a", tmp_path / "b", "--values", "--json")
-    schema = json.loads((data_directory("schema") / "compare-values.schema.json").read_text())
+    schema = json.loads((ROOT / "schema/compare-values.schema.json").read_text())
     document = json.loads(out)
     jsonschema.validate(document, schema)
     assert document["first_diverging"] is None

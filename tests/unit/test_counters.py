@@ -7,14 +7,23 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from harness.analyze.call_tree import call_tree
-from harness.analyze.counters import own_counts
-from harness.analyze.merged_tree import NodeCounts, merged_tree
-from harness.analyze.statistics import Operator, OperatorTimes, operator_statistics
-from harness.decode.device_log import read_log
-from harness.errors import FormatError
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import EXECUTION, NO_COUNT, EmptyEvents, HardwareCounter, Trace
+from harness import (
+    EXECUTION,
+    NO_COUNT,
+    ClockDomain,
+    EmptyEvents,
+    FormatError,
+    HardwareCounter,
+    NodeCounts,
+    Operator,
+    OperatorTimes,
+    Subject,
+    Trace,
+    merged_tree,
+    operator_statistics,
+    read_log,
+)
+from harness.analyze.call_tree import own_counts
 from harness.strategies import DeviceLog, EventSpec, Execution, RunSpec, executions, trace_of
 
 COUNTERS = (HardwareCounter("cycles"), HardwareCounter("instret"))
@@ -68,21 +77,21 @@ def test_operators_of_a_run_carry_their_counters() -> None:
 
 
 def test_the_tree_has_what_an_execution_counted_itself() -> None:
-    root, kernel = merged_tree(call_tree(counted((30, 20), (50, 20))))
+    root, kernel = merged_tree(Subject(counted((30, 20), (50, 20))).tree)
     assert root.counters["cycles"] == NodeCounts(2, 200, 120)
     assert root.counters["instret"] == NodeCounts(2, 160, 120)
     assert kernel.counters["cycles"] == NodeCounts(2, 80, 80)
 
 
 def test_the_part_of_a_parent_is_unknown_where_a_child_has_no_count() -> None:
-    root, kernel = merged_tree(call_tree(counted((30, 20), (NO_COUNT, 20))))
+    root, kernel = merged_tree(Subject(counted((30, 20), (NO_COUNT, 20))).tree)
     assert root.counters["cycles"] == NodeCounts(2, 200, None)
     assert root.counters["instret"] == NodeCounts(2, 160, 120)
     assert kernel.counters["cycles"] == NodeCounts(1, 30, 30)
 
 
 def test_the_part_of_a_parent_is_unknown_where_its_counter_wrapped() -> None:
-    root, _ = merged_tree(call_tree(counted((101, 20))))
+    root, _ = merged_tree(Subject(counted((101, 20))).tree)
     assert root.counters["cycles"].own is None
     assert root.counters["instret"].own == 60
 
@@ -90,7 +99,7 @@ def test_the_part_of_a_parent_is_unknown_where_its_counter_wrapped() -> None:
 @given(executions(delegates=True, counters=COUNTERS))
 def test_the_parts_of_all_events_of_a_tree_add_up_to_its_root(execution: Execution) -> None:
     trace = execution.trace
-    tree = call_tree(trace)
+    tree = Subject(trace).tree
     own = own_counts(tree)
     for block in trace.blocks:
         last = block.first + block.count - 1

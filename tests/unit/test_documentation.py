@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.check.pages import explain
-from harness.documentation import page_names, read_page
-from harness.records.check_codes import CODES
-from harness.report.findings import sarif_report
+from harness import CODES, render_report
+from harness.documentation import explain, page_names, read_page
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.reported import reported, unmet
@@ -75,13 +73,17 @@ def test_an_unknown_page_is_a_usage_error(etharness: Etharness, name: str) -> No
 def test_pages_have_addresses_where_a_site_is_set(
     etharness: Etharness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules = json.loads(sarif_report([reported(unmet())]))["runs"][0]["tool"]["driver"]["rules"]
+    rules = json.loads(render_report("report.sarif", [reported(unmet())]))["runs"][0]["tool"][
+        "driver"
+    ]["rules"]
     assert "helpUri" not in rules[0]
     monkeypatch.setenv("ETHARNESS_DOCS_URL", SITE)
     assert explain("B01")[1].url == f"{SITE}docs/checks/B01-times.html"
     assert read_page("library/README").url == f"{SITE}docs/library/index.html"
     assert etharness("explain", "lab").out.endswith(f"\n<{SITE}docs/lab.html>\n")
-    rules = json.loads(sarif_report([reported(unmet())]))["runs"][0]["tool"]["driver"]["rules"]
+    rules = json.loads(render_report("report.sarif", [reported(unmet())]))["runs"][0]["tool"][
+        "driver"
+    ]["rules"]
     assert rules[0]["helpUri"] == f"{SITE}docs/checks/B01-times.html"
 
 

@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.budget import load_budget
-from harness.check.evaluate import evaluate
-from harness.check.subject import Subject
-from harness.errors import UsageError
-from harness.records.energy import EnergyRecord, OperatorEnergy
-from harness.records.verdict import Check
+from harness import Budget, Check, EnergyRecord, OperatorEnergy, Subject, UsageError, evaluate
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 CONV = OperatorEnergy("Execute", "conv", 0, 0, -1, None, 5, 4, 20e-6, 1e-6, 0.010, 0.015)
@@ -24,7 +19,7 @@ def checks(tmp_path: Path, rule: str, energy: EnergyRecord | None = RECORD) -> l
     path = tmp_path / "budget.toml"
     path.write_text(f"schema = 1\n[[energy]]\n{rule}\n")
     trace = trace_of(RunSpec([EventSpec("conv", 0, 10, instruction=0)]))
-    verdict = evaluate(Subject(trace, energy=energy), load_budget(path))
+    verdict = evaluate(Subject(trace, energy=energy), Budget.load(path))
     return [check for check in verdict.checks if check.code == "B14"]
 
 

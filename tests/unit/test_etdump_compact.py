@@ -9,13 +9,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.decode import device_log_format as fmt
-from harness.decode.device_log import read_log
-from harness.decode.device_log_format import Record
-from harness.decode.ed00 import left_out
-from harness.errors import FormatError
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import NO_NAME, Block, Damage, Kind, Losses
+from harness import (
+    NO_NAME,
+    Block,
+    ClockDomain,
+    Damage,
+    FormatError,
+    Kind,
+    Losses,
+    left_out,
+    read_log,
+)
+from harness.testing import device_log_format as fmt
 from tests.support.logs import CompactLog
 
 CLOCK = ClockDomain("systick", Fraction(25_000_000), 24, down=True)
@@ -177,7 +182,11 @@ DELEGATE_DAMAGES = {
     "longer": (patch(record(1, 8), "<I", 33), record(1, 0), "DELEGATE"),
     "endless": (patch(record(1, 8), "<I", 0xFFFFFFFF), record(1, 8), "DELEGATE length"),
     "shorter": (patch(record(1, 8), "<I", 16), record(3, 0), "kind"),
-    "wide alone": (patch(record(1, 0), "<B", Record.PROFILE), record(1, 12), None),
+    "wide alone": (
+        patch(record(1, 0), "<B", fmt.Record.PROFILE),
+        record(1, 12),
+        None,
+    ),
 }
 
 

@@ -11,12 +11,22 @@ import flatbuffers
 import numpy as np
 import pytest
 
+from harness import (
+    HOST_NANOSECONDS,
+    NO_CLOCK,
+    Block,
+    ClockDomain,
+    FormatError,
+    Kind,
+    LeftOut,
+    Trace,
+    UsageError,
+    ValueType,
+    left_out,
+    read_ed00,
+    write_ed00,
+)
 from harness.decode import ed00_schema as ed
-from harness.decode.ed00 import LeftOut, left_out, read_ed00, write_ed00
-from harness.decode.ed00_schema import ValueType
-from harness.errors import FormatError, UsageError
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
-from harness.records.trace import NO_CLOCK, Block, Kind, Trace
 from tests.support.logs import profile_trace
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "kws_f32_executorch.etdp"
@@ -107,8 +117,12 @@ def test_fields_are_aligned_as_with_a_size_prefix() -> None:
     trace = small()
     data = write_ed00(trace)
     assert read_ed00(data[4:]) == trace  # its prefix was cut off
-    with pytest.raises(FormatError, match=r"misaligned field in Profile\.(start|end)"):
-        read_ed00(data[4:] + bytes(4))  # a dump of this length never had one
+    assert read_ed00(data[4:] + bytes(4)) == trace
+    ends = data.index(struct.pack("<2H", 20, 12)) + 2  # in the vtable of an event: start, end
+    for moved in (8, 16):  # no base of the alignment suits both fields
+        damaged = data[:ends] + struct.pack("<H", moved) + data[ends + 2 :]
+        with pytest.raises(FormatError, match=r"misaligned field in Profile\.end"):
+            read_ed00(damaged)
 
 
 @pytest.mark.parametrize(("column", "value"), [("instruction", 2**31), ("chain", -(2**31) - 1)])

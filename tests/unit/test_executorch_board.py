@@ -6,17 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.board import load_board
-from harness.errors import DeviceRefusedError, UsageError
-from harness.link.status_errors import refusal_error
-from harness.link.values import DeviceOutcome, TargetInfo
-from harness.link.wire import DetailKind, Op, Region, Status
-from harness.records.clock_domain import HOST_NANOSECONDS
+import harness
+from harness import HOST_NANOSECONDS, DeviceRefusedError, Region, UsageError
+from harness.extensions.executorch import linking as executorch
+from harness.link.exchange import refusal_error
+from harness.runs.device import pull_trace
 from harness.runs.directory import RunDirectory
-from harness.runs.source import load_source
-from harness.runs.trace_download import pull_trace
-from harness.target import build, executorch
+from harness.target import build
 from harness.target.doctor import missing_tools
+from harness.testing import Op, Status, messages, wire
 from tests.conftest import FIXTURES
 
 DUMP = (FIXTURES / "kws_f32_executorch.etdp").read_bytes()
@@ -25,7 +23,7 @@ DUMP = (FIXTURES / "kws_f32_executorch.etdp").read_bytes()
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executorch, "find_executorch", lambda: None)
     with pytest.raises(UsageError, match="needs the executorch package") as caught:
-        build.build_firmware(load_board("native-executorch")[0])
+        build.build_firmware(harness.Board.load("native-executorch"))
     assert "pip install" in caught.value.hint
 
 
@@ -33,7 +31,7 @@ def test_without_a_cxx_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setattr(executorch, "find_executorch", lambda: tmp_path)
     monkeypatch.setenv("CXX", "/nonexistent/c++")
     with pytest.raises(UsageError, match=r"needs a C\+\+ compiler"):
-        build.build_firmware(load_board("native-executorch")[0])
+        build.build_firmware(harness.Board.load("native-executorch"))
 
 
 INSTALLED = "qemu-mps2-an385-executorch"
@@ -45,10 +43,10 @@ def _cross_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refused(board: str = INSTALLED) -> UsageError:
-    found = load_board(board)[0]
+    found = harness.Board.load(board)
     assert found.build is not None
     with pytest.raises(UsageError) as caught:
-        executorch.linked_executorch(found, found.build)
+        executorch.linked_executorch(found, found.build, "sources")
     return caught.value
 
 
@@ -95,7 +93,7 @@ def test_what_a_prefix_lacks_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_kernel_libraries_of_the_environment_replace_those_of_the_board(
     text: str, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = load_board(INSTALLED)[0].build
+    recipe = harness.Board.load(INSTALLED).build
     assert recipe is not None
     monkeypatch.delenv("EXECUTORCH_KERNELS", raising=False)
     assert "portable_ops_lib" in executorch.kernel_libraries(recipe)
@@ -104,7 +102,7 @@ def test_kernel_libraries_of_the_environment_replace_those_of_the_board(
 
 
 def test_doctor_says_which_executorch_a_board_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    board = load_board(INSTALLED)[0]
+    board = harness.Board.load(INSTALLED)
     monkeypatch.delenv("EXECUTORCH_ROOT", raising=False)
     assert any("ExecuTorch for cortex-m3" in line for line in missing_tools(board))
     monkeypatch.setenv("EXECUTORCH_ROOT", "/opt/executorch-m3")
@@ -121,10 +119,20 @@ def test_doctor_says_which_executorch_a_board_lacks(monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_its_errors_are_shown_as_such(status: Status, code: int, shown: str) -> None:
-    error = refusal_error("b", Op.COMMIT, DeviceOutcome(status, code, "x", DetailKind.EXECUTORCH))
+    error = refusal_error(
+        "b",
+        Op.COMMIT,
+        messages.DeviceOutcome(
+            status=status, detail=code, message="x", detail_kind=wire.DetailKind.EXECUTORCH
+        ),
+    )
     assert f"refused COMMIT: x ({shown})" in str(error)
     assert error.executorch_error == code
-    ours = refusal_error("b", Op.COMMIT, DeviceOutcome(Status.UNSUPPORTED_OPERATOR, 20, "x"))
+    ours = refusal_error(
+        "b",
+        Op.COMMIT,
+        messages.DeviceOutcome(status=Status.UNSUPPORTED_OPERATOR, detail=20, message="x"),
+    )
     assert "(instruction 20)" in str(ours)
     assert ours.executorch_error is None
 
@@ -149,11 +157,11 @@ class Traced:
 @pytest.mark.parametrize("buffer", [None, b"tensors"])
 def test_a_dump_is_kept_as_it_came(tmp_path: Path, buffer: bytes | None) -> None:
     directory = RunDirectory.create(tmp_path)
-    info = TargetInfo(1, 256, clocks=(HOST_NANOSECONDS,))
+    info = messages.TargetInfo(1, 256, clocks=(HOST_NANOSECONDS,))
     trace, summary = pull_trace(Traced(buffer), info, directory)  # type: ignore[arg-type]
     assert (tmp_path / "trace.etdp").read_bytes() == DUMP
     assert not (tmp_path / "trace.etlog").exists()
     kept = tmp_path / "debug_buffer.bin"
     assert (kept.read_bytes() if kept.exists() else None) == buffer
     assert (summary.events, summary.log_bytes) == (len(trace), len(DUMP))
-    assert load_source(tmp_path / "trace.etdp").trace == trace
+    assert harness.load(tmp_path / "trace.etdp").trace == trace

@@ -12,10 +12,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from harness.export.formats import export
-from harness.export.timeline import Counter, draw
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Kind, Trace
+from harness import (
+    EXECUTION,
+    NO_COUNT,
+    ClockDomain,
+    HardwareCounter,
+    Kind,
+    Trace,
+    draw,
+    export_trace,
+)
+from harness.export.timeline import Counter
 from harness.strategies import EventSpec, Execution, RunSpec, executions, trace_of
 
 CPU = ClockDomain("cpu", Fraction(10**8), 32)
@@ -67,13 +74,13 @@ def test_every_total_ends_at_the_sum_of_the_innermost_events(execution: Executio
 
 
 def test_a_csv_has_a_column_of_each_counter() -> None:
-    rows = list(csv.DictReader(io.StringIO(export(counted(), "csv").data.decode())))
+    rows = list(csv.DictReader(io.StringIO(export_trace(counted(), "csv").data.decode())))
     assert [row["count_cycles"] for row in rows[:3]] == ["100", "", "160"]
     assert [row["count_load_stall"] for row in rows[:3]] == ["20", "0", "21"]
 
 
 def test_json_has_the_counts_of_each_event_and_the_width_of_each_counter() -> None:
-    document = json.loads(export(counted(), "json").data)
+    document = json.loads(export_trace(counted(), "json").data)
     assert document["header"]["counters"][1] == {"name": "load_stall", "bits": 8}
     assert [event["counts"] for event in document["events"][:2]] == [
         {"cycles": 100, "load_stall": 20},
@@ -82,7 +89,7 @@ def test_json_has_the_counts_of_each_event_and_the_width_of_each_counter() -> No
 
 
 def test_kineto_has_arguments_and_counter_events() -> None:
-    events = json.loads(export(counted(), "kineto").data)["traceEvents"]
+    events = json.loads(export_trace(counted(), "kineto").data)["traceEvents"]
     relu = next(event for event in events if event["name"].startswith("relu"))
     assert relu["args"]["count_load_stall"] == 0
     assert "count_cycles" not in relu["args"]
@@ -92,11 +99,10 @@ def test_kineto_has_arguments_and_counter_events() -> None:
 
 def test_perfetto_has_a_counter_track_without_the_unit_of_bytes() -> None:
     pytest.importorskip("google.protobuf")
-    from harness.export.perfetto import MESSAGES
-    from harness.export.protobuf import messages
+    from harness.export.perfetto import MESSAGES, messages
 
     found: Any = messages("test_counters", MESSAGES)["Trace"]()
-    found.ParseFromString(export(counted(), "perfetto").data)
+    found.ParseFromString(export_trace(counted(), "perfetto").data)
     tracks = {
         packet.track_descriptor.name: packet.track_descriptor
         for packet in found.packet
@@ -117,5 +123,5 @@ def test_perfetto_has_a_counter_track_without_the_unit_of_bytes() -> None:
 def test_without_counters_there_is_no_trace_of_them() -> None:
     plain = trace_of(RunSpec([EventSpec("conv", 10, 20)]))
     for name in ("csv", "json", "kineto"):
-        text = export(plain, name).data.decode()
+        text = export_trace(plain, name).data.decode()
         assert not [word for word in ("counters", "counts", "count_") if word in text]

@@ -10,25 +10,28 @@ from typing import Any
 
 import pytest
 
-from harness.analyze.operands import Argument, planned_ids
-from harness.decode.ed00 import read_ed00
-from harness.decode.program import Method, Tensor, Value, ValueList
-from harness.decode.pte import read_program
-from harness.errors import NotComparableError
-from harness.export.execution_trace import (
-    OPERATOR_SCOPE,
-    PROCESS,
-    THREAD,
-    USER_SCOPE,
-    GraphNode,
-    graph,
+from harness import (
+    Method,
+    NotComparableError,
+    Tensor,
+    Trace,
+    Value,
+    ValueList,
+    draw,
+    export_trace,
+    read_ed00,
+    read_program,
 )
-from harness.export.formats import export
-from harness.export.tensors import TensorNumbers, profiler_inputs
-from harness.export.timeline import draw
-from harness.records.trace import Trace
+from harness.analyze.operands import Argument, planned_ids
+from harness.export.kineto import TensorNumbers, profiler_inputs
+from harness.extensions.exports.execution_trace import GraphNode, graph
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.exports import delegated_trace
+
+OPERATOR_SCOPE = 0
+PROCESS = "[pytorch|profiler|execution_trace|process]"
+THREAD = "[pytorch|profiler|execution_trace|thread]"
+USER_SCOPE = 7
 
 DUMP = FIXTURES / "kws_f32_executorch.etdp"
 MODEL = MODELS / "kws_f32.pte"
@@ -122,8 +125,8 @@ def test_executions_follow_each_other(recorded: Trace, method: Method) -> None:
 
 
 def test_another_models_trace_is_refused(method: Method) -> None:
-    with pytest.raises(NotComparableError, match="do not match the operators"):
-        export(delegated_trace(), "pytorch-et", method=method)
+    with pytest.raises(NotComparableError, match="execution 1 of the trace is not of method"):
+        export_trace(delegated_trace(), "pytorch-et", method=method)
 
 
 def operand(value: Value) -> tuple[Any, Any, str, Any]:
@@ -177,7 +180,7 @@ def test_tensors_share_a_storage_only_where_one_lies_at_a_time(method: Method) -
 
 
 def test_the_execution_trace_is_pytorchs_json(recorded: Trace, method: Method) -> None:
-    document = json.loads(export(recorded, "pytorch-et", method=method).data)
+    document = json.loads(export_trace(recorded, "pytorch-et", method=method).data)
     assert document["schema"] == "1.1.1-chakra.0.0.4"
     drawing = draw(recorded, method)
     nodes = document["nodes"]
@@ -205,7 +208,7 @@ def test_a_delegates_track_is_called_as_the_model_says(
 
 
 def test_what_is_unknown_without_a_model_is_said(recorded: Trace) -> None:
-    (note,) = export(recorded, "pytorch-et").notes
+    (note,) = export_trace(recorded, "pytorch-et").notes
     assert "--model" in note
 
 
@@ -213,11 +216,11 @@ def test_chakras_nodes_are_busy_only_with_their_own_time() -> None:
     pytest.importorskip("google.protobuf")
     from google.protobuf import proto
 
-    from harness.export.chakra import MESSAGES
-    from harness.export.protobuf import messages
+    from harness.export.perfetto import messages
+    from harness.extensions.exports.chakra import MESSAGES
 
     types = messages("test_chakra", MESSAGES)
-    stream = io.BytesIO(export(delegated_trace(), "chakra").data)
+    stream = io.BytesIO(export_trace(delegated_trace(), "chakra").data)
     found = [proto.parse_length_prefixed(types["GlobalMetadata"], stream)]
     while node := proto.parse_length_prefixed(types["Node"], stream):
         found.append(node)

@@ -7,11 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from harness.decode.ed00 import read_ed00
-from harness.decode.pte import read_program
-from harness.export.formats import export
-from harness.export.timeline import draw
-from harness.records.trace import Trace
+from harness import Trace, draw, export_trace, read_ed00, read_program
 from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace
 
@@ -23,7 +19,7 @@ def exact(text: str) -> int | Fraction:
 
 
 def events(trace: Trace, flavour: str = "torch") -> Callable[..., list[Event]]:
-    document = json.loads(export(trace, "kineto", flavour).data, parse_float=exact)
+    document = json.loads(export_trace(trace, "kineto", flavour).data, parse_float=exact)
     assert document["baseTimeNanoseconds"] == 0
 
     def chosen(**wanted: str) -> list[Event]:
@@ -96,7 +92,7 @@ def test_for_hta_operators_stand_in_where_there_is_no_delegate() -> None:
     operators = [event for event in chosen(cat="cpu_op") if event["name"].startswith("native_call")]
     assert len(kernels) == len(operators) > 0
     assert [kernel["ts"] for kernel in kernels] == [operator["ts"] for operator in operators]
-    assert export(trace, "kineto", "hta").notes == (
+    assert export_trace(trace, "kineto", "hta").notes == (
         f"{len(kernels)} operators of the CPU stand in as kernels of an accelerator",
     )
 
@@ -104,7 +100,7 @@ def test_for_hta_operators_stand_in_where_there_is_no_delegate() -> None:
 def test_with_the_model_operators_have_their_shapes() -> None:
     trace = delegated_trace()
     method = read_program((MODELS / "npu_int.pte").read_bytes()).method("forward")
-    document = json.loads(export(trace, "kineto", method=method).data)
+    document = json.loads(export_trace(trace, "kineto", method=method).data)
     shaped = [event for event in document["traceEvents"] if "Input Dims" in event.get("args", {})]
     assert {event["name"] for event in shaped} == {"SimulatedNpu #0", "sigmoid #1"}
     sigmoid = next(event["args"] for event in shaped if event["name"] == "sigmoid #1")

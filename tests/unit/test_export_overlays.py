@@ -6,11 +6,7 @@ import json
 
 import pytest
 
-from harness.decode.device_log import read_log
-from harness.decode.pte import read_program
-from harness.errors import UsageError
-from harness.export.formats import export
-from harness.records.result import RunIdentity
+from harness import RunIdentity, UsageError, export_trace, read_log, read_program
 from tests.conftest import MODELS
 from tests.support.exports import CPU, delegated_trace
 from tests.support.logs import CompactLog
@@ -18,7 +14,7 @@ from tests.support.logs import CompactLog
 
 def test_an_instruction_has_the_median_time_of_its_kernel_or_delegate() -> None:
     method = read_program((MODELS / "npu_int.pte").read_bytes()).method("forward")
-    exported = export(
+    exported = export_trace(
         delegated_trace(), "model-explorer", method=method, identity=RunIdentity(board="m3")
     )
     graph = json.loads(exported.data)["forward"]
@@ -33,7 +29,7 @@ def test_the_median_is_of_all_executions() -> None:
     log = CompactLog()
     for ticks in (80, 8_000, 160):
         log.block("Execute").profile("native_call_a.out", 0, ticks, chain=2, instruction=7)
-    exported = export(read_log(log.image(), [CPU]), "model-explorer")
+    exported = export_trace(read_log(log.image(), [CPU]), "model-explorer")
     assert json.loads(exported.data)["forward"]["results"] == {"forward_2_7": {"value": 2.0}}
     assert exported.notes == ("the graph is assumed to be 'forward' without --model",)
 
@@ -41,14 +37,14 @@ def test_the_median_is_of_all_executions() -> None:
 def test_a_trace_without_times_of_instructions_is_refused() -> None:
     log = CompactLog().block("Default").profile("Method::init", 0, 80, chain=-1)
     with pytest.raises(UsageError, match="no instruction of the trace has a time"):
-        export(read_log(log.image(), [CPU]), "model-explorer")
+        export_trace(read_log(log.image(), [CPU]), "model-explorer")
 
 
 def test_netron_has_times_at_the_values_that_instructions_compute() -> None:
     method = read_program((MODELS / "npu_int.pte").read_bytes()).method("forward")
     assert method is not None
     identity = RunIdentity(board="m3", model="npu_int.pte", commit="c0ffee")
-    exported = export(delegated_trace(), "netron", method=method, identity=identity)
+    exported = export_trace(delegated_trace(), "netron", method=method, identity=identity)
     data = json.loads(exported.data)
     assert data["signature"] == "netron:attachment"
     delegate, kernel = data["metrics"]
@@ -70,12 +66,12 @@ def test_netron_names_the_first_of_several_outputs() -> None:
         (n, step) for n, step in enumerate(method.chains[0]) if "batch_norm" in step.name
     )
     log = CompactLog().block("Execute").profile("n", 0, 80, chain=0, instruction=number)
-    exported = export(read_log(log.image(), [CPU]), "netron", method=method)
+    exported = export_trace(read_log(log.image(), [CPU]), "netron", method=method)
     [metric] = json.loads(exported.data)["metrics"]
     assert metric["target"] == str(norm.args[-4])
 
 
 def test_netron_needs_the_model() -> None:
     with pytest.raises(UsageError, match="the model is not known") as caught:
-        export(delegated_trace(), "netron")
+        export_trace(delegated_trace(), "netron")
     assert caught.value.hint == "give it with --model"

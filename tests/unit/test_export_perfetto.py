@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.export.formats import export
-from harness.export.timeline import draw
-from harness.records.result import RunIdentity
+from harness import RunIdentity, draw, export_trace
 from tests.support.exports import delegated_trace, named
 
 pytest.importorskip("google.protobuf")
@@ -18,15 +16,14 @@ IDENTITY = RunIdentity(board="native", model="kws.pte", firmware="build-1", comm
 
 
 def parsed(data: bytes) -> list[Any]:
-    from harness.export.perfetto import MESSAGES
-    from harness.export.protobuf import messages
+    from harness.export.perfetto import MESSAGES, messages
 
     return list(messages("test", MESSAGES)["Trace"].FromString(data).packet)
 
 
 @pytest.fixture(scope="module")
 def packets() -> list[Any]:
-    return parsed(export(delegated_trace(), "perfetto").data)
+    return parsed(export_trace(delegated_trace(), "perfetto").data)
 
 
 def test_only_the_first_packet_clears_the_state_of_the_one_sequence(packets: list[Any]) -> None:
@@ -60,7 +57,7 @@ def test_names_are_interned_before_they_are_used(packets: list[Any]) -> None:
 def test_the_run_is_a_slice_with_its_identity_and_the_clocks_of_the_target() -> None:
     drawing = draw(delegated_trace())
     job = drawing.start[named(drawing, "[0]")[0]]
-    packets = parsed(export(drawing.trace, "perfetto", identity=IDENTITY).data)
+    packets = parsed(export_trace(drawing.trace, "perfetto", identity=IDENTITY).data)
     texts: dict[str, dict[int, str]] = {"names": {}, "keys": {}, "values": {}}
     runs = []
     for packet in packets:

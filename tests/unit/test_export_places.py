@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from harness.analyze.symbols import EventSymbols
-from harness.decode.device_log import read_log
-from harness.decode.etrecord import EtrecordNode, Module
-from harness.errors import UsageError
-from harness.export.formats import export
-from harness.export.place_columns import place_columns
-from harness.export.timeline import draw
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Trace
+from harness import (
+    ClockDomain,
+    EtrecordNode,
+    EventSymbols,
+    Module,
+    Trace,
+    UsageError,
+    draw,
+    export_trace,
+    read_log,
+)
+from harness.export.event_times import place_columns
 from harness.strategies import traces
 from tests.support.examples import examples
 from tests.support.exports import delegated_trace
@@ -26,7 +29,7 @@ from tests.support.logs import CompactLog
 
 
 def starts_of(trace: Trace) -> list[str]:
-    text = export(trace, "csv").data.decode()
+    text = export_trace(trace, "csv").data.decode()
     return [row["start_ns"] for row in csv.DictReader(io.StringIO(text, newline=""))]
 
 
@@ -63,7 +66,7 @@ def test_without_a_rate_there_is_no_start_and_a_note() -> None:
     clock = ClockDomain("cpu", None, 32)
     trace = read_log(CompactLog().block("Execute").profile("a", 1, 2).image(), [clock])
     assert starts_of(trace) == [""]
-    [note] = export(trace, "csv").notes
+    [note] = export_trace(trace, "csv").notes
     assert note.startswith("no start_ns: clock 'cpu': the rate is unknown")
 
 
@@ -82,7 +85,7 @@ def test_modules_of_an_etrecord_are_columns(name: str) -> None:
         log.profile(f"op{number}", number, number + 1, instruction=number)
     trace = read_log(log.image(), [ClockDomain("cpu", Fraction(10**9), 32)])
     given_ = symbols()
-    data = export(trace, name, symbols=given_).data
+    data = export_trace(trace, name, symbols=given_).data
     if name == "csv":
         rows = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
         paths = [(row["module"], row["module_type"]) for row in rows]
@@ -94,4 +97,4 @@ def test_modules_of_an_etrecord_are_columns(name: str) -> None:
         unknown = None
     linear = "torch.nn.modules.linear.Linear"
     assert paths == [("layers.0", linear), (unknown, "Net"), (unknown, unknown)]
-    assert b"module_type" not in export(trace, "csv").data
+    assert b"module_type" not in export_trace(trace, "csv").data

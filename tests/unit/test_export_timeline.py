@@ -8,13 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.decode.device_log import read_log
-from harness.decode.ed00 import read_ed00
-from harness.errors import UsageError
+from harness import ClockDomain, Losses, UsageError, draw, read_ed00, read_log
 from harness.export.event_times import floor_nanoseconds
-from harness.export.timeline import draw
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import NOTHING_LOST, Losses
 from tests.conftest import FIXTURES
 from tests.support.exports import CPU, NPU, check_nesting, delegated_trace, named, two_tracers
 from tests.support.logs import CompactLog
@@ -110,7 +105,7 @@ def test_losses_are_gaps_where_they_may_be() -> None:
     (load,), executions = named(drawing, "Method::init"), named(drawing, "Method::execute")
     assert (runs.start, runs.end) == (drawing.end[load], drawing.start[executions[0]])
     assert (events.start, events.end) == (0, drawing.end[executions[-1]])
-    assert draw(replace(delegated_trace(), losses=NOTHING_LOST)).gaps == ()
+    assert draw(replace(delegated_trace(), losses=Losses())).gaps == ()
 
 
 def test_every_kind_of_loss_is_drawn() -> None:

@@ -6,13 +6,19 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.analyze.symbols import EventSymbols, event_symbols, symbol_table
-from harness.decode.device_log import read_log
-from harness.decode.etrecord import EtrecordNode, Module, read_etrecord
-from harness.decode.pte import read_program
-from harness.export.executions import RunPhase
-from harness.export.timeline import Drawing, draw
-from harness.records.operator_names import OperatorKind
+from harness import (
+    Drawing,
+    EtrecordNode,
+    EventSymbols,
+    Module,
+    draw,
+    read_etrecord,
+    read_log,
+    read_program,
+)
+from harness.analyze.symbols import event_symbols, symbol_table
+from harness.export.event_times import RunPhase
+from harness.formatting import OperatorKind
 from tests.conftest import MODELS, CommandResult
 from tests.support.exports import CPU, delegated_trace
 from tests.support.logs import CompactLog
@@ -84,7 +90,7 @@ def test_an_execution_without_its_scope_reaches_as_far_as_its_events() -> None:
 def test_the_command_takes_an_etrecord(
     etharness: Callable[..., CommandResult], tmp_path: Path
 ) -> None:
-    from harness.decode.ed00 import write_ed00
+    from harness import write_ed00
 
     dump, out = tmp_path / "x.etdp", tmp_path / "x.json"
     dump.write_bytes(write_ed00(delegated_trace(), allocation_events=False))

@@ -11,34 +11,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config.board import board_names, load_board
-from harness.errors import InfrastructureError, UsageError
-from harness.files import data_directory
-from harness.flash.image import Image, ImageFormat, Segment
-from harness.flash.probes import Probe, choose_probe, connected, parse_selector
-from harness.flash.tool import Job
-from harness.flash.tools import TOOLS, check_flash, choose_tool
+import harness
+from harness import Image, ImageFormat, InfrastructureError, Job, Segment, UsageError, UsbPort
+from harness.flash.plan import check_flash, choose_tool, find_tool
+from harness.flash.probes import choose_probe, connected, parse_selector
+from tests.conftest import BOARDS, ROOT
 
 ELF = Image(
     Path("/i/f.elf"), ImageFormat.ELF, (Segment(0x800_0000, b"code"), Segment(0x800_0010, b"d")), ""
 )
 BIN = Image(Path("/i/f.bin"), ImageFormat.BIN, (Segment(0x800_0000, b"code"),), "")
-ST_LINK = Probe(0x0483, 0x374B, "066DFF48", "1-4.1")
-J_LINK = Probe(0x1366, 0x1015, "000683123456", "1-2")
-ST_DFU = Probe(0x0483, 0xDF11, "3271", "1-3")
-PICO = Probe(0x2E8A, 0x000F, "A1B2", "1-5")
+ST_LINK = UsbPort(0x0483, 0x374B, "066DFF48", location="1-4.1")
+J_LINK = UsbPort(0x1366, 0x1015, "000683123456", location="1-2")
+ST_DFU = UsbPort(0x0483, 0xDF11, "3271", location="1-3")
+PICO = UsbPort(0x2E8A, 0x000F, "A1B2", location="1-5")
 
 
 def commands(
     tool: str,
     image: Image = ELF,
     *,
-    probe: Probe | None = None,
+    probe: UsbPort | None = None,
     port: str | None = None,
     verify: bool = True,
     **options: Any,
 ) -> list[str]:
-    chosen = TOOLS[tool]
+    chosen = find_tool(tool, "here")
     job: Job[Any] = Job(
         board="b",
         image=image,
@@ -75,7 +73,7 @@ def test_openocd() -> None:
 @pytest.mark.parametrize("serial", ["a}", "{b", "c\\", "d\n; exec reboot"])
 def test_openocd_is_told_no_serial_number_that_would_be_a_command(serial: str) -> None:
     with pytest.raises(UsageError, match=r"does not support|cannot be an argument"):
-        commands("openocd", probe=Probe(1, 2, serial), config=["a.cfg"])
+        commands("openocd", probe=UsbPort(1, 2, serial), config=["a.cfg"])
 
 
 def test_pyocd() -> None:
@@ -114,7 +112,7 @@ def test_jlink() -> None:
 
 
 def test_the_script_of_jlink_compares_every_piece() -> None:
-    tool = TOOLS["jlink"]
+    tool = find_tool("jlink", "here")
     options = msgspec.convert({"device": "d"}, tool.options_type)
     [step] = tool.commands(Job("b", ELF, Path("/w"), options, program="JLinkExe"))
     script = step.files[Path("/w/load.jlink")].decode()
@@ -207,8 +205,8 @@ def test_a_command_of_ones_own() -> None:
     assert "did you mean 'image'?" in caught.value.hint
     with pytest.raises(UsageError, match="no probe is connected"):
         commands("command", write=["x", "{probe}"])
-    assert not TOOLS["command"].reads_back(
-        msgspec.convert({"write": ["x"]}, TOOLS["command"].options_type)
+    assert not find_tool("command", "here").reads_back(
+        msgspec.convert({"write": ["x"]}, find_tool("command", "here").options_type)
     )
 
 
@@ -222,9 +220,10 @@ def test_a_flat_image_needs_to_be_told_where_it_belongs() -> None:
     assert ELF.at(0).address == 0x800_0000
 
 
-@pytest.mark.parametrize("name", board_names())
+@pytest.mark.parametrize("name", BOARDS)
 def test_boards_that_come_along_say_of_tools_what_these_know(name: str) -> None:
-    board, file = load_board(name)
+    board = harness.Board.load(name)
+    file = board.file
     if board.flash is None:
         return
     check_flash(board.flash, file)
@@ -234,7 +233,7 @@ def test_boards_that_come_along_say_of_tools_what_these_know(name: str) -> None:
 
 
 def board_file(directory: Path, flash: str) -> Path:
-    text = (data_directory("boards") / "native.toml").read_text().replace('"native"', '"ours"', 1)
+    text = (ROOT / "boards/native.toml").read_text().replace('"native"', '"ours"', 1)
     text = text.replace('budget = "budgets/default.toml"\n', "")
     path = directory / "ours.toml"
     path.write_text(text + flash)
@@ -254,7 +253,7 @@ def test_what_is_wrong_with_a_board_file_is_said_by_its_place(
     tmp_path: Path, flash: str, said: str
 ) -> None:
     path = board_file(tmp_path, f"[flash]\n{flash}\n")
-    board, _ = load_board(str(path))
+    board = harness.Board.load(path)
     with pytest.raises(UsageError) as caught:
         choose_tool(board, path, dry=True)
     assert said in caught.value.message + caught.value.hint
@@ -268,7 +267,7 @@ def test_the_first_tool_that_is_here_is_taken_and_says_why(
         '[flash]\norder = ["probe-rs", "gdb", "st-flash"]\n'
         '[flash.options]\nprobe-rs = { chip = "x" }\n',
     )
-    board, _ = load_board(str(path))
+    board = harness.Board.load(path)
     (tmp_path / "st-flash").write_text("#!/bin/sh\n")
     (tmp_path / "st-flash").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -288,7 +287,7 @@ def test_the_first_tool_that_is_here_is_taken_and_says_why(
 
 def test_a_debug_probe_that_a_unit_has_does_not_matter_to_its_bootloader(tmp_path: Path) -> None:
     path = board_file(tmp_path, '[flash]\norder = ["dfu-util", "st-flash"]\n')
-    board, _ = load_board(str(path))
+    board = harness.Board.load(path)
     devices = [ST_LINK, ST_DFU]
     for tool, probe in (("dfu-util", ST_DFU), ("st-flash", ST_LINK)):
         choice = choose_tool(
@@ -302,12 +301,16 @@ def test_a_tool_that_sees_nothing_gives_way_to_one_that_does(
 ) -> None:
     """A Pico that is not in its bootloader, and the debug probe beside it."""
     path = board_file(tmp_path, '[flash]\norder = ["picotool", "st-flash"]\n')
-    board, _ = load_board(str(path))
+    board = harness.Board.load(path)
     for name in ("picotool", "st-flash"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    both, probe_only, neither = [ST_LINK, PICO], [ST_LINK], [Probe(0x1D6B, 2, "", "usb1")]
+    both, probe_only, neither = (
+        [ST_LINK, PICO],
+        [ST_LINK],
+        [UsbPort(0x1D6B, 2, "", location="usb1")],
+    )
     assert choose_tool(board, path, devices=both).probe == PICO
     choice = choose_tool(board, path, devices=probe_only, selector=ST_LINK.selector)
     assert (choice.tool.name, choice.probe) == ("st-flash", ST_LINK)
@@ -323,18 +326,18 @@ KINDS = ("0483:374b", "1366")
 serials = st.text("0123456789ABCDEFabcdef:-_ ", max_size=6)
 devices = st.lists(
     st.builds(
-        Probe,
+        UsbPort,
         st.sampled_from([0x0483, 0x1366, 0x1D6B]),
         st.sampled_from([0x374B, 0x1015, 2]),
         serials,
-        st.sampled_from(["1-1", "1-2.3", "2-1"]),
+        location=st.sampled_from(["1-1", "1-2.3", "2-1"]),
     ),
     max_size=4,
 )
 
 
 @given(devices)
-def test_without_a_selector_only_a_single_probe_is_taken(there: list[Probe]) -> None:
+def test_without_a_selector_only_a_single_probe_is_taken(there: list[UsbPort]) -> None:
     known = [device for device in there if device.is_of(KINDS)]
     if len(known) > 1:
         with pytest.raises(UsageError) as caught:
@@ -346,9 +349,9 @@ def test_without_a_selector_only_a_single_probe_is_taken(there: list[Probe]) -> 
 
 @given(devices, st.data())
 def test_a_selector_takes_what_it_says_and_nothing_else(
-    there: list[Probe], data: st.DataObject
+    there: list[UsbPort], data: st.DataObject
 ) -> None:
-    wanted = data.draw(st.sampled_from([*there, Probe(0x0483, 0x374B, "0")]))
+    wanted = data.draw(st.sampled_from([*there, UsbPort(0x0483, 0x374B, "0")]))
     selector = data.draw(st.sampled_from([wanted.selector, wanted.ids, wanted.ids.upper()]))
     meant = parse_selector(selector)
     fitting = [
@@ -388,8 +391,8 @@ def test_connected_devices_are_read_from_sysfs(tmp_path: Path) -> None:
             (folder / name / key).write_text(f"{text}\n")
     assert connected(tmp_path) == [
         ST_LINK,
-        Probe(0x1366, 0x1015, "", "1-2"),
-        Probe(0x1D6B, 2, "0000:00:14.0", "usb1"),
+        UsbPort(0x1366, 0x1015, "", location="1-2"),
+        UsbPort(0x1D6B, 2, "0000:00:14.0", location="usb1"),
     ]
     assert connected(tmp_path / "nowhere") == []
 
@@ -425,7 +428,7 @@ def test_an_option_cannot_become_another_or_a_line_of_a_script(
     tool: str, option: str, others: dict[str, Any], value: str
 ) -> None:
     with pytest.raises(msgspec.ValidationError, match="regex"):
-        msgspec.convert({**others, option: value}, TOOLS[tool].options_type)
+        msgspec.convert({**others, option: value}, find_tool(tool, "here").options_type)
 
 
 @pytest.mark.attack(
@@ -436,7 +439,7 @@ def test_an_option_cannot_become_another_or_a_line_of_a_script(
 @pytest.mark.parametrize("tool", ["pyocd", "st-flash", "west", "picotool", "dfu-util"])
 def test_a_serial_number_cannot_become_an_option(tool: str) -> None:
     options = {"pyocd": {"target": "a"}, "west": {"build_dir": "b"}}.get(tool, {})
-    probe = Probe(0x0483, 0x374B, "--erase-all", "1-4.1")
+    probe = UsbPort(0x0483, 0x374B, "--erase-all", location="1-4.1")
     with pytest.raises(UsageError, match="serial number '--erase-all'"):
         commands(tool, BIN, probe=probe, **options)
 
@@ -458,10 +461,10 @@ def test_a_port_cannot_become_an_option() -> None:
     "preset", ["../../../etc", "/etc", "-DCMAKE_C_COMPILER=/bin/sh", "a b", ""]
 )
 def test_a_preset_stays_in_the_cache(tmp_path: Path, preset: str) -> None:
-    text = (data_directory("boards") / "native.toml").read_text()
+    text = (ROOT / "boards/native.toml").read_text()
     assert 'preset = "native"' in text
     board = tmp_path / "native.toml"
     board.write_text(text.replace('preset = "native"', f'preset = "{preset}"'))
     with pytest.raises(UsageError, match=r"native\.toml:\d+:\d+: Not a plain word") as caught:
-        load_board(str(board))
+        harness.Board.load(board)
     assert caught.value.hint.startswith("begin with a letter")

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.flash.execute import Log, run_steps
-from harness.flash.image import Image, ImageFormat, Segment
-from harness.flash.output_patterns import SIGNS, find_sign
-from harness.flash.tool import FlashStep
-from harness.target.lease.holding import VARIABLE, hold_keys
-from harness.target.lease.records import probe_key
+from harness import FlashStep, Image, ImageFormat, Segment
+from harness.extensions.lab.holding import hold_keys
+from harness.flash.execute import SIGNS, Log, find_sign, run_steps
+from harness.target.selection import probe_key
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.flash import record_of, serial_native, stand_in
+
+VARIABLE = "ETHARNESS_LEASE"
 
 Etharness = Callable[..., CommandResult]
 

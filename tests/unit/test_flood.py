@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.capped import HEAD_BYTES, TAIL_BYTES
-from harness.link.frames import cobs_encode
-from harness.runs.directory import CONSOLE
+from harness.testing import frames
 from tests.conftest import MODELS
 from tests.support.examples import sampled
 from tests.support.flash import record_of, serial_native, stand_in
+
+HEAD_BYTES = 256 << 10
+TAIL_BYTES = 1 << 20
+CONSOLE = "console.log"
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +45,7 @@ FLOODS = {
     "text": b"an uncalibrated sensor says hello\r\n" * 30_000,
     "text that begins like a frame": b"\x01 and a line of text\r\n" * 50_000,
     "beginnings of frames": b"\x01\x00" * 500_000,
-    "damaged frames": (b"\x00" + cobs_encode(bytes(range(60))) + b"\x00") * 15_000,
+    "damaged frames": (b"\x00" + frames.cobs_encode(bytes(range(60))) + b"\x00") * 15_000,
     "one frame without an end": b"\x01" + b"\xe5" * 1_000_000,
 }
 

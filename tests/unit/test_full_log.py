@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from harness.check.evaluate import evaluate
-from harness.check.subject import Subject
-from harness.decode.device_log import read_log
-from harness.export.timeline import draw
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import EXECUTION, Trace
-from harness.report.html import html_report
-from harness.report.junit import junit_report
-from harness.report.markdown import markdown_report
-from harness.report.results import report_document
-from harness.runs.evaluation import EvaluatedRun
+from harness import (
+    EXECUTION,
+    ClockDomain,
+    EvaluatedRun,
+    Subject,
+    Trace,
+    draw,
+    evaluate,
+    read_log,
+    render_report,
+)
 from tests.conftest import CommandResult
 from tests.support.logs import CompactLog
 from tests.support.reported import FINISHED
@@ -53,10 +53,10 @@ SENTENCE = "full in execution 7 of 20; 444 events after it are lost; use --strea
 
 def test_every_report_says_where_the_log_was_full_and_what_to_try() -> None:
     run = judged(read_log(stopped(), [SYSTICK]))
-    assert SENTENCE in html_report([run]).decode()
-    assert SENTENCE in markdown_report([run]).decode()
-    assert "full in execution 7 of 20; use --stream" in junit_report([run]).decode()
-    losses = json.loads(report_document([run]))["runs"][0]["losses"]
+    assert SENTENCE in render_report("report.html", [run]).decode()
+    assert SENTENCE in render_report("report.md", [run]).decode()
+    assert "full in execution 7 of 20; use --stream" in render_report("report.xml", [run]).decode()
+    losses = json.loads(render_report("report.json", [run]))["runs"][0]["losses"]
     assert [item["note"] for item in losses if item["note"]] == [f"log {SENTENCE}"]
 
 
@@ -69,7 +69,7 @@ def test_the_command_says_so_and_counts_declarations_apart(
     assert "full in execution 7; 444 events after it are lost; use --stream" in line
     assert "13 block and allocator declarations" in line
     assert "457" not in line
-    page = html_report([judged(read_log(stopped(), [SYSTICK]))]).decode()
+    page = render_report("report.html", [judged(read_log(stopped(), [SYSTICK]))]).decode()
     assert "444 events, 13 declarations" in page
     assert "457" not in page
 
@@ -79,13 +79,16 @@ def test_the_command_says_so_and_counts_declarations_apart(
     [(0, "full in execution 1 of 20"), (20, "full after execution 20 of 20")],
 )
 def test_the_execution_is_the_one_under_way(complete: int, said: str) -> None:
-    assert said in markdown_report([judged(read_log(stopped(complete), [SYSTICK]))]).decode()
+    assert (
+        said
+        in render_report("report.md", [judged(read_log(stopped(complete), [SYSTICK]))]).decode()
+    )
 
 
 def test_a_log_that_was_full_before_any_execution_says_so() -> None:
     log = CompactLog().block("Default").profile("Method::init", 0, 5, chain=-1)
     log.dropped_events = 3
-    report = markdown_report([judged(read_log(log.image(), [SYSTICK]))]).decode()
+    report = render_report("report.md", [judged(read_log(log.image(), [SYSTICK]))]).decode()
     assert "full while the model was loaded; 3 events after it are lost" in report
 
 
@@ -107,6 +110,6 @@ def test_losses_of_a_log_that_goes_on_have_no_known_place() -> None:
     trace = read_log(first.image() + later.profile("a", 20, 28).image(), [SYSTICK])
     assert trace.losses.events == 5
     assert [gap.name for gap in draw(trace).gaps] == ["5 events lost, somewhere here"]
-    report = markdown_report([judged(trace)]).decode()
+    report = render_report("report.md", [judged(trace)]).decode()
     assert "events dropped by the target" in report
     assert "after it are lost" not in report

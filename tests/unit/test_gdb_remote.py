@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode.firmware_elf import FirmwareElf
-from harness.errors import FormatError, ProbeError, TargetError, UsageError
-from harness.link.ports import open_port, port_identity, split_rtt
-from harness.link.probe import halted, open_probe
-from harness.runs.probe import probe_request
+from harness import FormatError, HarnessError, ProbeError, TargetError, UsageError, open_port
+from harness.extensions.probes.debug_probe import halted, open_probe
+from harness.extensions.probes.firmware_elf import FirmwareElf
+from harness.link.transports import port_identity, split_rtt
+from harness.runs.request import probe_request
 from tests.support.fake_gdbserver import FakeGdbserver
 
 BASE = FakeGdbserver.BASE
@@ -141,6 +142,52 @@ def test_a_server_that_does_not_answer(silent: tuple[bytes, ...], message: str) 
         open_probe(server.address)
     assert caught.value.exit_code == 75
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("size", [b"zz", b"-", b"\xff", b"0x"])
+def test_a_packet_size_that_is_no_number(size: bytes) -> None:
+    with (
+        FakeGdbserver(features=b"PacketSize=" + size) as server,
+        pytest.raises(ProbeError, match="sent 'PacketSize="),
+    ):
+        open_probe(server.address)
+
+
+@pytest.mark.parametrize("printed", [b"Ozz", b"O4", b"O\xff\xfe", b"O4 41"])
+def test_a_command_that_prints_no_hexadecimal(printed: bytes) -> None:
+    commands = {"reset halt": printed}
+    with (
+        FakeGdbserver(commands=commands) as server,
+        open_probe(server.address) as probe,
+        pytest.raises(ProbeError, match="in hexadecimal"),
+    ):
+        probe.reset("reset halt")
+
+
+@pytest.mark.attack(
+    "Link and servers", "a gdbserver that answers with any bytes", "an error, no traceback"
+)
+@pytest.mark.long
+@settings(max_examples=25)
+@given(
+    replies=st.lists(
+        st.sampled_from([b"OK", b"E01", b"O", b"O41", b"Ozz", b"T05", b"S05", b"W00", b"zz", b"4*"])
+        | st.binary(max_size=8).filter(lambda reply: not set(reply) & set(b"#$")),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_whatever_a_gdbserver_answers_is_an_error_of_ours(replies: list[bytes]) -> None:
+    class Babbling(FakeGdbserver):
+        def _reply(self, body: bytes) -> bytes | None:
+            if body == b"?":
+                return b"S05"
+            return replies[len(self.log) % len(replies)]
+
+    with Babbling() as server, suppress(HarnessError), open_probe(server.address) as probe:
+        probe.read(0x1000, 8)
+        probe.reset("reset halt")
+        probe.run_to(0x1000, 0.1)
 
 
 def test_a_board_that_does_not_halt(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,14 +9,26 @@ from collections import Counter
 import pytest
 from rich.console import Console
 
-from harness.config.unit import UsbPort
-from harness.errors import BusyError, LinkError, Owner, PortError, TransportClosedError
-from harness.lab.health import owner_of_port, owner_of_silence
-from harness.link.exchange import LinkStatistics
-from harness.link.frames import CorruptReason
-from harness.records.lab import Healing, Health, HealthFinding, RateQuality
-from harness.report.lab import show_health
+from harness import (
+    BusyError,
+    LinkError,
+    LinkStatistics,
+    Owner,
+    PortError,
+    TransportClosedError,
+    UsbPort,
+)
+from harness.extensions.lab.health import (
+    Healing,
+    Health,
+    HealthFinding,
+    owner_of_port,
+    owner_of_silence,
+    show_health,
+)
+from harness.runs.line_quality import RateQuality
 from harness.target.ports import SerialPort
+from harness.testing import CorruptReason
 
 WANTED = UsbPort(0x0483, 0x374E, "A")
 THERE = SerialPort("/dev/ttyACM0", 0x0483, 0x374E, "A", 2, "1-4")
@@ -45,7 +57,7 @@ def test_whose_it_is_that_a_port_does_not_open(
     owner: Owner,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("harness.lab.health.list_ports", lambda: plugged_in)
+    monkeypatch.setattr("harness.extensions.lab.health.list_ports", lambda: plugged_in)
     assert owner_of_port(port_error(number), WANTED) is owner
 
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from harness.errors import UsageError
-from harness.history import default_history, open_store
-from harness.history.exporting import TYPES
-from harness.records.result import Failure, encode
+from harness import Failure, UsageError, open_store
+from harness.history import default_history
+from harness.history.results import EXPORT_TYPES
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.results import made, run_directory, unmet
@@ -66,7 +65,7 @@ def test_a_result_from_before_ids_is_the_same_each_time(tmp_path: Path, history:
         del old[key]
     for key in ("code", "severity", "source"):
         del old["verdict"]["checks"][0][key]
-    (directory / "result.json").write_bytes(encode(old))
+    (directory / "result.json").write_text(json.dumps(old))
     assert history("add", directory).out.endswith(": 1 added\n")
     assert history("add", directory).out.endswith(": 1 there already\n")
     [entry] = document("history-list", history("list", "--json").out)
@@ -237,7 +236,7 @@ def test_all_numbers_are_written_as_a_table(tmp_path: Path, history: Any, suffix
         "parquet": pandas.read_parquet,
     }
     table = read[suffix](file)
-    assert list(table.columns) == list(TYPES)
+    assert list(table.columns) == list(EXPORT_TYPES)
     assert found == {"file": str(file), "rows": len(table)}
     whole = table[(table.kind == "operator") & (table.executions == "all")]
     assert sorted(whole[whole["name"] == "a"].p50) == [100, 101]
@@ -292,11 +291,11 @@ def test_the_default_place_is_near_the_project(
     project, deep = tmp_path / "project", tmp_path / "project/a/b"
     deep.mkdir(parents=True)
     (project / ".git").mkdir()
-    assert default_history(deep) == str(project / ".etharness/history.sqlite")
+    assert str(default_history(deep)) == str(project / ".etharness/history.sqlite")
     (deep.parent / ".etharness").mkdir()
-    assert default_history(deep) == str(project / "a/.etharness/history.sqlite")
+    assert str(default_history(deep)) == str(project / "a/.etharness/history.sqlite")
     monkeypatch.setenv("ETHARNESS_HISTORY", "postgresql://lab/history")
-    assert default_history(deep) == "postgresql://lab/history"
+    assert str(default_history(deep)) == "postgresql://lab/history"
 
 
 def test_the_folder_of_the_default_place_stays_out_of_git(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import trim_mean
 
-from harness.check.history.common_shift import common_factors, share_moved
+from harness import Metric, Points
 from harness.check.history.group_sessions import MetricHistory
-from harness.check.history.samples import Metric, Points
+from harness.check.history.noise import common_factors, share_moved
 from tests.support.histories import operator
 
 Row = Sequence[float | None]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.check.history.checks import history_checks
-from harness.check.history.compare import compare_with_history
-from harness.check.history.comparison import Compared, HistoryComparison
-from harness.check.history.samples import Metric, Sample
-from harness.check.history.settings import HistoryLimits, HistoryOverride
-from harness.errors import UsageError
-from harness.records.verdict import Check
-from tests.support.histories import HistoryBuilder, night, noisy, operator, size
+from harness import (
+    Check,
+    Compared,
+    HistoryComparison,
+    HistoryLimits,
+    HistoryOverride,
+    Metric,
+    Sample,
+    UsageError,
+    compare_with_history,
+)
+from tests.support.histories import HistoryBuilder, history_checks, night, noisy, operator, size
 
 
 def compare(builder: HistoryBuilder, limits: HistoryLimits | None = None) -> HistoryComparison:
@@ -20,7 +24,7 @@ def compare(builder: HistoryBuilder, limits: HistoryLimits | None = None) -> His
 
 
 def checks(builder: HistoryBuilder, limits: HistoryLimits | None = None) -> list[Check]:
-    return list(history_checks(compare(builder, limits)))
+    return history_checks(compare(builder, limits))
 
 
 def failing(builder: HistoryBuilder) -> list[str]:
@@ -65,7 +69,7 @@ def test_too_few_results_are_not_judged() -> None:
     assert number.judgement == "too little"
     [check] = checks(builder)
     assert (check.code, check.passed, check.failed) == ("H06", False, False)
-    assert "history has 2 sessions of it, 5 are needed" in check.reason
+    assert "5 sessions needed, 2 so far" in check.reason
 
 
 def test_no_baseline_is_said() -> None:
@@ -228,7 +232,7 @@ def test_units_are_held_against_themselves_and_confirm_each_other() -> None:
     assert [number.judgement for number in one.numbers] == ["regression", "same"]
     [confirmation] = one.numbers[0].confirmations
     assert (confirmation.unit, confirmation.confirms) == ("two", False)
-    assert "unit two does not" in next(history_checks(one)).reason
+    assert "unit two does not" in history_checks(one)[0].reason
 
 
 def test_a_unit_without_a_baseline_is_corrected_or_left_alone() -> None:

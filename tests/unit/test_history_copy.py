@@ -15,19 +15,27 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from harness.check.history.samples import Decision, Metric
-from harness.check.history.stored import CopyOutcome
-from harness.errors import UsageError
-from harness.history import copying, open_store
-from harness.history.entries import Selection
+from harness import (
+    CopyOutcome,
+    Decision,
+    Failure,
+    Metric,
+    Selection,
+    UsageError,
+    VerdictRecord,
+    open_store,
+)
+from harness.extensions.history import copying
+from harness.extensions.history.copying import copy_history
 from harness.history.store import Store
-from harness.records.measurement import UNRECORDED
-from harness.records.result import UNFINISHED, Failure, VerdictRecord
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.history_copies import everything
 from tests.support.postgresql import Server
 from tests.support.results import Made, made, run_directory, trace_with, unmet
+
+UNRECORDED = ""
+UNFINISHED = "Unfinished"
 
 FORK = multiprocessing.get_context("fork")
 KWS = ("native", "kws.pte", "forward")
@@ -83,16 +91,16 @@ def test_a_killed_copy_goes_on_where_it_was(store_url: str, other_url: str) -> N
     open_store(other_url).close()
 
     def copy() -> None:
-        add, calls = copying.writing.add, iter(range(9))
+        add, calls = copying.results.add, iter(range(9))
 
         def killed(*arguments: Any) -> Any:
             if next(calls) == 5:
                 os.kill(os.getpid(), signal.SIGKILL)
             return add(*arguments)
 
-        copying.writing.add = killed
+        copying.results.add = killed
         with open_store(store_url) as source, open_store(other_url) as target:
-            source.copy_to(target, batch=2)
+            copy_history(source, target, batch=2)
 
     process = FORK.Process(target=copy)
     process.start()
@@ -100,7 +108,7 @@ def test_a_killed_copy_goes_on_where_it_was(store_url: str, other_url: str) -> N
     assert process.exitcode == -signal.SIGKILL
     with open_store(store_url) as source, open_store(other_url) as target:
         assert [entry.provenance.id for entry in target.results()] == ["r00", "r01", "r02", "r03"]
-        outcome = source.copy_to(target, batch=2)
+        outcome = copy_history(source, target, batch=2)
         assert outcome == CopyOutcome(results=9, copied=5, verdicts=0, baselines=1, decisions=0)
         assert everything(target) == everything(source)
 
@@ -122,7 +130,7 @@ def test_writers_of_both_histories_do_no_harm(store_url: str, other_url: str) ->
                 source.set_baseline("v1", ["r00", "r06"])
                 source.remove(Selection(ids=["r05"]))
 
-        outcome = source.copy_to(target, batch=2, progress=meanwhile)
+        outcome = copy_history(source, target, batch=2, progress=meanwhile)
         ids = [entry.provenance.id for entry in target.results()]
         assert ids == ["r00", "r01", "r02", "r03", "r04", "r06", "r07"]
         assert (outcome.results, outcome.baselines) == (5, 1)
@@ -144,7 +152,7 @@ def test_another_process_that_adds_the_same_results(store_url: str, other_url: s
     process = FORK.Process(target=write)
     process.start()
     with open_store(store_url) as source, open_store(other_url) as target:
-        assert source.copy_to(target, batch=3).results == 20
+        assert copy_history(source, target, batch=3).results == 20
         process.join(60)
         assert process.exitcode == 0
         assert len(target.results()) == 30
@@ -168,18 +176,18 @@ def test_a_result_that_differs_is_named(stores: tuple[Store, Store]) -> None:
     item = result(1)
     target.add(item.result, made("r01", trace_with({"a": [11, 2]})).subject)
     with pytest.raises(UsageError, match=r"b\.sqlite differs from .*a\.sqlite in 1 results: r01$"):
-        source.copy_to(target, replace_verdicts=True)
+        copy_history(source, target, replace_verdicts=True)
     assert len(target.results()) == 3, "the others were copied"
 
 
 def test_a_verdict_is_replaced_on_request(stores: tuple[Store, Store]) -> None:
     source, target = stores
-    source.copy_to(target)
+    copy_history(source, target)
     source.record_verdict("r01", VerdictRecord(False, "b.toml", (unmet("H01"),)))
     with pytest.raises(UsageError, match="in 1 results: r01") as raised:
-        source.copy_to(target)
+        copy_history(source, target)
     assert "--replace-verdicts" in raised.value.hint
-    assert source.copy_to(target, replace_verdicts=True).verdicts == 1
+    assert copy_history(source, target, replace_verdicts=True).verdicts == 1
     assert everything(target) == everything(source)
 
 
@@ -187,17 +195,17 @@ def test_decisions_are_continued_in_their_order(stores: tuple[Store, Store]) -> 
     source, target = stores
     for made_in, reason in ((source, "first"), (source, "second")):
         made_in.record_decisions(*KWS, UNRECORDED, [decision(reason)])
-    assert source.copy_to(target).decisions == 2
+    assert copy_history(source, target).decisions == 2
     target.record_decisions(*KWS, UNRECORDED, [decision("third")])
-    assert source.copy_to(target).decisions == 0
-    assert target.copy_to(source).decisions == 1
+    assert copy_history(source, target).decisions == 0
+    assert copy_history(target, source).decisions == 1
     assert [item.reason for item in source.decisions()] == ["first", "second", "third"]
     source.record_decisions(*KWS, UNRECORDED, [decision("fourth")])
     target.record_decisions(*KWS, UNRECORDED, [decision("another")])
     with pytest.raises(
         UsageError, match=r"different decisions about .* on native: .*fourth; .*ano"
     ):
-        source.copy_to(target)
+        copy_history(source, target)
     assert [item.reason for item in target.decisions()][2:] == ["third", "another"]
 
 
@@ -212,20 +220,20 @@ def test_the_newer_baseline_of_a_name_stays(
             def now(cls, tz: Any = None) -> Any:
                 return datetime(2026, 11, day, tzinfo=UTC)
 
-        monkeypatch.setattr("harness.history.baselines.datetime", _Clock)
+        monkeypatch.setattr("harness.history.triage.datetime", _Clock)
         store.set_baseline("v1", ids)
 
     set_at(source, 1, "r00")
-    assert source.copy_to(target).baselines == 1
+    assert copy_history(source, target).baselines == 1
     set_at(target, 2, "r01")
-    assert source.copy_to(target).baselines == 0
+    assert copy_history(source, target).baselines == 0
     assert target.baseline_results("v1") == ["r01"]
     set_at(source, 3, "r01", "r02")
-    assert source.copy_to(target).baselines == 1
+    assert copy_history(source, target).baselines == 1
     assert target.baselines() == source.baselines()
     set_at(target, 3, "r00")
     with pytest.raises(UsageError, match="baseline 'v1' has other results") as raised:
-        source.copy_to(target)
+        copy_history(source, target)
     assert "etharness history baseline remove" in raised.value.hint
 
 
@@ -240,7 +248,7 @@ def test_a_history_is_not_copied_to_itself(tmp_path: Path, store_url: str) -> No
         open_store(again) as same,
         pytest.raises(UsageError, match="are the same history"),
     ):
-        store.copy_to(same)
+        copy_history(store, same)
 
 
 @pytest.mark.attack(
@@ -257,11 +265,11 @@ def test_a_target_that_may_only_be_read_is_refused(
         open_store(str(tmp_path / "b.sqlite")) as target,
         pytest.raises(UsageError, match=r"b\.sqlite is not writable"),
     ):
-        source.copy_to(target)
+        copy_history(source, target)
     with open_store(str(tmp_path / "a.sqlite")) as read_only:
         monkeypatch.undo()
         with open_store(str(tmp_path / "c.sqlite")) as target:
-            assert read_only.copy_to(target).copied == 3
+            assert copy_history(read_only, target).copied == 3
 
 
 def test_a_server_that_may_only_be_read_is_refused(
@@ -275,10 +283,10 @@ def test_a_server_that_may_only_be_read_is_refused(
     postgresql.execute(grant, postgresql.name_of(url))
     with open_store(url.replace("postgres@", "copy_reader@")) as guest:
         with pytest.raises(UsageError, match="is not writable"):
-            source.copy_to(guest)
+            copy_history(source, guest)
         with open_store(url) as owner:
-            assert source.copy_to(owner).copied == 3
-        assert guest.copy_to(target).copied == 3
+            assert copy_history(source, owner).copied == 3
+        assert copy_history(guest, target).copied == 3
 
 
 def test_the_command_copies_to_a_server(
@@ -295,7 +303,14 @@ def test_the_command_copies_to_a_server(
     text = " ".join(out.split())
     assert text.endswith("2 results, 1 baselines and 1 decisions copied; 2 results compared"), text
     copied = document("history-copy", etharness("history", "copy", url, file, "--json").out)
-    assert copied == {"results": 2, "copied": 0, "verdicts": 0, "baselines": 0, "decisions": 0}
+    assert copied == {
+        "results": 2,
+        "copied": 0,
+        "verdicts": 0,
+        "baselines": 0,
+        "decisions": 0,
+        "nights": 0,
+    }
     code, _, err = etharness("history", "copy", tmp_path / "none.sqlite", url)
     assert code == 2
     assert "not found" in err

@@ -6,18 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.history.compare import compare_with_history
-from harness.check.history.comparison import Compared
+from harness import (
+    EXECUTION,
+    NO_COUNT,
+    Compared,
+    HardwareCounter,
+    HistoryLimits,
+    Metric,
+    Subject,
+    Trace,
+    compare_with_history,
+    open_store,
+)
 from harness.check.history.measure import history_numbers
-from harness.check.history.samples import Metric
-from harness.check.history.settings import HistoryLimits
-from harness.check.subject import Subject
-from harness.history import open_store
-from harness.history.database import Database, parse_url
-from harness.history.tables import VERSION, VERSION_TABLE
-from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Trace
 from tests.support.histories import HistoryBuilder
 from tests.support.results import made
+from tests.support.stores import make_older
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 
@@ -111,12 +115,10 @@ def test_a_store_of_the_version_before_is_migrated_and_keeps_counters(tmp_path: 
     with open_store(url) as store:
         old = made("old", counted(50))
         assert store.add(old.result, old.subject)
-    database = Database(parse_url(url), 30, create=False)
-    database.write(lambda c: c.execute(VERSION_TABLE.update().values(version_num="v0002")))
-    database.close()
+    newest = make_older(url, "v0002")
     new = made("new", counted(60), started_utc="2026-11-22T00:00:00+00:00")
     with open_store(url) as store:
-        assert store.info().version == VERSION
+        assert store.info().version == newest
         assert store.add(new.result, new.subject)
         history = store.history("native", "kws.pte", "forward")
     series = {

@@ -14,15 +14,23 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, inspect, text
 
-from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
-from harness.history import open_store
+from harness import (
+    FormatError,
+    HarnessError,
+    InfrastructureError,
+    MeasurementSettings,
+    Selection,
+    UsageError,
+    entry_of,
+    open_store,
+)
 from harness.history.database import Database, file_system, parse_url, refuse_network
-from harness.history.entries import Selection, entry_of
 from harness.history.store import Store
 from harness.history.tables import METADATA, MIGRATIONS, VERSION, VERSION_TABLE, ensure_schema
-from harness.records.measurement import UNRECORDED, MeasurementSettings
 from tests.support.postgresql import Server
 from tests.support.results import made
+
+UNRECORDED = ""
 
 ONE = made("one")
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -185,7 +193,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
 
     with open_store(str(file)) as store:
         store.add(ONE.result, ONE.subject)
-        store._database.write(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 100"))
+        store.database.write(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 100"))
         with pytest.raises(InfrastructureError, match="no space left"):
             add_all(store)
         there = {entry.provenance.id for entry in store.results()}
@@ -217,7 +225,7 @@ def test_a_file_of_another_is_not_written(tmp_path: Path) -> None:
     file = tmp_path / "h.sqlite"
     with open_store(str(file)) as store:
         store.add(ONE.result, ONE.subject)
-        store._database.write(lambda c: c.exec_driver_sql("PRAGMA query_only = 1"))
+        store.database.write(lambda c: c.exec_driver_sql("PRAGMA query_only = 1"))
         with pytest.raises(UsageError, match="is not writable") as raised:
             store.set_baseline("v1", ["one"])
     assert "--history" in raised.value.hint

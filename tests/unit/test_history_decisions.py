@@ -7,16 +7,21 @@ import warnings
 import numpy as np
 import pytest
 
-from harness.check.history.comparison import (
+from harness import (
     Compared,
+    Decision,
+    DecisionKind,
+    History,
     HistoryComparison,
+    HistoryLimits,
     Interval,
     Judgement,
+    Metric,
     MetricStep,
+    Sample,
+    Series,
 )
-from harness.check.history.decisions import series_of, used_results, with_decisions
-from harness.check.history.samples import Decision, DecisionKind, History, Metric, Sample, Series
-from harness.check.history.settings import HistoryLimits
+from harness.check.history.group_sessions import series_of, used_results, with_decisions
 from tests.support.histories import at, decision, operator, results
 
 COUNT = 10
@@ -124,7 +129,7 @@ def test_an_operator_is_one_series_and_every_statistic_of_a_size_another() -> No
 def test_a_level_without_results_before_it_moves_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a median of nothing would warn
-        used = used_results(
+        noise, baseline, shift = used_results(
             decision("accepted", 0, 2),
             results(4)[-1],
             results(3),
@@ -133,6 +138,6 @@ def test_a_level_without_results_before_it_moves_nothing() -> None:
             np.ones(3, bool),
             rolling=True,
         )
-    assert used.shift.tolist() == [0, 0, 0]
-    assert used.noise.all()
-    assert used.baseline.all()
+    assert shift.tolist() == [0, 0, 0]
+    assert noise.all()
+    assert baseline.all()

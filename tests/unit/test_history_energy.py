@@ -7,16 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.check.history.checks import history_checks
-from harness.check.history.compare import compare_with_history
-from harness.check.history.samples import Metric
-from harness.check.subject import Subject
-from harness.history import open_store
-from harness.history.database import Database, parse_url
-from harness.history.tables import VERSION, VERSION_TABLE
-from harness.records.energy import EnergyRecord, OperatorEnergy
-from tests.support.histories import HistoryBuilder
+from harness import EnergyRecord, Metric, OperatorEnergy, Subject, compare_with_history, open_store
+from tests.support.histories import HistoryBuilder, history_checks
 from tests.support.results import made
+from tests.support.stores import make_older
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 METRIC = Metric("energy", "conv", "energy", "nJ", "Execute", 0, 0, clock="cpu")
@@ -54,15 +48,13 @@ def test_a_store_of_the_version_before_is_migrated_and_keeps_energies(tmp_path: 
         result = msgspec.structs.replace(run.result, energy=about.energy)
         with open_store(url) as store:
             assert store.add(result, about)
-            assert store.info().version == VERSION
 
     run("old", 20e-6, 20)
-    database = Database(parse_url(url), 30, create=False)
-    database.write(lambda c: c.execute(VERSION_TABLE.update().values(version_num="v0003")))
-    database.close()
+    newest = make_older(url, "v0003")
     run("new", 21e-6, 21)
     run("unknown", None, 22)
     with open_store(url) as store:
+        assert store.info().version == newest
         history = store.history("native", "kws.pte", "forward")
     (series,) = [item for item in history.series if item.metric.kind == "energy"]
     assert [sample.value for sample in series.samples] == [pytest.approx(20_000), 21_000]

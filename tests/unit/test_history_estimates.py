@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.check.history.common_shift import correction
-from harness.check.history.comparison import Interval
+from harness import Interval, Points
 from harness.check.history.estimate import (
     Estimate,
     between,
@@ -18,8 +17,7 @@ from harness.check.history.estimate import (
     exact_change,
     paired,
 )
-from harness.check.history.noise import SessionNoise, TypicalSpread
-from harness.check.history.samples import Points
+from harness.check.history.noise import SessionNoise, TypicalSpread, correction
 
 NOISY = Estimate("paired sessions", 100.0, 1.5, 103.0, 2.0, 10.0, 4.0)
 """A change of 3 with a standard error of 2."""

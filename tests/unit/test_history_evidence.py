@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from harness.check.history.checks import history_checks
-from harness.check.history.compare import compare_with_history
-from harness.check.history.comparison import Compared, HistoryComparison
-from harness.check.history.samples import History, Measured, Metric
-from harness.check.history.settings import HistoryLimits
-from harness.records.verdict import Check, Verdict
-from tests.support.histories import Floats, HistoryBuilder, night, operator
+from harness import (
+    Check,
+    Compared,
+    History,
+    HistoryComparison,
+    HistoryLimits,
+    Measured,
+    Metric,
+    Verdict,
+    compare_with_history,
+)
+from tests.support.histories import Floats, HistoryBuilder, history_checks, night, operator
 
 OPERATORS = 20
 LEVELS = np.geomspace(2e4, 4e5, OPERATORS)
@@ -40,7 +46,9 @@ def numbered(row: Floats) -> dict[Metric, float]:
 
 def compare(builder: HistoryBuilder, tick: float = 0.0) -> HistoryComparison:
     judged = [
-        Measured(item.provenance, item.samples, {"": tick} if tick else {})
+        Measured(
+            msgspec.structs.replace(item.provenance, ticks={"": tick} if tick else {}), item.samples
+        )
         for item in builder.judged
     ]
     return compare_with_history(builder.history(), judged)
@@ -343,7 +351,7 @@ def test_one_session_a_side_is_no_comparison(
     checks = [*history_checks(comparison)]
     [little] = [check for check in checks if check.code == "H06"]
     assert (little.passed, little.severity) == (False, severity)
-    assert "history has 1 session of it, 5 are needed" in little.reason
+    assert "5 sessions needed, 1 so far" in little.reason
     assert Verdict(tuple(checks)).exit_code == code
 
 

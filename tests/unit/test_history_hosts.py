@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import InfrastructureError, UsageError
-from harness.history import open_store
+from harness import InfrastructureError, UsageError, open_store
 from tests.support.postgresql import Server, server
 from tests.support.results import made
 from tests.unit.test_history_writers import check_whole, result

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from harness.check.history.comparison import Mode
-from harness.check.history.modes import find_modes, modes_of, without_modes
-from harness.check.history.samples import Floats, Points
+from harness import Mode, Points
+from harness.check.history.noise import find_modes, modes_of, without_modes
+from harness.check.history.samples import Floats
 
 
 def expected_modes(values: Floats) -> tuple[Mode, Mode] | None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from scipy import ndimage, special, stats
 
+from harness import Points
 from harness.check.history.noise import (
     SessionNoise,
     TypicalSpread,
@@ -24,7 +25,6 @@ from harness.check.history.noise import (
     scatters,
     session_noise,
 )
-from harness.check.history.samples import Points
 
 Floats = npt.NDArray[np.float64]
 

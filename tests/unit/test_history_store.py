@@ -5,18 +5,27 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from harness.analyze.compare import EXECUTIONS
-from harness.check.history.baseline import parse_baseline
-from harness.check.history.measure import TIME_STATISTICS, measure
-from harness.check.history.settings import HistoryLimits
-from harness.errors import NotComparableError, UsageError
-from harness.history import open_store
-from harness.history.entries import Selection, entry_of, provenance_of
-from harness.records.clock_domain import ClockDomain
-from harness.records.result import UNFINISHED, ClockQuality, Failure
-from harness.records.trace import Losses
-from harness.runs.baseline import HistoryRef
+from harness import (
+    ClockDomain,
+    ClockQuality,
+    Failure,
+    HistoryLimits,
+    HistoryRef,
+    Losses,
+    NotComparableError,
+    Selection,
+    UsageError,
+    entry_of,
+    measure,
+    open_store,
+    parse_baseline,
+)
+from harness.history.entries import provenance_of
 from tests.support.results import Made, made, trace_with, unmet
+
+EXECUTIONS = ("all", "cold", "warm")
+TIME_STATISTICS = ("total", "avg", "p10", "p50", "p90", "min", "max")
+UNFINISHED = "Unfinished"
 
 KWS = ("native", "kws.pte", "forward")
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from harness.history import open_store
-from harness.records.measurement import MeasurementSettings
+from harness import MeasurementSettings, open_store
 from harness.runs.directory import RunDirectory
 from tests.conftest import CommandResult
 from tests.support.documents import document

@@ -12,21 +12,28 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.console import Console
 
-from harness.check.history.baseline import BaselineRef, parse_baseline
-from harness.check.history.measure import history_numbers, measure
-from harness.check.subject import Subject
-from harness.decode.ed00 import write_ed00
-from harness.errors import FormatError, UsageError
-from harness.history import open_store
+from harness import (
+    BaselineRef,
+    Failure,
+    FormatError,
+    Losses,
+    Stack,
+    Subject,
+    TraceSummary,
+    UsageError,
+    entry_of,
+    measure,
+    open_store,
+    parse_baseline,
+    write_ed00,
+)
+from harness.check.history.measure import history_numbers
+from harness.extensions.history.report import print_entries, print_history
 from harness.history.database import Database, parse_url
-from harness.history.entries import entry_of
-from harness.history.interning import Interned
-from harness.history.tables import ensure_schema
-from harness.history.writing import add
-from harness.records.result import Failure, TraceSummary, microseconds
-from harness.records.trace import Losses, Stack
-from harness.report.history import print_entries, print_history
-from harness.runs.add_results import add_directory, add_reported
+from harness.history.results import add
+from harness.history.tables import Interned, ensure_schema
+from harness.records.result import microseconds
+from harness.runs.history import add_directory, add_reported
 from tests.support.reported import reported
 from tests.support.results import Made, made, run_directory, trace_with
 from tests.support.traces import EventSpec, RunSpec, trace_of
@@ -126,8 +133,8 @@ def test_another_writer_may_be_first(tmp_path: Path) -> None:
     ensure_schema(database)
     item = made("x")
     entry, kept = entry_of(item.result, item.subject)
-    assert database.write(lambda c: add(c, entry, kept, Interned())) is not None
-    assert database.write(lambda c: add(c, entry, kept, Interned())) is None
+    assert database.write(lambda c: add(c, entry, kept, Interned()))
+    assert not database.write(lambda c: add(c, entry, kept, Interned()))
     database.close()
 
 

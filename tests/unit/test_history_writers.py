@@ -16,10 +16,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy  # noqa: F401 - once, before children are forked
 
-from harness.check.history.measure import measure
-from harness.errors import InfrastructureError
-from harness.history import open_store
-from harness.history.entries import Selection, entry_of
+from harness import InfrastructureError, Selection, entry_of, measure, open_store
 from tests.support.results import Made, made, trace_with
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import HostError, Owner
+from harness import HostError, Owner
 from harness.runs.directory import RunDirectory
 from tests.conftest import MODELS, CommandResult
 
@@ -101,7 +101,7 @@ def test_what_a_command_runs_out_of_is_said(
     def fails(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("harness.cli.boards.board_names", fails)
+    monkeypatch.setattr("harness.cli.setup.board_names", fails)
     said = etharness("boards")
     assert said.code == 75
     assert "the host ran out of a resource" in said.err

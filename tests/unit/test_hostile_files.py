@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
-from harness.capped import CappedFile
-from harness.errors import FormatError, UsageError
-from harness.export.document import read_json
-from harness.history.history_json import decode_history
+from harness import FormatError, UsageError, read_json
+from harness.check.history.samples import decode_history
+from harness.files import CappedFile, open_regular
 from harness.records.decode_json import decode_json
-from harness.records.result import encode
 from harness.runs.directory import RunDirectory
 from tests.conftest import CommandResult
 from tests.support.flash import serial_native
@@ -47,7 +47,7 @@ def test_nested_brackets_are_a_damaged_file(read: Callable[[bytes], object]) -> 
 def test_json_is_decoded_as_by_msgspec() -> None:
     document = {"a": [1, 2.5, None, "b"]}
     assert decode_json(json.dumps(document)) == document
-    assert decode_json(encode([1, 2]), list[int]) == [1, 2]
+    assert decode_json(b"[1, 2]", list[int]) == [1, 2]
     with pytest.raises(msgspec.ValidationError):
         decode_json(b'"1"', int)
 
@@ -154,6 +154,26 @@ def test_a_log_does_not_follow_a_link(tmp_path: Path, precious: Path) -> None:
     log.close()
     assert (tmp_path / "flash.log").read_bytes() == b"words of the tool"
     assert (precious / "weights.npy").read_bytes() == before
+
+
+@pytest.mark.parametrize("target", ["weights.npy", "missing"])
+def test_a_link_that_replaces_a_file_while_it_is_opened_is_not_followed(
+    target: str, tmp_path: Path, precious: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at a path and its opening, whoever may write to its folder can change it."""
+    path = tmp_path / "board.0.lock"
+    path.touch()
+    open_ = os.open
+
+    def replaced(*arguments: Any) -> int:
+        path.unlink()
+        path.symlink_to(precious / target)
+        return open_(*arguments)
+
+    monkeypatch.setattr(os, "open", replaced)
+    with pytest.raises(OSError, match=r"board\.0\.lock"):
+        open_regular(path, os.O_RDWR | os.O_CREAT)
+    assert [file.name for file in precious.iterdir()] == ["weights.npy"]
 
 
 @pytest.mark.attack(

@@ -1,4 +1,4 @@
-"""The house: no circles, no two classes of one name, and a map for newcomers that is true."""
+"""The house: no circles, public classes of different names, and a true map for newcomers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LONGEST = 520
-"""Lines of a module; a longer one holds more than one idea."""
 
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -47,20 +45,15 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     list(TopologicalSorter(graph).static_order())  # raises CycleError, and names the circle
 
 
-def test_every_class_has_a_name_of_its_own() -> None:
+def test_every_public_class_has_a_name_of_its_own() -> None:
     names = Counter(
         node.name
         for path in MODULES.values()
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert len(names) > 400
     assert [name for name, count in names.items() if count > 1] == []
-
-
-def test_no_module_is_too_long_to_read() -> None:
-    lengths = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
-    assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
 
 
 def test_newcomers_are_sent_to_files_that_exist() -> None:
@@ -81,3 +74,12 @@ def test_the_path_of_a_run_in_the_architecture_exists() -> None:
     files = re.findall(r"^ +\d+  (\S+\.py)$", section, re.MULTILINE)
     assert len(files) > 40
     assert [file for file in files if not (ROOT / "harness" / file).is_file()] == []
+
+
+def test_the_architecture_names_files_that_exist() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    folders = ("harness", "firmware_stub", "schema", "tests", "tools", "benchmarks", "examples")
+    files = {path.name for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    named = {Path(name).name for name in re.findall(r"`([\w/]+\.py)`", page)}
+    assert len(named) > 40
+    assert sorted(named - files) == []

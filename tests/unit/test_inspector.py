@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.decode.ed00 import write_ed00
-from harness.errors import UsageError
+from harness import ClockDomain, DebugValue, TensorValue, UsageError, write_ed00
 from harness.inspector import (
     Inspector,
     L1Comparator,
@@ -26,10 +25,8 @@ from harness.inspector import (
     TimeScale,
     compare_results,
 )
-from harness.inspector.event_times import STATISTICS, scale_between, statistics
-from harness.inspector.outputs import measure_outputs
-from harness.records.clock_domain import ClockDomain
-from harness.records.values import DebugValue, TensorValue
+from harness.inspector.comparators import measure_outputs
+from harness.inspector.event import STATISTICS, scale_between, statistics
 from harness.runs.source import load_source
 from tests.conftest import FIXTURES, MODELS
 from tests.support.records import EDGE, graph, node, write_record

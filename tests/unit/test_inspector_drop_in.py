@@ -15,8 +15,7 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from harness.decode.ed00 import write_ed00
-from harness.errors import FormatError, HarnessError, UsageError
+from harness import FormatError, HarnessError, UsageError, write_ed00
 from harness.inspector import (
     Event,
     EventBlock,

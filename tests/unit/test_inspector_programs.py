@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +14,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from harness.decode.ed00 import write_ed00
-from harness.errors import UsageError
+from harness import DebugValue, TensorValue, UsageError, write_ed00
 from harness.inspector import Inspector
-from harness.inspector.outputs import compare_runs
-from harness.records.values import DebugValue, TensorValue
-from harness.report.symbols import comparison_documents, print_comparisons
+from harness.inspector.comparators import compare_runs
+from harness.records.result import encode
+from harness.report.traces import OutputDocument, print_comparisons
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 
@@ -336,11 +336,15 @@ def test_outputs_are_compared_run_by_run(logged: Logged) -> None:
     assert (found.run, found.output) == (0, 0)
     assert found.metrics["mse"] == pytest.approx(0.5)
     file = io.StringIO()
-    compared = [(found.run, found.output, found.metrics), (1, 0, {"mse": float("inf")})]
-    print_comparisons(Console(file=file), compared[:1])
+    print_comparisons(Console(file=file), [found])
     assert "snr [dB]" in file.getvalue()
     print_comparisons(Console(file=file), [])
-    assert comparison_documents(compared)[1].metrics == {"mse": None}
+    endless = OutputDocument(1, 0, {"mse": float("inf")})
+    assert json.loads(encode(endless)) == {
+        "run": 1,
+        "output": 0,
+        "metrics": {"mse": None},
+    }
     for index in (None, 2):
         unknown = logged.inspect(events, record, bundled_input_index=index)
         assert unknown.event_blocks[0].reference_output is None

@@ -11,27 +11,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import harness
+from benchmarks.instructions import MeasuredCall, fit_coefficients
+from harness import packaged_models, read_program
 from harness.analyze.instructions import (
     InstructionModel,
-    MeasuredCall,
-    fit_coefficients,
+    estimate_method,
     instruction_model,
 )
 from harness.analyze.workload import Step, method_steps
-from harness.config.board import load_board
-from harness.decode.pte import read_program
-from harness.files import data_directory, packaged_models
-from harness.report.instructions import describe_estimate
-from tests.conftest import CommandResult
+from tests.conftest import ROOT, CommandResult
 
 Etharness = Callable[..., CommandResult]
 
-MEASURED = sorted((data_directory("boards") / "instructions").glob("*.json"))
+MEASURED = sorted((ROOT / "boards/instructions").glob("*.json"))
 SIZES = st.integers(1, 100_000)
 
 
 def step(macs: int, elements: int, *, read: int = 0, constant: int = 0) -> Step:
-    return Step(0, 0, "aten::x.out", False, macs, elements, read, 0, constant)
+    return Step(
+        operator="aten::x.out",
+        delegated=False,
+        calls=1,
+        macs=macs,
+        elements=elements,
+        bytes_read=read,
+        bytes_written=0,
+        chain=0,
+        instruction=0,
+        constant_bytes=constant,
+    )
 
 
 @given(
@@ -63,7 +72,7 @@ def test_one_size_says_nothing_about_others() -> None:
 @pytest.mark.parametrize("file", MEASURED, ids=lambda file: file.stem)
 def test_measured_data_name_their_cpu_and_their_errors(file: Path) -> None:
     model = msgspec.json.decode(file.read_bytes(), type=InstructionModel)
-    board, _ = load_board(model.measured_on)
+    board = harness.Board.load(model.measured_on)
     assert model.cpu == board.cpu == file.stem
     assert board.emulated_time
     assert instruction_model(board) == model
@@ -75,21 +84,21 @@ def test_measured_data_name_their_cpu_and_their_errors(file: Path) -> None:
 
 def test_boards_with_other_kernels_have_no_estimate() -> None:
     for name in ("native", "native-executorch", "esp32-s3-devkit"):
-        assert instruction_model(load_board(name)[0]) is None
+        assert instruction_model(harness.Board.load(name)) is None
 
 
 def test_an_estimate_adds_up_and_names_what_it_leaves_out() -> None:
     method = read_program(packaged_models()["kws_int8"].read_bytes()).methods[0]
     steps = method_steps(method)
-    model = instruction_model(load_board("nucleo-f446re")[0])
-    found = describe_estimate(steps, model)
+    model = instruction_model(harness.Board.load("nucleo-f446re"))
+    found = estimate_method(steps, model)
     assert found is not None
     assert model is not None
     assert found.unknown == []
     assert sum(item.calls for item in found.operators) == len(steps)
     assert found.instructions == sum(item.instructions or 0 for item in found.operators)
     known = dict(list(model.operators.items())[:0])
-    none = describe_estimate(steps, msgspec.structs.replace(model, operators=known))
+    none = estimate_method(steps, msgspec.structs.replace(model, operators=known))
     assert none is not None
     assert none.instructions == 0
     assert set(none.unknown) == {step.kind for step in steps}

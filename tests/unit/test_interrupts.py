@@ -124,10 +124,10 @@ def test_another_thread_has_no_interrupts() -> None:
 def test_an_interrupt_anywhere_in_an_import_exits_with_130(place: str) -> None:
     program = (
         "import signal\n"
-        "from harness.cli import boards, main\n"
+        "from harness.cli import main, setup\n"
         "class Field:\n"
         "    def __set_name__(self, owner, name): signal.raise_signal(signal.SIGINT)\n"
-        f"boards.board_names = lambda: {place}\n"
+        f"setup.board_names = lambda: {place}\n"
         "main(['boards'])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)

@@ -7,12 +7,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.check.history.baseline import BaselineRef
-from harness.check.history.samples import History, Provenance
-from harness.check.history.settings import HistoryLimits
-from harness.errors import FormatError, NotComparableError, UsageError
-from harness.records.trace import OPERATOR_CALL
-from harness.runs.baseline import HistoryRef
+from harness import (
+    OPERATOR_CALL,
+    BaselineRef,
+    FormatError,
+    History,
+    HistoryLimits,
+    HistoryRef,
+    NotComparableError,
+    Provenance,
+    UsageError,
+)
 from harness.runs.directory import load_history, save_history
 from tests.support.histories import HistoryBuilder, operator, provenance
 
@@ -52,7 +57,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> FakeStore:
     builder.earlier("night/1", "a", values)
     builder.earlier("night/1", "b", values)
     fake = FakeStore(builder.history())
-    monkeypatch.setattr("harness.runs.baseline.open_store", lambda *_, **__: fake)
+    monkeypatch.setattr("harness.runs.history.open_store", lambda *_, **__: fake)
     return fake
 
 

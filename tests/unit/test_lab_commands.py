@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.target.lease.records import unit_key
+from harness.target.selection import unit_key
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.leases import another_process

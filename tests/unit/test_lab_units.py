@@ -8,11 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.config.unit import Unit, UsbPort, find_unit, load_units
-from harness.errors import UsageError
-from harness.files import data_directory
-from harness.lab.units import Chosen, choose
-from tests.conftest import MODELS
+from harness import Unit, UsageError, UsbPort, find_unit, load_units
+from harness.target.selection import Chosen, choose
+from tests.conftest import MODELS, ROOT
 
 LAB = """\
 schema = 1
@@ -32,7 +30,7 @@ board = "native"
 
 @pytest.fixture(autouse=True)
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    text = (data_directory("boards") / "native.toml").read_text()
+    text = (ROOT / "boards/native.toml").read_text()
     text = text.replace('name = "native"', 'name = "ours"').replace(
         'kind = "native"', 'kind = "serial"'
     )

@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.errors import DeviceRefusedError, RunInProgressError
-from harness.link.run import RunOutcome
-from harness.link.session import Session
-from harness.link.wire import Op, Region, State, Status
+from harness import DeviceRefusedError, Region, RunInProgressError, RunOutcome, Session
+from harness.testing import Op, State, Status
 from harness.testing.fault_filter import FaultFilter, Faults
-from harness.testing.simulated_board import MODEL_MAGIC, Behaviour, SimulatedBoard, trace_of
-from harness.testing.virtual_clock import VirtualClock
+from harness.testing.simulated_board import (
+    MODEL_MAGIC,
+    Behaviour,
+    SimulatedBoard,
+    VirtualClock,
+    trace_of,
+)
 from tests.support.bad_lines import bad_lines
 from tests.support.examples import examples
 

@@ -9,14 +9,21 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.errors import InfrastructureError, LinkError, RunInProgressError
+from harness import InfrastructureError, LinkError, RunInProgressError
 from harness.link.exchange import Exchange, FrameDamage
-from harness.link.frames import Frame, FrameDecoder, encode
-from harness.link.messages import batch_request
-from harness.link.wire import MIN_MTU, RESPONSE, Op, Status
+from harness.testing import (
+    MIN_MTU,
+    RESPONSE,
+    Frame,
+    FrameDecoder,
+    Op,
+    Status,
+    encode_frame,
+    messages,
+)
 
 OK = bytes((Status.OK,))
-DAMAGED = encode(Op.PING | RESPONSE, 1, OK)[:-3] + b"\x07\x07\x00"
+DAMAGED = encode_frame(Op.PING | RESPONSE, 1, OK)[:-3] + b"\x07\x07\x00"
 
 
 class Port:
@@ -67,7 +74,7 @@ def exchange_on(
 
 
 def answer(sequence: int, body: bytes = OK, op: Op = Op.PING) -> bytes:
-    return encode(op | RESPONSE, sequence, body)
+    return encode_frame(op | RESPONSE, sequence, body)
 
 
 def answers(count: int) -> bytes:
@@ -157,7 +164,7 @@ def test_a_batch_waits_twice_as_long_each_time() -> None:
     [sent] = {data for data, _ in port.written}
     [frame] = FrameDecoder(MIN_MTU).feed(sent)
     assert isinstance(frame, Frame)
-    assert frame.body == batch_request([(op, body) for op, body, _ in parts])
+    assert frame.body == messages.BatchBody.of([(op, body) for op, body, _ in parts]).encode()
 
 
 def test_a_batch_with_too_few_answers_is_asked_for_again() -> None:
@@ -210,7 +217,7 @@ def test_a_stream_is_counted_to_the_byte() -> None:
             b"boot\n" + answer(1),
             noise[:280],
             noise[280:],
-            b"\0" + long_text + b"\0\x01h\0" + encode(Op.NOTE_DAMAGED, 0, b""),
+            b"\0" + long_text + b"\0\x01h\0" + encode_frame(Op.NOTE_DAMAGED, 0, b""),
             b"\x01" + answer(2),
         ]
     )

@@ -8,18 +8,15 @@ import zlib
 import pytest
 from cobs import cobs
 
-from harness.link.frames import (
+from harness.testing import (
     CorruptFrame,
     CorruptReason,
     Frame,
     FrameDecoder,
     Skipped,
     Text,
-    cobs_decode,
-    cobs_encode,
-    encode,
-    is_text,
-    longest_encoded,
+    encode_frame,
+    frames,
 )
 
 FULL = bytes(range(1, 255))
@@ -40,19 +37,19 @@ FULL = bytes(range(1, 255))
     ],
 )
 def test_cobs_by_hand(data: bytes, encoded: bytes) -> None:
-    assert cobs_encode(data) == encoded == cobs.encode(data)
-    assert cobs_decode(encoded) == data
+    assert frames.cobs_encode(data) == encoded == cobs.encode(data)
+    assert frames.cobs_decode(encoded) == data
 
 
 @pytest.mark.parametrize("encoded", [b"\x02", b"\x03a", b"\xff" + FULL[:-1], b"\x01\x05abc", b"\0"])
 def test_a_code_that_reaches_past_the_end_is_an_error(encoded: bytes) -> None:
-    assert cobs_decode(encoded) is None
+    assert frames.cobs_decode(encoded) is None
 
 
 def test_a_frame_by_hand() -> None:
     payload = b"\0\x02\x34\x12" + b"body"
     crc = zlib.crc32(payload).to_bytes(4, "little")
-    wire = encode(0x02, 0x1234, b"body")
+    wire = encode_frame(0x02, 0x1234, b"body")
     assert wire == b"\0" + cobs.encode(payload + crc) + b"\0"
     assert wire[1] == 1
     assert FrameDecoder(256).feed(wire) == [Frame(0x02, 0x1234, b"body")]
@@ -81,9 +78,23 @@ def test_corrupt_frames_are_values_with_a_reason_and_their_bytes(
     assert FrameDecoder(256).feed(stream) == [CorruptFrame(reason, stream[1:-1])]
 
 
+@pytest.mark.parametrize("bit", range(32))
+def test_every_bit_of_the_crc_counts(bit: int) -> None:
+    payload = b"\0\x02\x34\x12" + b"body"
+    crc = zlib.crc32(payload) ^ 1 << bit
+    stream = wrapped(payload + crc.to_bytes(4, "little"))
+    assert FrameDecoder(256).feed(stream) == [CorruptFrame(CorruptReason.CRC, stream[1:-1])]
+
+
 def test_the_longest_frame_by_hand() -> None:
     """One code byte, and another for every 254 bytes."""
-    assert [longest_encoded(mtu) for mtu in (8, 253, 254, 256, 1024)] == [9, 254, 256, 258, 1029]
+    assert [frames.longest_encoded(mtu) for mtu in (8, 253, 254, 256, 1024)] == [
+        9,
+        254,
+        256,
+        258,
+        1029,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -99,13 +110,13 @@ def test_the_longest_frame_by_hand() -> None:
     ],
 )
 def test_text_that_begins_like_a_frame(data: bytes, text: bool) -> None:
-    assert is_text(data) is text
+    assert frames.is_text(data) is text
 
 
 def test_an_overlong_frame_is_reported_once_and_skipped_to_its_end() -> None:
     decoder = FrameDecoder(256)
-    good = encode(1, 2, b"x")
-    limit = longest_encoded(256)
+    good = encode_frame(1, 2, b"x")
+    limit = frames.longest_encoded(256)
     items = decoder.feed(b"\0\x01" + b"y" * (limit - 1 + 50) + good + b"after")
     # Its end is the zero that was to begin the good frame; the frame still stands alone.
     assert [type(item) for item in items] == [CorruptFrame, Skipped, Frame, Text]
@@ -120,25 +131,25 @@ def test_an_overlong_frame_in_single_bytes_ends_at_the_same_byte() -> None:
     items = [item for byte in frame for item in decoder.feed(bytes((byte,)))]
     too_long = CorruptFrame(CorruptReason.TOO_LONG, frame[:258])
     assert items == [too_long, Skipped(b"y"), Skipped(b"y")]
-    assert decoder.feed(encode(1, 2, b"x")) == [Frame(1, 2, b"x")], "nothing is left to skip"
+    assert decoder.feed(encode_frame(1, 2, b"x")) == [Frame(1, 2, b"x")], "nothing is left to skip"
 
 
 def test_text_is_available_at_once_and_stray_delimiters_do_not_split_it() -> None:
     decoder = FrameDecoder(256)
     assert decoder.feed(b"boot\0\0ing") == [Text(b"booting")]
     assert decoder.feed(b".") == [Text(b".")]
-    assert decoder.feed(encode(1, 1, b"")[:-1]) == []
+    assert decoder.feed(encode_frame(1, 1, b"")[:-1]) == []
     assert decoder.feed(b"\0done") == [Frame(1, 1, b""), Text(b"done")]
 
 
 def test_a_lost_delimiter_between_frames_costs_nothing() -> None:
-    one, two = encode(1, 1, b"a"), encode(1, 2, b"b")
+    one, two = encode_frame(1, 1, b"a"), encode_frame(1, 2, b"b")
     assert FrameDecoder(256).feed(one[:-1] + two) == [Frame(1, 1, b"a"), Frame(1, 2, b"b")]
 
 
 def test_decoding_is_fast_enough_for_any_serial_line() -> None:
     body = bytes(range(256)) * 4
-    stream = encode(0xB1, 7, body) * 1000
+    stream = encode_frame(0xB1, 7, body) * 1000
     decoder = FrameDecoder(4096)
     began = time.process_time()
     items = decoder.feed(stream)

@@ -14,12 +14,10 @@ import pytest
 import serial
 from serial.rfc2217 import PortManager
 
-from harness.errors import LinkError, PortError, TransportClosedError, UsageError
-from harness.link.ports import NetworkPort, open_port, parse_address, port_identity
-from harness.link.rfc2217 import Rfc2217Transport
-from harness.link.telnet import (
-    COM_PORT,
+from harness import LinkError, PortError, TransportClosedError, UsageError, open_port
+from harness.extensions.remote.rfc2217 import (
     LineState,
+    Rfc2217Transport,
     Setting,
     Subnegotiation,
     TelnetCommand,
@@ -29,7 +27,10 @@ from harness.link.telnet import (
     negotiation,
     port_answer,
 )
-from harness.link.transports import RatedTransport, SocketTransport
+from harness.link.transports import NetworkPort, SocketTransport, parse_address, port_identity
+from harness.testing import RatedTransport
+
+COM_PORT = 44
 
 EVERYTHING = bytes(range(256)) * 512
 AGREED = b"".join(

@@ -6,18 +6,23 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.errors import InfrastructureError, LinkError, PartialReadError, TransportClosedError
-from harness.link.session import Session
-from harness.link.transports import ReopeningTransport, Transport
-from harness.link.wire import RESPONSE, Op, Region
+from harness import (
+    InfrastructureError,
+    LinkError,
+    PartialReadError,
+    Region,
+    Session,
+    TransportClosedError,
+)
+from harness.testing import RESPONSE, Op, ReopeningTransport, Transport
 from harness.testing.fault_filter import FaultFilter, Faults
 from harness.testing.simulated_board import (
     MODEL_MAGIC,
     Behaviour,
     SimulatedBoard,
+    VirtualClock,
     trace_of,
 )
-from harness.testing.virtual_clock import VirtualClock
 
 MODEL = MODEL_MAGIC + bytes(range(256)) * 256
 TRACE = 60_000

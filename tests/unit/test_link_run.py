@@ -6,12 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.errors import LinkError, TargetError
-from harness.link.frames import CorruptReason, Frame, FrameDecoder, encode
-from harness.link.session import Session
-from harness.link.wire import RESPONSE, Op, State
-from harness.testing.simulated_board import MODEL_MAGIC, Behaviour, SimulatedBoard
-from harness.testing.virtual_clock import VirtualClock
+from harness import LinkError, Session, TargetError
+from harness.testing import RESPONSE, CorruptReason, Frame, FrameDecoder, Op, State, encode_frame
+from harness.testing.simulated_board import MODEL_MAGIC, Behaviour, SimulatedBoard, VirtualClock
 
 MODEL = MODEL_MAGIC + b"model"
 Filter = Callable[[Frame], bool]
@@ -29,7 +26,9 @@ class Sieve:
     def read(self, timeout: float) -> bytes:
         data = self._inner.read(timeout)
         frames = [item for item in self._decoder.feed(data) if isinstance(item, Frame)]
-        return b"".join(encode(f.type, f.sequence, f.body) for f in frames if not self.lose_from(f))
+        return b"".join(
+            encode_frame(f.type, f.sequence, f.body) for f in frames if not self.lose_from(f)
+        )
 
     def write(self, data: bytes, timeout: float) -> None:
         (frame,) = FrameDecoder(0xFFFF).feed(data)
@@ -191,6 +190,6 @@ def test_a_device_that_miscounts() -> None:
 
 def test_notes_of_another_run_are_counted_and_dropped() -> None:
     bench = Bench()
-    bench.device.say(encode(Op.NOTE_DONE, 0, bytes(20)))
+    bench.device.say(encode_frame(Op.NOTE_DONE, 0, bytes(20)))
     assert bench.session.run(2, timeout_s=5).completed == 2
     assert bench.session.statistics.stale_answers == 1

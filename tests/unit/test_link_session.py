@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from harness.errors import DeviceRefusedError, LinkError, TargetError
-from harness.link.frames import CorruptReason, encode
-from harness.link.session import Session
-from harness.link.wire import RESPONSE, Op, Region, Reset, State, Status
+from harness import DeviceRefusedError, LinkError, Region, Session, TargetError
+from harness.testing import (
+    RESPONSE,
+    CorruptReason,
+    Op,
+    Reset,
+    State,
+    Status,
+    encode_frame,
+    messages,
+)
 from harness.testing.simulated_board import (
     MODEL_MAGIC,
     Behaviour,
     SimulatedBoard,
+    VirtualClock,
     output_of,
     trace_of,
 )
-from harness.testing.virtual_clock import VirtualClock
 
 MODEL = MODEL_MAGIC + bytes(range(256)) * 64
 INPUT = bytes(range(245)) * 8
@@ -50,7 +59,7 @@ def test_bytes_that_the_devices_uart_lost_are_among_the_losses() -> None:
 def test_hello_learns_the_target() -> None:
     bench = Bench(mtu=1024)
     info = bench.session.hello(1)
-    assert (info.version, info.mtu, info.board, info.cpu) == (1, 1024, "fake", "python")
+    assert (info.link_version, info.mtu, info.board, info.cpu) == (1, 1024, "fake", "python")
     assert [(c.name, c.bits, c.down) for c in info.clocks] == [
         ("systick", 32, False),
         ("rtc", 24, True),
@@ -60,6 +69,13 @@ def test_hello_learns_the_target() -> None:
     assert (info.input_capacity, info.trace_capacity) == (4096, 32_768)
     assert (info.probe_ticks, info.probe_pairs, info.operators) == (640, 64, 9)
     assert bench.session.target == info
+
+
+def test_a_board_without_a_clock_is_at_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse = messages.TargetInfo.parse
+    monkeypatch.setattr(messages.TargetInfo, "parse", lambda body: replace(parse(body), clocks=()))
+    with pytest.raises(TargetError, match="fake: the device declares no clock"):
+        Bench().session.hello(1)
 
 
 def test_hello_waits_for_a_board_that_boots() -> None:
@@ -259,7 +275,7 @@ def test_a_device_that_never_stops_talking_cannot_hold_up_the_host() -> None:
     read = bench.device.read
 
     def babble(timeout: float) -> bytes:
-        return read(min(timeout, 0.01)) + encode(Op.PING | RESPONSE, 0, bytes(16)) * 5
+        return read(min(timeout, 0.01)) + encode_frame(Op.PING | RESPONSE, 0, bytes(16)) * 5
 
     bench.device.read = babble  # type: ignore[method-assign]
     with pytest.raises(LinkError, match="no answer to STATUS in 10 s"):
@@ -273,7 +289,7 @@ def test_a_device_that_never_stops_talking_cannot_hold_up_the_host() -> None:
 def test_a_device_of_another_version() -> None:
     bench = Bench()
     bench.device._hello = lambda frame: bench.device.say(  # type: ignore[method-assign]
-        encode(Op.HELLO | RESPONSE, frame.sequence, b"\0\x02\0\x04")
+        encode_frame(Op.HELLO | RESPONSE, frame.sequence, b"\0\x02\0\x04")
     )
     with pytest.raises(TargetError, match="the device chose link version 2, not 1"):
         bench.session.hello(1)

@@ -11,14 +11,12 @@ from contextlib import closing
 import pytest
 import serial
 
-from harness.errors import InfrastructureError, LinkError, TransportClosedError
+from harness import InfrastructureError, LinkError, TransportClosedError, open_port
 from harness.link.transports import (
     PolledSerialTransport,
-    SerialTransport,
     SocketTransport,
-    Transport,
-    open_serial,
 )
+from harness.testing import Transport
 
 
 class Peer:
@@ -45,13 +43,13 @@ def socket_pair() -> tuple[SocketTransport, Peer]:
     return SocketTransport(ours), Peer(theirs.detach())
 
 
-def terminal_pair() -> tuple[SerialTransport, Peer]:
+def terminal_pair() -> tuple[Transport, Peer]:
     master, slave = os.openpty()
     with closing(Peer(slave)):
-        return open_serial(os.ttyname(slave), 115_200), Peer(master)
+        return open_port(os.ttyname(slave), 115_200), Peer(master)
 
 
-def polled_terminal_pair() -> tuple[SerialTransport, Peer]:
+def polled_terminal_pair() -> tuple[Transport, Peer]:
     """What serial ports use on Windows, over pyserial alone."""
     master, slave = os.openpty()
     with closing(Peer(slave)):
@@ -119,7 +117,7 @@ def test_closing_twice_does_nothing_and_reading_then_says_so(pair: tuple[Transpo
 
 def test_a_port_that_is_not_there() -> None:
     with pytest.raises(InfrastructureError, match="cannot open the serial port /dev/nowhere") as e:
-        open_serial("/dev/nowhere", 115_200)
+        open_port("/dev/nowhere", 115_200)
     assert e.value.exit_code == 75
     assert e.value.hint
 
@@ -127,4 +125,4 @@ def test_a_port_that_is_not_there() -> None:
 def test_a_port_that_is_taken() -> None:
     transport, _ = terminal_pair()
     with closing(transport), pytest.raises(InfrastructureError, match="cannot open"):
-        open_serial(transport._port.port, 115_200)
+        open_port(transport._port.port, 115_200)

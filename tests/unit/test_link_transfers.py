@@ -6,19 +6,17 @@ import struct
 
 import pytest
 
-from harness.errors import LinkError
-from harness.link.frames import CorruptReason, Frame, encode
-from harness.link.session import Session
-from harness.link.transfer import MissingRanges
-from harness.link.wire import RESPONSE, Op, Region, Status
+from harness import LinkError, Region, Session
+from harness.link.transfers import MissingRanges
+from harness.testing import RESPONSE, CorruptReason, Frame, Op, Status, encode_frame
 from harness.testing.simulated_board import (
     MODEL_MAGIC,
     Behaviour,
     SimulatedBoard,
+    VirtualClock,
     output_of,
     trace_of,
 )
-from harness.testing.virtual_clock import VirtualClock
 from tests.unit.test_link_run import Bench, first
 
 MODEL = MODEL_MAGIC + bytes(range(256)) * 64
@@ -131,7 +129,7 @@ def test_a_download_that_stops_is_given_up_with_figures() -> None:
     bench.session.run(1, timeout_s=5)
     bench.line.lose_from = lambda frame: frame.type == Op.READ | RESPONSE
     with pytest.raises(
-        LinkError, match="download of TRACE 0 stopped with 20000 of 20000 bytes missing, req"
+        LinkError, match="download of TRACE 0 stopped with 20000 of 20000 bytes missing, tried 5"
     ):
         bench.session.read(Region.TRACE)
 
@@ -162,7 +160,7 @@ def test_parts_of_another_region_are_not_taken() -> None:
     bench.session.run(1, timeout_s=5)
     # As a line that echoes old frames might: the right type, but nobody's sequence number.
     bench.device.say(
-        encode(Op.READ | RESPONSE, 0, bytes((0, Region.OUTPUT, 0, 0, 0, 0, 0, 0)) + b"x")
+        encode_frame(Op.READ | RESPONSE, 0, bytes((0, Region.OUTPUT, 0, 0, 0, 0, 0, 0)) + b"x")
     )
     assert bench.session.read(Region.OUTPUT) == output_of(bytes(1960))
     assert bench.session.statistics.stale_answers == 1
@@ -185,7 +183,7 @@ def test_parts_that_do_not_fit_are_counted_and_dropped(header: bytes) -> None:
     def lie_first() -> None:
         if lies:
             sequence = bench.device._streams[0][4]
-            bench.device.say(encode(Op.READ | RESPONSE, sequence, lies.pop()))
+            bench.device.say(encode_frame(Op.READ | RESPONSE, sequence, lies.pop()))
         send_part()
 
     bench.device._send_part = lie_first  # type: ignore[method-assign]
@@ -199,7 +197,7 @@ def test_answers_to_writes_that_make_no_sense_are_counted(body: bytes) -> None:
     write = bench.device._write
 
     def lie_first(frame: Frame) -> None:
-        bench.device.say(encode(Op.WRITE | RESPONSE, frame.sequence, body))
+        bench.device.say(encode_frame(Op.WRITE | RESPONSE, frame.sequence, body))
         write(frame)
 
     bench.device._write = lie_first  # type: ignore[method-assign]
@@ -248,7 +246,9 @@ def test_an_upload_damaged_past_the_crc_is_sent_again() -> None:
 def test_an_upload_that_gets_nowhere_is_given_up_with_figures() -> None:
     bench = Bench()
     bench.line.lose_to = lambda frame: frame.type == Op.WRITE and bench.device._next() > 3000
-    with pytest.raises(LinkError, match=r"upload of MODEL 0 stopped at byte 4\d+ of 16388, sent"):
+    with pytest.raises(
+        LinkError, match=r"upload of MODEL 0 stopped at byte 4\d+ of 16388, tried 5"
+    ):
         bench.session.load_model(MODEL)
 
 

@@ -12,7 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 import harness
-from harness.records.measurement import MeasurementSettings, compare_settings, describe_each
+from harness import MeasurementSettings
+from harness.records.measurement import compare_settings, describe_each
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.results import made, run_directory

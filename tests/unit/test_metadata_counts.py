@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analyze.metadata_counts import LAYOUTS, parse_layouts, with_metadata_counts
-from harness.errors import UsageError
-from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Trace
+from harness import EXECUTION, NO_COUNT, HardwareCounter, Trace, UsageError
+from harness.analyze.converters import LAYOUTS, parse_layouts, with_metadata_counts
 from harness.strategies import EventSpec, RunSpec, trace_of
 
 ETHOS_U = struct.Struct("<Q4I")

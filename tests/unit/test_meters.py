@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.config.meter import MeterRequest
-from harness.errors import FormatError, HarnessError, MeterError, UsageError
-from harness.meter.ppk2 import Ppk2Calibration, Ppk2Samples
-from harness.meter.recorder import MeterRecorder
-from harness.meter.recording import Recording, RecordingHeader, SampleBlock, read_recording
-from harness.meter.source import Meter, open_meter
+from harness import FormatError, HarnessError, MeterError, MeterRequest, UsageError
+from harness.extensions.energy.meters import Meter, Ppk2Calibration, Ppk2Samples, open_meter
+from harness.extensions.energy.recording import (
+    Recording,
+    RecordingHeader,
+    SampleBlock,
+    read_recording,
+)
+from harness.extensions.energy.run import MeterRecorder
 from tests.support.currents import METADATA, VOLTS, decoded
 from tests.support.fake_ppk2 import FakePpk2
 
@@ -190,7 +193,7 @@ def test_a_meter_that_fails_during_the_run_fails_the_run(tmp_path: Path) -> None
 
 
 def test_a_meter_without_samples_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.meter.recorder._FIRST_S", 0.01)
+    monkeypatch.setattr("harness.extensions.energy.run._FIRST_S", 0.01)
     with pytest.raises(MeterError, match="the meter sends no samples"):
         MeterRecorder(_Broken(None), tmp_path / "samples")
 
@@ -203,8 +206,8 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.meter.csv_samples._WAIT_S", 0.05)
-    monkeypatch.setattr("harness.meter.csv_samples._POLL_S", 0.01)
+    monkeypatch.setattr("harness.extensions.energy.meters._WAIT_S", 0.05)
+    monkeypatch.setattr("harness.extensions.energy.meters._POLL_S", 0.01)
 
 
 def csv_file(folder: Path, header: str, rows: list[str]) -> Path:
@@ -244,6 +247,8 @@ def test_a_csv_file_in_two_notations_gives_the_same_samples(tmp_path: Path) -> N
         ("Time(ms),Current(uA)", ["1,0"], "no column for the marker pin"),
         ("Time(ms),Current(uA),D0", ["0,1,0", "1,1,x"], "invalid line"),
         ("Time(ms),Current(uA),D0", ["0,1,0", "1,one,0"], "invalid line"),
+        ("Time(ms),Current(uA),D0", ["0,1,0", "nan,1,0", "2,1,0"], "invalid line: not a number"),
+        ("Time(ms),Current(uA),D0", ["0,1,0", "1,inf,0", "2,1,0"], "invalid line: not a number"),
         ("Time(ms),Current(uA),D0", ["2,1,0", "1,1,0", "0,1,0"], "times do not increase"),
         ("Time(ms),Current(uA),D0", ["0,1,0", "1,1,0", "2,1,0", "2,1,0"], "not evenly spaced"),
     ],

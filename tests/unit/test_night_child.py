@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.nightly.child import Children, Ending
+from harness.extensions.lab.nightly.commands import Children
+from harness.extensions.lab.nightly.worker import Ending
 
 PYTHON = [sys.executable, "-c"]
 
@@ -59,7 +60,7 @@ time.sleep(1000)
 def test_a_child_that_is_stuck_is_ended_with_all_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.nightly.child._ASK_S", 0.1)
+    monkeypatch.setattr("harness.extensions.lab.nightly.commands._ASK_S", 0.1)
     pids = tmp_path / "pids"
     command = [*PYTHON, STUBBORN, str(pids)]
     children = Children()

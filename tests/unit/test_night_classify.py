@@ -5,10 +5,15 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from harness.errors import Owner
-from harness.nightly.child import Ending
-from harness.nightly.classify import Cause, Examined, cause_of, command_failed, refine
-from harness.records.result import Failure, Result, VerdictRecord
+from harness import Failure, Owner, Result, VerdictRecord
+from harness.extensions.lab.nightly.worker import (
+    Cause,
+    Ending,
+    Examined,
+    cause_of,
+    command_failed,
+    refine,
+)
 from tests.support.reported import unmet
 from tests.support.results import made
 
@@ -33,6 +38,8 @@ UNFINISHED = failed("Unfinished", Owner.HOST, 75)
         (ending(4), failed("TargetError", None, 4), Owner.PRODUCT, True),
         (ending(4), failed("WrongBoardError", Owner.BOARD, 4), Owner.BOARD, False),
         (ending(4), failed("WrongFirmwareError", Owner.FLASH, 4), Owner.FLASH, False),
+        # The board of checks that failed has answered.
+        (ending(1), failed("ChecksFailedError", Owner.PRODUCT, 1), Owner.PRODUCT, False),
         (ending(75), failed("LinkError", Owner.LINK, 75), Owner.LINK, True),
         (ending(75), failed("HostError", Owner.HOST, 75), Owner.HOST, False),
         (ending(75), failed("OldError", None, 75), Owner.HOST, False),

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from harness.errors import Owner
-from harness.nightly import commands
-from harness.nightly.child import Ending
-from harness.nightly.commands import Commands
-from harness.nightly.orchestrator import Prepared, prepare
-from harness.records.lab import Health, HealthFinding
-from harness.records.nightly import NightlyStep
-from harness.records.result import encode
+from harness import NightlyStep, Owner
+from harness.extensions.lab.health import Health, HealthFinding
+from harness.extensions.lab.nightly import commands
+from harness.extensions.lab.nightly.commands import Commands
+from harness.extensions.lab.nightly.night import Prepared, prepare
+from harness.extensions.lab.nightly.worker import Ending
 from tests.support.nights import written_plan
 from tests.unit.test_night_worker import BOARD, PLAN, UNITS
 
@@ -123,7 +122,7 @@ def test_what_a_flashing_wrote_down_is_of_this_time(
 def health(*findings: HealthFinding, owner: Owner | None = None) -> bytes:
     healthy = owner is None
     found = Health("a", "desk", "/dev/null", healthy, 0 if healthy else 75, owner, findings)
-    return encode([found])
+    return msgspec.json.encode([found])
 
 
 def test_a_unit_that_is_well_may_have_something_to_say(effects: Both, prepared: Prepared) -> None:

@@ -11,9 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.nightly.folder import DOCUMENT, documents, nights, open_folder
-from harness.nightly.journal import JOURNAL, Finished, read_journal
+from harness.extensions.lab.nightly.journal import (
+    Finished,
+    documents,
+    nights,
+    open_folder,
+    read_journal,
+)
 from tests.support.examples import examples
+
+DOCUMENT = "night.json"
+JOURNAL = "journal.jsonl"
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 jumps = st.sampled_from([-400_000.0, -86_400.0, -1.0, 0.0, 0.0, 1.0, 86_400.0])

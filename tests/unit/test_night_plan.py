@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.nightly.orchestrator import prepare
-from harness.nightly.plan import load_plan, options_of
+from harness import UsageError
+from harness.extensions.lab.nightly.night import prepare
+from harness.extensions.lab.nightly.plan import load_plan, options_of
 from tests.conftest import CommandResult
 from tests.support.nights import PLAN, written_plan
 
@@ -71,6 +71,11 @@ def test_units_of_the_lab_are_chosen(tmp_path: Path, chosen: str, units: list[st
             "schema = 1",
             'schema = 1\nbaseline = "last:20"',
             "plan.toml:3:1: a baseline needs a history",
+        ),
+        (
+            "schema = 1",
+            'schema = 1\nhistory = "h.db"\nbaseline = "nonsense"',
+            "plan.toml:4:1: invalid baseline 'nonsense'",
         ),
         ('"small_int8.pte"', '"small_int8.pte"\nboards = ["x"]', "no unit of type x"),
         ("[[board]]", '[[variant]]\nlabel = "a"\n[[board]]', None),

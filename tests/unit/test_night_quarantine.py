@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import Owner, UsageError
-from harness.nightly.quarantine import (
+from harness import Attempt, NightlyStep, Owner, StepOutcome, UsageError
+from harness.extensions.lab.nightly.verdict import (
     QuarantineEntry,
     load_quarantine,
     passes_in_a_row,
     with_passes,
 )
-from harness.records.nightly import Attempt, NightlyStep, StepOutcome
 
 TODAY = date(2026, 11, 22)
 ENTRY = """
@@ -53,18 +52,18 @@ def outcome(owner: Owner | None, unit: str = "desk-1", number: int = 1) -> StepO
 
 def test_an_entry_keeps_what_it_is_about_from_counting(tmp_path: Path) -> None:
     quarantine = with_passes(written(tmp_path, ENTRY), [], TODAY)
-    said = quarantine(outcome(Owner.LINK))
+    said = quarantine.entry_for(outcome(Owner.LINK))
     for part in ("its cable is loose", "jane", "2026-12-01", "example.com/7", "quarantine.toml:3"):
         assert part in said
-    assert not quarantine(outcome(Owner.PRODUCT))
-    assert not quarantine(outcome(Owner.LINK, "rack-1"))
+    assert not quarantine.entry_for(outcome(Owner.PRODUCT))
+    assert not quarantine.entry_for(outcome(Owner.LINK, "rack-1"))
 
 
 def test_an_entry_ends_on_its_day(tmp_path: Path) -> None:
     file = written(tmp_path, ENTRY)
-    assert with_passes(file, [], date(2026, 12, 1))(outcome(Owner.LINK))
+    assert with_passes(file, [], date(2026, 12, 1)).entry_for(outcome(Owner.LINK))
     over = with_passes(file, [], date(2026, 12, 2))
-    assert not over(outcome(Owner.LINK))
+    assert not over.entry_for(outcome(Owner.LINK))
     assert [entry.state for entry in over.status(())] == ["expired"]
 
 
@@ -93,14 +92,14 @@ def test_an_entry_that_has_passed_often_enough_counts_again(tmp_path: Path) -> N
     night = [outcome(None, number=number) for number in (1, 2)]
     file = written(tmp_path, f"{ENTRY}reprove = 3\n")
     one = with_passes(file, [night], TODAY)
-    assert one(outcome(Owner.LINK))
+    assert one.entry_for(outcome(Owner.LINK))
     assert [entry.state for entry in one.status(night)] == ["ready"]
     two = with_passes(file, [night, night], TODAY)
-    assert not two(outcome(Owner.LINK))
+    assert not two.entry_for(outcome(Owner.LINK))
     [status] = two.status(())
     assert (status.state, status.passes, status.wanted) == ("proved", 4, 3)
     unasked = with_passes(written(tmp_path, ENTRY), [night] * 9, TODAY)
-    assert unasked(outcome(Owner.LINK)), "without a number it ends on its day"
+    assert unasked.entry_for(outcome(Owner.LINK)), "without a number it ends on its day"
     assert [entry.state for entry in unasked.status(())] == ["ready"]
 
 
@@ -108,7 +107,7 @@ def test_excused_failures_are_counted(tmp_path: Path) -> None:
     quarantine = with_passes(written(tmp_path, ENTRY), [], TODAY)
     failed = outcome(Owner.LINK)
     known = StepOutcome(
-        step=failed.step, outcome="fail", owner=Owner.LINK, quarantine=quarantine(failed)
+        step=failed.step, outcome="fail", owner=Owner.LINK, quarantine=quarantine.entry_for(failed)
     )
     assert quarantine.status([known])[0].excused == 1
 

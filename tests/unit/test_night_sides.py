@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.history.baseline import BaselineRef
-from harness.history import open_store
-from harness.history.entries import Selection
-from harness.nightly.arms import compare_arms
-from harness.records.nightly import ArmComparison, Attempt, NightlyStep, StepOutcome
-from harness.runs.add_results import add_directory
-from harness.runs.baseline import HistoryRef
+from harness import (
+    ArmComparison,
+    Attempt,
+    BaselineRef,
+    HistoryRef,
+    NightlyStep,
+    Selection,
+    StepOutcome,
+    open_store,
+)
+from harness.extensions.lab.nightly.verdict import compare_arms
+from harness.runs.history import add_directory
 from tests.support.results import made, run_directory, trace_with
 
 REPEATS = 8
@@ -79,7 +84,7 @@ def test_what_did_not_change_is_said(tmp_path: Path) -> None:
 def test_few_repeats_say_too_little(tmp_path: Path) -> None:
     arm = compared(tmp_path, [10_000, 10_500], [12_000, 12_100])
     assert arm.passed
-    assert "too few samples" in arm.summary
+    assert "too few results to tell" in arm.summary
 
 
 def test_a_side_without_any_whole_run_is_said(tmp_path: Path) -> None:

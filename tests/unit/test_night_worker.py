@@ -8,17 +8,19 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from harness.errors import Owner
-from harness.nightly.child import Ending
-from harness.nightly.classify import Examined
-from harness.nightly.finish import counts_of, exit_code_of, outcomes_of, units_summary
-from harness.nightly.journal import Account, JournalError
-from harness.nightly.orchestrator import Night, Prepared, open_night, prepare
-from harness.nightly.plan import NightUnit
-from harness.records.nightly import NightlyStep, StepOutcome, UnitOutcome
-from harness.records.result import Failure
+from harness import Failure, NightDocument, NightlyStep, Owner, StepOutcome, UnitOutcome
+from harness.extensions.lab.nightly.journal import Account, JournalError
+from harness.extensions.lab.nightly.night import Night, Prepared, open_night, prepare
+from harness.extensions.lab.nightly.plan import NightUnit
+from harness.extensions.lab.nightly.verdict import (
+    counts_of,
+    exit_code_of,
+    night_verdict,
+    outcomes_of,
+    units_summary,
+)
+from harness.extensions.lab.nightly.worker import Ending, Examined
 from tests.support.night_world import Killed, World
 from tests.support.nights import written_plan
 
@@ -50,6 +52,18 @@ file = "small_int8.pte"
 [[model]]
 file = "functions.pte"
 """
+
+
+def noted(done: Done) -> NightDocument:
+    """Return the night as far as it is, with runs that were not made as a note."""
+    return night_verdict(
+        *(done.prepared.units, done.prepared.all_steps, done.account),
+        name="n",
+        night="n-1",
+        directory="n-1",
+        times=("2026-11-22T00:00:00+00:00", "2026-11-22T01:00:00+00:00"),
+        not_run_fails=False,
+    )
 
 
 class Done:
@@ -94,7 +108,7 @@ class Done:
 
     @property
     def exit_code(self) -> int:
-        return exit_code_of(self.outcomes, [self.row], (), (), not_run_fails=True)
+        return exit_code_of(self.outcomes, (), ())
 
     def did(self, what: str) -> int:
         return sum(did.startswith(what) for _, did in self.world.did)
@@ -273,14 +287,20 @@ def test_a_unit_that_somebody_holds_is_not_run_and_says_by_whom(tmp_path: Path) 
     assert {outcome.outcome for outcome in done.outcomes} == {"not run"}
     assert done.exit_code == 71
     # Even where that is but a note: a night in which nothing ran is no success.
-    assert exit_code_of(done.outcomes, [done.row], (), (), not_run_fails=False) == 71
-    passed = replace(done.outcomes[0], outcome="pass")
-    ran = [passed, *done.outcomes[1:]]
-    assert exit_code_of(ran, [done.row], (), (), not_run_fails=False) == 0
+    assert noted(done).exit_code == 71
     held.busy.clear()
     done.go_on()
     assert done.row.state == "well"
     assert done.exit_code == 0
+
+
+def test_runs_that_were_not_made_may_be_a_note(tmp_path: Path) -> None:
+    both = {NightlyStep("a", "desk", m, "only", 1): ("pass",) for m in ("small_int8", "functions")}
+    done = Done(tmp_path, World(both), "[deadlines]\nunit_s = 11\n")
+    assert (done.row.state, done.row.not_run) == ("out of time", 1)
+    assert done.exit_code == 71
+    assert noted(done).exit_code == 0
+    assert (noted(done).counts["not run"], noted(done).counts["pass"]) == (1, 1)
 
 
 def test_a_unit_ends_with_its_time(tmp_path: Path) -> None:
@@ -403,43 +423,12 @@ def test_a_journal_that_cannot_be_kept_ends_the_night(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("harness.nightly.journal.os.fsync", full)
+    monkeypatch.setattr("harness.extensions.lab.nightly.journal.os.fsync", full)
     other = World()
     with pytest.raises(JournalError, match="No space left"):
         night.work(other)
     assert other.stopped
     assert other.completed == {}
-
-
-def test_a_unit_is_given_up_between_steps_for_a_person(tmp_path: Path) -> None:
-    people = world("pass")
-    people.people = iter(["ada on bench-1 (soldering), process 12 (etharness)"])
-    done = Done(tmp_path, people)
-    assert done.exit_code == 0
-    assert [event.what for event in done.row.events] == [
-        *("leased", "well", "given up"),
-        *("leased", "well"),
-    ]
-    assert "for ada on bench-1 (soldering)" in done.row.events[2].message
-    # The run before was over, and the next one began under a new lease.
-    assert done.world.did == [
-        *(("a", "examine"), ("a", "run pass")),
-        *(("a", "examine"), ("a", "run pass")),
-    ]
-    assert done.world.waits == [300.0, pytest.approx(9_900, abs=100)]  # no longer than the night
-    assert not done.world.leases
-
-
-def test_a_unit_that_does_not_come_back_is_not_run(tmp_path: Path) -> None:
-    class Kept(World):
-        def wanted_by(self, unit: NightUnit) -> str:
-            self.busy[unit.id] = "ada"
-            return "ada on bench-1"
-
-    done = Done(tmp_path, Kept(), "[deadlines]\npeople_s = 5\n")
-    assert done.world.waits == [300.0, 5.0]
-    assert (done.row.state, done.row.passed, done.row.not_run) == ("not leased", 1, 1)
-    assert done.exit_code == 71
 
 
 def test_those_who_wait_hear_when_a_unit_is_probably_free(tmp_path: Path) -> None:

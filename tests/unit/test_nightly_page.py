@@ -16,17 +16,16 @@ import numpy as np
 import pytest
 import yaml
 
-from harness.files import data_directory
-from harness.nightly.orchestrator import prepare
-from harness.nightly.quarantine import load_quarantine
+from harness.extensions.lab.nightly.night import prepare
+from harness.extensions.lab.nightly.verdict import load_quarantine
 from harness.records.nightly import EXIT_CODES
-from tests.conftest import CommandResult
+from tests.conftest import ROOT, CommandResult
 from tests.support.nights import written_plan
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "nightly.md").read_text()
 FILES = dict(re.findall(r"^```toml file=(\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
-SCHEMA = data_directory("schema")
+SCHEMA = ROOT / "schema"
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def test_the_plan_means_what_the_page_says(plan: Path) -> None:
         *("qemu-mps2-an385-1", "qemu-mps2-an385-2", "native-a")
     ]
     of_native = {step.model for step in prepared.steps["native-a"]}
-    assert of_native == {"small_int8", "functions"}
+    assert of_native == {"small_int8", "features"}
     assert len(prepared.all_steps) == 10 * 2 * (2 + 2)
     _, [(entry, line)] = load_quarantine(plan.parent / "quarantine.toml")
     assert entry.reprove == 20

@@ -9,23 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.budget import load_budget
-from harness.check.evaluate import evaluate
-from harness.check.subject import Subject
+from harness import (
+    CODES,
+    HOST_NANOSECONDS,
+    Block,
+    Budget,
+    FormatError,
+    Kind,
+    Subject,
+    Trace,
+    UsageError,
+    entry_of,
+    evaluate,
+    evaluate_run,
+    read_dumps,
+    write_ed00,
+)
 from harness.decode import ed00_schema as ed
-from harness.decode.dumps import read_dumps
-from harness.decode.ed00 import write_ed00
-from harness.errors import FormatError, UsageError
-from harness.history.entries import entry_of
-from harness.records.check_codes import CODES
-from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.records.trace import Block, Kind, Trace
-from harness.runs.directory import LOG, RunDirectory
-from harness.runs.evaluation import evaluate_run
+from harness.runs.directory import RunDirectory
 from tests.conftest import CommandResult
 from tests.support.logs import CompactLog, profile_trace
 from tests.support.results import log_with, made, run_directory, trace_with
 from tests.unit.test_etdump_ed00 import RECORDED
+
+LOG = "trace.etlog"
 
 Etharness = Callable[..., CommandResult]
 
@@ -144,7 +151,7 @@ def test_no_budget_makes_it_pass(etharness: Etharness, tmp_path: Path) -> None:
 
     budget.write_text('schema = 1\n[severity]\nI13 = "off"\n')
     with pytest.raises(UsageError, match=r"3.*the severity of I13 cannot be changed"):
-        load_budget(budget)
+        Budget.load(budget)
 
 
 def test_a_table_that_says_it_is_shorter_than_a_table_can_be_is_refused() -> None:

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from harness.formatting import operator_title
-from harness.records.operator_names import OperatorKind, operator_kind, short_operator_name
+from harness.formatting import OperatorKind, operator_kind, operator_title, short_operator_name
 from tests.conftest import FIXTURES
 
 OPERATORS = re.findall(

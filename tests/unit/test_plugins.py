@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.export.formats import export, format_names
-from harness.flash.tools import find_tool
-from harness.link.ports import open_port, parse_address, plugin_scheme, port_identity
-from harness.plugins import EXPORTERS, load_plugin, plugin_names
-from harness.report.formats import check_report_file, write_report
+from harness import UsageError, export_trace, format_names, open_port, write_report
+from harness.flash.plan import find_tool
+from harness.link.transports import parse_address, plugin_scheme, port_identity
+from harness.plugins import load_plugin, plugin_names
+from harness.report.formats import check_report_file
 from harness.strategies import EventSpec, RunSpec, trace_of
 from tests.conftest import CommandResult
 from tests.support.reported import reported
+
+EXPORTERS = "etharness.exporters"
 
 Install = Callable[..., str]
 
@@ -85,11 +86,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 def test_a_plugin_is_imported_when_it_is_named_and_not_before(install: Install) -> None:
     module = install("acme", "[etharness.exporters]\nlength = MODULE:LENGTH\n")
     assert "length" in plugin_names(EXPORTERS)
-    assert format_names()[-1] == "length"
+    assert "length" in format_names()
     assert load_plugin(EXPORTERS, "absent") is None
     assert module not in sys.modules
     trace = trace_of(RunSpec([EventSpec("a")]))
-    assert export(trace, "length").data == str(len(trace)).encode()
+    assert export_trace(trace, "length").data == str(len(trace)).encode()
     assert module in sys.modules
 
 
@@ -139,7 +140,7 @@ def test_a_transport_by_its_scheme(install: Install) -> None:
     assert plugin_scheme("socket://host:1") is plugin_scheme("/dev/ttyACM0") is None
     with pytest.raises(UsageError) as caught:
         parse_address("brdge://rack/7")
-    assert caught.value.hint.endswith(", bad://, bridge://")
+    assert ", bad://, bridge://" in caught.value.hint
     with pytest.raises(UsageError, match="is not a function of address and baud rate"):
         open_port("bad://x", 9600)
 
@@ -172,4 +173,4 @@ def test_two_plugins_of_one_name_are_an_error_and_built_in_names_win(install: In
     install("two", "[etharness.exporters]\nlength = MODULE:LENGTH\n")
     with pytest.raises(UsageError, match="ambiguous: one and two have one"):
         load_plugin(EXPORTERS, "length")
-    assert export(trace_of(RunSpec([EventSpec("a")])), "csv").data.count(b",") > 5
+    assert export_trace(trace_of(RunSpec([EventSpec("a")])), "csv").data.count(b",") > 5

@@ -9,11 +9,9 @@ import pytest
 from msgspec.structs import replace
 from serial.tools import list_ports_linux
 
-from harness.config.board import Deadlines, SerialTarget, load_board
-from harness.config.unit import UsbPort
-from harness.errors import Owner, PortError
-from harness.target.ports import SerialPort, describe, find_port, list_ports
-from harness.target.start import start_target
+import harness
+from harness import Deadlines, Owner, PortError, SerialTarget, UsbPort, start_target
+from harness.target.ports import SerialPort, find_port, list_ports, port_text
 from tests.support.sysfs import FakeHost
 
 STLINK = UsbPort(0x0483, 0x374E, "0024", 2)
@@ -123,7 +121,7 @@ def test_a_serial_number_may_hold_anything(host: FakeHost) -> None:
     host.plug("ttyACM0", serial=b"\x1b[2J\xff evil")
     [port] = list_ports()
     assert find_port(UsbPort(0x0483, 0x374E, port.serial)) == port.device
-    assert describe(UsbPort(1, 2, "a\x1b[2J")) == r"0001:0002:'a\x1b[2J'"
+    assert port_text(UsbPort(1, 2, "a\x1b[2J")) == r"0001:0002:'a\x1b[2J'"
     with pytest.raises(PortError) as caught:
         find_port(UsbPort(1, 2))
     assert caught.value.message.isprintable()
@@ -143,7 +141,7 @@ def test_a_port_that_comes_back_by_another_name_is_found_again(host: FakeHost) -
     later, other = os.openpty()
     host.plug("ttyACM0", leads_to=os.ttyname(slave))
     board = replace(
-        load_board("native")[0], target=SerialTarget(), deadlines=Deadlines(reopen_s=10)
+        harness.Board.load("native"), target=SerialTarget(), deadlines=Deadlines(reopen_s=10)
     )
     with start_target(board, None, port=STLINK) as target:
         assert target.description == "0483:374e:0024 interface 2 at 115200 baud"

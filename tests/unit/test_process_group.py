@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.capped import CappedBuffer
-from harness.errors import FlashError, PowerError
+from harness import FlashError, FlashStep, PowerError
+from harness.extensions.lab.nightly.commands import Children
+from harness.extensions.lab.power import run
+from harness.files import CappedBuffer
 from harness.flash.execute import Log, run_steps
-from harness.flash.tool import FlashStep
-from harness.lab.power import run
-from harness.nightly.child import Children
 from harness.target.process_group import (
     ProcessGroup,
     run_program,
     session_members,
 )
+from tests.support.processes import READY_S, time_out_once_ready, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -56,14 +56,17 @@ time.sleep(1000)
 
 
 def starter(place: Path) -> list[str]:
-    """A program that starts two others and waits for them, whose ids are in ``place/pids``."""
+    """A program that starts two others and waits for them, whose ids are in ``place/pids``.
+
+    It creates ``place/ready`` when they run.
+    """
     names = [place / "one", place / "two"]
     for name in names:
         name.write_bytes(b"")
     (place / "script").write_text(SLOW_TO_GO)
     each = [f"{sys.executable} {place}/script {name} & echo $! >> {place}/pids" for name in names]
     ready = " && ".join(f"[ -e {name}.mapped ]" for name in names)
-    wait = f"until {ready}; do sleep 0.05; done; echo all; wait"
+    wait = f"until {ready}; do sleep 0.05; done; echo all; touch {place}/ready; wait"
     return ["sh", "-c", "; ".join(each) + f"; {wait}"]
 
 
@@ -81,21 +84,30 @@ def mark() -> str:
     return f"1{os.getpid()}.{time.monotonic_ns() % 10**6:06}"
 
 
-def test_when_a_tool_is_ended_all_it_started_is_gone(tmp_path: Path) -> None:
+def test_when_a_tool_is_ended_all_it_started_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_out_once_ready(monkeypatch, tmp_path / "ready")
     log = Log(tmp_path / "flash.log")
-    with pytest.raises(FlashError, match=r'timed out after 4 s in the stage "write"'):
-        run_steps("it", [FlashStep("write", tuple(starter(tmp_path)))], log, 4.0, tmp_path, {})
+    with pytest.raises(FlashError, match=r'timed out after 0\.2 s in the stage "write"'):
+        run_steps("it", [FlashStep("write", tuple(starter(tmp_path)))], log, 0.2, tmp_path, {})
     assert left_of(tmp_path) == []
 
 
-def test_when_a_power_program_is_ended_all_it_started_is_gone(tmp_path: Path) -> None:
-    with pytest.raises(PowerError, match="timed out after 4 s: all"):
-        run(starter(tmp_path), 4.0)
+def test_when_a_power_program_is_ended_all_it_started_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_out_once_ready(monkeypatch, tmp_path / "ready")
+    with pytest.raises(PowerError, match=r"timed out after 0\.2 s: all"):
+        run(starter(tmp_path), 0.2)
     assert left_of(tmp_path) == []
 
 
-def test_when_a_child_of_a_night_is_ended_all_it_started_is_gone(tmp_path: Path) -> None:
-    ending = Children().run(starter(tmp_path), 4.0, log=tmp_path / "log")
+def test_when_a_child_of_a_night_is_ended_all_it_started_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_out_once_ready(monkeypatch, tmp_path / "ready")
+    ending = Children().run(starter(tmp_path), 0.2, log=tmp_path / "log")
     assert ending.expired
     assert left_of(tmp_path) == []
 
@@ -109,25 +121,35 @@ def test_what_a_program_leaves_behind_is_ended_with_it(mark: str) -> None:
 @pytest.mark.attack(
     "Host and signals", "a tool whose child leaves the process group", "ended with the tool"
 )
-def test_a_child_in_a_group_of_its_own_is_ended_too(mark: str) -> None:
+def test_a_child_in_a_group_of_its_own_is_ended_too(
+    mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As `timeout` puts itself and what it runs into one."""
-    done = run_program(["timeout", "1000", "sh", "-c", f"sleep {mark}; :"], 1)
+    ready = tmp_path / "ready"
+    time_out_once_ready(monkeypatch, ready)
+    done = run_program(["timeout", "1000", "sh", "-c", f"touch {ready}; sleep {mark}; :"], 0.2)
     assert done.code is None
-    inner = f"import os, time; os.setpgid(0, 0); print(1, flush=True); time.sleep(1000 or {mark})"
+    ready.unlink()
+    inner = (
+        "import os, sys, time; os.setpgid(0, 0); print(1, flush=True); "
+        "open(sys.argv[2], 'w').close(); time.sleep(1000)"
+    )
     script = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
-    done = run_program([*PYTHON, script, inner, mark], 2)
+    done = run_program([*PYTHON, script, inner, mark, str(ready)], 0.2)
     assert (done.code, done.stdout, done.remaining) == (None, b"1\n", "")
     assert living(mark) == []
 
 
-def test_one_that_leaves_its_session_holds_up_nobody(mark: str) -> None:
+def test_one_that_leaves_its_session_holds_up_nobody(mark: str, tmp_path: Path) -> None:
     """It keeps the pipe open; what it wrote until then is there."""
-    began = time.monotonic()
-    done = run_program(["sh", "-c", f"echo before; setsid sleep {mark} & sleep 1"], 20)
+    ready = tmp_path / "ready"
+    daemon = f"setsid sh -c 'touch {ready}; exec sleep {mark}'"
+    script = f"echo before; {daemon} & until [ -e {ready} ]; do sleep 0.01; done"
+    done = run_program(["sh", "-c", script], READY_S)
     try:
         assert (done.code, done.stdout, done.remaining) == (0, b"before\n", "")
-        assert time.monotonic() - began < 15
     finally:
+        wait_until(lambda: bool(living(mark)))
         [daemon] = living(mark)
         os.kill(daemon, signal.SIGKILL)
 
@@ -158,8 +180,7 @@ def test_a_zombie_counts_as_gone() -> None:
     )
     output = CappedBuffer()
     group = ProcessGroup([*PYTHON, parent], stdout=output.extend)
-    while b"\n" not in bytes(output):
-        time.sleep(0.01)
+    wait_until(lambda: b"\n" in bytes(output))
     members = {each.pid: each for each in session_members(group.pid) or ()}
     assert members[group.pid].is_living
     assert not members[int(bytes(output))].is_living
@@ -174,10 +195,8 @@ def test_a_process_whose_first_thread_has_ended_lives() -> None:
     )
     output = CappedBuffer()
     group = ProcessGroup([*PYTHON, first], stdout=output.extend)
-    until = time.monotonic() + 30
-    while (seen := (session_members(group.pid) or [None])[0]) is None or seen.state != "Z":
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: any(each.state == "Z" for each in session_members(group.pid) or ()))
+    [seen] = session_members(group.pid) or ()
     assert seen.is_living
     assert group.end() == -signal.SIGKILL
 
@@ -187,15 +206,16 @@ def test_without_proc_the_group_is_asked_for(mark: str, monkeypatch: pytest.Monk
     monkeypatch.delattr(os, "pidfd_open")
     done = run_program(["sh", "-c", f"sleep {mark} & sleep 100"], 0.5)
     assert (done.code, done.remaining) == (None, "")
-    until = time.monotonic() + 10  # it may be a zombie there, of whoever has to reap it
-    while living(mark) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert living(mark) == []
+    wait_until(lambda: not living(mark))  # it may be a zombie there, of whoever has to reap it
     assert run_program(["sh", "-c", "exit 7"], 20).code == 7
 
 
-def test_output_without_end_is_read_and_bounded() -> None:
-    done = run_program(["sh", "-c", "echo first; yes 2>/dev/null"], 1.5)
+def test_output_without_end_is_read_and_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_out_once_ready(monkeypatch, tmp_path / "ready")
+    script = f"echo first; yes | head -c 9000000; touch {tmp_path}/ready; yes 2>/dev/null"
+    done = run_program(["sh", "-c", script], 0.2)
     assert done.code is None
     assert done.stdout.startswith(b"first\ny\n")
     assert done.stdout.endswith(b"y\n")

@@ -14,15 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analyze.symbols import (
-    EventSymbols,
-    event_symbols,
-    module_times,
-    symbol_table,
-    time_of_module,
-)
-from harness.decode.etrecord import EtrecordNode, Module, as_tuple, read_etrecord, read_graph
-from harness.errors import FormatError, UsageError
+from harness import EtrecordNode, EventSymbols, FormatError, Module, UsageError, read_etrecord
+from harness.analyze.symbols import event_symbols, module_times, symbol_table
+from harness.decode.etrecord import as_tuple, read_graph
+from harness.inspector.inspector import time_of_module
 from tests.conftest import MODELS
 from tests.support.records import EDGE, graph, node, write_record
 from tests.support.traces import EventSpec, RunSpec, trace_of

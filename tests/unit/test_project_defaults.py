@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness import UsageError
 from harness.config.project import Project, find_project
-from harness.errors import UsageError
 from harness.files import packaged_model
 from harness.history import default_history
-from harness.runs.keywords import request_of
+from harness.records.store_address import StoreAddress
+from harness.runs.request import request_of
 from tests.conftest import MODELS, CommandResult
 from tests.support.inner_pytest import inner
 
@@ -50,12 +51,12 @@ def test_the_nearest_table_counts_and_its_paths_are_relative_to_its_file(project
         board="native",
         models=project / "nets",
         budget=project / "budgets" / "small.toml",
-        history=str(project / "results.sqlite"),
+        history=StoreAddress(str(project / "results.sqlite")),
     )
     text = '[tool.etharness]\nboard = "boards/mine.toml"\nhistory = "postgresql://lab/h"\n'
     (project / "src" / "pyproject.toml").write_text(text)
     found = find_project()
-    assert (found.board, found.history) == (
+    assert (found.board, str(found.history)) == (
         str(project / "src/boards/mine.toml"),
         "postgresql://lab/h",
     )
@@ -108,21 +109,21 @@ def test_models_are_files_then_those_of_the_project_then_packaged(project: Path)
 def test_a_request_is_filled_in_and_arguments_win(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request, _, history, _ = request_of("net", None, {})
+    request = request_of("net", None, {})
     assert (request.board, request.model) == ("native", project / "nets" / "net.pte")
     assert request.budget == project / "budgets" / "small.toml"
-    assert history == str(project / "results.sqlite")
+    assert str(request.history) == str(project / "results.sqlite")
     assert request.output == Path.cwd() / "out" / "net-native-1"
     monkeypatch.setenv("ETHARNESS_HISTORY", "/elsewhere.sqlite")
-    request, _, history, _ = request_of("net", "qemu-microbit", {"budget": "b.toml"})
+    request = request_of("net", "qemu-microbit", {"budget": "b.toml"})
     assert (request.board, request.budget) == ("qemu-microbit", Path.cwd() / "b.toml")
-    assert history == default_history() == "/elsewhere.sqlite"
-    _, _, history, _ = request_of("net", None, {"history": "mine.sqlite"})
-    assert history == "mine.sqlite"
+    assert str(request.history) == str(default_history()) == "/elsewhere.sqlite"
+    request = request_of("net", None, {"history": "mine.sqlite"})
+    assert str(request.history) == str(Path.cwd() / "mine.sqlite")
 
 
 def test_the_history_is_the_projects_for_every_command(project: Path) -> None:
-    assert default_history() == str(project / "results.sqlite")
+    assert str(default_history()) == str(project / "results.sqlite")
 
 
 @pytest.mark.sim
@@ -141,12 +142,14 @@ def test_run_check_and_report_take_them(
     assert (project / "results.sqlite").is_file()
     # A trace alone is checked against the project's budget, a run against its own.
     budget.write_text('schema = 1\n[[time]]\nevent = "Method::execute"\nlimit_us = 1\n')
-    assert etharness("check", "run/trace.etdp").code == 1
-    assert etharness("report", "run/trace.etdp", "-o", "r.json").code == 1
-    assert not harness.load("run/trace.etdp").passed
+    shutil.copy("run/trace.etdp", "alone.etdp")
+    assert etharness("check", "alone.etdp").code == 1
+    assert etharness("report", "alone.etdp", "-o", "r.json").code == 1
+    assert not harness.load("alone.etdp").passed
+    assert etharness("check", "run").code == etharness("check", "run/trace.etdp").code == 0
     own = project / "own.toml"
     own.write_text("schema = 1\n")
-    assert etharness("check", "run/trace.etdp", "--budget", own).code == 0
+    assert etharness("check", "alone.etdp", "--budget", own).code == 0
 
 
 def test_tests_run_on_the_board_of_the_project(inner: pytest.Pytester) -> None:

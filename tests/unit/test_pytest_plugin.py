@@ -5,25 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import harness
-from harness.files import data_directory
 from harness.pytest_plugin import Duration, ms, ns, s, us
-from harness.pytest_plugin.cases import OPTIONS
 from harness.pytest_plugin.run_directories import Used, copy_to
-from harness.runs.probe import PROBE_OPTIONS
-from harness.runs.request import RunRequest
+from tests.conftest import ROOT
 from tests.support.inner_pytest import PLUGIN, inner
 
 __all__ = ["inner"]
 
 pytest_plugins = ["pytester"]
 
-SERIAL = (data_directory("boards") / "native.toml").read_text()
+SERIAL = (ROOT / "boards/native.toml").read_text()
 SERIAL = SERIAL.replace('target = { kind = "native" }', 'target = { kind = "serial" }')
 SERIAL = SERIAL.replace('budget = "budgets/default.toml"\n', "")
 
@@ -302,8 +298,8 @@ def test_those_who_do_not_use_it_pay_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    modules = ["options", "run_directories"]
-    own = ["durations", "errors", "pytest_plugin", *(f"pytest_plugin.{name}" for name in modules)]
+    modules = [f"pytest_plugin.{name}" for name in ("options", "run_directories")]
+    own = ["duration", "errors", "printing", "pytest_plugin", *modules]
     assert done.stdout.splitlines()[-2:] == ["heavy []", f"ours {own}"]
 
 
@@ -312,13 +308,6 @@ def test_it_can_be_turned_off(inner: pytest.Pytester, monkeypatch: pytest.Monkey
     monkeypatch.delenv("PYTEST_PLUGINS")
     inner.runpytest("-p", "no:etharness").assert_outcomes(passed=1)
     inner.runpytest("-p", PLUGIN, "-p", "no:etharness").assert_outcomes(passed=1)
-
-
-def test_markers_know_every_option_of_a_run() -> None:
-    said_otherwise = {"board", "model", "output", "port", "unit", "leased", "budget", "against"}
-    of_ours = {"commit", "session", "flash"}
-    of_a_run = {item.name for item in fields(RunRequest)} | {*PROBE_OPTIONS}
-    assert of_a_run == {*OPTIONS, *said_otherwise, *of_ours}
 
 
 def test_durations_say_their_unit() -> None:

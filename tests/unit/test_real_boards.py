@@ -10,22 +10,22 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from harness.config.board import Board, SerialTarget, board_names, load_board
-from harness.files import data_directory
-from harness.flash.tools import find_tool
-from tests.conftest import CommandResult
+import harness
+from harness import Board, SerialTarget
+from harness.flash.plan import find_tool
+from tests.conftest import BOARDS, ROOT, CommandResult
 
-REAL = [name for name in board_names() if isinstance(load_board(name)[0].target, SerialTarget)]
+REAL = [name for name in BOARDS if isinstance(harness.Board.load(name).target, SerialTarget)]
 PRESETS = {
     preset["name"]
-    for preset in json.loads((data_directory("firmware_stub") / "CMakePresets.json").read_text())[
+    for preset in json.loads((ROOT / "firmware_stub/CMakePresets.json").read_text())[
         "configurePresets"
     ]
 }
 
 
 def board(name: str) -> Board:
-    return load_board(name)[0]
+    return harness.Board.load(name)
 
 
 def test_the_common_boards_are_there() -> None:
@@ -60,7 +60,7 @@ def test_a_real_board_says_how_it_is_flashed_and_where_that_stands(name: str) ->
     assert described.flash is not None
     assert set(described.flash.options) <= set(described.flash.order)
     assert len(set(described.flash.order)) == len(described.flash.order) > 1
-    text = (data_directory("boards") / f"{name}.toml").read_text()
+    text = (ROOT / f"boards/{name}.toml").read_text()
     # Facts have a source that a reader can open.
     comment = " ".join(line[2:] for line in text.splitlines() if line.startswith("# "))
     assert re.search(r"manual|datasheet|specification|RM\d{4}|UM\d{4}", comment, re.IGNORECASE)
@@ -80,5 +80,5 @@ def test_untested_boards_are_shown_as_such(etharness: Callable[..., CommandResul
     code, out, _ = etharness("boards")
     assert code == 0
     shown = {line.split()[0]: line for line in out.splitlines() if line.strip()}
-    for name in board_names():
+    for name in BOARDS:
         assert ("UNTESTED" in shown[name]) == (name in REAL)

@@ -10,15 +10,15 @@ from pathlib import Path
 import click
 import pytest
 
+from harness import Image, ImageFormat, Segment, load_units
 from harness.cli import cli
-from harness.cli.options import FilePath
-from harness.config.unit import load_units
+from harness.cli.command import FilePath
 from harness.files import absolute, display_path, resolve_word
-from harness.flash.image import Image, ImageFormat, Segment
-from harness.flash.tools import TOOLS
+from harness.flash.plan import find_tool, tool_names
 from harness.history import default_history
+from harness.records.store_address import StoreAddress
 from harness.target.build import build_root
-from harness.target.lease.holding import lock_directory
+from harness.target.selection import lock_directory
 from tests.conftest import CommandResult
 from tests.support.flash import serial_native, stand_in
 
@@ -59,6 +59,11 @@ def all_commands(
 COMMANDS = list(all_commands(cli))
 
 
+def used(value: object) -> object:
+    """Return what is opened: the address of a store shows no secrets in any other text."""
+    return value.with_secrets() if isinstance(value, StoreAddress) else value
+
+
 @pytest.mark.parametrize(("words", "command"), COMMANDS, ids=[" ".join(w) for w, _ in COMMANDS])
 def test_every_path_of_every_command_is_absolute_on_entry(
     words: tuple[str, ...], command: click.Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -79,10 +84,10 @@ def test_every_path_of_every_command_is_absolute_on_entry(
             if param.callback is None:
                 assert words[0] == "history" or param.name == "board", f"{words}: {param.name}"
                 continue
-            assert param.process_value(context, said) == str(tmp_path / said)
+            assert used(param.process_value(context, said)) == str(tmp_path / said)
             for other in ("native", "socket://h/1", "COM3"):
                 if param.name != "url":
-                    assert param.process_value(context, other) == other
+                    assert used(param.process_value(context, other)) == other
         else:
             assert getattr(param, "metavar", "") != "FILE" or param.name == "model"
 
@@ -101,13 +106,15 @@ def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-@pytest.mark.parametrize("tool", sorted({*TOOLS} - {"gdb"}))  # gdb: test_flash_qemu.py
+@pytest.mark.parametrize("tool", sorted({*tool_names()} - {"gdb"}))  # gdb: test_flash_qemu.py
 def test_a_tool_gets_paths_that_mean_the_same_elsewhere(
     tool: str, board: Path, etharness: Etharness
 ) -> None:
     """It is started in the output folder."""
     given = next(
-        f for f in (ImageFormat.HEX, ImageFormat.BIN, ImageFormat.UF2) if f in TOOLS[tool].formats
+        f
+        for f in (ImageFormat.HEX, ImageFormat.BIN, ImageFormat.UF2)
+        if f in find_tool(tool, "here").formats
     )
     image = Image(Path("f"), ImageFormat.ELF, (Segment(0x0800_0000, BANNER),), "")
     name = f"f.{given}"
@@ -176,9 +183,9 @@ def test_what_the_environment_names_is_absolute(
         ("plug", f"{tmp_path}/f", "off"),
     )
     assert (lock_directory(), build_root()) == (tmp_path / "locks", tmp_path / "builds")
-    assert default_history() == str(tmp_path / "h.sqlite")
+    assert used(default_history()) == str(tmp_path / "h.sqlite")
     monkeypatch.setenv("ETHARNESS_HISTORY", "postgresql://u@h/d")
-    assert default_history() == "postgresql://u@h/d"
+    assert used(default_history()) == "postgresql://u@h/d"
 
 
 def test_links_stay_and_what_is_here_is_shown_from_here(

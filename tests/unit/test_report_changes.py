@@ -8,8 +8,7 @@ import re
 import numpy as np
 from rich.console import Console
 
-from harness.check.history.compare import compare_with_history
-from harness.check.history.samples import Metric
+from harness import Metric, compare_with_history
 from harness.report.changes import describe_changes
 from harness.report.run import print_changes
 from tests.support.histories import HistoryBuilder, night, noisy, operator, size
@@ -33,8 +32,8 @@ def slower() -> HistoryBuilder:
 def test_the_worst_comes_first_with_its_interval() -> None:
     lines = printed(slower()).splitlines()
     assert lines[0] == "Compared with the baseline"
-    assert lines[2].split()[:5] == ["regression", "op5", "·", "instruction", "5"]
-    assert lines[3].split()[:5] == ["regression", "op2", "·", "instruction", "2"]
+    assert lines[2].split()[:5] == ["slower", "op5", "·", "instruction", "5"]
+    assert lines[3].split()[:5] == ["slower", "op2", "·", "instruction", "2"]
     found = re.search(r"(\S+) us \[(\S+), (\S+)\] +(\S+) %", lines[2].split(" us  ", 1)[1])
     assert found is not None
     change, low, high, relative = map(float, found.groups())
@@ -46,7 +45,7 @@ def test_the_worst_comes_first_with_its_interval() -> None:
 
 def test_everything_is_shown_when_asked_for() -> None:
     text = printed(slower(), detailed=True)
-    assert len(re.findall(r"^same  ", text, re.MULTILINE)) == 6
+    assert len(re.findall(r"^no detectable change  ", text, re.MULTILINE)) == 6
 
 
 def test_sizes_and_ticks_have_their_own_units() -> None:
@@ -56,12 +55,12 @@ def test_sizes_and_ticks_have_their_own_units() -> None:
         builder.earlier(f"s{place}", "a", {operator(): 5e4, ticks: 700.0, size(): 1000.0})
     builder.now("now", "b", {operator(): 6e4, ticks: 750.0, size(): 2000.0})
     text = printed(builder)
-    for name, before, now, relative in (
-        (r"log_bytes", r"1,000 bytes.*", r"2,000 bytes", r"\+100\.00 %"),
-        (r"npu · p50", r"700 ticks.*", r"750 ticks", r"\+7\.14 %"),
-        (r"op0 · instruction 0 · p50", r"50\.000 us.*", r"60\.000 us", r"\+20\.00 %"),
+    for word, name, before, now, relative in (
+        ("larger", r"log_bytes", r"1,000 bytes.*", r"2,000 bytes", r"\+100\.00 %"),
+        ("slower", r"npu · p50", r"700 ticks.*", r"750 ticks", r"\+7\.14 %"),
+        ("slower", r"op0 · instruction 0 · p50", r"50\.000 us.*", r"60\.000 us", r"\+20\.00 %"),
     ):
-        assert re.search(rf"regression +{name} +{before} +{now} .* +{relative}", text)
+        assert re.search(rf"{word} +{name} +{before} +{now} .* +{relative}", text)
 
 
 def test_notes_and_names_of_devices_are_safe() -> None:

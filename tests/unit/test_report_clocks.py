@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-import msgspec
-
-from harness.analyze.alignment import Steadiness
+import harness
+from harness import (
+    ClockDomain,
+    ClockQuality,
+    EvaluatedRun,
+    Ping,
+    Steadiness,
+    Subject,
+    Trace,
+    Verdict,
+    render_report,
+)
 from harness.analyze.placement import quality_of_run
-from harness.check.subject import Subject
-from harness.config.board import load_board
-from harness.records.clock_domain import ClockDomain, Ping
-from harness.records.result import ClockQuality
-from harness.records.trace import Trace
-from harness.records.verdict import Verdict
-from harness.report.facts import clock_documents, clock_lines
-from harness.report.html import html_report
-from harness.runs.device_data import steadiness_of
-from harness.runs.evaluation import EvaluatedRun
+from harness.report.description import clock_documents, clock_lines
 from tests.support.logs import profile_trace
 
 CLOCK = ClockDomain("systick", Fraction(10**6), 32)
@@ -112,15 +112,10 @@ def test_events_without_any_reading_are_not_placed() -> None:
     assert quality.unknown == "a single reading does not determine the rate"
 
 
-def test_a_board_file_says_how_steady_its_clock_is() -> None:
-    board, _ = load_board("native")
-    assert steadiness_of(board) == Steadiness(Fraction(0))
-    warm = msgspec.structs.replace(
-        board, timer=msgspec.structs.replace(board.timer, tolerance_ppm=50.0, wander_ppm=2.5)
-    )
-    assert steadiness_of(warm) == Steadiness(Fraction(50), Fraction(5, 2))
-    simulated, _ = load_board("qemu-mps2-an385")
-    assert steadiness_of(simulated) == Steadiness()
+def test_a_clock_says_how_steady_it_is() -> None:
+    assert Steadiness.of(CLOCK) == Steadiness()
+    warm = replace(CLOCK, tolerance_ppm=50.0, wander_ppm=2.5)
+    assert Steadiness.of(warm) == Steadiness(Fraction(50), Fraction(5, 2))
 
 
 def test_the_rate_of_the_hosts_own_clock_is_not_mentioned() -> None:
@@ -136,10 +131,10 @@ def test_emulated_time_is_called_that() -> None:
     assert "on the host's clock within" in line
     assert "ppm" not in line
     subject = Subject(trace, qualities=(emulated,), emulated_time=True)
-    page = html_report([EvaluatedRun("run", subject, Verdict(()))]).decode()
+    page = render_report("report.html", [EvaluatedRun("run", subject, Verdict(()))]).decode()
     assert "emulated time" in page
     assert "ppm" not in page
     [document] = clock_documents(trace, [emulated], emulated=True)
     assert document.emulated
-    assert load_board("qemu-mps2-an385")[0].emulated_time
-    assert not load_board("native")[0].emulated_time
+    assert harness.Board.load("qemu-mps2-an385").emulated_time
+    assert not harness.Board.load("native").emulated_time

@@ -6,22 +6,22 @@ import io
 import json
 from typing import Any
 
-import jsonschema
 from msgspec.structs import replace
 from rich.console import Console
 
-from harness.analyze.compare import compare
-from harness.analyze.statistics import operator_statistics
-from harness.records.energy import CurrentCurve, EnergyRecord, OperatorEnergy
-from harness.report.compare import comparison_document, side
+from harness import (
+    CurrentCurve,
+    EnergyRecord,
+    EvaluatedRun,
+    OperatorEnergy,
+    compare,
+    operator_statistics,
+    render_report,
+)
+from harness.report.compare import compare_energy, comparison_document, print_energy_changes, side
 from harness.report.description import describe
-from harness.report.document import json_schema
-from harness.report.energy_changes import compare_energy, print_energy_changes
-from harness.report.html import html_report
-from harness.report.markdown import markdown_report
-from harness.report.results import report_document
 from harness.report.run import print_run
-from harness.runs.evaluation import EvaluatedRun
+from tests.support.documents import document
 from tests.support.pages import Page
 from tests.support.reported import FINISHED, SMALL, held, reported
 from tests.support.traces import EventSpec, RunSpec, trace_of
@@ -86,8 +86,8 @@ def test_every_report_has_the_same_numbers() -> None:
     assert "  ".join(CELLS[1:2]) in text
     (line,) = (line for line in text.splitlines() if line.startswith("relu") and "20.000" in line)
     assert line.split() == " ".join(CELLS).split()
-    assert f"| {' | '.join(CELLS)} |" in markdown_report([run]).decode()
-    page = Page(html_report([run]))
+    assert f"| {' | '.join(CELLS)} |" in render_report("report.md", [run]).decode()
+    page = Page(render_report("report.html", [run]))
     page.assert_sound()
     section = page.section("-energy")
     assert all(cell in section for cell in CELLS)
@@ -112,20 +112,19 @@ def test_why_there_are_no_joules_is_told() -> None:
     text = printed(run)
     assert "energy: unknown: no edge of the marker pin" in text
     assert "measured" not in text
-    page = Page(html_report([run]))
+    page = Page(render_report("report.html", [run]))
     page.assert_sound()
     assert "no edge of the marker pin" in page.section("-energy")
 
 
 def test_json_has_the_record() -> None:
-    document = json.loads(report_document([measured()]))
-    jsonschema.validate(document, json_schema("report"))
-    energy = document["runs"][0]["result"]["energy"]
+    report = document("report", render_report("report.json", [measured()]).decode())
+    energy = report["runs"][0]["result"]["energy"]
     assert energy["operators"][0]["joules"] == RELU.joules
 
 
 def test_a_run_without_a_meter_has_none_of_it() -> None:
     run = reported(held())
     assert "nergy" not in printed(run)
-    assert "-energy" not in html_report([run]).decode()
-    assert "nergy" not in markdown_report([run]).decode()
+    assert "-energy" not in render_report("report.html", [run]).decode()
+    assert "nergy" not in render_report("report.md", [run]).decode()

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.findings import github_annotations, sarif_report
-from harness.report.formats import write_report
-from harness.runs.evaluation import EvaluatedRun
+from harness import EvaluatedRun, render_report, write_report
+from harness.extensions.ci.findings import github_annotations
 from tests.conftest import FIXTURES, CommandResult
 from tests.support.reported import failed_run, held, reported, unmet
 
@@ -29,7 +28,7 @@ def placed(source: str, **fields: Any) -> EvaluatedRun:
 
 
 def results(*runs: EvaluatedRun) -> list[dict[str, Any]]:
-    [run] = json.loads(sarif_report(runs))["runs"]
+    [run] = json.loads(render_report("report.sarif", runs))["runs"]
     rules = run["tool"]["driver"]["rules"]
     found: list[dict[str, Any]] = run["results"]
     assert [rules[item["ruleIndex"]]["id"] for item in found] == [item["ruleId"] for item in found]
@@ -93,7 +92,9 @@ def test_no_name_ends_an_annotation_or_adds_a_property(subject: str, reason: str
     assert len(line.splitlines()) == 1
     found = re.fullmatch(r"::error title=([^:,]*)::(.*)", line)
     assert found is not None
-    assert json.loads(sarif_report([reported(unmet(subject=subject, reason=reason))]))
+    assert json.loads(
+        render_report("report.sarif", [reported(unmet(subject=subject, reason=reason))])
+    )
 
 
 def test_commands_write_sarif_and_print_annotations(etharness: Etharness, tmp_path: Path) -> None:

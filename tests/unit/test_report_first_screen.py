@@ -13,16 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.check.subject import ModelOutput, Subject
-from harness.records.clock_domain import ClockDomain
-from harness.records.instruction import InstructionRecord
-from harness.records.result import ClockQuality, Model
-from harness.records.trace import Kind, Losses, Trace
-from harness.records.verdict import Check, Verdict, check
-from harness.report.executions import executions, slices
-from harness.report.html import html_report
-from harness.report.text import short_time, three_digits
-from harness.runs.evaluation import EvaluatedRun
+from harness import (
+    Check,
+    ClockDomain,
+    ClockQuality,
+    EvaluatedRun,
+    InstructionRecord,
+    Kind,
+    Losses,
+    Model,
+    ModelOutput,
+    Subject,
+    Trace,
+    Verdict,
+    render_report,
+)
+from harness.extensions.web.html.timeline import executions, slices
+from harness.records.verdict import check
+from harness.report.words import short_time, three_digits
 from tests.conftest import FIXTURES
 from tests.support.compared import with_history
 from tests.support.pages import Page
@@ -47,7 +55,7 @@ def runs_of(*lengths: int, gap: int = 10) -> Trace:
 
 
 def page_of(run: EvaluatedRun) -> Page:
-    found = Page(html_report([run]))
+    found = Page(render_report("report.html", [run]))
     found.assert_sound()
     return found
 
@@ -80,9 +88,9 @@ def test_the_slices_of_an_execution_are_operators_and_gaps_stay_empty() -> None:
     found = executions(subject)
     assert found is not None
     parts = slices(subject, found.slowest)
-    assert [(part.name, part.instruction, part.start, part.time) for part in parts] == [
-        ("native_call_convolution.out", 0, 10, 200),
-        ("native_call_relu.out", 1, 220, 10),
+    assert [(part.title, part.begin, part.time) for part in parts] == [
+        ("convolution #0", 10, 200),
+        ("relu #1", 220, 10),
     ]
     assert [part.kind.value for part in parts] == ["convolution", "activation"]
 
@@ -94,10 +102,10 @@ def test_slices_are_within_their_execution_and_do_not_overlap(lengths: list[int]
     assert found is not None
     for execution in found.all:
         parts = slices(subject, execution)
-        ends = [part.start + part.time for part in parts]
-        assert parts[0].start >= 0
+        ends = [part.begin + part.time for part in parts]
+        assert parts[0].begin >= 0
         assert ends[-1] <= execution.time * (1 + 1e-9)
-        assert all(end <= later.start + 1e-6 for end, later in zip(ends, parts[1:], strict=False))
+        assert all(end <= later.begin + 1e-6 for end, later in zip(ends, parts[1:], strict=False))
 
 
 def test_the_median_execution_is_drawn_and_the_others_are_folded() -> None:
@@ -149,7 +157,7 @@ def test_tiles_say_what_they_are_compared_with() -> None:
 
 def test_tiles_have_the_change_the_noise_and_a_trend() -> None:
     found = page_of(with_history())
-    assert "+50.0 % regression" in tiles(found)["slowest operator"]
+    assert "+50.0 % slower" in tiles(found)["slowest operator"]
     lines = [s.get("aria-label") for s in found.all("svg") if s.get("class") == "spark"]
     assert any(line.startswith("last 20 values, oldest first; now") for line in lines)
 

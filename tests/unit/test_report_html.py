@@ -13,28 +13,36 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.analyze.postmortem import EventDocument, PostmortemDocument
-from harness.check.subject import ModelOutput, Subject
-from harness.errors import UsageError
-from harness.records.clock_domain import ClockDomain, Ping
-from harness.records.result import (
+from harness import (
+    Block,
+    ClockDomain,
     ClockQuality,
     ClockRecord,
     DelegateCall,
+    EvaluatedRun,
     FirmwareSize,
+    Kind,
+    Losses,
     Model,
+    ModelOutput,
+    Ping,
     ReferenceRecord,
+    Subject,
     TargetRecord,
     TensorRecord,
+    Trace,
     TraceSummary,
+    UsageError,
+    Verdict,
+    evaluate_path,
+    render_report,
+    write_report,
 )
-from harness.records.trace import Block, Kind, Losses, Trace
-from harness.records.verdict import Verdict
-from harness.report.formats import check_report_file, write_report
-from harness.report.html import environment, html_report
-from harness.report.html.scales import axis, thinned
-from harness.report.text import Limits
-from harness.runs.evaluation import EvaluatedRun, evaluate_path
+from harness.analyze.postmortem import PostmortemDocument
+from harness.decode.postmortem import EventDocument
+from harness.extensions.web.html import page
+from harness.extensions.web.html.svg import Limits, axis, thinned
+from harness.report.formats import check_report_file
 from tests.conftest import FIXTURES
 from tests.support.compared import with_history
 from tests.support.pages import Page
@@ -45,7 +53,7 @@ ETDUMP = FIXTURES / "kws_f32_executorch.etdp"
 
 
 def page_of(*runs: EvaluatedRun) -> Page:
-    found = Page(html_report(runs))
+    found = Page(render_report("report.html", runs))
     found.assert_sound()
     return found
 
@@ -130,7 +138,9 @@ def test_of_very_many_operators_the_worst_are_shown_and_the_rest_is_counted() ->
     trace.name[:], trace.clock[:] = np.arange(count), 0
     trace.start[:] = np.arange(count) * 10_000_000
     trace.end[:] = trace.start + np.arange(count).astype(np.uint64)
-    data = html_report([EvaluatedRun("many", Subject(trace.sealed()), Verdict(()))])
+    data = render_report(
+        "report.html", [EvaluatedRun("many", Subject(trace.sealed()), Verdict(()))]
+    )
     found = Page(data)
     shown = Limits.of(1).rows
     operators = found.section("-operators")
@@ -143,7 +153,7 @@ def test_of_very_many_operators_the_worst_are_shown_and_the_rest_is_counted() ->
 
 def test_a_long_name_is_cut_and_its_length_said() -> None:
     trace = trace_of(RunSpec([EventSpec("x" * 10_000, 0, 5)]))
-    data = html_report([EvaluatedRun("a", Subject(trace), Verdict(()))])
+    data = render_report("report.html", [EvaluatedRun("a", Subject(trace), Verdict(()))])
     assert b"[10,000 characters]" in data
     assert b"x" * 200 not in data
 
@@ -291,7 +301,7 @@ def test_history_shows_what_changed_with_its_interval_and_where_it_stepped() -> 
     text = found.section("-history")
     for expected in (
         "the first 10; 10 of 20 results, of 5 sessions",
-        "1 regression, ",
+        "1 slower, ",
         "6.7 ns [6.6, 6.8]",
         "+3.3 ns [+3.2, inf]",
         "+50.00 %",
@@ -380,17 +390,19 @@ def test_a_trace_that_no_clock_can_hold_is_shown_without_a_tree() -> None:
 
 
 def test_the_same_runs_give_the_same_bytes() -> None:
-    assert html_report([with_history()]) == html_report([with_history()])
+    assert render_report("report.html", [with_history()]) == render_report(
+        "report.html", [with_history()]
+    )
 
 
 def test_without_jinja_the_extra_is_named_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    environment.environment.cache_clear()
+    page.environment.cache_clear()
     check_report_file(Path("night.html"))
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UsageError) as caught:
-        html_report([reported()])
+        render_report("report.html", [reported()])
     assert "etdump-harness[report]" in caught.value.hint
     with pytest.raises(UsageError, match="jinja2"):
         check_report_file(Path("night.html"))

@@ -13,9 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from harness.report.formats import write_report
-from harness.report.junit import junit_report
-from harness.runs.evaluation import EvaluatedRun
+from harness import EvaluatedRun, render_report, write_report
 from tests.support.junit import SCHEMAS, assert_valid
 from tests.support.reported import FINISHED, failed_run, held, reported, unmet
 
@@ -31,7 +29,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=30)
 
 def suites_of(*runs: EvaluatedRun) -> list[ET.Element]:
     """Suites of a document that is valid by the schemas of Ant and Jenkins."""
-    document = junit_report(runs)
+    document = render_report("report.xml", runs)
     assert_valid(document)
     root = ET.fromstring(document)
     for suite in root:

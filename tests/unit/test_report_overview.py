@@ -10,22 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import Owner
-from harness.records.nightly import NightlyStep, StepOutcome
+from harness import EvaluatedRun, NightlyStep, Owner, StepOutcome, render_report
+from harness.extensions.lab.nightly.verdict import counts_of
+from harness.extensions.web.html.page import describe_night
+from harness.report.changes import execution_time
 from harness.report.description import describe
-from harness.report.html import html_report
-from harness.report.nightly import describe_night
-from harness.report.summaries import STATES, summarize, told_apart
-from harness.report.tracked import LATEST, execution_time
-from harness.runs.evaluation import EvaluatedRun
+from harness.report.overview import summarize, told_apart
+from harness.report.words import STATES
 from tests.support.compared import with_history
 from tests.support.pages import Page
 from tests.support.reported import FINISHED, SMALL, failed_run, held, reported, unmet
 from tests.unit.test_night_reports import NIGHT, attempt
 
+LATEST = 20
+
 
 def page_of(*runs: EvaluatedRun) -> Page:
-    found = Page(html_report(runs))
+    found = Page(render_report("report.html", runs))
     found.assert_sound()
     return found
 
@@ -172,18 +173,23 @@ def outcomes() -> st.SearchStrategy[list[StepOutcome]]:
 def test_the_counts_of_a_night_sum_and_every_failure_is_told_once(
     found: list[StepOutcome],
 ) -> None:
-    night = msgspec.structs.replace(NIGHT, outcomes=tuple(found), arms=())
+    night = msgspec.structs.replace(
+        NIGHT, outcomes=tuple(found), arms=(), counts=counts_of(found), steps=len(found)
+    )
     summary = describe_night(night, {}, {})
-    assert [*summary.counts] == [*STATES]
-    assert sum(summary.counts.values()) == len(found)
+    assert [*summary["counts"]] == [*STATES]
+    assert sum(summary["counts"].values()) == len(found)
     told = Counter(
-        link.text for items in summary.failures.values() for item in items for link in item.steps
+        link.text
+        for items in summary["failures"].values()
+        for item in items
+        for link in item["steps"]
     )
     assert told == {str(o.step): 1 for o in found if o.outcome != "pass"}
-    cells = [cell for _, row in summary.matrix.rows for cell in row if cell is not None]
+    cells = [cell for _, row in summary["matrix"].rows for cell in row if cell is not None]
     assert sum(sum(cell.counts.values()) for cell in cells) == len(found)
     product = [o for o in found if o.counts and o.owner is Owner.PRODUCT]
-    assert summary.counts["failed"] == len(product)
+    assert summary["counts"]["failed"] == len(product)
 
 
 def test_a_night_shows_the_numbers_of_its_runs_and_leads_to_them() -> None:
@@ -198,7 +204,7 @@ def test_a_night_shows_the_numbers_of_its_runs_and_leads_to_them() -> None:
         outcomes=(StepOutcome(step=step, outcome="pass", attempts=(tried,)),),
         arms=(msgspec.structs.replace(NIGHT.arms[1], board="native", model="net"),),
     )
-    found = Page(html_report([passed], night))
+    found = Page(render_report("report.html", [passed], night))
     found.assert_sound()
     matrix = next(t for t in found.all("table") if "matrix" in (t.get("class") or ""))
     text = " ".join(found.text(matrix).split())

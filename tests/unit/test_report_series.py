@@ -10,13 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.check.history.comparison import Compared, Interval, MetricStep
-from harness.check.history.decisions import series_of
-from harness.check.history.samples import Decision, History, Metric, Sample, Series
-from harness.report.html.series import SeriesChart, outliers, series_axis, series_chart
-from harness.report.html.svg import curve
-from harness.report.metric_titles import metric_title
-from harness.report.text import Limits
+from harness import Compared, Decision, History, Interval, Metric, MetricStep, Sample, Series
+from harness.check.history.group_sessions import series_of
+from harness.extensions.web.html.history import SeriesChart, outliers, series_axis, series_chart
+from harness.extensions.web.html.svg import Limits, curve
+from harness.report.words import metric_title
 from tests.support.histories import provenance
 
 EXECUTION = Metric("operator", "Method::execute", "p50", "ns", "Execute")
@@ -92,7 +90,7 @@ def test_a_step_of_one_tick_stays_small_and_the_scale_says_where_it_begins() -> 
     heights = [mark.y for mark in chart.curve.marks]
     assert 0 < max(heights) - min(heights) < 10  # of 1,000
     assert any(text.startswith("The scale begins at 9") for text in chart.legend)
-    assert chart.points[0].change == "+0.0051 %"
+    assert chart.points[0]["change"] == "+0.0051 %"
 
 
 def test_a_scale_from_zero_does_not_say_where_it_begins() -> None:

@@ -14,20 +14,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.check.budget import Budget
-from harness.check.evaluate import evaluate
-from harness.check.rules import AllocatorLimit, TimeLimit
-from harness.check.subject import Subject
-from harness.decode.device_log import read_log
+from harness import (
+    AllocatorLimit,
+    Budget,
+    Check,
+    ClockDomain,
+    EvaluatedRun,
+    Result,
+    Subject,
+    TimeLimit,
+    Trace,
+    Verdict,
+    evaluate,
+    read_log,
+)
 from harness.formatting import printable, time_unit
-from harness.records.clock_domain import ClockDomain
-from harness.records.result import Result
-from harness.records.trace import Trace
-from harness.records.verdict import Check, Verdict
 from harness.report.description import describe, describe_verdict
 from harness.report.run import print_run, print_verdict
-from harness.report.terminal import show_table, sparkline
-from harness.runs.evaluation import EvaluatedRun
+from harness.report.terminal import open_console, show_line, show_table, sparkline
 from tests.support.logs import CompactLog
 from tests.support.reported import FINISHED, held, unmet
 
@@ -74,6 +78,12 @@ def test_piped_output_is_plain_and_uncut() -> None:
     execute = next(line for line in lines if line.startswith("Method::execute"))
     assert execute.split() == ["Method::execute", "40.0", "100.0"]
     assert "losses: none" in text
+
+
+def test_names_between_colons_are_no_emoji() -> None:
+    out = io.StringIO()
+    show_line(open_console(out), "model ns:bug:x.pte")
+    assert out.getvalue() == "model ns:bug:x.pte\n"
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 100, 300])

@@ -10,12 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.analyze.call_tree import call_tree
-from harness.analyze.merged_tree import merged_tree
-from harness.decode.device_log import read_log
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Trace
-from harness.report.tree import print_tree
+from harness import ClockDomain, Subject, Trace, merged_tree, read_log
+from harness.report.traces import print_tree
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.logs import CompactLog, profile_trace
@@ -50,7 +46,7 @@ def printed(subject: Trace, *, detailed: bool = False) -> str:
 
 
 def test_repeats_under_the_same_ancestors_are_one_node() -> None:
-    nodes = merged_tree(call_tree(trace()))
+    nodes = merged_tree(Subject(trace()).tree)
     assert [(n.block, n.depth, n.name or n.delegate_str, n.count) for n in nodes] == [
         ("Default", 0, "Method::init", 1),
         ("Execute", 0, "Method::execute", 2),
@@ -100,7 +96,7 @@ def test_the_command_prints_the_tree_as_text_and_json(
 
 
 def test_a_trace_without_events_has_no_tree() -> None:
-    assert merged_tree(call_tree(Trace.unset(0))) == []
+    assert merged_tree(Subject(Trace.unset(0)).tree) == []
     assert printed(Trace.unset(0)) == "losses: none; the log is complete\n"
 
 
@@ -123,7 +119,7 @@ def test_a_very_deep_tree_takes_no_more_room_than_a_flat_one() -> None:
     depth = 3000
     starts, ends = list(reversed(range(depth))), list(range(depth, 2 * depth))
     subject = profile_trace(starts, ends, CPU, ["a"] * depth)
-    assert [node.depth for node in merged_tree(call_tree(subject))] == list(range(depth))
+    assert [node.depth for node in merged_tree(Subject(subject).tree)] == list(range(depth))
     lines = printed(subject).splitlines()
     assert max(map(len, lines)) < 200
     assert any(line.strip().startswith("(2999) a") for line in lines)

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from harness.errors import UsageError
-from harness.records.result import Result, VerdictRecord
-from harness.report.formats import check_report_file, write_report
-from harness.runs.directory import CONSOLE, RunDirectory
+from harness import Result, UsageError, VerdictRecord, write_report
+from harness.report.formats import check_report_file
+from harness.runs.directory import RunDirectory
 from tests.conftest import FIXTURES, CommandResult
 from tests.support.documents import document
 from tests.support.reported import FINISHED, failed_run, held, reported, slower_by_3_percent, unmet
+
+CONSOLE = "console.log"
 
 Etharness = Callable[..., CommandResult]
 ETDUMP = FIXTURES / "kws_f32_executorch.etdp"

@@ -10,11 +10,10 @@ import jsonschema
 import pytest
 
 import harness
-from harness.errors import UsageError
-from harness.files import data_directory
+from harness import UsageError
 from harness.records.result import decode, digest_of
 from harness.runs.directory import RunDirectory
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, ROOT
 
 OLD = FIXTURES / "result_schema1.json"
 """Committed once and never changed: what release 0.1.0 wrote. Paths and digest were edited."""
@@ -44,7 +43,7 @@ def test_an_old_result_is_read_and_fits_its_schema() -> None:
     assert result.trace.executions == result.runs_completed == 2
     assert result.verdict is not None
     assert result.verdict.passed
-    schema = json.loads((data_directory("schema") / "result.schema.json").read_text())
+    schema = json.loads((ROOT / "schema/result.schema.json").read_text())
     jsonschema.validate(json.loads(OLD.read_text()), schema)
 
 
@@ -56,7 +55,7 @@ def test_fields_of_a_later_version_are_ignored_and_kept(tmp_path: Path) -> None:
     text = json.dumps(document)
     document["digest"] = digest_of(text.encode())
     (tmp_path / "result.json").write_text(json.dumps(document))
-    schema = json.loads((data_directory("schema") / "result.schema.json").read_text())
+    schema = json.loads((ROOT / "schema/result.schema.json").read_text())
     jsonschema.validate(document, schema)
 
     run = RunDirectory(tmp_path)
@@ -93,6 +92,10 @@ def test_another_schema_is_refused_with_the_version_that_wrote_it() -> None:
 def test_a_clock_that_cannot_be_is_no_result(field: str, value: int) -> None:
     document = json.loads(OLD.read_bytes())
     document["target"]["clocks"][0][field] = value
-    document["digest"] = digest_of(json.dumps(document).encode())
-    with pytest.raises(UsageError, match="not a result of this version"):
+    document.pop("digest", None)
+    said = "needs more than 64 bits"
+    if abs(value) < 1 << 64:  # larger numbers are refused before there is a digest
+        document["digest"] = digest_of(json.dumps(document).encode())
+        said = "not a result of this version"
+    with pytest.raises(UsageError, match=said):
         decode(json.dumps(document).encode(), "result.json")

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import replace as with_facts
 from pathlib import Path
 
-import jsonschema
 import pytest
 from rich.console import Console
 
-from harness.analyze.roofline import RooflinePoint, roofline
-from harness.analyze.workload import instruction_records
-from harness.check.subject import Subject
-from harness.config.board import Board
-from harness.decode.pte import read_program
-from harness.errors import UsageError
-from harness.records.core import CoreRecord
-from harness.records.instruction import InstructionRecord
-from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter
-from harness.records.verdict import Verdict
+from harness import (
+    EXECUTION,
+    NO_COUNT,
+    Board,
+    CoreRecord,
+    EvaluatedRun,
+    HardwareCounter,
+    InstructionRecord,
+    Operator,
+    Subject,
+    UsageError,
+    Verdict,
+    read_program,
+    render_report,
+)
+from harness.analyze.workload import RooflinePoint, instruction_records, roofline
 from harness.report.description import describe
-from harness.report.document import json_schema
-from harness.report.html import html_report
-from harness.report.markdown import markdown_report
-from harness.report.results import report_document
 from harness.report.run import print_run
-from harness.runs.evaluation import EvaluatedRun
 from tests.conftest import MODELS
+from tests.support.documents import document
 from tests.support.pages import Page
 from tests.support.reported import FINISHED
 from tests.support.traces import EventSpec, RunSpec, trace_of
@@ -64,7 +64,7 @@ def subject(*cycles: int, core: CoreRecord | None = CORE) -> Subject:
     return Subject(trace, chains=CHAINS, core=core)
 
 
-def points(about: Subject) -> list[RooflinePoint]:
+def points(about: Subject) -> list[tuple[Operator, RooflinePoint]]:
     assert about.core is not None
     return roofline(about.operators, CHAINS[0:1], about.core)
 
@@ -82,13 +82,13 @@ def points(about: Subject) -> list[RooflinePoint]:
 def test_the_bound_is_what_explains_half_of_the_cycles(
     cycles: tuple[int, ...], bound: str, share: float
 ) -> None:
-    found = points(subject(*cycles))[-1]
+    _, found = points(subject(*cycles))[-1]
     assert (found.bound, found.share) == (bound, pytest.approx(share))
 
 
 def test_an_operator_without_cycles_or_without_known_work_is_not_placed() -> None:
     found = points(subject(2500, NO_COUNT, 0, 50, 60))
-    assert [item.operator.name for item in found] == ["kernel0", "kernel4"]
+    assert [operator.name for operator, _ in found] == ["kernel0", "kernel4"]
 
 
 def evaluated(about: Subject) -> EvaluatedRun:
@@ -107,17 +107,16 @@ def test_reports_name_the_bound_of_each_operator() -> None:
     print_run(Console(file=out, width=200), describe(run))
     assert "Roofline: the core can do 0.5 MACs" in out.getvalue()
     assert "| kernel2 | 2 | 10 | 40 | 300 | 0.033 | 0.25 | 6.7 | overhead |" in (
-        markdown_report([run]).decode()
+        render_report("report.md", [run]).decode()
     )
-    document = json.loads(report_document([run]))
-    jsonschema.validate(document, json_schema("report"))
-    operators = {item["name"]: item for item in document["runs"][0]["operators"]}
+    report = document("report", render_report("report.json", [run]).decode())
+    operators = {item["name"]: item for item in report["runs"][0]["operators"]}
     assert operators["kernel1"]["roofline"]["bound"] == "memory"
     assert operators["kernel1"]["roofline"]["fewest_cycles"] == 2000
 
 
 def test_the_page_draws_the_operators_that_multiply_below_the_roof() -> None:
-    found = Page(html_report([evaluated(subject(2500, 2100, 300))]))
+    found = Page(render_report("report.html", [evaluated(subject(2500, 2100, 300))]))
     found.assert_sound()
     section = found.section("-roofline")
     assert "kernel1" in section
@@ -134,7 +133,7 @@ def test_the_page_draws_the_operators_that_multiply_below_the_roof() -> None:
 
 def test_operators_without_macs_have_a_table_and_no_picture() -> None:
     about = with_facts(subject(9, 2100), chains=((InstructionRecord("move"), CHAINS[0][1]),))
-    found = Page(html_report([evaluated(about)]))
+    found = Page(render_report("report.html", [evaluated(about)]))
     found.assert_sound()
     assert "memory" in found.section("-roofline")
     assert not [p for p in found.all("path") if (p.get("class") or "").startswith("dot memory")]
@@ -149,7 +148,7 @@ def test_without_one_of_its_parts_there_is_no_roofline(lacking: str) -> None:
     else:
         about = with_facts(about, **{lacking: None})
     assert describe(evaluated(about)).roofline is None
-    assert "roofline" not in html_report([evaluated(about)]).decode()
+    assert "roofline" not in render_report("report.html", [evaluated(about)]).decode()
 
 
 def test_the_work_of_a_program_is_that_of_inspect() -> None:

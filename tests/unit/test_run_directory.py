@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from harness.errors import UsageError
-from harness.files import data_directory
+from harness import ClockDomain, Ping, UsageError
 from harness.records import result as results
-from harness.records.clock_domain import ClockDomain, Ping
 from harness.runs.directory import RunDirectory, from_clock_domain, to_clock_domain
+from tests.conftest import ROOT
 from tests.support.reported import FINISHED
 
 RESULT = replace(
@@ -31,7 +30,7 @@ def test_a_result_comes_back_and_follows_the_schema(tmp_path: Path) -> None:
     directory = RunDirectory.create(tmp_path / "run")
     directory.write_result(RESULT)
     assert directory.read_result() == RESULT
-    schema = json.loads((data_directory("schema") / "result.schema.json").read_text())
+    schema = json.loads((ROOT / "schema/result.schema.json").read_text())
     jsonschema.validate(json.loads((tmp_path / "run/result.json").read_text()), schema)
 
 

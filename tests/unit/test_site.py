@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 from sqlalchemy import create_engine, text
 
-from harness.history import open_store
-from harness.history.entries import Selection
-from harness.site.documents import commit_page
-from harness.site.writer import SiteOptions, write_site
+from harness import Selection, open_store
+from harness.extensions.web.site.models import commit_page
+from harness.extensions.web.site.writer import SiteOptions, write_site
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.results import made, trace_with
@@ -70,7 +69,8 @@ def test_the_first_page_begins_with_what_is_new(site: Path) -> None:
     page = page_of(site, "index.html")
     assert texts(page, "//h1") == ["Nightly results"]
     assert texts(page, "//p[contains(@class, 'headline')]") == [
-        "5 models on units: 1 still failing, 2 slower, 1 larger, 1 fixed, 1 gone"
+        "3 models on 2 boards: 1 still failing, 2 slower, 1 larger, 1 fixed, 1 gone, "
+        "1 with an infrastructure failure"
     ]
     headings = texts(page, "//h2")
     assert headings[:3] == ["What is new", "Infrastructure", "Models and boards"]
@@ -112,7 +112,7 @@ def test_the_matrix_has_verdict_time_memory_and_trend(site: Path) -> None:
     cells = page.xpath("//*[@id='matrix-table']/tbody//td")
     assert text_of(cells[1]) == "no result"
     failed = text_of(cells[2])
-    assert failed.startswith("✕ failed 249 us +3.")
+    assert failed.startswith("✕ regression 249 us +3.")
     assert "slower" in failed
     assert cells[2].xpath(".//*[@class='spark']")
     assert text_of(cells[5]).startswith("○ infrastructure failure 239 us")
@@ -143,14 +143,17 @@ def test_a_commit_is_compared_with_the_one_before(site: Path) -> None:
     assert texts(page, "//p[contains(@class, 'headline')]/span")[0] == "regression"
     rows = texts(page, "//section[h2[@id='changed']]//tbody/tr")
     assert rows[0].startswith(
-        "kws on board-a (board-a-1) median of conv #0 39.8 us 47.9 us +20.6 %, slower"
+        "kws on board-a (board-a-1) median of conv #0 39.8 us 47.9 us +20.6 % ±"
     )
-    assert {row.split(" (")[0] for row in rows} == {"kws on board-a"}
+    slower = [row for row in rows if row.endswith(" slower")]
+    assert {row.split(" (")[0] for row in slower} == {"kws on board-a"}
     quiet = page_of(site, commit_page(commit_of(2)))
-    assert texts(quiet, "//p[contains(@class, 'headline')]/span")[0] == "nothing above noise"
-    assert "No number changed by more than its noise." in text_of(quiet)
+    assert texts(quiet, "//p[contains(@class, 'headline')]") == ["5 results: 5 passed"]
+    rows = texts(quiet, "//section[h2[@id='changed']]//tbody/tr")
+    assert rows
+    assert not any(row.endswith(("slower", "faster")) for row in rows)
     first = page_of(site, commit_page(commit_of(0)))
-    assert texts(first, "//p[contains(@class, 'headline')]/span")[0] == "nothing to compare with"
+    assert "No number differs." in text_of(first)
 
 
 def references(page: Any) -> Iterator[str]:
@@ -171,9 +174,7 @@ def test_all_links_are_relative_and_lead_to_files_of_the_site(site: Path) -> Non
             assert target in files, f"{path.name}: {reference}"
             reached.add(target)
     data = {path for path in files if path.parent.name == "data"}
-    # The badge is for other pages.
-    alone = {site / name for name in ("etharness-site.json", "badge.svg", "badge.json")}
-    assert files - reached - data == alone
+    assert files - reached - data == {site / "etharness-site.json"}
     listed = json.loads((site / "etharness-site.json").read_text())["files"]
     assert {site / name for name in listed} == files - {site / "etharness-site.json"}
 
@@ -302,3 +303,23 @@ def test_names_are_only_shown_whatever_they_hold(tmp_path: Path) -> None:
             assert not lxml.html.fromstring(path.read_bytes()).xpath("//b"), path
         elif path.suffix == ".js" and path.parent.name == "data":
             assert b"<" not in path.read_bytes()
+
+
+def test_a_number_of_a_result_that_was_stored_meanwhile_has_no_page_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(str(tmp_path / "h.sqlite")) as store:
+        for day in (20, 21, 22):
+            trace = trace_with({"add": [900]} | ({"new": [100]} if day == 22 else {}))
+            item = made(f"r{day}", trace, started_utc=f"2026-11-{day}T00:00:00+00:00")
+            store.add(item.result, item.subject)
+        began = "2026-11-22"
+        earlier = [entry for entry in store.results() if entry.provenance.started_utc < began]
+        monkeypatch.setattr(store, "results", lambda *_, **__: earlier)
+        write_site(store, tmp_path / "site")
+    titles = {
+        text_of(lxml.html.fromstring(path.read_bytes()).xpath("//h1")[0])
+        for path in tmp_path.glob("site/series/*/*.html")
+    }
+    assert "median of add #0" in titles
+    assert "median of new #1" not in titles

@@ -11,11 +11,16 @@ import pytest
 from msgspec.structs import replace
 
 import harness
-from harness.decode.dumps import FoundDumps, read_dumps
-from harness.decode.ed00 import read_ed00, write_ed00
-from harness.errors import FormatError, UsageError
-from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.runs.directory import DEBUG_BUFFER, ETDUMP, LOG, RunDirectory
+from harness import (
+    HOST_NANOSECONDS,
+    FormatError,
+    FoundDumps,
+    UsageError,
+    read_dumps,
+    read_ed00,
+    write_ed00,
+)
+from harness.runs.directory import RunDirectory
 from harness.runs.source import load_source, read_trace
 from tests.conftest import CommandResult
 from tests.property.test_etdump_roundtrip import full_log, full_trace
@@ -23,6 +28,10 @@ from tests.support.captures import command, printed, recorded
 from tests.support.logs import profile_trace
 from tests.support.reported import FINISHED
 from tests.support.traces import EventSpec, RunSpec, trace_of
+
+DEBUG_BUFFER = "debug_buffer.bin"
+ETDUMP = "trace.etdp"
+LOG = "trace.etlog"
 
 Etharness = Callable[..., CommandResult]
 
@@ -49,7 +58,7 @@ def test_bytes_and_files_are_read_alike(tmp_path: Path) -> None:
     data = write_ed00(ONE)
     path = tmp_path / "anything.txt"
     path.write_bytes(data)
-    assert load_source(path).trace == load_source(data).trace == ONE
+    assert harness.load(path).trace == load_source(data).trace == ONE
 
 
 def test_several_dumps_are_one_trace_and_each_for_itself() -> None:
@@ -102,7 +111,7 @@ def test_dumps_from_before_a_reset_are_no_runs_of_this_one(
     result = replace(FINISHED, runs_requested=1, runs_completed=1)
     directory.finish(result)
     assert read_trace(image, []) == newest
-    assert load_source(tmp_path).trace == newest
+    assert harness.load(tmp_path).trace == newest
     assert etharness("check", tmp_path).code == 0
     assert len(load_source(image).dumps) == 2  # nobody knows of a file alone
 
@@ -170,7 +179,7 @@ def test_a_device_log_is_recognised_by_its_content(tmp_path: Path) -> None:
     path = tmp_path / "trace.etdp"
     path.write_bytes(full_log().image())
     assert path.name != LOG
-    assert len(load_source(path).trace) == 7
+    assert len(harness.load(path).trace) == 7
 
 
 @pytest.mark.parametrize(
@@ -272,7 +281,7 @@ def test_a_large_file_is_read_like_a_small_one(tmp_path: Path) -> None:
     assert source.trace.metadata_of(1) == b"m"
     console = b'#[RUN THIS]\necho "' + base64.b64encode(data) + b'" | base64 -d >etdump.bin\n'
     path.write_bytes(console + b"." * (1 << 24))
-    assert load_source(path).trace == read_ed00(data)
+    assert harness.load(path).trace == read_ed00(data)
     path.write_bytes(b"." * (1 << 24))
     with pytest.raises(FormatError, match="no ED00 identifier"):
         load_source(path)

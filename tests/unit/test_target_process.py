@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import TargetError, UsageError
-from harness.target.start import ChildProcess
+from harness import TargetError, UsageError
+from harness.target.start import ProcessTarget
 
 
-def python(code: str) -> ChildProcess:
-    return ChildProcess("the program", [sys.executable, "-c", code])
+def python(code: str) -> ProcessTarget:
+    return ProcessTarget("the program", [sys.executable, "-c", code])
 
 
 def gone(pid: int) -> bool:
@@ -42,8 +42,9 @@ def test_output_nobody_reads_does_not_stop_it() -> None:
 
 def test_the_end_is_described_with_the_last_words() -> None:
     child = python("import sys; sys.stderr.write('\\n'.join(map(str, range(50)))); sys.exit(7)")
+    child.finish(10)
     with pytest.raises(TargetError) as caught:
-        child.check_alive(10)
+        child.check_alive()
     first, *words = caught.value.message.splitlines()
     assert first == "the program exited with status 7; its last output:"
     assert words == [str(number) for number in range(40, 50)]
@@ -98,8 +99,8 @@ def test_one_that_is_forgotten_ends_too() -> None:
 def test_one_whose_parent_is_killed_ends_too() -> None:
     parent = python(
         "import os, signal, sys\n"
-        "from harness.target.start import ChildProcess\n"
-        "child = ChildProcess('it', [sys.executable, '-c', "
+        "from harness.target.start import ProcessTarget\n"
+        "child = ProcessTarget('it', [sys.executable, '-c', "
         "'import time; print(1, flush=True); time.sleep(60)'])\n"
         "assert child.wait_for(lambda: child.output() != b'', 10)\n"
         "print(child.pid, flush=True)\n"
@@ -116,4 +117,4 @@ def test_one_whose_parent_is_killed_ends_too() -> None:
 
 def test_one_that_cannot_be_started() -> None:
     with pytest.raises(UsageError, match="program /nowhere/program not found"):
-        ChildProcess("the program", ["/nowhere/program"])
+        ProcessTarget("the program", ["/nowhere/program"])

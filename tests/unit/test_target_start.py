@@ -9,14 +9,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.config.board import Board, Deadlines, QemuTarget, SerialTarget, load_board
-from harness.errors import InfrastructureError, TargetError, UsageError
-from harness.target.build import Firmware
-from harness.target.start import start_target
+import harness
+from harness import (
+    Board,
+    Deadlines,
+    Firmware,
+    InfrastructureError,
+    QemuTarget,
+    SerialTarget,
+    TargetError,
+    UsageError,
+    start_target,
+)
 
 
 def board(name: str, **changes: object) -> Board:
-    return msgspec.structs.replace(load_board(name)[0], deadlines=Deadlines(boot_s=0.5), **changes)
+    return msgspec.structs.replace(
+        harness.Board.load(name), deadlines=Deadlines(boot_s=0.5), **changes
+    )
 
 
 def script(path: Path, text: str) -> Firmware:

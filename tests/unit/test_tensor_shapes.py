@@ -7,14 +7,17 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from harness.decode.device_log import read_log
-from harness.decode.dumps import read_dumps
-from harness.decode.ed00 import write_ed00
-from harness.decode.ed00_schema import ValueType
-from harness.errors import FormatError
-from harness.inspector.values import tensor_array
-from harness.records.trace import Trace
-from harness.records.values import DebugValue, TensorValue
+from harness import (
+    DebugValue,
+    FormatError,
+    TensorValue,
+    Trace,
+    ValueType,
+    read_dumps,
+    read_log,
+    write_ed00,
+)
+from harness.inspector.event import tensor_array
 from tests.support.logs import CompactLog
 from tests.support.traces import EventSpec, RunSpec, trace_of
 

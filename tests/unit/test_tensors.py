@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import TargetError, UsageError
-from harness.link.values import TensorInfo
-from harness.runs.device_data import dtype_of, from_bytes, read_inputs, to_bytes
+from harness import TargetError, UsageError, tensor_from_bytes, tensor_to_bytes
+from harness.runs.device import dtype_of, read_inputs
 from harness.runs.source import read_npy
+from harness.testing import messages
 
 
 def info(
     sizes: tuple[int, ...], scalar_type: int = 6, dim_order: tuple[int, ...] | None = None
-) -> TensorInfo:
+) -> messages.TensorInfo:
     order = tuple(range(len(sizes))) if dim_order is None else dim_order
     nbytes = int(np.prod(sizes)) * dtype_of(scalar_type).itemsize
-    return TensorInfo(scalar_type=scalar_type, sizes=sizes, nbytes=nbytes, dim_order=order)
+    return messages.TensorInfo(scalar_type=scalar_type, sizes=sizes, nbytes=nbytes, dim_order=order)
 
 
 @given(st.data(), st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, 11]))
@@ -31,7 +31,7 @@ def test_bytes_come_back_in_any_dim_order(data: st.DataObject, scalar_type: int)
     tensor = info(sizes, scalar_type, order)
     [array] = read_inputs([], [tensor], seed=data.draw(st.integers(0, 9)))
     assert array.shape == sizes
-    found = from_bytes(to_bytes(array, tensor), tensor)
+    found = tensor_from_bytes(tensor_to_bytes(array, tensor), tensor)
     assert (found.shape, found.dtype) == (array.shape, array.dtype)
     assert found.flags.c_contiguous
     np.testing.assert_array_equal(found, array)
@@ -39,7 +39,9 @@ def test_bytes_come_back_in_any_dim_order(data: st.DataObject, scalar_type: int)
 
 def test_channels_last_puts_channels_next_to_each_other() -> None:
     array = np.arange(8, dtype=np.int8).reshape(1, 2, 2, 2)
-    assert to_bytes(array, info((1, 2, 2, 2), 1, (0, 2, 3, 1))) == bytes([0, 4, 1, 5, 2, 6, 3, 7])
+    assert tensor_to_bytes(array, info((1, 2, 2, 2), 1, (0, 2, 3, 1))) == bytes(
+        [0, 4, 1, 5, 2, 6, 3, 7]
+    )
 
 
 def test_wrong_files_are_named(tmp_path: Path) -> None:
@@ -91,6 +93,6 @@ def test_a_damaged_array_is_refused_before_memory_is_taken(
 
 def test_a_short_answer_of_the_device_is_its_fault() -> None:
     with pytest.raises(TargetError, match="sent 3 bytes for a tensor of 24"):
-        from_bytes(b"abc", info((2, 3)))
+        tensor_from_bytes(b"abc", info((2, 3)))
     with pytest.raises(TargetError, match="scalar type 8"):
         dtype_of(8)

@@ -10,8 +10,8 @@ PROCESSES = 4
 PROGRAM = """
 import sys, threading
 from harness.config.unit import Unit
-from harness.errors import HarnessError
-from harness.lab.units import hold
+from harness import HarnessError
+from harness.extensions.lab.units import hold
 from harness.records.result import decode
 
 sys.setswitchinterval(1e-6)

@@ -6,12 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analyze.statistics import operator_statistics
-from harness.decode.ed00 import write_ed00
-from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.records.result import DelegateCall
-from harness.records.trace import Block, Trace
-from harness.runs.device_data import delegate_calls, read_method
+from harness import HOST_NANOSECONDS, Block, DelegateCall, Trace, operator_statistics, write_ed00
+from harness.runs.loading import delegate_calls, read_method
 from harness.runs.source import load_source, on_scales
 
 MODELS = Path(__file__).resolve().parents[2] / "firmware_stub/models"

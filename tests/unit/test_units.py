@@ -1,23 +1,22 @@
 """The lab's own file: which boards are connected here."""
 
-from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from harness.config.meter import MeterRequest
-from harness.config.unit import (
+from harness import (
     CommandPower,
+    MeterRequest,
     Unit,
+    UsageError,
     UsbHubPower,
     UsbPort,
     find_unit,
     load_units,
-    units_file,
 )
-from harness.errors import UsageError
-from harness.nightly.orchestrator import prepare
-from harness.runs.keywords import request_of
+from harness.config.unit import units_file
+from harness.extensions.lab.nightly.night import prepare
+from harness.runs.request import request_of
 from tests.support.nights import PLAN, written_plan
 
 RACK = """\
@@ -185,60 +184,14 @@ def test_a_run_in_python_uses_the_meter_of_its_unit(tmp_path, monkeypatch):
     text += '[[unit]]\nid = "b"\nboard = "native"\nport = "gdb://localhost:3333"\n'
     text += 'energy = { meter = "ppk2", volts = 3.3 }\n'
     monkeypatch.setenv("ETHARNESS_UNITS", str(write(tmp_path, text)))
-    monkeypatch.setattr("harness.config.meter.JOULESCOPE_DRIVER", "json")  # a module that is there
+    monkeypatch.setattr("harness.config.unit.JOULESCOPE_DRIVER", "json")  # a module that is there
     output = tmp_path / "run"
 
     def meter(**options):
-        return request_of("m.pte", None, {"output": output, **options}).request.energy
+        return request_of("m.pte", None, {"output": output, **options}).energy
 
     assert meter(unit="a") == MeterRequest("joulescope", "7")
     assert meter(unit="a", energy=None) is None
     other = MeterRequest("csv", "x.csv")
     assert meter(unit="a", energy=other) is other
     assert meter(unit="b", elf=tmp_path / "x.elf", until="done") is None
-
-
-@pytest.mark.parametrize(
-    ("hours", "why"),
-    [
-        ("weekdays", "expected days and times as"),
-        ("Mon-Fri 8:00-18:00", "expected days and times as"),
-        ("Mon-Fri 08:00-18:00,", "expected days and times as"),
-        ("Mo-Fri 08:00-18:00", 'unknown day "Mo"'),
-        ("Fri-Mon 08:00-18:00", "a week begins with Mon"),
-        ("Mon-Fri 18:00-08:00", "divide a span over midnight in two"),
-        ("Mon 08:00-24:01", "invalid time 24:01"),
-        ("Mon 08:60-10:00", "invalid time 08:60"),
-    ],
-)
-def test_invalid_working_hours_are_refused_where_they_are(tmp_path, hours, why):
-    unit = f'[[unit]]\nid = "a"\nboard = "native"\npeople_first = "{hours}"\n'
-    for text, line in ((f'[rule]\npeople_first = "{hours}"\n', 3), (unit, 5)):
-        file = write(tmp_path, f"schema = 1\n{text}")
-        with pytest.raises(UsageError, match=why) as caught:
-            load_units(file)
-        assert caught.value.message.startswith(f"{file}:{line}:1: ")
-        assert "docs/lab.md" in caught.value.hint
-
-
-def test_a_rule_holds_for_all_units_that_have_none_of_their_own(tmp_path):
-    text = 'schema = 1\nrule = { people_first = "Mon-Fri 08:00-18:00, Sat 09:00-12:00" }\n'
-    text += '[[unit]]\nid = "a"\nboard = "native"\n'
-    text += '[[unit]]\nid = "b"\nboard = "native"\npeople_first = "Sun 00:00-24:00"\n'
-    text += '[[unit]]\nid = "c"\nboard = "native"\npeople_first = ""\n'
-    text += '[[unit]]\nid = "d"\nboard = "native"\nlease = "labgrid"\n'
-    a, b, c, d = (unit.working_hours for unit in load_units(write(tmp_path, text)))
-    friday = datetime(2026, 11, 27)
-    assert [a.include(friday.replace(hour=hour)) for hour in (7, 8, 17, 18)] == [
-        *(False, True),
-        *(True, False),
-    ]
-    assert a.include(datetime(2026, 11, 28, 11, 59))
-    assert not a.include(datetime(2026, 11, 29, 11, 59))
-    assert b.include(datetime(2026, 11, 29, 23, 59))
-    assert not any(hours.include(friday.replace(hour=10)) for hours in (b, c, d))
-    labgrid = text.replace(
-        'lease = "labgrid"', 'lease = "labgrid"\npeople_first = "Mon 08:00-09:00"'
-    )
-    with pytest.raises(UsageError, match="labgrid has an order of its own"):
-        load_units(write(tmp_path, labgrid))

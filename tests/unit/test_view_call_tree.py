@@ -5,13 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import pytest
 
-from harness.analyze.begin_order import NEVER, NO_THREAD, BeginOrdered, begin_tree
+from harness import HOST_NANOSECONDS, NO_CLOCK, Block, ClockDomain, Kind, Subject, Trace, read_log
 from harness.analyze.call_tree import call_tree
-from harness.decode.device_log import read_log
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
-from harness.records.trace import NO_CLOCK, Block, Kind, Trace
 from tests.support.logs import CompactLog, profile_trace
 
 CPU = ClockDomain("cpu", Fraction(1_000_000), 32)
@@ -25,7 +21,7 @@ def test_events_of_a_delegate_on_another_clock_stand_below_its_call() -> None:
     log.profile("DELEGATE_CALL", 10, 40, instruction=3)
     log.delegate("job").profile(None, 7100, 7130, instruction=4, clock=1)
     log.profile("DELEGATE_CALL", 50, 80, instruction=4).profile("Method::execute", 0, 90, chain=-1)
-    tree = call_tree(read_log(log.image(), [CPU, NPU]))
+    tree = Subject(read_log(log.image(), [CPU, NPU])).tree
     assert tree.parent.tolist() == [1, 2, 5, 4, 5, -1]
     assert tree.depth.tolist() == [3, 2, 1, 2, 1, 0]
     # A DELEGATE_CALL keeps its whole time: what the NPU counts cannot be taken from it.
@@ -41,7 +37,7 @@ def test_events_that_a_delegate_logs_afterwards_nest_by_their_times_in_any_order
     for name, start, end in (("job", 12, 30), ("layer 1", 12, 20), ("layer 2", 20, 28)):
         log.delegate(name).profile(None, start, end, instruction=3)
     log.profile("DELEGATE_CALL", 10, 40, instruction=3)
-    tree = call_tree(read_log(log.image(), [CPU]))
+    tree = Subject(read_log(log.image(), [CPU])).tree
     assert tree.parent.tolist() == [3, 0, 0, -1]
     assert tree.own.tolist() == [2, 8, 8, 12]
 
@@ -53,7 +49,7 @@ def test_foreign_ticks_in_a_file_without_clocks_lead_nothing_astray() -> None:
     log.delegate("job").profile(None, 5, 6, instruction=1)
     log.profile("DELEGATE_CALL", 110, 140, instruction=1)
     log.profile("Method::execute", 90, 150, chain=-1)
-    tree = call_tree(read_log(log.image(), [CPU]))
+    tree = Subject(read_log(log.image(), [CPU])).tree
     assert tree.parent.tolist() == [1, 5, 4, 4, 5, -1]
     assert tree.own.tolist() == [3, 2, 0x20, 1, 30, 25]
 
@@ -62,7 +58,7 @@ def test_a_kernel_that_a_delegate_calls_is_within_the_delegates_call() -> None:
     log = CompactLog().block("Execute").delegate("before").profile(None, 1, 2, clock=1)
     log.profile("native_call", 12, 18)
     log.delegate("after").profile(None, 3, 4, clock=1).profile("DELEGATE_CALL", 10, 20)
-    assert call_tree(read_log(log.image(), [CPU, NPU])).parent.tolist() == [3, 3, 3, -1]
+    assert Subject(read_log(log.image(), [CPU, NPU])).tree.parent.tolist() == [3, 3, 3, -1]
 
 
 def test_a_delegate_without_a_call_is_within_what_was_open_for_certain() -> None:
@@ -71,7 +67,7 @@ def test_a_delegate_without_a_call_is_within_what_was_open_for_certain() -> None
     log.profile("before", 110, 115, chain=-1)
     log.delegate("init").profile(None, 3, 4, chain=-1, clock=1)
     log.profile("next", 120, 130, chain=-1).profile("Method::init", 100, 140, chain=-1)
-    tree = call_tree(read_log(log.image(), [CPU, NPU]))
+    tree = Subject(read_log(log.image(), [CPU, NPU])).tree
     # "init" may have been logged in "next"; of "early" nothing is certain.
     assert tree.parent.tolist() == [-1, 4, 4, 4, -1]
     assert tree.ambiguous_rows.tolist() == [0, 2]
@@ -81,7 +77,7 @@ def test_a_delegate_without_a_call_on_the_tracers_clock_is_where_its_ticks_say()
     log = CompactLog().block("Default")
     log.delegate("EthosUBackend::init()").profile(None, 110, 120, chain=-1)
     log.profile("Method::init", 100, 140, chain=-1)
-    tree = call_tree(read_log(log.image(), [CPU]))
+    tree = Subject(read_log(log.image(), [CPU])).tree
     assert tree.parent.tolist() == [1, -1]
     assert tree.own.tolist() == [10, 30]
     assert not tree.ambiguous.any()
@@ -92,7 +88,7 @@ def test_allocations_and_values_have_a_place_and_values_take_time() -> None:
     log.allocation(1, 64, tick=12).profile("OPERATOR_CALL", 10, 20)
     log.allocation(1, -64, tick=25).allocation(1, 8, tick=30)
     log.profile("OPERATOR_CALL", 30, 30, instruction=1).profile("Method::execute", 5, 50, chain=-1)
-    tree = call_tree(read_log(log.image(), [CPU]))
+    tree = Subject(read_log(log.image(), [CPU])).tree
     assert tree.parent.tolist() == [1, 5, 5, 4, 5, -1]
     # Whether the last piece was taken before its operator or in it, nobody can tell.
     assert tree.ambiguous_rows.tolist() == [3]
@@ -102,7 +98,7 @@ def test_allocations_and_values_have_a_place_and_values_take_time() -> None:
     kind[0] = Kind.DEBUG
     trace.kind.setflags(write=True)
     trace.kind[:] = kind
-    tree = call_tree(trace)
+    tree = Subject(trace).tree
     assert tree.parent.tolist() == [1, 2, -1]
     assert tree.own.tolist() == [4, 16, 15]
 
@@ -114,7 +110,7 @@ def test_values_without_a_time_are_within_the_next_scope_of_their_instruction() 
     trace.chain[:3] = 0
     trace.instruction[:3] = [7, 7, 8]
     trace.start[[1, 3]], trace.end[[1, 3]] = [10, 0], [20, 30]
-    tree = call_tree(trace.sealed())
+    tree = Subject(trace.sealed()).tree
     assert tree.parent.tolist() == [1, 3, 3, -1]
     assert tree.nanoseconds(tree.own).tolist() == [0, 10, 0, 20]
     assert trace.clock[0] == NO_CLOCK
@@ -128,13 +124,13 @@ def test_blocks_and_tracers_have_trees_of_their_own() -> None:
         log.block("Execute").profile("a", 10, 20).block("Execute").profile("b", 10, 30, chain=-1)
         images.append(log.image())
     trace = read_log(b"".join(images), [CPU])
-    assert call_tree(trace).parent.tolist() == [-1] * 4
+    assert Subject(trace).tree.parent.tolist() == [-1] * 4
     assert call_tree(trace, across_blocks=True).parent.tolist() == [1, -1, 3, -1]
 
 
 def test_a_small_step_back_neither_hides_time_nor_invents_it() -> None:
     # The inner event ends two ticks after the outer one, and a third ends before it starts.
-    tree = call_tree(profile_trace([12, 15, 10], [22, 14, 20], CPU))
+    tree = Subject(profile_trace([12, 15, 10], [22, 14, 20], CPU)).tree
     assert tree.parent.tolist() == [2, 2, -1]
     assert tree.total.tolist() == [10, 0, 10]
     assert tree.own.tolist() == [10, 0, 2]
@@ -142,51 +138,8 @@ def test_a_small_step_back_neither_hides_time_nor_invents_it() -> None:
 
 
 def test_an_empty_trace_has_an_empty_tree() -> None:
-    tree = call_tree(Trace.unset(0).sealed())
+    tree = Subject(Trace.unset(0).sealed()).tree
     assert len(tree.parent) == len(tree.own) == len(tree.ambiguous_rows) == 0
-
-
-def columns(*events: tuple[int, int, int, int, int]) -> BeginOrdered:
-    return BeginOrdered(*np.array(events, np.int64).reshape(len(events), 5).T)
-
-
-def test_what_never_ends_ends_with_what_is_around_it() -> None:
-    tree = begin_tree(
-        columns(
-            (0, 50, 1, NO_THREAD, 1),
-            (10, NEVER, 1, NO_THREAD, 1),
-            (20, NEVER, 1, NO_THREAD, 1),
-            (30, 40, 1, NO_THREAD, 1),
-            (60, NEVER, 1, NO_THREAD, 1),
-            (70, 80, 1, NO_THREAD, 1),
-        )
-    )
-    assert tree.parent.tolist() == [-1, 0, 1, 2, -1, 4]
-    assert tree.end.tolist() == [50, 50, 50, 40, 80, 80]
-    assert tree.finished.tolist() == [True, False, False, True, False, True]
-
-
-def test_work_on_another_thread_is_within_what_is_open_where_it_comes_from() -> None:
-    tree = begin_tree(
-        columns(
-            (0, 100, 1, NO_THREAD, 1),
-            (10, 30, 2, 1, 2),
-            (12, 14, 2, NO_THREAD, 2),
-            # Its own thread has nothing open but what the last one was in.
-            (40, 50, 2, NO_THREAD, 2),
-            (45, 60, 3, 9, 1),
-        )
-    )
-    assert tree.parent.tolist() == [-1, 0, 1, 0, -1]
-    assert tree.moved == 1
-
-
-def test_ends_before_starts_and_columns_that_do_not_fit_are_no_tree() -> None:
-    tree = begin_tree(columns((5, 3, 1, NO_THREAD, 1), (6, 8, 1, NO_THREAD, 1)))
-    assert tree.reversed_events == 1
-    assert tree.parent.tolist() == [-1, -1]
-    with pytest.raises(ValueError, match="lengths"):
-        BeginOrdered(*(np.zeros(n, np.int64) for n in (1, 1, 1, 1, 2)))
 
 
 def test_steps_of_a_delegate_shorter_than_a_tick_are_taken_one_after_the_other() -> None:
@@ -194,6 +147,6 @@ def test_steps_of_a_delegate_shorter_than_a_tick_are_taken_one_after_the_other()
     for name, start, end in (("1", 12, 12), ("2", 12, 12), ("3", 12, 30)):
         log.delegate(name).profile(None, start, end, instruction=3)
     log.profile("DELEGATE_CALL", 10, 40, instruction=3)
-    tree = call_tree(read_log(log.image(), [CPU]))
+    tree = Subject(read_log(log.image(), [CPU])).tree
     assert tree.parent.tolist() == [3, 3, 3, -1]
     assert tree.ambiguous_rows.tolist() == [0, 1]

@@ -12,11 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.analyze.compare import Change, compare
-from harness.decode.device_log import read_log
-from harness.errors import NotComparableError
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Trace
+from harness import Change, ClockDomain, NotComparableError, Trace, compare, read_log
 from harness.report.compare import print_comparison
 from tests.conftest import CommandResult
 from tests.support.documents import document

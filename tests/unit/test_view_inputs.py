@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.analyze.operands import (
-    Arguments,
-    disagreements,
-    event_arguments,
-    find_method,
-    method_arguments,
+from harness import (
+    DebugValue,
+    Method,
+    NotComparableError,
+    Program,
+    TensorValue,
+    Trace,
+    UsageError,
+    read_program,
 )
-from harness.decode.program import Program
-from harness.decode.pte import read_program
-from harness.errors import NotComparableError, UsageError
-from harness.records.trace import Trace
-from harness.records.values import DebugValue, TensorValue
+from harness.analyze.blocks import blocks_of, executed_methods, find_method
+from harness.analyze.operands import Arguments, event_arguments, method_arguments
 from tests.conftest import MODELS
 from tests.support import traces
 from tests.support.programs import ProgramBuilder
@@ -56,12 +56,16 @@ def texts(found: Arguments | None) -> tuple[list[str], list[str]]:
     return [item.text for item in found.inputs], [item.text for item in found.outputs]
 
 
+def arguments(trace: Trace, method: Method) -> list[Arguments | None]:
+    return event_arguments(trace, blocks_of(trace, method))
+
+
 def test_inputs_and_outputs_are_told_apart() -> None:
-    arguments = method_arguments(small_program().methods[0])
+    static = method_arguments(small_program().methods[0])
     bound = "float32[8]?"
-    assert texts(arguments[0, 0]) == ([bound], [bound])
-    assert texts(arguments[0, 1]) == ([bound], [bound])
-    assert texts(arguments[0, 2]) == ([bound, bound, "1"], [bound])
+    assert texts(static[0, 0]) == ([bound], [bound])
+    assert texts(static[0, 1]) == ([bound], [bound])
+    assert texts(static[0, 2]) == ([bound, bound, "1"], [bound])
 
 
 def test_an_operator_in_place_keeps_its_input() -> None:
@@ -71,10 +75,10 @@ def test_an_operator_in_place_keeps_its_input() -> None:
     builder.move(x, y)
     builder.jump_if_false(builder.value("bool", ("u8", 1)), 0)
     builder.free(x)
-    arguments = method_arguments(read_program(builder.finish([x, y], [x])).methods[0])
+    static = method_arguments(read_program(builder.finish([x, y], [x])).methods[0])
     numbers = {
         place: ([item.number for item in found.inputs], [item.number for item in found.outputs])
-        for place, found in arguments.items()
+        for place, found in static.items()
     }
     assert numbers == {
         (0, 0): ([x, y], [x]),
@@ -91,13 +95,12 @@ def test_events_get_the_arguments_of_their_instruction() -> None:
         ("OPERATOR_CALL", 0, 0, None),
         ("DELEGATE_CALL", 0, 1, None),
         ("Method::execute", -1, 0, None),
-        (None, 0, 9, None),
     ]
-    found = event_arguments(trace_of(events, events), method)
-    assert found[0] is found[1] is found[5]
+    found = arguments(trace_of(events, events), method)
+    assert found[0] is found[1] is found[4]
     assert found[2] is not None
     assert found[2].instruction.name == "Npu"
-    assert found[3] is found[4] is None
+    assert found[3] is None
 
 
 def test_logged_sizes_replace_bounds_from_then_on_within_a_run() -> None:
@@ -112,7 +115,7 @@ def test_logged_sizes_replace_bounds_from_then_on_within_a_run() -> None:
         ("native_call_add.out", 0, 2, None),
         ("OPERATOR_CALL", 0, 2, None),
     ]
-    found = event_arguments(trace_of(events, events[:1]), method)
+    found = arguments(trace_of(events, events[:1]), method)
     assert texts(found[0]) == (["float32[8]?"], ["float32[3]"])
     assert texts(found[2]) == texts(found[0])
     assert texts(found[3]) == (["float32[3]"], ["float32[5]"])
@@ -126,7 +129,7 @@ def test_logged_sizes_replace_bounds_from_then_on_within_a_run() -> None:
 def test_a_list_that_was_logged_as_one_value_is_divided() -> None:
     method = small_program().methods[0]
     tensors = DebugValue((TensorValue(6, (2,), (1,), 0),), 6)
-    found = event_arguments(
+    found = arguments(
         trace_of([("native_call_add.out", 0, 2, None), (None, 0, 2, tensors)]), method
     )
     assert texts(found[0])[1] == ["float32[2]"]
@@ -135,7 +138,7 @@ def test_a_list_that_was_logged_as_one_value_is_divided() -> None:
 def test_values_that_fit_no_arguments_are_left_alone() -> None:
     method = small_program().methods[0]
     events: list[Row] = [("DELEGATE_CALL", 0, 1, None), (None, 0, 1, logged(3))]
-    assert texts(event_arguments(trace_of(events), method)[0]) == (["float32[8]?"], ["float32[8]?"])
+    assert texts(arguments(trace_of(events), method)[0]) == (["float32[8]?"], ["float32[8]?"])
 
 
 def test_another_models_trace_is_refused() -> None:
@@ -146,20 +149,38 @@ def test_another_models_trace_is_refused() -> None:
         ("native_call_relu.out", 0, 1, None),
         ("native_call_relu.out", 0, 7, None),
     ]
-    trace = trace_of(events)
-    assert disagreements(trace, method) == 3
-    with pytest.raises(NotComparableError, match="3 events"):
-        event_arguments(trace, method)
+    with pytest.raises(NotComparableError, match=r"\(3 differ\)"):
+        arguments(trace_of(events), method)
 
 
 def test_the_method_is_found_by_its_operators_or_named() -> None:
     program = read_program((MODELS / "methods.pte").read_bytes())
     forward = trace_of([("native_call_sigmoid.out", 0, 5, None)])
     assert find_method(program, forward).name == "forward"
-    assert find_method(program, forward, "encode").name == "encode"
+    with pytest.raises(NotComparableError, match="no execution of the trace is of method 'encode'"):
+        find_method(program, forward, "encode")
     with pytest.raises(UsageError, match="several"):
         find_method(program, trace_of([("native_call_relu.out", 0, 2, None)]))
-    with pytest.raises(UsageError, match="no method matches"):
+    with pytest.raises(NotComparableError, match="not of any method"):
         find_method(program, trace_of([("native_call_tanh.out", 0, 0, None)]))
     with pytest.raises(UsageError, match="method 'decode' not found"):
         find_method(program, forward, "decode")
+
+
+def test_each_execution_has_its_own_method() -> None:
+    program = read_program((MODELS / "methods.pte").read_bytes())
+    encode, forward = (
+        [
+            (f"native_call_{step.name.partition('::')[2]}", 0, number, None)
+            for number, step in enumerate(program.methods[index].chains[0])
+        ]
+        for index in (0, 1)
+    )
+    loading: list[Row] = [("Method::init", -1, 0, None)]
+    trace = trace_of(loading, forward, encode, forward[:1], forward)
+    names = [found and found.name for found in executed_methods(trace, program, "forward")]
+    assert names == [None, *(program.methods[index].name for index in (1, 0, 1, 1))]
+    with pytest.raises(UsageError, match="executions of several methods"):
+        find_method(program, trace_of(forward, encode))
+    with pytest.raises(NotComparableError, match="execution 2 of the trace"):
+        executed_methods(trace_of(loading, forward, [("DELEGATE_CALL", 0, 0, None)]), program)

@@ -6,10 +6,8 @@ from fractions import Fraction
 
 import pytest
 
+from harness import Block, ClockDomain, Kind, Subject, Trace, read_log
 from harness.analyze.memory import Gaps, gaps, memory
-from harness.decode.device_log import read_log
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Block, Kind, Trace
 from tests.support.logs import CompactLog
 
 CPU = ClockDomain("cpu", Fraction(1_000_000), 32)
@@ -50,7 +48,7 @@ def test_each_allocator_is_followed_to_its_peak() -> None:
 
 def test_what_was_live_at_the_peak_says_when_it_was_taken_and_freed() -> None:
     trace = run()
-    found = memory(trace)
+    found = Subject(trace).memory
     assert (found.peak, found.peak_row) == (100 + 60 + 4096 + 80, 5)
     assert [(piece.allocator.name, piece.size, piece.offset) for piece in found.peak_pieces] == [
         ("method", 100, 0),
@@ -68,10 +66,10 @@ def test_what_was_live_at_the_peak_says_when_it_was_taken_and_freed() -> None:
 
 
 def test_failures_say_what_was_free_when_they_happened() -> None:
-    failures = memory(run()).allocators[2].failures
-    assert [(item.size, item.live) for item in failures] == [(9000, 80)] * 2
+    failures = Subject(run()).memory.allocators[2].failures
+    assert [(item.piece.size, item.live) for item in failures] == [(9000, 80)] * 2
     assert failures[0].gaps == Gaps(2, 2, 1)
-    assert failures[0].during == 8
+    assert failures[0].piece.during == 8
 
 
 def test_fragmentation_is_what_the_largest_gap_has_not() -> None:
@@ -94,7 +92,7 @@ def one_allocator(*events: tuple[int, int]) -> Trace:
 
 def test_frees_find_their_pieces_by_place_or_else_by_size() -> None:
     trace = one_allocator((10, 0), (10, 16), (10, -1), (20, 32), (-10, 0), (-10, -1), (-20, -1))
-    (heap,) = memory(trace).allocators
+    (heap,) = Subject(trace).memory.allocators
     assert heap.unmatched == ()
     assert heap.peak == 50
     freed = {piece.row: piece.freed for piece in heap.peak_pieces}
@@ -105,13 +103,15 @@ def test_frees_find_their_pieces_by_place_or_else_by_size() -> None:
 
 @pytest.mark.parametrize("free", [(-5, 0), (-10, 100), (-25, -1)])
 def test_a_free_of_what_is_not_there_is_listed_and_counted(free: tuple[int, int]) -> None:
-    (heap,) = memory(one_allocator((10, 0), (20, 16), free)).allocators
+    (heap,) = Subject(one_allocator((10, 0), (20, 16), free)).memory.allocators
     assert heap.unmatched == (2,)
     assert heap.live.tolist() == [10, 30, 30 + free[0]]
 
 
 def test_pieces_that_overlap_are_listed() -> None:
-    (heap,) = memory(one_allocator((16, 0), (16, 8), (-16, 0), (-16, 8), (16, 0))).allocators
+    (heap,) = Subject(
+        one_allocator((16, 0), (16, 8), (-16, 0), (-16, 8), (16, 0))
+    ).memory.allocators
     assert heap.overlapping == (1,)
     assert heap.peak == 32
 
@@ -124,12 +124,12 @@ def test_tracers_are_put_together_in_time() -> None:
         log.block("Execute").allocator("heap")
         log.allocation(1, 100, tick=ticks[0], offset=0).allocation(1, -100, tick=ticks[1], offset=0)
         images.append(log.image())
-    found = memory(read_log(b"".join(images), [CPU]))
+    found = Subject(read_log(b"".join(images), [CPU])).memory
     assert found.rows.tolist() == [0, 2, 1, 3]
     assert found.live.tolist() == [100, 200, 100, 0]
     assert found.peak == found.allocators[0].peak == 200
 
 
 def test_without_allocations_there_is_nothing() -> None:
-    found = memory(Trace.unset(0))
+    found = Subject(Trace.unset(0)).memory
     assert (found.peak, found.peak_row, found.peak_pieces, found.allocators) == (0, -1, (), ())

@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from harness.analyze.blocks import runs
-from harness.analyze.statistics import operator_series, operator_statistics
-from harness.decode.device_log import read_log
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Losses, Trace
+from harness import ClockDomain, Losses, Subject, Trace, operator_statistics, read_log
 from tests.support.logs import CompactLog
 
 CPU = ClockDomain("cpu", Fraction(1_000_000), 32)
@@ -29,7 +25,7 @@ def loaded_twice() -> Trace:
 
 
 def test_the_first_execution_after_each_load_is_cold() -> None:
-    found = runs(loaded_twice())
+    found = Subject(loaded_twice()).runs
     assert [run.order for run in found if run.cold] == [1, 5]
     assert [run.executes for run in found] == [False, True, True, True] * 2
     assert [run.index for run in found] == [0, 0, 1, 2, 1, 3, 4, 5]
@@ -46,17 +42,9 @@ def test_the_first_execution_after_each_load_is_cold() -> None:
     assert (init.cold, init.warm) == (None, None)
 
 
-def test_repeats_are_kept_run_by_run() -> None:
-    trace = loaded_twice()
-    series = operator_series(trace, operator_statistics(trace, "Execute")[0])
-    assert series.runs.tolist() == [1, 2, 3, 5, 6, 7]
-    assert series.ticks.tolist() == [[40, 0], [10, 0], [20, 6]] * 2
-    assert series.present.tolist() == [[True, False], [True, False], [True, True]] * 2
-
-
 def test_nothing_is_called_cold_when_earlier_runs_may_be_missing() -> None:
     for losses in (Losses(runs=1), Losses(chunks=1)):
-        found = runs(replace(loaded_twice(), losses=losses))
+        found = Subject(replace(loaded_twice(), losses=losses)).runs
         assert not any(run.cold for run in found)
         assert sum(run.executes for run in found) == 6
 
@@ -64,7 +52,7 @@ def test_nothing_is_called_cold_when_earlier_runs_may_be_missing() -> None:
 def test_where_executions_are_filtered_out_other_events_tell() -> None:
     log = CompactLog().block("Default").profile("Method::init", 0, 5, chain=-1)
     log.block("Execute").profile("add", 0, 1).block("Execute").profile("add", 0, 1).block("Idle")
-    found = runs(read_log(log.image(), [CPU]))
+    found = Subject(read_log(log.image(), [CPU])).runs
     assert [run.executes for run in found] == [False, True, True, False]
     assert [run.cold for run in found] == [False, True, False, False]
 
@@ -77,11 +65,11 @@ def test_each_tracer_has_runs_of_its_own() -> None:
         for _run in range(2):
             log.block("Execute").profile("Method::execute", 0, 1, chain=-1)
         images.append(log.image())
-    found = runs(read_log(b"".join(images), [CPU]))
+    found = Subject(read_log(b"".join(images), [CPU])).runs
     assert [(run.tracer, run.index, run.cold) for run in found] == [
         (0, 0, True),
         (0, 1, False),
         (1, 0, True),
         (1, 1, False),
     ]
-    assert runs(Trace.unset(0)) == []
+    assert Subject(Trace.unset(0)).runs == []

@@ -7,14 +7,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.analyze.memory import AllocatorTotals, allocator_totals
-from harness.analyze.statistics import operator_statistics, summarise
-from harness.decode.device_log import read_log
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Block, Kind, Trace
+from harness import (
+    AllocatorTotals,
+    Block,
+    ClockDomain,
+    Kind,
+    Subject,
+    Summary,
+    Trace,
+    operator_statistics,
+    read_log,
+)
 from tests.support.logs import CompactLog
 
 SYSTICK = ClockDomain("systick", Fraction(25_000_000), 32)
+WIDE = ClockDomain("wide", None, 64)
 
 
 def looped() -> Trace:
@@ -71,6 +78,17 @@ def test_only_profile_events_are_operators() -> None:
     assert operator_statistics(trace) == []
 
 
+def summarise(ticks: np.ndarray) -> Summary:
+    """The statistics of one operator with these durations."""
+    trace = Trace.unset(
+        len(ticks), names=["op"], blocks=[Block("Execute", 0, len(ticks))], clocks=[WIDE]
+    )
+    trace.name[:], trace.clock[:], trace.end[:] = 0, 0, ticks
+    [operator] = operator_statistics(trace.sealed())
+    assert operator.ticks is not None
+    return operator.ticks
+
+
 def test_statistics_agree_with_numpy() -> None:
     ticks = np.random.default_rng(0).integers(0, 2**40, 101).astype(np.uint64)
     summary = summarise(ticks)
@@ -81,14 +99,14 @@ def test_statistics_agree_with_numpy() -> None:
 
 
 def test_a_sum_beyond_64_bits_does_not_wrap() -> None:
-    assert summarise(np.full(4, 2**63, np.uint64)).total == 2.0**65
+    assert summarise(np.full(4, 2**63 - 1024, np.uint64)).total == 2.0**65 - 2**12
 
 
 def test_allocators_are_totalled_over_blocks() -> None:
     log = CompactLog().block("Default").allocator("method").allocator("unused")
     log.allocation(1, 100).allocation(1, 300)
     log.block("Execute").allocation(1, -100).allocation(1, 5000, failed=True)
-    assert allocator_totals(read_log(log.image())) == [
+    assert Subject(read_log(log.image())).allocators == [
         AllocatorTotals("method", 1, 2, 300, 400, 300, 1, 5000),
         AllocatorTotals("unused", 2, 0, 0, 0, 0, 0, 0),
     ]
@@ -97,5 +115,5 @@ def test_allocators_are_totalled_over_blocks() -> None:
 def test_an_undeclared_allocator_is_shown_by_its_id() -> None:
     trace = Trace.unset(1, blocks=[Block("Execute", 0, 1)], clocks=[SYSTICK])
     trace.kind[:], trace.allocator[:], trace.size[:] = Kind.ALLOCATION, 3, 64
-    (totals,) = allocator_totals(trace)
+    (totals,) = Subject(trace).allocators
     assert (totals.name, totals.label, totals.total_bytes) == (None, "allocator 3", 64)

@@ -8,19 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analyze.memory import Gaps
+from harness import FormatError, Method, Tensor, read_program
+from harness.analyze.memory import Gaps, live_bytes, planned_pools
 from harness.analyze.operands import (
     Ids,
-    Lifetime,
     TensorReference,
     lifetimes,
     planned_ids,
     unique_ids,
 )
-from harness.analyze.planned_memory import planned_pools
-from harness.decode.program import Method, Tensor
-from harness.decode.pte import read_program
-from harness.errors import FormatError
 from tests.conftest import MODELS
 from tests.support.programs import ProgramBuilder
 
@@ -89,17 +85,17 @@ def small_method() -> Method:
 def test_planned_memory_has_other_tensors_after_another() -> None:
     method = small_method()
     assert lifetimes(method) == {
-        0: Lifetime(-1, 0),
-        1: Lifetime(0, 1),
-        2: Lifetime(1, 2),
-        3: Lifetime(2, 3),
+        0: (-1, 0),
+        1: (0, 1),
+        2: (1, 2),
+        3: (2, 3),
     }
     ids = planned_ids(method)
     assert len({item.storage for item in ids.values()}) == 4
     assert len({item.tensor for item in ids.values()}) == 4
     (pool,) = planned_pools(method)
     assert (pool.pool, pool.planned, pool.reach, pool.peak) == (1, 96, 96, 64)
-    assert pool.live.tolist() == [32, 64, 64, 64, 32]
+    assert live_bytes(pool.tensors, 3).tolist() == [32, 64, 64, 64, 32]
     assert pool.peak_at == 0
     assert [tensor.value for tensor in pool.peak_tensors] == [0, 1]
     assert pool.peak_gaps == Gaps(0, 0, 0)
@@ -114,7 +110,7 @@ def test_a_loop_keeps_what_it_carries() -> None:
     builder.jump_if_false(done, 1)
     method = read_program(builder.finish([x], [z])).methods[0]
     # y is not used in the loop; x, which is used in it, is needed by every turn.
-    assert lifetimes(method) == {0: Lifetime(-1, 2), 1: Lifetime(0, 0), 2: Lifetime(1, 3)}
+    assert lifetimes(method) == {0: (-1, 2), 1: (0, 0), 2: (1, 3)}
 
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.pte")), ids=lambda path: path.stem)
@@ -123,7 +119,7 @@ def test_what_is_needed_at_one_time_does_not_overlap_in_planned_memory(path: obj
         ids = planned_ids(method)
         for pool in planned_pools(method):
             assert pool.peak <= pool.reach <= pool.planned
-            assert pool.peak == pool.live.max()
+            assert pool.peak == live_bytes(pool.tensors, sum(map(len, method.chains))).max()
             for one, other in combinations(pool.tensors, 2):
                 together = one.first <= other.last and other.first <= one.last
                 start, end = (

@@ -13,10 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.target.lease.holding import hold_keys
-from harness.target.lease.records import port_key
+from harness import HOST_NANOSECONDS, TargetError
+from harness.extensions.lab.holding import hold_keys
+from harness.runs.device import save_trace
+from harness.runs.directory import RunDirectory
+from harness.target.selection import port_key
 from tests.conftest import CommandResult
 from tests.support.flash import serial_native
+from tests.support.logs import CompactLog
 
 Etharness = Callable[..., CommandResult]
 
@@ -114,14 +118,15 @@ def test_a_stream_that_is_cut_is_infrastructure(
 
 @pytest.mark.parametrize("command", ON_A_PORT)
 def test_a_board_that_somebody_holds_is_infrastructure(
-    command: str, etharness: Etharness, board: Path
+    command: str, etharness: Etharness, board: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = "socket://127.0.0.1:9"
+    monkeypatch.setenv("ETHARNESS_OWNER", "somebody")
     with_lease = threading.Event()
     done = threading.Event()
 
     def hold() -> None:
-        with hold_keys([port_key(port)], 1.0, owner="somebody", reason="work"):
+        with hold_keys([port_key(port)], 1.0, reason="work"):
             with_lease.set()
             done.wait(60)
 
@@ -151,3 +156,14 @@ def test_a_full_disk_is_named_and_leaves_no_half_file(
     assert "No space left on device" in said.err
     assert READING[command][-1] in said.err
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_log_that_the_device_damaged_is_the_fault_of_the_device(tmp_path: Path) -> None:
+    log = bytearray(CompactLog().block("Execute").profile("a", 0, 1).image())
+    del log[-1:]
+    directory = RunDirectory.create(tmp_path)
+    with pytest.raises(TargetError, match="the device sent a damaged log: ") as caught:
+        save_trace(bytes(log), b"", (HOST_NANOSECONDS,), directory)
+    assert caught.value.exit_code == 4
+    assert "--salvage" in caught.value.hint
+    assert (tmp_path / "trace.etlog").read_bytes() == log

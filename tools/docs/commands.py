@@ -9,8 +9,8 @@ from textwrap import dedent
 
 import click
 
-from harness.cli import COMMANDS, SECTIONS, cli
-from harness.cli.options import panels
+from harness.cli import cli, sections
+from harness.cli.command import panels
 from harness.errors import EXIT_CODES
 from tools.docs.markdown import anchor, code, prose, table
 
@@ -21,7 +21,7 @@ NO_REWRAP = "\b"
 def pages(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the page of each section of ``etharness --help``, and their index."""
     index = ["# Command line\n\n", f"{EXIT_CODES}\n\n"]
-    for title, section in SECTIONS.items():
+    for title, section in sections().items():
         file = f"{anchor(title)}.md"
         rows = [
             [f"[`etharness {name}`]({file}#{anchor(f'etharness {name}')})", prose(text)]
@@ -80,6 +80,5 @@ def _linked(text: str, root: Path) -> str:
 
 def section_of(name: str) -> str:
     """Return the page of a command with its anchor, from another page of ``reference/``."""
-    [title] = [title for title, section in SECTIONS.items() if name in section]
-    assert name in COMMANDS
+    [title] = [title for title, section in sections().items() if name in section]
     return f"commands/{anchor(title)}.md#{anchor(f'etharness {name}')}"

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import errors
-from harness.errors import EXIT_CODES, HarnessError
-from harness.records.check_codes import CODES
+from harness import CODES, HarnessError, errors
+from harness.errors import EXIT_CODES
 from tools.docs.markdown import code, prose, table
 
 CLASSES: dict[str, type[HarnessError]] = {

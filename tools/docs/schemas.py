@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.cli import COMMANDS
+from harness.cli import sections
 from tools.docs.commands import section_of
 from tools.docs.markdown import anchor, code, prose, table
 
@@ -47,7 +47,7 @@ def _use(name: str) -> str:
     if name in FILES:
         return FILES[name]
     command = name.split("-")[0]
-    if command not in COMMANDS:
+    if not any(command in section for section in sections().values()):
         return f"`{name}`"
     words = name.replace("-", " ", 1) if command in {"history", "lab"} else command
     return f"[`etharness {words} --json`]({section_of(command)})"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a bare-metal port implements. ports/bare_metal/bare_metal.c builds the firmware on it. The core_*
- * functions are in ports/cortex_m/ or in the port. port.cmake sets ETD_RECEIVE_RING and ETD_SEND_RING: ring
- * sizes in bytes, powers of two. */
+ * functions are in ports/cortex_m/ or in the port. port.cmake may set ETD_RECEIVE_RING and
+ * ETD_SEND_RING. */
 #ifndef BARE_METAL_H
 #define BARE_METAL_H
 
@@ -10,6 +10,15 @@
 
 #include "etd_port.h"
 #include "etd_serial.h"
+
+/* Sizes of the UART's rings in bytes, powers of two. With a larger send ring the line waits less for the next
+ * frame. */
+#ifndef ETD_RECEIVE_RING
+#define ETD_RECEIVE_RING 1024
+#endif
+#ifndef ETD_SEND_RING
+#define ETD_SEND_RING 1024
+#endif
 
 /* A device register. */
 #define REGISTER(address) (*(volatile uint32_t *)(uintptr_t)(address))

@@ -10,7 +10,7 @@ set(ETD_VECTOR_OPTIONS -mcpu=cortex-m55 -fno-tree-slp-vectorize)
 set(ETD_CORTEX_M_COUNTERS PMU)
 include(ports/cortex_m/cortex_m.cmake)
 list(APPEND ETD_SHARED_PORT_SOURCES ports/cortex_m/cmsdk_uart.c)
-add_compile_definitions(ETD_RECEIVE_RING=1024 ETD_SEND_RING=1024 ETD_CLOCK_HZ=32000000u
+add_compile_definitions(ETD_CLOCK_HZ=32000000u
   ETD_UART=0x59303000u ETD_UART_IRQ=33 ETD_UART_SEND_IRQ=34 ETD_UART_HZ=25000000u)
 
 set(ETD_BOARD_DEFINITIONS

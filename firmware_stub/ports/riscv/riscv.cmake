@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Shared by RISC-V machines: start-up code, and the devices of QEMU's "virt" machine. ETD_ISA is the instruction set.
 add_compile_options(-march=${ETD_ISA}_zicsr -mabi=ilp32 --specs=picolibc.specs)
-add_compile_definitions(ETD_BOARD="${ETD_BOARD}" ETD_ISA="${ETD_ISA}" ETD_RECEIVE_RING=1024 ETD_SEND_RING=1024)
+add_compile_definitions(ETD_BOARD="${ETD_BOARD}" ETD_ISA="${ETD_ISA}")
 # Without the C library's start-up code; the port has its own.
 add_link_options(-march=${ETD_ISA} -mabi=ilp32 --specs=picolibc.specs -nostartfiles
   -L${CMAKE_CURRENT_SOURCE_DIR}/ports/riscv)

@@ -18,7 +18,7 @@ void external_interrupt(void);
 /* Vectored interrupts: number 11 (external) uses word 11 of the table, a fault word 0. No other can happen.
  * Cores without vectored mode use word 0 for both, so it looks at the sign of mcause. A fault is reported on
  * a fresh stack, because the old one may be its cause. */
-__attribute__((naked, section(".text.reset"))) void reset(void) {
+__attribute__((naked, section(".reset"))) void reset(void) {
     __asm volatile("la sp, stack_top\n"
                    "la t0, vectors + 1\n"
                    "csrw mtvec, t0\n"

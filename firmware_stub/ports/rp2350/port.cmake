@@ -4,7 +4,7 @@ set(ETD_CPU cortex-m33)
 set(ETD_CORTEX_M_COUNTERS DWT)
 include(ports/cortex_m/cortex_m.cmake)
 list(APPEND ETD_SHARED_PORT_SOURCES ports/cortex_m/pl011_uart.c)
-add_compile_definitions(ETD_RECEIVE_RING=1024 ETD_SEND_RING=1024 ETD_CLOCK_HZ=150000000u
+add_compile_definitions(ETD_CLOCK_HZ=150000000u
   ETD_UART=0x40070000u ETD_UART_IRQ=33 ETD_UART_HZ=ETD_CLOCK_HZ)
 
 set(ETD_DELEGATES_DEFAULT none)

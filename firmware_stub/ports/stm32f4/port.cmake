@@ -6,7 +6,6 @@ set(ETD_CHIP stm32f405 CACHE STRING "stm32f405 (Netduino Plus 2) or stm32f446 (N
 set(ETD_MEMORY ${ETD_CHIP}.ld)
 set(ETD_CORTEX_M_COUNTERS DWT)
 include(ports/cortex_m/cortex_m.cmake)
-add_compile_definitions(ETD_RECEIVE_RING=1024 ETD_SEND_RING=1024)
 if(ETD_CHIP STREQUAL stm32f446)
   set(ETD_TIMER_HZ 90000000)
   add_compile_definitions(ETD_NUCLEO_F446RE ETD_UART_IRQ=38)

@@ -5,7 +5,7 @@ set(ETD_CPU cortex-m7)
 add_compile_definitions(ETD_DWT_LOCKED) # of Cortex-M7
 set(ETD_CORTEX_M_COUNTERS DWT)
 include(ports/cortex_m/cortex_m.cmake)
-add_compile_definitions(ETD_UART_IRQ=39 ETD_RECEIVE_RING=1024 ETD_SEND_RING=1024)
+add_compile_definitions(ETD_UART_IRQ=39)
 
 set(ETD_DELEGATES_DEFAULT none)
 set(ETD_BOARD_DEFINITIONS

@@ -2,7 +2,7 @@
 /* Computes the commands. */
 #include <stddef.h>
 
-#include "../kernels/arguments.h"
+#include "../kernels/support/arguments.h"
 #include "npu_job.h"
 
 static const char *check_argument(const etd_call *call, const etd_npu_operand *operand) {

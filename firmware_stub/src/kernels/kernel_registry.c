@@ -7,7 +7,7 @@
 #endif
 
 const etd_kernel *const etd_kernels[] = {
-#define ETD_OPERATOR(name, kernel) &(kernel),
+#define ETD_OPERATOR(name, kernel, types) &(kernel),
 #include ETD_OPERATOR_LIST
 #undef ETD_OPERATOR
 };

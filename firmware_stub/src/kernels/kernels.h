@@ -5,7 +5,7 @@
 
 #include "etd_kernel.h"
 
-#define ETD_OPERATOR(name, kernel) extern const etd_kernel kernel;
+#define ETD_OPERATOR(name, kernel, types) extern const etd_kernel kernel;
 #include "operators.def"
 #undef ETD_OPERATOR
 

@@ -1,11 +1,150 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The log image for the host. Its parts are not contiguous in memory; reading through a window avoids a
- * copy. */
-#include <stddef.h>
-#include <string.h>
+/* The log: records grow from the start of the buffer, names from its end; its image for the host is read
+ * through a window, because its parts are not contiguous. */
+#include "tracer_internal.h"
 
-#include "etd_bytes.h"
-#include "etd_tracer.h"
+/* Stops for good when one item does not fit, so that the log has no holes. */
+uint8_t *etd_append(etd_tracer *tracer, uint32_t count) {
+    uint32_t used = tracer->record_count;
+    if (tracer->full || count > tracer->record_limit - used) {
+        etd_set_full(tracer, true);
+        return NULL;
+    }
+    tracer->record_count = used + count;
+    return tracer->buffer + used * ETD_LOG_RECORD_SIZE;
+}
+
+void etd_set_full(etd_tracer *tracer, bool full) {
+    tracer->full = full;
+    tracer->record_limit = full ? 0 : (tracer->capacity - tracer->names_size) / ETD_LOG_RECORD_SIZE;
+}
+
+static uint8_t *put_delegate(uint8_t *at, const etd_delegate_prefix *delegate) {
+    uint32_t flags = delegate->metadata != NULL ? ETD_LOG_DELEGATE_METADATA : 0u;
+    etd_put_record(at, etd_head(ETD_LOG_RECORD_DELEGATE, flags, delegate->name), (uint32_t)delegate->id,
+                   delegate->length, 0);
+    at += ETD_LOG_RECORD_SIZE;
+    if (delegate->metadata != NULL) {
+        uint32_t padded = etd_records_of(delegate->length) * ETD_LOG_RECORD_SIZE;
+        memcpy(at, delegate->metadata, delegate->length);
+        memset(at + delegate->length, 0, padded - delegate->length);
+        at += padded;
+    }
+    return at;
+}
+
+uint8_t *etd_append_event(etd_tracer *tracer, etd_context *context, uint32_t count) {
+    bool wide = !etd_is_narrow(context->chain, context->handle);
+    count += wide;
+    if (context->delegate != NULL) {
+        count += 1u + etd_records_of(context->delegate->length);
+    }
+    uint8_t *at = etd_append(tracer, count);
+    if (at != NULL && wide) {
+        etd_put_record(at, ETD_LOG_RECORD_WIDE, (uint32_t)context->chain, context->handle, 0);
+        at += ETD_LOG_RECORD_SIZE;
+        context->chain = 0;
+        context->handle = 0;
+    }
+    return at != NULL && context->delegate != NULL ? put_delegate(at, context->delegate) : at;
+}
+
+/* Reading items. */
+
+uint32_t etd_read_item(const etd_tracer *tracer, uint32_t number, etd_item *item) {
+    const uint8_t *at = tracer->buffer + number * ETD_LOG_RECORD_SIZE;
+    item->wide = NULL;
+    item->delegate = NULL;
+    if (at[0] == ETD_LOG_RECORD_WIDE) {
+        item->wide = at;
+        at += ETD_LOG_RECORD_SIZE;
+    }
+    if (at[0] == ETD_LOG_RECORD_DELEGATE) {
+        item->delegate = at;
+        at += (1u + etd_records_of(etd_get_u32(at + 8))) * ETD_LOG_RECORD_SIZE;
+    }
+    item->record = at;
+    uint32_t content = at[0] == ETD_LOG_RECORD_VALUE ? etd_get_u16(at + 2) : 0u;
+    return (uint32_t)(at - tracer->buffer) / ETD_LOG_RECORD_SIZE + 1u + content;
+}
+
+/* Interned names. */
+
+uint32_t etd_name_length(const char *name) {
+    uint32_t length = 0;
+    while (length < ETD_LOG_MAX_NAME && name[length] != '\0') {
+        length++;
+    }
+    return length;
+}
+
+static etd_name add_name(etd_tracer *tracer, const char *name, uint32_t length) {
+    uint32_t used = tracer->record_count * ETD_LOG_RECORD_SIZE + tracer->names_size;
+    if (tracer->full || 1u + length > tracer->capacity - used || tracer->name_count == ETD_LOG_NO_NAME) {
+        etd_set_full(tracer, true);
+        return ETD_LOG_NO_NAME;
+    }
+    tracer->names_size += 1u + length;
+    etd_set_full(tracer, false); /* fewer records fit now */
+    uint8_t *entry = tracer->buffer + (tracer->capacity - tracer->names_size);
+    entry[0] = (uint8_t)length;
+    memcpy(entry + 1, name, length);
+    return tracer->name_count++;
+}
+
+/* Searches all names and adds this one if it is new. */
+static etd_name find_or_add(etd_tracer *tracer, const char *name) {
+    uint32_t length = etd_name_length(name);
+    uint32_t id = tracer->name_count; /* the newest entry is first and has the id name_count - 1 */
+    for (uint32_t at = tracer->capacity - tracer->names_size; id > 0; at += 1u + tracer->buffer[at]) {
+        id--;
+        if (tracer->buffer[at] == length && memcmp(tracer->buffer + at + 1, name, length) == 0) {
+            return (etd_name)id;
+        }
+    }
+    return add_name(tracer, name, length);
+}
+
+static etd_recent_name *second_place(etd_tracer *tracer, uint32_t hash) {
+    return &tracer->recent[hash >> (32u - 2u * ETD_RECENT_BITS) & ((1u << ETD_RECENT_BITS) - 1u)];
+}
+
+static void remember(const etd_tracer *tracer, etd_recent_name *place, etd_name name) {
+    uint32_t from_end = (uint32_t)(tracer->buffer + tracer->capacity - etd_name_entry(tracer, name));
+    if (from_end <= UINT16_MAX) {
+        *place = (etd_recent_name){(uint16_t)from_end, name};
+    }
+}
+
+etd_name etd_find_name(etd_tracer *tracer, const char *name) {
+    uint32_t hash = etd_hash(name);
+    etd_recent_name *place = etd_first_place(tracer, hash);
+    if (place->from_end != 0) {
+        place = second_place(tracer, hash);
+        if (etd_recall(tracer, place, name)) {
+            return place->name;
+        }
+    }
+    etd_name found = find_or_add(tracer, name);
+    if (found != ETD_LOG_NO_NAME) {
+        remember(tracer, place, found);
+    }
+    return found;
+}
+
+etd_name etd_intern(etd_tracer *tracer, const char *name) {
+    return tracer != NULL ? etd_intern_quickly(tracer, name) : ETD_LOG_NO_NAME;
+}
+
+const uint8_t *etd_name_entry(const etd_tracer *tracer, etd_name name) {
+    const uint8_t *entry = tracer->buffer + (tracer->capacity - tracer->names_size);
+    for (uint32_t id = tracer->name_count - 1u; id > name; id--) {
+        entry += 1u + entry[0];
+    }
+    return entry;
+}
+
+/* The image for the host. */
 
 /* The rest of the header: the tracer has these fields in the same order. */
 #define COUNTS_AT 12u

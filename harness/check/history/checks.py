@@ -5,29 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness.check.history.common_shift import correction
 from harness.check.history.comparison import (
     CommonChange,
     Compared,
     HistoryComparison,
     Interval,
-    Judgement,
     MetricStep,
     Mode,
+    detectable_text,
+    percentage,
 )
+from harness.check.history.noise import GROSS, correction
 from harness.check.history.samples import Decision, Metric
-from harness.check.limits.times import subject_of_operator
-from harness.records.check_codes import Severity
-from harness.records.verdict import Check, check
+from harness.check.limits import subject_of_operator
+from harness.records.verdict import Check, Judgement, Severity, check
 
 _NAMED: Final = 5
 """Number of operators that a check of several lists by name."""
 
 _DESCRIBED: Final = 2
 """Number of operators that it describes in detail."""
-
-_ENOUGH_DATA: Final = "the baseline has enough data"
-
 
 _REGRESSIONS: Final = (("H01", "operator"), ("H02", "size"), ("H10", "counter"), ("H11", "energy"))
 """Code of a regression, by what has become worse."""
@@ -47,7 +44,7 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
     rule = f"no regression from {comparison.description}"
     for code, kind in _REGRESSIONS:
         of_kind = [number for number in numbers if _regression_code(number.metric) == code]
-        compared = [n for n in of_kind if n.change is not None]
+        compared = [n for n in of_kind if n.estimated]
         if compared and not any(n.judgement == "regression" for n in compared):
             bounds = "the limits" if kind == "size" else "limits and noise"
             noticed = f"; {detectable_text(comparison)}" if kind == "operator" else ""
@@ -63,30 +60,15 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
         yield from _step_checks(number, comparison, several)
         yield from _mode_check(number, several)
     yield from _modes_within_check(numbers)
-    yield from _summary_check(numbers, "H07", "vanished", "in the baseline, but not in the result")
-    yield from _summary_check(numbers, "H07", "appeared", "in the result, but not in the baseline")
+    yield from _summary_check(numbers, "H07", "vanished")
+    yield from _summary_check(numbers, "H07", "appeared")
     yield from _detectable_check(comparison)
     yield from _evidence_checks(comparison)
 
 
-def detectable_text(comparison: HistoryComparison) -> str:
-    """Return which change the comparison would have noticed, in the median and at worst."""
-    median, worst = comparison.detectable_median, comparison.detectable_worst
-    if median is None:
-        return "would not have noticed a change of any size in most operators"
-    most = "unlimited" if worst is None else percentage(worst)
-    return f"would have noticed {percentage(median)} (median operator; worst {most})"
-
-
-def percentage(share: float) -> str:
-    """Return a share as text: ``3.1 %``, ``240 %``."""
-    percent = 100 * share
-    return f"{percent:,.0f} %" if percent >= 10 else f"{percent:.2g} %"
-
-
 def _detectable_check(comparison: HistoryComparison) -> Iterator[Check]:
     """Yield a check that fails if the comparison could not have seen a change of a usual size."""
-    compared = [n for n in comparison.numbers if n.metric.kind == "operator" and n.change]
+    compared = [n for n in comparison.numbers if n.metric.kind == "operator" and n.estimated]
     median, limit = comparison.detectable_median, comparison.limits.detectable
     if not compared or (median is not None and median <= limit):
         return
@@ -107,19 +89,17 @@ def _evidence_checks(comparison: HistoryComparison) -> Iterator[Check]:
     A rolling baseline fills by itself: its first nights are no failures.
     """
     little = [number for number in comparison.numbers if number.judgement == "too little"]
-    seen = [number for number in comparison.numbers if number.change is not None]
+    seen = [number for number in comparison.numbers if number.estimated]
     operators = any(number.metric.kind == "operator" for number in seen)
     blind = not operators and (little or not seen)
     severity: Severity | None = None
     if blind and comparison.required and not comparison.rolling:
         severity = "error"
-    reason = little[0].reason if little else ""
-    yield from _summary_check(little, "H06", "too little", reason, severity)
+    yield from _summary_check(little, "H06", "too little", severity)
     for note in comparison.notes:
         yield check(
             "H06",
             severity=severity,
-            rule=_ENOUGH_DATA,
             subject="history",
             passed=False,
             reason=note,
@@ -145,9 +125,10 @@ def _common_check(
         )
     else:
         size = _size(common.change, 1.0, 1.0, "", comparison.limits.confidence)
+        known = GROSS if common.q is None else f"adjusted p-value {common.q:.2g}"
         reason = (
             f"all operators {size}, {common.moved} of {common.operators} with it: the machine, the "
-            f"clock or the build; adjusted p-value {common.q or 0.0:.2g}"
+            f"clock or the build; {known}"
         )
     yield check(
         "H09",
@@ -217,7 +198,7 @@ def _size(change: Interval, level: float, scale: float, unit: str, confidence: f
     """Format a change with its interval, in percent; for a level of 0, in the unit."""
     factor, suffix = (100 / level, " %") if level else (1 / scale, f" {unit}")
     text = f"{change.value * factor:+,.4g}{suffix}"
-    if confidence is None or change.low == change.high:
+    if confidence is None or change.low == change.high or change.lowest is None:
         return text
     bounds = f"{change.low * factor:+,.3g} to {change.high * factor:+,.3g}{suffix}"
     return f"{text} ({confidence:.0%} interval {bounds})"
@@ -320,7 +301,6 @@ def _summary_check(
     numbers: Sequence[Compared],
     code: str,
     judgement: Judgement,
-    reason: str,
     severity: Severity | None = None,
 ) -> Iterator[Check]:
     chosen = [number for number in numbers if number.judgement == judgement]
@@ -330,10 +310,10 @@ def _summary_check(
         yield check(
             code,
             severity=severity,
-            rule="the same operators and sizes" if code == "H07" else _ENOUGH_DATA,
+            rule="the same operators and sizes" if code == "H07" else "",
             subject=f"{len(chosen)} metrics",
             passed=False,
-            reason=f"{reason}: {names}{more}",
+            reason=f"{chosen[0].reason}: {names}{more}",
         )
 
 

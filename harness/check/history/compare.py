@@ -4,36 +4,83 @@ Units of one board type differ, at least in their oscillators and flash wait sta
 compared with its own results. If the baseline has no result of the unit, results of another unit
 are used, scaled by the median ratio between both units over commits that both measured. Other
 units then confirm a change seen on one unit.
+
+Of one unit, what the operators of a clock share is evaluated first: the common factor of each run,
+how noisy each run was, and the tail of the noise. Then each metric is estimated by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
 
-from harness.check.history.compare_unit import (
-    Evaluated,
-    EvaluatedCommon,
-    compare_unit,
-    exceeds_limits,
-)
 from harness.check.history.comparison import (
     CommonChange,
+    CommonJudgement,
     Compared,
     Confirmation,
     HistoryComparison,
-    Judgement,
+    Interval,
+    Mode,
 )
-from harness.check.history.decisions import with_decisions
-from harness.check.history.group_sessions import MetricHistory, UnitHistory, group_by_unit
-from harness.check.history.modes import find_modes
-from harness.check.history.samples import Floats, History, Measured, Metric
-from harness.check.history.settings import HistoryLimits
-from harness.extras import require
+from harness.check.history.estimate import (
+    UNKNOWN_SPREAD,
+    Estimate,
+    between,
+    estimate,
+    exact_change,
+    paired,
+    steps_in,
+)
+from harness.check.history.group_sessions import (
+    MetricHistory,
+    UnitHistory,
+    group_by_unit,
+    series_of,
+    with_decisions,
+)
+from harness.check.history.noise import (
+    DISTURBANCE_NS,
+    FACTOR,
+    GROSS,
+    POOLED,
+    SINGLE_FACTOR,
+    CommonFactors,
+    SessionNoise,
+    TypicalSpread,
+    common_factors,
+    exact_metrics,
+    find_modes,
+    gross_direction,
+    mode_of,
+    modes_of,
+    noisier,
+    pooled,
+    scatter_of,
+    scatter_p_value,
+    scatters,
+    session_noise,
+    share_moved,
+    without_modes,
+)
+from harness.check.history.samples import (
+    Floats,
+    History,
+    HistoryLimits,
+    Measured,
+    Metric,
+    Points,
+    median,
+)
+from harness.plugins import require
 from harness.records.trace import OPERATOR_CALL
+from harness.records.verdict import Judgement
 
 _SEVERITY_ORDER: Final[tuple[Judgement, ...]] = (
     *("regression", "changed", "improvement", "vanished", "appeared", "too little", "same"),
@@ -54,6 +101,8 @@ def compare_with_history(
     candidates: Sequence[Measured],
     limits: HistoryLimits = DEFAULT_LIMITS,
     durations: Mapping[Metric, Floats] | None = None,
+    *,
+    every: bool = False,
 ) -> HistoryComparison:
     """Compare candidate results with their history.
 
@@ -67,6 +116,7 @@ def compare_with_history(
         limits: When a change counts.
         durations: All durations of one result per operator (metrics without a statistic), to
             detect modes within a run.
+        every: Return all statistics of an operator, and not only the most significant one.
 
     Raises:
         UsageError: SciPy or ruptures is not installed, or the results are of different commits.
@@ -78,7 +128,8 @@ def compare_with_history(
     numbers, commons = _with_judgements(
         evaluated, [item for _, items in compared for item in items], limits
     )
-    numbers = _most_significant(numbers)
+    if not every:
+        numbers = most_significant(numbers)
     numbers = _with_confirmations(numbers, [*units, *witnesses], limits)
     if durations:
         numbers = [_with_modes_within(number, durations) for number in numbers]
@@ -182,7 +233,7 @@ def _with_judgements(
         sizes = (_detectable(item, needed), together.get(_operator_of(number)))
         detectable = min((size for size in sizes if size is not None), default=None)
         number = replace(number, q=q, steps=steps, detectable=detectable)
-        numbers.append(_with_judgement(number, shift, limits))
+        numbers.append(_with_judgement(item, number, shift, limits))
     return numbers, judged
 
 
@@ -224,11 +275,14 @@ def _detectable(item: Evaluated, needed: float) -> float | None:
     """
     if item.estimate is None or not item.estimate.baseline:
         return None
-    size = item.estimate.detectable(needed, item.limit, item.tick) + item.gap
-    return _finite(size / abs(item.estimate.baseline))
+    level = abs(item.estimate.baseline)
+    limit = max(item.number.relative_limit * level, item.number.absolute_limit)
+    return _finite((item.estimate.detectable(needed, limit, item.tick) + item.gap) / level)
 
 
-def _with_judgement(number: Compared, shift: float, limits: HistoryLimits) -> Compared:
+def _with_judgement(
+    item: Evaluated, number: Compared, shift: float, limits: HistoryLimits
+) -> Compared:
     """Set the judgement of a number, after a shift of all operators by this share."""
     if number.change is None:
         return number
@@ -239,6 +293,7 @@ def _with_judgement(number: Compared, shift: float, limits: HistoryLimits) -> Co
         whole = change + shift * (number.baseline.value + change)
         change = min(change, whole, key=abs) if change * whole > 0 else 0.0
     certain = number.method == "exact" or (number.q is not None and number.q <= limits.fdr)
+    certain |= item.gross
     if exceeds_limits(number, change) and certain:
         return replace(number, judgement="regression" if change > 0 else "improvement")
     if number.method == "exact" and change:
@@ -284,7 +339,7 @@ def _adjust_p_values(p: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _most_significant(numbers: Sequence[Compared]) -> list[Compared]:
+def most_significant(numbers: Sequence[Compared]) -> list[Compared]:
     """Keep the most significant statistic of each operator.
 
     It gets the steps of all of them, and the smallest change that any of them would have shown.
@@ -366,3 +421,399 @@ def _confirmations(number: Compared, others: Sequence[Compared]) -> Iterator[Con
         change = 0.0 if other.change is None else other.change.value
         alike = exceeds_limits(other, change) and change * number.change.value > 0
         yield Confirmation(unit=other.board_unit, change=other.change, confirms=alike)
+
+
+_ROUNDING: Final = 12**-0.5
+"""Standard deviation of rounding to a tick, in ticks."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A metric with the estimate that its judgement needs.
+
+    Attributes:
+        number: The metric, not judged.
+        estimate: Its change; None if it is unknown.
+        gap: Distance of its modes, in the metric's unit: a smaller change may be a flip.
+        tick: Smallest difference that the clock shows, in the metric's unit.
+        gross: No noise explains its change, whatever its estimate says.
+    """
+
+    number: Compared
+    estimate: Estimate | None = None
+    gap: float = 0.0
+    tick: float = 0.0
+    gross: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EvaluatedCommon:
+    """What all operators of a clock have in common, with its estimate."""
+
+    common: CommonChange
+    estimate: Estimate | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _OperatorGroup:
+    """Operators of one clock by one statistic."""
+
+    samples: Mapping[Metric, MetricHistory]
+    modes: Mapping[Metric, tuple[Mode, ...]]
+    mode_shares: Mapping[Metric, str]
+    noises: Mapping[Metric, SessionNoise]
+    pairs: Mapping[Metric, Estimate | None]
+    factors: CommonFactors | None
+    paired_error: TypicalSpread
+    scatter: float = 1.0
+    scatter_p: float = 1.0
+    scatters: Floats | None = None
+
+
+def compare_unit(
+    unit: UnitHistory, found: Mapping[Metric, MetricHistory], limits: HistoryLimits
+) -> tuple[list[Evaluated], list[EvaluatedCommon]]:
+    """Evaluate metrics of a unit, without adjustment for multiple comparisons.
+
+    Args:
+        unit: All results of the unit.
+        found: The earlier and current values of its metrics.
+        limits: When a change counts.
+    """
+    exact = exact_metrics(unit, found, limits)
+    groups: dict[tuple[str, str, str], dict[Metric, MetricHistory]] = defaultdict(dict)
+    for metric, samples in found.items():
+        if metric not in exact and len(samples.now) and samples.baseline.any():
+            groups[metric.clock, metric.statistic, metric.unit][metric] = samples
+    evaluated: dict[Metric, Evaluated] = {}
+    commons = []
+    prepared = {key: _prepare(unit, members, limits) for key, members in groups.items()}
+    gross = _gross_metrics(unit, prepared.values())
+    shared = _gross_clocks(prepared, limits)
+    for (clock, statistic, _), group in prepared.items():
+        for metric in group.samples:
+            evaluated[metric] = _evaluate(
+                unit, metric, group, limits, gross=series_of(metric) in gross
+            )
+        if group.factors is not None:
+            common = _common(unit.unit, clock, statistic, group, evaluated, limits)
+            commons.append(_with_gross(common, group.factors.change) if clock in shared else common)
+    for metric, samples in found.items():
+        if metric not in evaluated:
+            evaluated[metric] = _evaluate_alone(unit, metric, samples, limits)
+    return [evaluated[metric] for metric in found], commons
+
+
+def exceeds_limits(number: Compared, change: float) -> bool:
+    """Return whether a change of a number exceeds both limits."""
+    if number.baseline is None:
+        return False
+    relative = number.relative_limit * abs(number.baseline.value)
+    return abs(change) > relative and abs(change) > number.absolute_limit
+
+
+def _gross_metrics(unit: UnitHistory, groups: Iterable[_OperatorGroup]) -> set[Metric]:
+    """Return the series with gross changes of too few results to know their noise.
+
+    All statistics of an operator have to agree: one disturbance of a run is no change.
+    """
+    directions: dict[Metric, set[int]] = defaultdict(set)
+    for group in groups:
+        for metric, samples in group.samples.items():
+            counts = unit.executions(metric) if metric.kind == "operator" else None
+            single = counts is not None and min(counts) <= 1
+            direction = gross_direction(
+                samples.earlier.values,
+                samples.now.values,
+                unit.tick(metric),
+                SINGLE_FACTOR if single else FACTOR,
+                DISTURBANCE_NS if single and metric.unit == "ns" else 0.0,
+            )
+            estimated = metric in group.noises or group.pairs[metric] is not None
+            directions[series_of(metric)].add(0 if estimated else direction)
+    return {series for series, found in directions.items() if found in ({1}, {-1})}
+
+
+def _gross_clocks(
+    groups: Mapping[tuple[str, str, str], _OperatorGroup], limits: HistoryLimits
+) -> set[str]:
+    """Return the clocks on which all operators together changed grossly, likewise."""
+    directions: dict[str, set[int]] = defaultdict(set)
+    for (clock, _, _), group in groups.items():
+        if group.factors is not None:
+            factors = group.factors.history
+            few = _sessions(factors.earlier) < limits.min_results
+            direction = gross_direction(factors.earlier.values, factors.now.values, 0.0)
+            directions[clock].add(direction if few else 0)
+    return {clock for clock, found in directions.items() if found in ({1}, {-1})}
+
+
+def _sessions(points: Points) -> int:
+    return len(np.unique(points.sessions))
+
+
+def _prepare(
+    unit: UnitHistory, members: Mapping[Metric, MetricHistory], limits: HistoryLimits
+) -> _OperatorGroup:
+    """Separate the common factor and the modes, and learn the noise that is left."""
+    factors = _common_factors(members, len(unit.results))
+    samples, modes, shares, noises, pairs = {}, {}, {}, {}, {}
+    rounding = []
+    for metric, raw in members.items():
+        whole = raw if factors is None else factors.without(raw)
+        modes[metric] = modes_of(whole.earlier)
+        shares[metric] = _mode_shares(whole, modes[metric])
+        one = samples[metric] = whole.changed(partial(without_modes, modes=modes[metric]))
+        of_clock = _ROUNDING * unit.tick(metric)
+        pairs[metric] = paired(one.baseline_points, one.now, limits.min_results, of_clock)
+        noise = session_noise(one.earlier, limits.min_results, of_clock)
+        if noise is not None:
+            noises[metric] = noise
+            rounding.append(of_clock / median(one.earlier.values))
+    learnt = dict(zip(noises, pooled([*noises.values()], rounding), strict=True))
+    paired_error = UNKNOWN_SPREAD if factors is None else _paired_error(pairs.values())
+    group = _OperatorGroup(samples, modes, shares, learnt, pairs, factors, paired_error)
+    if factors is None or len(learnt) < POOLED:
+        return group
+    changes = []
+    for metric, noise in learnt.items():
+        found = between(samples[metric].baseline_points, samples[metric].now, noise)
+        changes.append(found.change / found.error if found.error else 0.0)
+    scatter = scatter_of(changes)
+    tonight = float(noisier(np.array([scatter]), len(learnt))[0])
+    wider = {metric: dataclasses.replace(one, scatter=tonight) for metric, one in learnt.items()}
+    earlier_scatters = scatters([*learnt.values()], [one.spread for one in learnt.values()])
+    every = np.full(len(unit.results), tonight)
+    every[: len(earlier_scatters)] = noisier(earlier_scatters, len(learnt))
+    chance = scatter_p_value(scatter, earlier_scatters)
+    return dataclasses.replace(
+        group, noises=wider, scatter=scatter, scatter_p=chance, scatters=every
+    )
+
+
+def _common_factors(members: Mapping[Metric, MetricHistory], results: int) -> CommonFactors | None:
+    """Return the common factors of operators, whichever of their two levels each happens to have.
+
+    In one night of a hundred most operators that flip are at their upper levels, and the median of
+    all would be as much higher.
+    """
+    factors = common_factors(members, results)
+    if factors is None:
+        return None
+    steady = {}
+    for metric, raw in members.items():
+        whole = factors.without(raw)
+        if modes := modes_of(whole.earlier):
+            level = whole.changed(partial(without_modes, modes=modes))
+            steady[metric] = factors.restored(level)
+    return common_factors({**members, **steady}, results) if steady else factors
+
+
+def _paired_error(found: Iterable[Estimate | None]) -> TypicalSpread:
+    """Return what the errors of the operators' paired changes are like, as shares."""
+    known = [pairs for pairs in found if pairs is not None and pairs.baseline > 0]
+    if not known:
+        return UNKNOWN_SPREAD
+    errors = [pairs.error / pairs.baseline for pairs in known]
+    return TypicalSpread.of(errors, min(pairs.freedom for pairs in known))
+
+
+def _evaluate(
+    unit: UnitHistory, metric: Metric, group: _OperatorGroup, limits: HistoryLimits, *, gross: bool
+) -> Evaluated:
+    samples, modes = group.samples[metric], group.modes[metric]
+    noise = group.noises.get(metric)
+    rounding = _ROUNDING * unit.tick(metric)
+    found = estimate(
+        samples.baseline_points,
+        samples.now,
+        noise,
+        group.pairs[metric],
+        rounding,
+        group.paired_error,
+    )
+    number = _number(unit, metric, samples, limits)
+    common = 0.0 if group.factors is None else group.factors.change
+    number = replace(
+        number,
+        modes=modes,
+        common=common,
+        steps=steps_in(
+            samples.all,
+            unit.results,
+            (number.relative_limit, number.absolute_limit),
+            limits,
+            # One series cannot tell steps from noise that lasts.
+            noise if group.scatters is not None else None,
+            group.scatters,
+        ),
+        reason=group.mode_shares[metric],
+    )
+    if found is None:
+        return _without_estimate(number, samples, limits, gross=gross)
+    gap = modes[1].center - modes[0].center if modes else 0.0
+    return _with_estimate(number, found, limits, unit.tick(metric), gap, gross=gross)
+
+
+def _evaluate_alone(
+    unit: UnitHistory, metric: Metric, samples: MetricHistory, limits: HistoryLimits
+) -> Evaluated:
+    """Evaluate a metric without noise, or one that only one side has."""
+    number = _number(unit, metric, samples, limits)
+    baseline = samples.baseline_points
+    if not len(samples.now):
+        level, reason = _median_interval(baseline), "in the baseline, but not in the result"
+        return Evaluated(replace(number, judgement="vanished", baseline=level, reason=reason))
+    if not len(baseline):
+        current, reason = median(samples.now.values), "in the result, but not in the baseline"
+        return Evaluated(replace(number, judgement="appeared", current=current, reason=reason))
+    limit = number.relative_limit, number.absolute_limit
+    number = replace(number, steps=steps_in(samples.all, unit.results, limit, limits))
+    change = exact_change(baseline, samples.now)
+    return _with_estimate(number, change, limits, unit.tick(metric))
+
+
+def _number(
+    unit: UnitHistory, metric: Metric, samples: MetricHistory, limits: HistoryLimits
+) -> Compared:
+    relative, absolute = limits.of(metric)
+    baseline = samples.baseline_points
+    return Compared(
+        metric=metric,
+        board_unit=unit.unit,
+        judgement="same",
+        baseline_results=len(baseline),
+        baseline_sessions=len(np.unique(baseline.sessions)),
+        current_results=len(samples.now),
+        current_sessions=len(np.unique(samples.now.sessions)),
+        relative_limit=relative,
+        absolute_limit=max(absolute, 2 * unit.tick(metric)),
+    )
+
+
+def _with_estimate(
+    number: Compared,
+    found: Estimate,
+    limits: HistoryLimits,
+    tick: float,
+    gap: float = 0.0,
+    *,
+    gross: bool = False,
+) -> Evaluated:
+    level = found.baseline
+    exact = found.method == "exact"
+    number = replace(
+        number,
+        method=found.method,
+        baseline=found.baseline_interval(limits.confidence),
+        current=found.current,
+        change=found.interval(limits.confidence),
+        relative=found.change / level if level else None,
+        p=None if exact else found.p,
+        noise=abs(found.noise / level) if level else None,
+    )
+    return Evaluated(number, found, gap, tick, gross)
+
+
+def _without_estimate(
+    number: Compared, samples: MetricHistory, limits: HistoryLimits, *, gross: bool
+) -> Evaluated:
+    """Evaluate a metric of unknown noise: only a gross change says anything."""
+    level, current = median(samples.baseline_points.values), median(samples.now.values)
+    change = current - level
+    number = replace(number, current=current, baseline=_median_interval(samples.baseline_points))
+    if gross and exceeds_limits(number, change):
+        number = replace(
+            number,
+            method="gross",
+            change=Interval(change, None, None),
+            relative=change / level if level else None,
+            reason=GROSS,
+        )
+        return Evaluated(number, gross=True)
+    sessions = _sessions(samples.earlier)
+    reason = (
+        f"{limits.min_results} sessions needed, {sessions} so far; until then only changes beyond "
+        f"{FACTOR:g} times are found"
+    )
+    if sessions >= limits.min_results:
+        reason = "most earlier times are shorter than a tick of the clock"
+    return Evaluated(replace(number, judgement="too little", reason=reason))
+
+
+def _with_gross(common: EvaluatedCommon, shift: float) -> EvaluatedCommon:
+    """Judge a gross change of all operators of a clock, of which the noise is unknown."""
+    if common.estimate is not None:
+        return common
+    judgement: CommonJudgement = "regression" if shift > 0 else "improvement"
+    return dataclasses.replace(common, common=replace(common.common, judgement=judgement))
+
+
+def _median_interval(baseline: Points) -> Interval:
+    return Interval(median(baseline.values), -np.inf, np.inf)
+
+
+def _mode_shares(samples: MetricHistory, modes: tuple[Mode, ...]) -> str:
+    if not modes:
+        return ""
+    upper = [
+        np.bincount(mode_of(side.values, modes), minlength=2)[1] / len(side)
+        for side in (samples.baseline_points, samples.now)
+    ]
+    shares = f"{upper[0]:.0%} of the baseline in the upper mode, {upper[1]:.0%} now"
+    return f"two modes: {shares}"
+
+
+def _common(
+    unit: str,
+    clock: str,
+    statistic: str,
+    group: _OperatorGroup,
+    evaluated: Mapping[Metric, Evaluated],
+    limits: HistoryLimits,
+) -> EvaluatedCommon:
+    assert group.factors is not None
+    history = group.factors.history
+    noise = session_noise(history.earlier, limits.min_results, 0.0)
+    if noise is not None:
+        [noise] = pooled([noise], [0.0])
+    pairs = paired(history.baseline_points, history.now, limits.min_results, 0.0)
+    found = estimate(history.baseline_points, history.now, noise, pairs, 0.0)
+    members = [evaluated[metric] for metric in group.samples]
+    relative = [one.number.relative for one in members]
+    deviations = [share for share in relative if share is not None]
+    if found is None:
+        deviations = [*_deviations(group.samples.values())]
+    shift = group.factors.change
+    common = CommonChange(
+        board_unit=unit,
+        clock=clock,
+        statistic=statistic,
+        operators=len(deviations),
+        moved=share_moved([(1 + one) * (1 + shift) - 1 for one in deviations], shift),
+        change=Interval(shift, None, None),
+        scatter=group.scatter,
+        typical=float(np.median(np.abs(deviations))) if deviations else 0.0,
+        relative_limit=limits.relative,
+    )
+    if found is None:
+        return EvaluatedCommon(replace(common, judgement="too little"), None)
+    in_pairs = sum(
+        one.estimate is not None and one.estimate.method != "between sessions" for one in members
+    )
+    common = replace(
+        common,
+        change=found.interval(limits.confidence),
+        p=found.p,
+        noise=found.noise,
+        # Pairs have an error of their own, to which sessions that are wild contribute.
+        scatter_p=group.scatter_p if 2 * in_pairs < len(group.samples) else 1.0,
+    )
+    return EvaluatedCommon(common, found)
+
+
+def _deviations(found: Iterable[MetricHistory]) -> Iterable[float]:
+    """Yield the changes of operators of unknown noise, as shares."""
+    for samples in found:
+        if level := median(samples.baseline_points.values):
+            yield median(samples.now.values) / level - 1

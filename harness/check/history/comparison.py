@@ -1,30 +1,23 @@
-"""HistoryComparison: the comparison of results with their history, metric by metric."""
+"""HistoryComparison: the comparison of results with their history, metric by metric, in words."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
 import msgspec
 
-from harness.check.history.samples import Decision, Metric
-from harness.check.history.settings import HistoryLimits
-
-Judgement = Literal[
-    "regression", "improvement", "changed", "same", "appeared", "vanished", "too little"
-]
-"""Outcome of one metric: ``regression`` or ``improvement``: beyond the limits and the noise;
-``changed``: deterministic and different, but within the limits; ``same``: no detectable change;
-``appeared``: not in the baseline; ``vanished``: not in the result; ``too little``: too few sessions
-to estimate the noise."""
+from harness.check.history.samples import Decision, HistoryLimits, Metric
+from harness.records.verdict import Judgement
 
 CommonJudgement = Literal["regression", "improvement", "scattered", "same", "too little"]
 """Outcome for all operators of a unit together."""
 
-Method = Literal["", "exact", "paired sessions", "within sessions", "between sessions"]
+Method = Literal["", "exact", "gross", "paired sessions", "within sessions", "between sessions"]
 """How a change was distinguished from noise (``docs/verdicts.md``): not; the metric has no noise;
-by sessions with baseline and candidate results; by the results within such sessions; by what
-earlier sessions differed from those before them."""
+no noise explains a change of this size; by sessions with baseline and candidate results; by the
+results within such sessions; by what earlier sessions differed from those before them."""
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -171,6 +164,11 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision | None = None
     decision_holds: bool = False
 
+    @property
+    def estimated(self) -> bool:
+        """Whether its change is known with its noise, so that a small one would have been found."""
+        return self.change is not None and self.method != "gross"
+
 
 class CommonChange(msgspec.Struct, frozen=True, kw_only=True):
     """What happened to all operators of a unit, compared with the baseline.
@@ -244,3 +242,54 @@ class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
     required: bool = False
     rolling: bool = False
     notes: tuple[str, ...] = ()
+
+
+NumberKind = Literal["time", "memory", "count", "energy"]
+"""What a number is of."""
+
+_KINDS: Final[Mapping[str, NumberKind]] = {"bytes": "memory", "count": "count", "nJ": "energy"}
+
+CHANGE_WORDS: Final[Mapping[NumberKind, tuple[str, str]]] = {
+    "time": ("slower", "faster"),
+    "memory": ("larger", "smaller"),
+    "count": ("more", "fewer"),
+    "energy": ("more", "less"),
+}
+"""Words for a number that grew and one that shrank."""
+
+OTHER_WORDS: Final[Mapping[Judgement, str]] = {
+    "changed": "changed",
+    "same": "no detectable change",
+    "appeared": "new",
+    "vanished": "gone",
+    "too little": "too few results to tell",
+}
+"""Words for numbers of any kind that neither grew nor shrank."""
+
+
+def number_kind(metric: Metric) -> NumberKind:
+    """Return what a metric is of."""
+    return _KINDS.get(metric.unit, "time")
+
+
+def judgement_word(judgement: Judgement, kind: NumberKind) -> str:
+    """Return a judgement in a word or a few: slower, larger, gone, no detectable change."""
+    grew, shrank = CHANGE_WORDS[kind]
+    if judgement == "regression":
+        return grew
+    return shrank if judgement == "improvement" else OTHER_WORDS[judgement]
+
+
+def detectable_text(comparison: HistoryComparison) -> str:
+    """Return which change the comparison would have noticed, in the median and at worst."""
+    median, worst = comparison.detectable_median, comparison.detectable_worst
+    if median is None:
+        return "would not have noticed a change of any size in most operators"
+    most = "unlimited" if worst is None else percentage(worst)
+    return f"would have noticed {percentage(median)} (median operator; worst {most})"
+
+
+def percentage(share: float) -> str:
+    """Return a share as text: ``3.1 %``, ``240 %``."""
+    percent = 100 * share
+    return f"{percent:,.0f} %" if percent >= 10 else f"{percent:.2g} %"

@@ -1,4 +1,4 @@
-"""Estimates the change of a metric with its standard error.
+"""Estimates the change of a metric with its standard error, and finds the steps in its series.
 
 Three designs, of which the most precise one that the results allow counts (``docs/verdicts.md``):
 
@@ -12,27 +12,51 @@ Three designs, of which the most precise one that the results allow counts (``do
 The choice is by the errors, not by the p-values, so it does not make false alarms more likely.
 SciPy gives the t distribution. Its ``trim_mean`` has no standard error of a single sample, and its
 tests need complete samples per design, so the estimates are computed here.
+
+Steps are lasting changes of a metric's level; they have the commits around them.
+
+Ruptures finds the best positions for any number of steps (Killick, Fearnhead and Eckley 2012). Each
+step has to reduce the squared error by a penalty. The penalty follows from the noise, estimated
+from differences of first and second neighbors, so that steps do not count as noise, but noise that
+persists from one nightly run to the next does. Each step is then tested by Student's t, corrected
+for the number of possible positions.
+
+SciPy has no change point detection, and no noise estimate that tolerates steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
-from harness.check.history.comparison import Interval, Method
+from harness.check.history.comparison import Interval, Method, MetricStep
 from harness.check.history.noise import (
+    MAD_SCALE,
     MEDIAN_VARIANCE,
     RANKED,
+    REACH,
     SessionNoise,
     TypicalSpread,
     distributions,
     median_error,
+    neighbor_medians,
+    neighborhoods,
     robust_deviation,
 )
-from harness.check.history.samples import Floats, Ints, Points, median, medians_by
+from harness.check.history.samples import (
+    Floats,
+    HistoryLimits,
+    Ints,
+    Points,
+    Provenance,
+    median,
+    medians_by,
+)
+from harness.plugins import require
 
 TRIMMED: Final = 0.25
 """Largest share of the values trimmed at either end, which leaves the interquartile mean."""
@@ -150,30 +174,20 @@ def estimate(
     Returns:
         None if there are too few sessions for any design.
     """
-    found = [*_designs(baseline, now, noise, pairs, rounding, typical)]
-    return min(found, key=lambda one: one.reach(_TYPICAL), default=None)
-
-
-def _designs(
-    baseline: Points,
-    now: Points,
-    noise: SessionNoise | None,
-    pairs: Estimate | None,
-    rounding: float,
-    typical: TypicalSpread,
-) -> Iterator[Estimate]:
+    designs = []
     if pairs is not None:
         level = abs(pairs.baseline)
         if level:  # errors at a level of 0 are no shares
             error, freedom = typical.moderated(pairs.error / level, pairs.freedom)
             pairs = replace(pairs, error=error * level, freedom=freedom)
-        yield pairs
+        designs.append(pairs)
     elif len(common := common_sessions(baseline, now)):
-        sides = [side.where(np.isin(side.sessions, common)) for side in (baseline, now)]
-        if sum(map(len, sides)) - len(common) - 1 >= _MIN_FREEDOM:
-            yield _within(sides[0], sides[1], rounding)
+        before, after = (side.where(np.isin(side.sessions, common)) for side in (baseline, now))
+        if len(before) + len(after) - len(common) - 1 >= _MIN_FREEDOM:
+            designs.append(_within(before, after, rounding))
     if noise is not None:
-        yield between(baseline, now, noise)
+        designs.append(between(baseline, now, noise))
+    return min(designs, key=lambda one: one.reach(_TYPICAL), default=None)
 
 
 def common_sessions(baseline: Points, now: Points) -> Ints:
@@ -282,3 +296,274 @@ def _medians(side: Points, sessions: Any) -> Floats:
     if len(sessions) < len(side):
         chosen = side.where(np.isin(side.sessions, sessions))
     return medians_by(chosen.sessions, chosen.values)
+
+
+SHORTEST: Final = 3
+"""Smallest number of points at a level: one or two outliers are not a step."""
+
+_PENALTY: Final = 3.0
+"""Reduction of the squared error that a step needs, in variances times the log of the length."""
+
+_OUTLIER: Final = 3.0
+"""Deviations from the median of its neighbors beyond which a point is an outlier (Hampel 1974)."""
+
+_MIN_DEVIATION: Final = 1e-9
+"""Smallest standard deviation, as a share of the largest value; below this, values are equal."""
+
+_LIKELY: Final = 100.0
+"""Likelihood ratio beyond which a position of a step is ruled out."""
+
+_MAX_CORRELATION: Final = 0.95
+
+_MAX_ESTIMATED: Final = 0.8
+"""Largest correlation that medians of one short series can show."""
+
+_CORRELATED_FROM: Final = 30
+"""Points needed to estimate the correlation from medians; shorter series use only residuals."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundStep:
+    """A step before the point ``at``.
+
+    Attributes:
+        at: Index of the first point of the new level.
+        earliest: Smallest index that explains the series nearly as well.
+        latest: Largest one.
+        before: Level before the step.
+        size: Difference of the levels.
+        p: P-value of a step of this size anywhere in the series.
+    """
+
+    at: int
+    earliest: int
+    latest: int
+    before: float
+    size: Interval
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Noise:
+    """Variance of a point, corrected for correlation, and degrees of freedom.
+
+    Attributes:
+        variance: Variance that a mean of n points has, times n.
+        point: Variance of a single point.
+        freedom: Degrees of freedom of the variance.
+        tail: Degrees of freedom of the t distribution of a point.
+    """
+
+    variance: float
+    point: float
+    freedom: float
+    tail: float
+
+    @classmethod
+    def around(
+        cls,
+        values: Floats,
+        levels: list[tuple[int, int]],
+        deviation: float,
+        known: SessionNoise | None,
+    ) -> _Noise:
+        """Return the residual noise around the levels with outliers, at least ``deviation``."""
+        rest = np.concatenate(
+            [values[slice(*part)] - values[slice(*part)].mean() for part in levels]
+        )
+        squares = float(rest @ rest)
+        freedom = len(values) - len(levels)
+        correlation = 0.0 if known is None else known.correlation
+        if squares:
+            seen = float(rest[1:] @ rest[:-1]) / squares
+            # Residuals around fitted levels underestimate it (Marriott and Pope 1954).
+            seen += (1 + 3 * max(seen, 0.0)) / len(values)
+            correlation = max(seen, correlation)
+        correlation = min(max(correlation, 0.0), _MAX_CORRELATION)
+        # Correlated points count as fewer independent points.
+        share = (1 - correlation) / (1 + correlation)
+        point = max(deviation**2, squares / freedom)
+        tail = np.inf if known is None else known.tail
+        return cls(point / share, point, max(freedom * share, 1.0), tail)
+
+
+def steps_in(
+    points: Points,
+    results: Sequence[Provenance],
+    limit: tuple[float, float],
+    limits: HistoryLimits,
+    noise: SessionNoise | None = None,
+    scatters: Floats | None = None,
+) -> tuple[MetricStep, ...]:
+    """Return the steps beyond both limits in the history, with sessions in order of their commits.
+
+    A commit is placed where it first occurs, so a baseline that is repeated every night does not
+    cause steps. Changes within one commit are not steps. Two commits with common sessions do not
+    give a step either: they are compared within these sessions, free of drift between sessions.
+
+    The commits around a step are the closest ones that explain the series: where noise hides at
+    which of several commits the level changed, all of them are between the two.
+
+    Args:
+        points: Values of the metric; ``points.results`` are indices into ``results``.
+        results: Provenance of the values.
+        limit: Relative limit, and absolute limit in the metric's unit.
+        limits: Significance and confidence levels.
+        noise: What many metrics show of their noise; None for what the series itself shows.
+        scatters: How noisy each result was, at least 1, shape (results,).
+    """
+    cells = points.cells
+    changes = (np.flatnonzero(np.diff(cells.origins)) + 1).tolist()
+    boundaries = [at for at in changes if not _side_by_side(cells, at)]
+    if not boundaries:
+        return ()  # no position for a step
+    relative, absolute = limit
+    found = []
+    of_points = None if scatters is None else scatters[cells.results]
+    for step in find_steps(cells.values, limits.confidence, noise, of_points):
+        size = abs(step.size.value)
+        if step.p > limits.fdr or size <= relative * abs(step.before) or size <= absolute:
+            continue
+        places = [at for at in boundaries if step.earliest <= at <= step.latest]
+        if not places:
+            continue
+        last, first = (results[cells.results[at]] for at in (places[0] - 1, places[-1]))
+        found.append(
+            MetricStep(
+                last_good=last.commit,
+                first_bad=first.commit,
+                last_good_utc=last.started_utc,
+                first_bad_utc=first.started_utc,
+                size=step.size,
+                before=step.before,
+                p=step.p,
+            )
+        )
+    return tuple(found)
+
+
+def _side_by_side(cells: Points, at: int) -> bool:
+    """Return whether the points before and at ``at`` have one commit or common sessions."""
+    old, new = (cells.sessions[cells.origins == cells.origins[place]] for place in (at - 1, at))
+    return bool(set(old.tolist()) & set(new.tolist()))
+
+
+def find_steps(
+    values: Floats,
+    confidence: float = 0.95,
+    known: SessionNoise | None = None,
+    scatters: Floats | None = None,
+) -> list[FoundStep]:
+    """Return the steps of a series of shape (n,), oldest point first.
+
+    Args:
+        values: The series.
+        confidence: Level of the intervals.
+        known: What is known of its noise.
+        scatters: How noisy each point is, at least 1, shape (n,); None for equally noisy points.
+    """
+    count = len(values)
+    if scatters is None:
+        scatters = np.ones(count)
+    else:
+        middle = neighbor_medians(values)
+        values = middle + (values - middle) / scatters
+    if count < 2 * SHORTEST or values.min() == values.max():
+        return []
+    smooth = _without_outliers(values)
+    deviation, correlation = noise_of(smooth)
+    if known is not None:
+        correlation = max(correlation, min(known.correlation, _MAX_CORRELATION))
+    deviation = max(deviation, _MIN_DEVIATION * float(np.abs(values).max()))
+    [ruptures] = require("history", "a search for steps", "ruptures")
+    search = ruptures.KernelCPD(kernel="linear", min_size=SHORTEST).fit(smooth / deviation)
+    penalty = _PENALTY * (1 + correlation) / (1 - correlation) * np.log(count)
+    levels = list(pairwise([0, *map(int, search.predict(pen=penalty))]))
+    if len(levels) == 1:
+        return []
+    noise = _Noise.around(values, levels, deviation, known)
+    # Bonferroni: the number of possible positions, for each step found. Between two steps lies a
+    # level whose beginning and end were both chosen.
+    positions = count - 2 * SHORTEST + 1
+    chances = positions ** min(len(levels) - 1, 2) * (len(levels) - 1)
+    return [
+        _test_step((smooth, values), scatters, before, after, noise, chances, confidence)
+        for before, after in pairwise(levels)
+    ]
+
+
+def noise_of(series: Floats) -> tuple[float, float]:
+    """Return standard deviation and neighbor correlation of a series with steps.
+
+    For autoregressive noise, differences of neighbors have twice its variance times 1 - r, and
+    differences of second neighbors times 1 - r**2, so their ratio is 1 + r. Medians make both
+    robust against a few steps.
+    """
+    one, two = (robust_deviation(series[lag:] - series[:-lag]) for lag in (1, 2))
+    if one == 0 or len(series) < _CORRELATED_FROM:
+        return max(one, two) / np.sqrt(2), 0.0
+    correlation = min(max((two / one) ** 2 - 1, 0.0), _MAX_ESTIMATED)
+    return one / np.sqrt(2 * (1 - correlation)), correlation
+
+
+def _test_step(
+    series: tuple[Floats, Floats],
+    scatters: Floats,
+    before: tuple[int, int],
+    after: tuple[int, int],
+    noise: _Noise,
+    chances: int,
+    confidence: float,
+) -> FoundStep:
+    """Test a step in a series without outliers, and in the series as it is.
+
+    Medians of noise with two modes have levels that the noise has not, and single outliers make
+    levels of the series as it is; a step shows in both.
+
+    A level of noisy points is less certain. Noisy points were moved towards the medians of their
+    neighbors, and a median of normal points of unequal widths has the error of equal points whose
+    width is the harmonic mean.
+    """
+    special = distributions()
+    levels = [[float(one[slice(*part)].mean()) for part in (before, after)] for one in series]
+    sides = [range(*part) for part in (before, after)]
+    old, new = min(levels, key=lambda level: abs(level[1] - level[0]))
+    parts = [(len(side), np.sum(1 / scatters[side.start : side.stop])) for side in sides]
+    error = float(np.sqrt(sum(noise.variance * count / weight**2 for count, weight in parts)))
+    size = new - old
+    # A level is off only if more than half of its points are (Hampel's filter moves the others).
+    together = (min(map(len, sides)) + 1) / 2
+    freedom = min(noise.freedom, noise.tail * together)
+    reach = float(special.stdtrit(freedom, 0.5 + confidence / 2)) * error
+    p = float(2 * special.stdtr(freedom, -abs(size) / error)) * chances
+    both = slice(before[0], after[1])
+    weights = 1 / scatters[both] ** 2
+    earliest, latest = _positions(series[0][both], weights, len(sides[0]), noise.point)
+    interval = Interval(size, size - reach, size + reach)
+    at = after[0]
+    return FoundStep(at, before[0] + earliest, before[0] + latest, old, interval, min(p, 1.0))
+
+
+def _positions(values: Floats, weights: Floats, at: int, variance: float) -> tuple[int, int]:
+    """Return the first and last position of a step that explain two levels as well as ``at``.
+
+    These are the positions within a likelihood ratio of ``_LIKELY`` that adjoin ``at``. A point of
+    a noisy night says little of where the step was.
+    """
+    centered = values - np.average(values, weights=weights)
+    sums = np.cumsum(weights * centered)[:-1]
+    before = np.cumsum(weights)[:-1]
+    explained = sums**2 * (1 / before + 1 / (weights.sum() - before))
+    likely = explained >= explained[at - 1] - 2 * np.log(_LIKELY) * variance
+    unlikely = np.flatnonzero(~likely) + 1
+    earliest = max((place + 1 for place in unlikely.tolist() if place < at), default=1)
+    latest = min((place - 1 for place in unlikely.tolist() if place > at), default=len(values) - 1)
+    return earliest, latest
+
+
+def _without_outliers(values: Floats) -> Floats:
+    """Replace points far from the median of their neighbors by this median (Hampel 1974)."""
+    middle = neighbor_medians(values)
+    distances = np.abs(neighborhoods(values) - middle[:, None])
+    reach = _OUTLIER * MAD_SCALE * np.sort(distances, axis=1)[:, REACH]
+    return np.where(np.abs(values - middle) > reach, middle, values)

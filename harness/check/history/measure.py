@@ -9,12 +9,10 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
-from harness.analyze.compare import EXECUTIONS, Executions
-from harness.analyze.statistics import Operator, Summary
-from harness.analyze.ticks import durations, ends_before_start, nanoseconds_per_tick
-from harness.check.history.modes import MIN_VALUES
-from harness.check.history.samples import Floats, Metric, Sample
-from harness.check.history.settings import HistoryLimits
+from harness.analyze.statistics import EXECUTIONS, Executions, Operator, Summary
+from harness.analyze.ticks import durations, nanoseconds_per_tick, unknown_durations
+from harness.check.history.noise import MIN_VALUES
+from harness.check.history.samples import Floats, HistoryLimits, Metric, Sample
 from harness.check.subject import Subject
 from harness.formatting import printable
 
@@ -96,7 +94,7 @@ def durations_of(subject: Subject) -> dict[Metric, Floats]:
     Keys are metrics without a statistic. Values are in the metric's unit, in log order, shape
     (repeats,).
     """
-    ticks, known = durations(subject.trace), ~ends_before_start(subject.trace)
+    ticks, known = durations(subject.trace), ~unknown_durations(subject.trace)
     found: dict[Metric, Floats] = {}
     for operator in subject.operators:
         rows = operator.rows[known[operator.rows]]
@@ -116,18 +114,7 @@ def sample_of(summary: Summary, statistic: str) -> Sample:
 def metric_of(operator: Metric, statistic: str, executions: Executions = "all") -> Metric:
     """Return an operator's metric with a statistic: ``p50``, or ``cold p50`` for cold ones."""
     text = statistic if executions == "all" else f"{executions} {statistic}"
-    return Metric(
-        operator.kind,
-        operator.name,
-        text,
-        operator.unit,
-        operator.block,
-        operator.chain,
-        operator.instruction,
-        operator.delegate_int,
-        operator.delegate_str,
-        operator.clock,
-    )
+    return replace(operator, statistic=text)
 
 
 def operator_metric(operator: Operator, statistic: str) -> Metric:

@@ -1,4 +1,4 @@
-"""Learns from earlier sessions how far a session may be from the sessions before it.
+"""Noise: how far a session may be from the sessions before it, whatever the code does.
 
 The noise of a metric is what its history did: every earlier session is compared with the median of
 the sessions before it, as the candidate is compared with the baseline. What these differences are
@@ -9,11 +9,24 @@ Sessions that are alike in a row say less than independent ones, so their correl
 degrees of freedom and the weight of repeats. The tail of the t distribution follows from the most
 extreme values of all operators together, because one operator's history is too short to show what
 happens once in a thousand times.
+
+Two modes of a metric, such as those of aligned and unaligned cache lines, are detected: a model of
+two normal distributions with equal width is compared with one distribution. The split of the sorted
+values with the least squares is used. The criterion is the integrated completed likelihood
+(Biernacki, Celeux and Govaert 2000): its penalty for the weights avoids splitting flat or wide
+distributions. SciPy has no mixture models, and scikit-learn would be a large dependency for an
+exhaustive search that takes a few lines of NumPy in one dimension.
+
+The temperature of a board, the clock rate of a machine and its neighbors change all times of a run
+by one factor: the median, over operators, of the time relative to its own baseline. It is divided
+out, so that it neither hides nor imitates the change of an operator, and is compared with the
+factors of earlier runs by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any, Final
@@ -21,8 +34,18 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.check.history.samples import Floats, Ints, Points, median
-from harness.extras import require
+from harness.check.history.comparison import Mode
+from harness.check.history.group_sessions import MetricHistory, UnitHistory
+from harness.check.history.samples import (
+    EXACT_COUNTERS,
+    Floats,
+    HistoryLimits,
+    Ints,
+    Metric,
+    Points,
+    median,
+)
+from harness.plugins import require
 
 MAD_SCALE: Final = 1.4826
 """Standard deviation divided by the median absolute deviation, for normal values."""
@@ -478,3 +501,316 @@ def _tail_freedom(shocks: Floats) -> float:
     if _FREEDOM[without_wild] <= _HEAVY:
         place = max(0, place - _DOUBT)
     return float(_FREEDOM[place])
+
+
+FACTOR: Final = 2.0
+"""A change beyond this factor is gross."""
+
+SINGLE_FACTOR: Final = 4.0
+"""The same for a time that was measured once, as of loading: one disturbance may double it."""
+
+DISTURBANCE_NS: Final = 10e6
+"""A gross change of a time that was measured once is larger, ns: interrupts and the turns of other
+processes on a host take less."""
+
+GROSS: Final = "outside of all earlier results, and so large that no noise explains it"
+"""Reason of a gross change."""
+
+
+def gross_direction(
+    earlier: Floats, now: Floats, tick: float, factor: float = FACTOR, least: float = 0.0
+) -> int:
+    """Return 1 if a number grew grossly, -1 if it shrank grossly, else 0.
+
+    It did if it is beyond ``factor`` times its level, and outside of everything seen, even if the
+    clock's resolution is taken off: the difference of two readings is off by less than a tick.
+
+    Args:
+        earlier: Earlier values, shape (n,).
+        now: Values now, shape (m,).
+        tick: Smallest difference that the clock shows, in the unit of the values; 0 for none.
+        factor: ``FACTOR``, or ``SINGLE_FACTOR``.
+        least: Smallest change, in the unit of the values; ``DISTURBANCE_NS`` for a time that was
+            measured once.
+    """
+    if not len(earlier) or not len(now):
+        return 0
+    before, after = median(earlier), median(now)
+    if abs(after - before) <= least:
+        return 0
+    if now.min() - tick > earlier.max() + tick and after - tick > factor * (before + tick):
+        return 1
+    if now.max() + tick < earlier.min() - tick and factor * (after + tick) < before - tick:
+        return -1
+    return 0
+
+
+MIN_VALUES: Final = 12
+"""Values needed to detect modes."""
+
+_MIN_WEIGHT: Final = 0.15
+"""Smallest share of values in a mode; a smaller share counts as outliers."""
+
+_STRONG: Final = 10.0
+"""Difference of the criterion that counts as very strong evidence (Kass and Raftery 1995)."""
+
+_MIN_FLIPS: Final = 4
+"""Smallest number of changes between modes in results of one origin; one change is a step."""
+
+_MIN_GAP: Final = 1.0
+"""Smallest gap between the values of the lower and the upper mode, in widths of a mode."""
+
+_WITHIN: Final = 0.95
+"""Share of the values of a mode on its side of the gap: of many values some are between modes."""
+
+_MIN_WIDTH: Final = 1e-6
+"""Smallest width of a mode, as a share of the range of the values."""
+
+
+def find_modes(values: Floats) -> tuple[Mode, Mode] | None:
+    """Return the two modes of values in any order, shape (n,), lower first; None for one mode."""
+    count = len(values)
+    if count < MIN_VALUES:
+        return None
+    extent = float(np.ptp(values))
+    if not extent:
+        return None
+    fewest = max(3, int(np.ceil(_MIN_WEIGHT * count)))
+    parts = np.arange(fewest, count - fewest + 1)
+    in_order = np.sort(values)
+    ordered = in_order - in_order.mean()
+    squares = float(ordered @ ordered)
+    # Sums below each split; those above are the same with the other sign.
+    sums = np.cumsum(ordered)[parts - 1]
+    within = squares - sums**2 * (1 / parts + 1 / (count - parts))
+    best = int(np.argmin(within))
+    part = int(parts[best])
+    whole = squares / count
+    width = max(float(within[best]) / count, (_MIN_WIDTH * extent) ** 2)
+    weights = np.array([part, count - part]) / count
+    # Twice the gain in log-likelihood, minus the penalties for a level and for a weight.
+    gain = count * np.log(whole / width) + 2 * count * float(weights @ np.log(weights))
+    if gain - 2 * np.log(count) < _STRONG:
+        return None
+    sides = in_order[:part], in_order[part:]
+    gap = np.quantile(sides[1], 1 - _WITHIN) - np.quantile(sides[0], _WITHIN)
+    if gap < _MIN_GAP * np.sqrt(width):
+        return None
+    low, high = (Mode(median(side), float(np.sqrt(width)), len(side) / count) for side in sides)
+    return low, high
+
+
+def modes_of(earlier: Points) -> tuple[Mode, ...]:
+    """Return the modes of a metric's history; empty for one mode.
+
+    The commit with the most results shows them best. Where each commit has few, they are learnt
+    from all of these together, in the order of time. A level that changes only once is a step, not
+    two modes.
+    """
+    if not len(earlier):
+        return ()
+    counts = np.bincount(earlier.origins)
+    largest = earlier.where(earlier.origins == int(np.argmax(counts)))
+    few = _alone_in_session(earlier.cells_in_time)
+    few = few.where(counts[few.origins] < MIN_VALUES)
+    for alike in (largest, few):
+        found = find_modes(alike.values)
+        if found is not None:
+            upper = mode_of(alike.values, found)
+            if np.count_nonzero(np.diff(upper)) >= _MIN_FLIPS:
+                return found
+    return ()
+
+
+def _alone_in_session(cells: Points) -> Points:
+    """Return the cells of sessions with one commit: arms in turns would look like two modes."""
+    return cells.where(np.bincount(cells.sessions)[cells.sessions] == 1)
+
+
+def mode_of(values: Floats, modes: tuple[Mode, ...]) -> np.ndarray:
+    """Return the index of the nearest mode for each value, shape (n,)."""
+    centers = np.array([mode.center for mode in modes])
+    return np.asarray(np.argmin(np.abs(values[:, None] - centers), axis=1))
+
+
+def without_modes(points: Points, modes: tuple[Mode, ...]) -> Points:
+    """Return the values shifted as if all were in the mode with the largest weight."""
+    if not modes:
+        return points
+    centers = np.array([mode.center for mode in modes])
+    heaviest = max(modes, key=lambda mode: mode.weight).center
+    return points.with_values(points.values - centers[mode_of(points.values, modes)] + heaviest)
+
+
+_EVIDENT_TICKS: Final = 1000.0
+"""Ticks of the longest of several times that never vary, from which the clock would show a noise of
+0.1 %; a shorter time may vary by less than a tick."""
+
+
+def exact_metrics(
+    unit: UnitHistory, found: Mapping[Metric, MetricHistory], limits: HistoryLimits
+) -> set[Metric]:
+    """Return the metrics without noise: sizes, counts of what a program does, times and counts on
+    an emulated clock, and others that never vary within a commit.
+
+    Noise grows with the time, so it shows first in the longest times. A time counts as
+    deterministic only if no longer one of its clock and statistic varies, and if the longest has
+    enough ticks to show it; else the clock may hide the noise.
+    """
+    exact = {
+        metric
+        for metric, samples in found.items()
+        if _is_exact(metric, samples) or _is_emulated(unit, metric, samples)
+    }
+    groups: dict[tuple[str, str], list[tuple[float, Metric]]] = defaultdict(list)
+    for metric, samples in found.items():
+        if metric not in exact and len(samples.earlier) >= limits.min_results:
+            level = median(samples.earlier.values)
+            groups[metric.clock, metric.statistic].append((level, metric))
+    for members in groups.values():
+        members.sort(key=lambda member: -member[0])
+        tick = unit.tick(members[0][1])
+        if tick and members[0][0] < _EVIDENT_TICKS * tick:
+            continue
+        for _, metric in members:
+            if not _constant(found[metric].earlier, limits.min_results):
+                break
+            if _alike(found[metric].now):
+                exact.add(metric)
+    return exact
+
+
+def _is_exact(metric: Metric, samples: MetricHistory) -> bool:
+    """Return whether a metric has no noise by its kind, or has counted 0 so far."""
+    if metric.kind != "counter":
+        return metric.kind not in ("operator", "energy")
+    counted_nothing = len(samples.earlier) > 0 and not samples.earlier.values.any()
+    return metric.statistic in EXACT_COUNTERS or counted_nothing
+
+
+def _is_emulated(unit: UnitHistory, metric: Metric, samples: MetricHistory) -> bool:
+    """Return whether a metric is of an emulated clock, and the results do not contradict that.
+
+    Repeats of a program, the same firmware and model, may differ if they ran with other inputs.
+    """
+    if metric.kind not in ("operator", "counter") or not unit.emulated_time:
+        return False
+    earlier, programs = samples.earlier, unit.programs[samples.earlier.results]
+    alike = all((part.values == part.values[0]).all() for _, part in earlier.groups(programs))
+    return alike and _alike(samples.now)
+
+
+def _constant(earlier: Points, least: int) -> bool:
+    """Return whether all results of each commit are equal; of all commits, if none has repeats."""
+    if (earlier.values == earlier.values[0]).all():
+        return True
+    order = np.lexsort((earlier.values, earlier.origins))
+    values, origins = earlier.values[order], earlier.origins[order]
+    repeats = origins[1:] == origins[:-1]
+    enough = int(np.count_nonzero(repeats)) >= least - 1
+    return enough and bool((np.diff(values)[repeats] == 0).all())
+
+
+def _alike(now: Points) -> bool:
+    return not len(now) or bool((now.values == now.values[0]).all())
+
+
+_NOTABLE: Final = 0.001
+"""Smallest factor, as a share, that a reason mentions."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommonFactors:
+    """The common factor of each result.
+
+    Attributes:
+        factors: Factor of each result, 1 where it is unknown, shape (results,). The median of the
+            baseline is 1.
+        history: The factors as a metric of its own.
+    """
+
+    factors: Floats
+    history: MetricHistory
+
+    def without(self, samples: MetricHistory) -> MetricHistory:
+        """Return the values of an operator without the common factor."""
+        return samples.changed(self._divided)
+
+    def restored(self, samples: MetricHistory) -> MetricHistory:
+        """Return the values of an operator with the common factor again."""
+        return samples.changed(self._multiplied)
+
+    def _multiplied(self, points: Points) -> Points:
+        return points.with_values(points.values * self.factors[points.results])
+
+    def _divided(self, points: Points) -> Points:
+        return points.with_values(points.values / self.factors[points.results])
+
+    @property
+    def change(self) -> float:
+        """The common change of the candidate from the baseline, as a share."""
+        return median(self.history.now.values) - 1
+
+
+def common_factors(found: Mapping[Metric, MetricHistory], results: int) -> CommonFactors | None:
+    """Return the common factors of the results; None with fewer than ``POOLED`` operators.
+
+    Args:
+        found: Operators of one clock by one statistic.
+        results: Number of results.
+    """
+    known = [samples for samples in found.values() if _has_level(samples)]
+    if len(known) < POOLED:
+        return None
+    ratios = np.array([_ratios(samples, results) for samples in known])
+    enough = np.count_nonzero(~np.isnan(ratios), axis=0) >= POOLED
+    factors = np.ones(results)
+    factors[enough] = np.nanmedian(ratios[:, enough], axis=0)
+    unknown = ~enough | (factors <= 0)
+    factors[unknown] = 1.0
+    whole = max(known, key=lambda samples: (len(samples.earlier), len(samples.now)))
+    cells = whole.baseline_points.with_values(factors[whole.baseline_points.results]).cells
+    factors[~unknown] /= median(cells.values)
+    history = MetricHistory(
+        whole.earlier.with_values(factors[whole.earlier.results]),
+        whole.baseline,
+        whole.now.with_values(factors[whole.now.results]),
+    )
+    return CommonFactors(factors, history)
+
+
+def _has_level(samples: MetricHistory) -> bool:
+    """Return whether an operator has times now that can be compared with those before."""
+    return (
+        len(samples.now) > 0
+        and bool(samples.baseline.any())
+        and median(samples.earlier.values) > 0
+        and _level(samples.baseline_points.values) > 0
+    )
+
+
+def _ratios(samples: MetricHistory, results: int) -> Floats:
+    """Return the times relative to the baseline, shape (results,); NaN where there is none."""
+    level = _level(samples.baseline_points.values)
+    ratios = np.full(results, np.nan)
+    for side in (samples.whole_series, samples.now):
+        ratios[side.results] = side.values / level
+    return ratios
+
+
+def _level(values: Floats) -> float:
+    """Return the interquartile mean: a median would be one of the values, whose ratio is 1."""
+    cut = len(values) // 4
+    return float(np.sort(values)[cut : len(values) - cut].mean())
+
+
+def correction(share: float) -> str:
+    """Return the text that says by how much times were corrected; empty for nearly nothing."""
+    if abs(share) < _NOTABLE:
+        return ""
+    return f"without the {100 * share:+.2g} % of all operators"
+
+
+def share_moved(changes: Sequence[float], shift: float) -> int:
+    """Return how many changes are closer to the common shift than to nothing."""
+    return sum(abs(change - shift) < abs(change) for change in changes)

@@ -1,23 +1,33 @@
-"""Samples: the numbers of results in the history, as series with their provenance.
+"""What a history holds: samples of metrics and results, and how to select and limit a comparison.
 
 This is the contract between the store, which fills it, the statistics, which evaluate it, and the
 reports, which draw it. A History holds all inputs of a comparison, so a comparison can be repeated
 from a copy of it.
+
+In the JSON of a History, names come from devices and may be any bytes; as JSON takes only text,
+they are escaped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from harness.errors import FormatError, UsageError
+from harness.export.values import escaped, unescaped
+from harness.records.decode_json import decode_json
 from harness.records.measurement import MeasurementSettings
+from harness.records.result import ClockQuality
+from harness.records.trace import Losses
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -51,6 +61,10 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
         commit: Tested commit; empty if unknown.
         session: Label for results recorded together, such as in one nightly run.
         settings: How it was measured; None if that was not recorded.
+        emulated_time: Its clocks count the steps of an emulator, which are the same in every run;
+            None if that was not recorded.
+        ticks: Nanoseconds per tick of each clock, by name; a clock that is left out is taken as
+            exact.
     """
 
     id: str
@@ -65,6 +79,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     commit: str
     session: str
     settings: MeasurementSettings | None = None
+    emulated_time: bool | None = None
+    ticks: dict[str, float] = {}
 
 
 class Metric(msgspec.Struct, frozen=True):
@@ -199,13 +215,10 @@ class Measured(msgspec.Struct, frozen=True):
     Attributes:
         provenance: Where the values come from.
         samples: The values by metric.
-        ticks: Nanoseconds per tick of each clock, by name; a clock that is left out is taken as
-            exact.
     """
 
     provenance: Provenance
     samples: dict[Metric, Sample]
-    ticks: dict[str, float] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,17 +240,13 @@ class Points:
     def __len__(self) -> int:
         return len(self.values)
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> Points:
-        """Return the points for which ``chosen``, shape (n,), is True."""
-        return Points(
-            self.values[chosen], self.sessions[chosen], self.origins[chosen], self.results[chosen]
-        )
+    def where(self, chosen: npt.NDArray[Any]) -> Points:
+        """Return the points at these indices, or those for which a mask, shape (n,), is True."""
+        return Points(*(part[chosen] for part in self._parts))
 
     def followed_by(self, more: Points) -> Points:
         """Return these points, then ``more``."""
-        pairs = zip(self._parts, more._parts, strict=True)
-        values, sessions, origins, results = (np.concatenate(pair) for pair in pairs)
-        return Points(values, sessions, origins, results)
+        return Points(*map(np.concatenate, zip(self._parts, more._parts, strict=True)))
 
     @property
     def _parts(self) -> tuple[npt.NDArray[Any], ...]:
@@ -260,9 +269,7 @@ class Points:
             return self  # one result of each, and in this order: the usual history
         _, first = np.unique(keys, return_index=True)
         order = np.lexsort((first, self.origins[first]))
-        places = first[order]
-        medians = medians_by(keys, self.values)[order]
-        return Points(medians, self.sessions[places], self.origins[places], self.results[places])
+        return self.where(first[order]).with_values(medians_by(keys, self.values)[order])
 
     @cached_property
     def cells_in_time(self) -> Points:
@@ -270,9 +277,7 @@ class Points:
         cells = self.cells
         if (cells.results[1:] > cells.results[:-1]).all():
             return cells
-        order = np.argsort(cells.results)
-        values, sessions, origins, results = (part[order] for part in cells._parts)
-        return Points(values, sessions, origins, results)
+        return cells.where(np.argsort(cells.results))
 
 
 def median(values: Floats) -> float:
@@ -327,3 +332,325 @@ def origin_of(result: Provenance) -> str:
 def repeat_key(result: Provenance) -> tuple[str, str, str]:
     """Return what repeats of one measurement share: the unit, the tested version, the occasion."""
     return result.unit, origin_of(result), occasion_of(result)
+
+
+How = Literal["name", "commit", "last"]
+
+
+class BaselineRef(msgspec.Struct, frozen=True):
+    """A selection of earlier results.
+
+    Attributes:
+        how: ``name``: results stored under a name; ``commit``: results of a commit; ``last``: the
+            newest results.
+        what: The name, a prefix of the commit, or the number of results.
+    """
+
+    how: How
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.how}:{self.what}"
+
+    @property
+    def description(self) -> str:
+        """Text for reports, such as ``the last 20`` or ``name v1.2``."""
+        return f"the last {self.what}" if self.how == "last" else f"{self.how} {self.what}"
+
+
+DEFAULT_BASELINE: Final[BaselineRef] = BaselineRef("last", "20")
+"""The newest twenty results."""
+
+_HINT: Final = "write name:v1.2, commit:abc123 or last:20"
+_MIN_COMMIT_DIGITS: Final = 4
+"""A shorter prefix of a commit would match by chance."""
+
+
+def parse_baseline(text: str) -> BaselineRef:
+    """Read ``name:NAME``, ``commit:PREFIX`` or ``last:COUNT``.
+
+    Raises:
+        UsageError: The text has another form.
+    """
+    how, colon, what = text.strip().partition(":")
+    what = what.strip()
+    if not colon or how not in ("name", "commit", "last") or not what:
+        raise UsageError(f"invalid baseline {text!r}", hint=_HINT)
+    if how == "last" and not (what.isascii() and what.isdigit() and int(what)):
+        raise UsageError(f"invalid baseline {text!r}: invalid count {what!r}", hint=_HINT)
+    if how == "commit" and len(what) < _MIN_COMMIT_DIGITS:
+        raise UsageError(
+            f"invalid baseline {text!r}: commit prefix too short",
+            hint=f"give {_MIN_COMMIT_DIGITS} digits or more",
+        )
+    return BaselineRef(how, str(int(what)) if how == "last" else what)  # type: ignore[arg-type]
+
+
+TimeStatistic = Literal["p50", "min", "p10", "p90", "max", "avg"]
+
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Amount = Annotated[float, msgspec.Meta(ge=0)]
+_Level = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+
+
+class BudgetTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of a budget file: unknown keys are errors, and all numbers must be finite."""
+
+    def __post_init__(self) -> None:
+        for name, value in msgspec.structs.asdict(self).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{name} is not a finite number")
+
+
+class HistoryOverride(BudgetTable, frozen=True):
+    """Other limits for some operators.
+
+    Attributes:
+        event: ``fnmatch`` pattern on the event name, case-sensitive.
+        block: ``fnmatch`` pattern on the block name.
+        relative: Replaces ``HistoryLimits.relative``; None keeps it.
+        absolute_us: Replaces ``HistoryLimits.absolute_us``; None keeps it.
+        absolute_ticks: Replaces ``HistoryLimits.absolute_ticks``; None keeps it.
+        optional: The override may match no operator.
+    """
+
+    event: str
+    block: str = "*"
+    relative: _Share | None = None
+    absolute_us: _Amount | None = None
+    absolute_ticks: _Amount | None = None
+    optional: bool = False
+
+
+class HistoryLimits(BudgetTable, frozen=True):
+    """When a change counts: beyond the relative and the absolute limit, and beyond the noise.
+
+    Attributes:
+        statistics: Statistics of an operator's times that are compared; the operator has changed if
+            one of them has. On a busy machine the minimum is more sensitive for some operators, the
+            median for others.
+        relative: Smallest change of a time, as a share of the baseline.
+        absolute_us: Smallest change of a time, in microseconds.
+        absolute_ticks: Smallest change of a time in ticks, if the clock rate is unknown.
+        relative_bytes: Smallest growth of a size, as a share of the baseline.
+        absolute_bytes: Smallest growth of a size, in bytes.
+        relative_counts: Smallest growth of a hardware counter, as a share of the baseline.
+        absolute_counts: Smallest growth of a hardware counter, in counts.
+        relative_energy: Smallest growth of an energy, as a share of the baseline.
+        absolute_nj: Smallest growth of an energy, in nanojoules.
+        fdr: False discovery rate: expected share of false alarms among the reported changes of one
+            result; if nothing changed, the probability of any alarm (``docs/verdicts.md``).
+        detectable: Largest change, as a share, that the median operator may have had unseen; with a
+            larger one the history says too little (H06).
+        min_results: Sessions needed to estimate the noise of an operator.
+        confidence: Confidence level of the intervals.
+        override: Limits for some operators; the first match applies.
+    """
+
+    statistics: Annotated[tuple[TimeStatistic, ...], msgspec.Meta(min_length=1)] = ("min", "p50")
+    relative: _Share = 0.02
+    absolute_us: _Amount = 0.05
+    absolute_ticks: _Amount = 2.0
+    relative_bytes: _Share = 0.01
+    absolute_bytes: _Amount = 64.0
+    relative_counts: _Share = 0.01
+    absolute_counts: _Amount = 16.0
+    relative_energy: _Share = 0.05
+    absolute_nj: _Amount = 100.0
+    fdr: _Level = 0.01
+    detectable: Annotated[float, msgspec.Meta(gt=0)] = 0.25
+    min_results: Annotated[int, msgspec.Meta(ge=3)] = 5
+    confidence: _Level = 0.95
+    override: tuple[HistoryOverride, ...] = ()
+
+    def of(self, metric: Metric) -> tuple[float, float]:
+        """Return the relative limit of a metric, and its absolute limit in its unit."""
+        if metric.unit == "bytes":
+            return self.relative_bytes, self.absolute_bytes
+        if metric.unit == "count":
+            return self.relative_counts, self.absolute_counts
+        if metric.unit == "nJ":
+            return self.relative_energy, self.absolute_nj
+        relative, us, ticks = self.relative, self.absolute_us, self.absolute_ticks
+        for other in self.override:
+            if fnmatchcase(metric.name, other.event) and fnmatchcase(metric.block, other.block):
+                relative = relative if other.relative is None else other.relative
+                us = us if other.absolute_us is None else other.absolute_us
+                ticks = ticks if other.absolute_ticks is None else other.absolute_ticks
+                break
+        return relative, ticks if metric.unit == "ticks" else us * 1000
+
+
+class LinkFigures(msgspec.Struct, frozen=True):
+    """Link statistics of a result.
+
+    Attributes:
+        baud: Baud rate, 0 if unknown or not a serial line.
+        bytes_carried: Bytes in both directions.
+        corrupt_frames: Frames rejected.
+        retries: Requests sent again.
+        goodput: Payload read from the device in bytes per second; null if not measured.
+    """
+
+    baud: int
+    bytes_carried: int
+    corrupt_frames: int
+    retries: int
+    goodput: float | None
+
+
+class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One result in a store.
+
+    Attributes:
+        provenance: Where its numbers come from.
+        duration_s: Duration of the run.
+        exit_code: Exit code of the run.
+        passed: Its verdict; null without one.
+        budget: Path of the budget file, "" without one.
+        failed: Number of failed checks by code (errors).
+        warned: Number of failed checks by code (warnings and notes).
+        failure: Class of the error that ended the run; "" without an error.
+        failure_message: Message of this error.
+        runs_requested: Requested executions.
+        runs_completed: Completed executions.
+        link: Link statistics.
+        clocks: Accuracy of each clock.
+        losses: Losses of the log.
+        indistinct: Numbers left out because others have the same metric.
+        complete: All executions completed, no event is missing and no invariant failed, so that its
+            numbers are part of a series, whatever its verdict.
+        sound: It is complete and passed; only sound results become part of a baseline by
+            themselves.
+    """
+
+    provenance: Provenance
+    duration_s: float
+    exit_code: int
+    passed: bool | None
+    budget: str
+    failed: dict[str, int]
+    warned: dict[str, int]
+    failure: str
+    failure_message: str
+    runs_requested: int
+    runs_completed: int
+    link: LinkFigures
+    clocks: tuple[ClockQuality, ...]
+    losses: Losses
+    indistinct: int
+    complete: bool
+    sound: bool
+
+
+class NamedBaseline(msgspec.Struct, frozen=True):
+    """A baseline with a name.
+
+    Attributes:
+        name: Its name.
+        set_utc: Time at which it was set.
+        results: Number of its results.
+    """
+
+    name: str
+    set_utc: str
+    results: int
+
+
+class StoreInfo(msgspec.Struct, frozen=True):
+    """Information about a store.
+
+    Attributes:
+        place: Its path or URL.
+        version: Version of its tables.
+        rows: Number of rows of each table.
+    """
+
+    place: str
+    version: str
+    rows: dict[str, int]
+
+
+class Added(msgspec.Struct, frozen=True):
+    """The outcome of adding a run directory to a store.
+
+    Attributes:
+        path: The directory.
+        state: ``added``; ``there``: already in the store; ``updated``: likewise, and a verdict
+            given later was recorded; ``refused``.
+        id: Id of the result; "" if unknown.
+        reason: Why it was refused, or a warning about an added result.
+    """
+
+    path: str
+    state: Literal["added", "there", "updated", "refused"]
+    id: str = ""
+    reason: str = ""
+
+
+class CopyOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of copying a history to another one.
+
+    Attributes:
+        results: Number of compared results: both histories have them with the same numbers.
+        copied: Number of results that were added; the other ones were there already.
+        verdicts: Number of verdicts that were replaced.
+        baselines: Number of named baselines that were added or replaced.
+        decisions: Number of decisions that were added.
+        nights: Number of verdicts of nightly runs that were added.
+    """
+
+    results: int
+    copied: int
+    verdicts: int
+    baselines: int
+    decisions: int
+    nights: int = 0
+
+
+_S = TypeVar("_S", bound=msgspec.Struct)
+
+
+def encode_history(history: History) -> bytes:
+    """Return the JSON of ``history``, without indentation: it is mostly numbers."""
+    return msgspec.json.encode(_with_names(history, escaped)) + b"\n"
+
+
+def decode_history(data: bytes, where: str) -> History:
+    """Decode the JSON of ``encode_history``.
+
+    Raises:
+        FormatError: It is not such JSON; the message names ``where``.
+    """
+    try:
+        return _with_names(decode_json(data, type_=History), unescaped)
+    except msgspec.DecodeError as error:
+        raise FormatError(f"{where}: not a history of this version: {error}") from error
+
+
+def _with_names(history: History, change: Callable[[str], str]) -> History:
+    return msgspec.structs.replace(
+        history,
+        results=tuple(_with_texts(result, change) for result in history.results),
+        series=tuple(
+            msgspec.structs.replace(series, metric=_with_texts(series.metric, change))
+            for series in history.series
+        ),
+        description=change(history.description),
+        decisions=tuple(
+            msgspec.structs.replace(
+                _with_texts(decision, change), metric=_with_texts(decision.metric, change)
+            )
+            for decision in history.decisions
+        ),
+        notes=tuple(map(change, history.notes)),
+    )
+
+
+def _with_texts(item: _S, change: Callable[[str], str]) -> _S:
+    texts = {
+        name: change(value)
+        for name, value in msgspec.structs.asdict(item).items()
+        if isinstance(value, str)
+    }
+    return msgspec.structs.replace(item, **texts)

@@ -12,11 +12,11 @@ import numpy as np
 
 from harness.analyze.blocks import block_numbers
 from harness.analyze.memory import AllocatorMemory
-from harness.check.invariants.scopes import order_known
+from harness.check.invariants.events import order_known
 from harness.check.subject import Subject
 from harness.formatting import stack_use
 from harness.records.trace import Trace
-from harness.records.verdict import Check, check
+from harness.records.verdict import Check, check, none_of
 
 TEMPORARY: Final = "temporary"
 """The allocator whose memory lasts for one execution. All other allocators hold their memory as
@@ -40,20 +40,16 @@ def memory_checks(subject: Subject) -> Iterator[Check]:
     if len(followed) == len(used):
         yield from _arena(subject)
     for item in followed:
-        yield _rows(
-            *("I07", "live allocations do not overlap", item, item.overlapping),
-            *(subject.trace, "allocations overlap a live allocation"),
-        )
+        what = "allocations overlap a live allocation"
+        yield _rows("I07", subject.trace, item, item.overlapping, what)
     if not order_known(subject.trace.losses):
         return
     if used and not subject.trace.filtered_events:
         unused = [item for item in subject.memory.allocators if not len(item.rows)]
         yield from (_planned(item) for item in unused if item.planned)
     for item in followed:
-        yield _rows(
-            *("I08", "every free matches an allocation", item, item.unmatched),
-            *(subject.trace, "frees match no live allocation"),
-        )
+        what = "frees match no live allocation"
+        yield _rows("I08", subject.trace, item, item.unmatched, what)
         if item.allocator.label == TEMPORARY and _is_freed(subject.trace, item):
             yield _all_freed(subject, item)
         if item.allocator.label in subject.planned:
@@ -86,7 +82,6 @@ def _fits(subject: str, needed: int, capacity: int, source: str) -> Check:
     relation = "fit in" if passed else "exceed"
     return check(
         "I06",
-        rule="allocations fit their memory",
         subject=subject,
         measured=float(needed),
         limit=float(capacity),
@@ -97,7 +92,7 @@ def _fits(subject: str, needed: int, capacity: int, source: str) -> Check:
 
 
 def _rows(
-    code: str, rule: str, item: AllocatorMemory, rows: tuple[int, ...], trace: Trace, what: str
+    code: str, trace: Trace, item: AllocatorMemory, rows: tuple[int, ...], what: str
 ) -> Check:
     reason = f"0 {what}"
     if rows:
@@ -106,16 +101,7 @@ def _rows(
         place = f" at offset {offset:,}" if offset >= 0 else ""
         block = int(block_numbers(trace)[rows[0]])
         reason = f"{len(rows):,} {what}, first {size:,} bytes{place} in block {block}"
-    return check(
-        code,
-        rule=rule,
-        subject=_name(item),
-        measured=float(len(rows)),
-        limit=0.0,
-        unit="events",
-        passed=not rows,
-        reason=reason,
-    )
+    return none_of(code, _name(item), len(rows), reason)
 
 
 def _all_freed(subject: Subject, item: AllocatorMemory) -> Check:
@@ -130,16 +116,7 @@ def _all_freed(subject: Subject, item: AllocatorMemory) -> Check:
             f"{int(item.live[first]):,} bytes are still live at the end of block "
             f"{int(blocks[first])}; {len(kept):,} of {len(last):,} blocks leave memory allocated"
         )
-    return check(
-        "I09",
-        rule="executions free their temporary memory",
-        subject=_name(item),
-        measured=float(abs(item.live[last]).max()),
-        limit=0.0,
-        unit="bytes",
-        passed=not len(kept),
-        reason=reason,
-    )
+    return none_of("I09", _name(item), int(abs(item.live[last]).max()), reason, "bytes")
 
 
 def _is_freed(trace: Trace, item: AllocatorMemory) -> bool:
@@ -154,7 +131,6 @@ def _planned(item: AllocatorMemory) -> Check:
     relation = "as planned" if taken == planned else f"but {planned:,} bytes are planned"
     return check(
         "I16",
-        rule="planned memory has its planned size",
         subject=_name(item),
         measured=float(taken),
         limit=float(planned),
@@ -181,16 +157,7 @@ def _no_growth(subject: Subject, item: AllocatorMemory) -> Iterator[Check]:
             f"it changes by {int(change[grown[0]]):,} bytes in block {grown[0]}; {len(grown):,} of "
             f"{len(warm):,} warm executions change it"
         )
-    yield check(
-        "I17",
-        rule="executions keep no memory of the method",
-        subject=_name(item),
-        measured=float(np.abs(change[grown]).sum()),
-        limit=0.0,
-        unit="bytes",
-        passed=not grown,
-        reason=reason,
-    )
+    yield none_of("I17", _name(item), int(np.abs(change[grown]).sum()), reason, "bytes")
 
 
 def stack_checks(subject: Subject) -> Iterator[Check]:
@@ -200,7 +167,6 @@ def stack_checks(subject: Subject) -> Iterator[Check]:
             continue
         yield check(
             "I18",
-            rule="stacks stay within their size",
             subject=f"stack of tracer {stack.tracer}",
             measured=float(stack.used),
             limit=float(stack.size),

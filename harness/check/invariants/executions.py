@@ -1,20 +1,27 @@
-"""Checks that executions log the same events (I10), completed (I12), were measured (I13), and are
-all in the log (I15).
+"""Checks that executions log the same events (I10), completed (I12), were measured (I13), are all
+in the log (I15), return the right outputs (I11) and run the program's instructions (I14).
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from harness.analyze.blocks import BlockRun, equal_rows, executions, runs
-from harness.check.invariants.scopes import named, order_known
-from harness.check.subject import Subject
+from harness.analyze.blocks import SCOPES, BlockRun, contradiction, equal_rows, executions, runs
+from harness.check.invariants.events import order_known
+from harness.check.subject import ModelOutput, Subject
+from harness.decode.program import Call, Instruction, Method
+from harness.formatting import KERNEL_EVENT
+from harness.records.signature import InstructionRecord
 from harness.records.trace import EXECUTION, STREAMING, Kind, Trace
-from harness.records.verdict import Check, check
+from harness.records.verdict import Check, check, none_of
 
 
 def sameness_checks(subject: Subject) -> Iterator[Check]:
@@ -91,7 +98,6 @@ def completion_checks(subject: Subject) -> Iterator[Check]:
         return
     yield check(
         "I12",
-        rule="all requested executions completed",
         subject="executions",
         measured=float(completed),
         unit="executions",
@@ -124,7 +130,7 @@ def logged_checks(subject: Subject) -> Iterator[Check]:
     trace, completed = subject.trace, subject.runs_completed
     if completed is None or not order_known(trace.losses) or not len(trace):
         return
-    if trace.filtered_events and not named(trace, EXECUTION).any():
+    if trace.filtered_events and not trace.named(EXECUTION).any():
         return
     # Several cores may log the same executions, or one of them all.
     tracers = Counter(run.tracer for run in subject.runs if run.executes)
@@ -138,7 +144,6 @@ def logged_checks(subject: Subject) -> Iterator[Check]:
     also = f" and {dropped:,} dropped blocks" if dropped else ""
     yield check(
         "I15",
-        rule="all completed executions are in the log",
         subject="executions",
         measured=float(logged),
         unit="executions",
@@ -153,11 +158,312 @@ def nothing_checked() -> Check:
 
 
 def _unmeasured(subject: str, reason: str) -> Check:
-    return check(
-        "I13",
-        rule="an execution was measured",
-        subject=subject,
-        measured=0.0,
-        passed=False,
-        reason=reason,
+    return check("I13", subject=subject, measured=0.0, passed=False, reason=reason)
+
+
+TOLERANCES: Final = {2: 1e-2, 4: 1e-4, 8: 1e-9}
+"""Tolerance for floating-point elements, relative plus absolute, by size of the type in bytes.
+
+Kernels sum in another order than the reference. For float32, 1,000 products give up to 1,000
+roundings of 6e-8. Half-precision types are mostly summed in a wider type and rounded once, so 20
+roundings of 5e-4. For float64 the differences between math libraries dominate."""
+
+
+def output_checks(subject: Subject) -> Iterator[Check]:
+    """Compare every output that has a reference with it."""
+    for output in subject.outputs:
+        differing, reason = compare_output(output)
+        yield check(
+            "I11",
+            subject=output.name,
+            measured=None if differing is None else float(differing),
+            limit=0.0,
+            unit="elements",
+            passed=differing == 0,
+            reason=reason,
+        )
+
+
+def compare_output(output: ModelOutput) -> tuple[int | None, str]:
+    """Return how many elements differ, None if not comparable, and the reason of the check."""
+    value, reference = output.value, output.reference
+    if value.dtype != reference.dtype or value.shape != reference.shape:
+        return None, f"the output is {_kind(value)}, the reference is {_kind(reference)}"
+    if not value.size:
+        return 0, "both are empty"
+    rtol, atol = _tolerances(output)
+    off = _differences(value, reference)
+    with np.errstate(invalid="ignore", over="ignore"):
+        allowed = atol + rtol * np.abs(reference.astype(np.float64))
+    allowed = np.where(np.isfinite(allowed), allowed, 0.0)
+    differs = off > allowed
+    count = int(np.count_nonzero(differs))
+    within = f"rtol {rtol:g}, atol {atol:g}" if rtol or atol else "exactly"
+    if not count:
+        return 0, f"all {value.size:,} elements match ({within}); largest error {off.max():.3g}"
+    first = int(np.argmax(differs.ravel()))
+    worst = int(np.argmax(np.where(differs, off, -1.0).ravel()))
+    return count, (
+        f"{count:,} of {value.size:,} elements differ ({within}): first "
+        f"{_element(output, first)}; worst {_element(output, worst)}, "
+        f"error {off.ravel()[worst]:.6g}, allowed {allowed.ravel()[worst]:.3g}"
     )
+
+
+def _tolerances(output: ModelOutput) -> tuple[float, float]:
+    """Return relative and absolute tolerance: as given, or the default for the type."""
+    dtype = output.value.dtype
+    usual = TOLERANCES.get(dtype.itemsize, 0.0) if dtype.kind == "f" else 0.0
+    relative, absolute = (usual if given is None else given for given in output.tolerance)
+    return relative, absolute
+
+
+def _differences(value: npt.NDArray[Any], reference: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return absolute differences; NaN equals NaN and is infinitely far from any number."""
+    if value.dtype.kind == "f":
+        same = (value == reference) | (np.isnan(value) & np.isnan(reference))
+        with np.errstate(invalid="ignore", over="ignore"):
+            off = np.abs(value.astype(np.float64) - reference.astype(np.float64))
+        return np.where(same, 0.0, np.where(np.isnan(off), np.inf, off))
+    larger, smaller = np.maximum(value, reference), np.minimum(value, reference)
+    # Modular arithmetic is exact for integers of any width and sign. NumPy converts arrays without
+    # dimensions to scalars, and warns when those overflow.
+    with np.errstate(over="ignore"):
+        apart = larger.astype(np.uint64) - smaller.astype(np.uint64)
+    return np.asarray(apart.astype(np.float64))
+
+
+def _element(output: ModelOutput, place: int) -> str:
+    index = [int(number) for number in np.unravel_index(place, output.value.shape)]
+    value, reference = output.value.ravel()[place], output.reference.ravel()[place]
+    return f"{index}: {value}, expected {reference}"
+
+
+def _kind(array: npt.NDArray[Any]) -> str:
+    return f"{array.dtype}{list(array.shape)}"
+
+
+Place = tuple[int, int]
+"""Chain and instruction id."""
+
+_END: Final = (-1, -1)
+"""The place behind the last instruction."""
+
+
+def program_checks(subject: Subject) -> Iterator[Check]:
+    """Follow every execution through the program.
+
+    Yields nothing if the program is unknown, if events are missing, or if no event names an
+    instruction. If events are filtered, or the runtime logs no scopes of instructions, executions
+    are not followed, but no event may name what the program does not have.
+    """
+    trace = subject.trace
+    if subject.chains is None or not order_known(trace.losses) or (trace.chain < 0).all():
+        return
+    method = _method(subject.chains, subject.method)
+    defects = [text for text in [contradiction(trace, method)] if text]
+    program = None if trace.filtered_events or defects else _Program.of(method, trace)
+    reason = "no event contradicts the program"
+    if program is not None:
+        executions = list(_executions(subject))
+        for events in executions:
+            defect = program.follow(events) or ""
+            defects += [f"block {events[0].block}: {defect}"] * bool(defect)
+        defects += _missing_kernels(program)
+        reason = f"{len(executions):,} different executions run the instructions of the program"
+    if defects:
+        more = f" and {len(defects) - 1:,} more" if len(defects) > 1 else ""
+        reason = f"{defects[0]}{more}"
+    yield none_of("I14", "instructions", len(defects), reason, "defects")
+
+
+def _method(recorded: Sequence[Sequence[InstructionRecord]], name: str) -> Method:
+    """Return the method that the result records, without its values."""
+    chains = tuple(
+        tuple(Instruction(Call[step.call.upper()], step.name, (), step.target) for step in chain)
+        for chain in recorded
+    )
+    return Method(name or "forward", (), (), (), chains, (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """A profile event of a block: its name, its instruction, and whether a delegate logged it."""
+
+    block: int
+    name: str
+    place: Place
+    delegated: bool
+
+
+def _executions(subject: Subject) -> Iterator[list[_Event]]:
+    """Yield the events of blocks with instructions or an execution, once for equal sequences.
+
+    The last execution of a tracer is skipped if not all requested ones completed: it may have been
+    interrupted.
+    """
+    trace = subject.trace
+    named = runs(trace, without=STREAMING)
+    interrupted: set[int] = set()
+    if (subject.runs_completed or 0) < (subject.runs_requested or 0):
+        last = {run.tracer: run.order for run in named if run.events}
+        interrupted = set(last.values())
+    seen: set[int] = set()
+    for run in named:
+        if run.signature in seen or run.order in interrupted:
+            continue
+        seen.add(run.signature)
+        events = list(_events_of(trace, run.order))
+        if any(event.place[0] != -1 or event.name == EXECUTION for event in events):
+            yield events
+
+
+def _events_of(trace: Trace, order: int) -> Iterator[_Event]:
+    block = trace.blocks[order]
+    delegated = trace.delegated
+    for row in range(block.first, block.first + block.count):
+        if trace.kind[row] == Kind.PROFILE:
+            name = trace.text(int(trace.name[row])) or ""
+            place = int(trace.chain[row]), int(trace.instruction[row])
+            yield _Event(order, name, place, bool(delegated[row]))
+
+
+@dataclass(frozen=True)
+class _Program:
+    """The instructions of a method, and which kinds of them the trace has scopes of.
+
+    Attributes:
+        method: The method.
+        logged: Kinds of instructions with scopes.
+        kernels: For families of kernels that log events alike: instructions seen with the kernel's
+            own event, and without it.
+    """
+
+    method: Method
+    logged: frozenset[Call]
+    kernels: dict[str, tuple[set[Place], set[Place]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, method: Method, trace: Trace) -> _Program | None:
+        """Return the program; None if the trace has no scopes of its instructions."""
+        rows = (trace.kind == Kind.PROFILE) & (trace.chain != -1) & ~trace.delegated
+        names = {trace.text(name) for name in np.unique(trace.name[rows]).tolist()}
+        logged = frozenset(SCOPES[name] for name in names if name in SCOPES)
+        # Whoever has scopes of kernels has them of delegates. Other instructions may run unseen.
+        calls = {Call.KERNEL, Call.DELEGATE}
+        return cls(method, logged | calls) if logged & calls else None
+
+    @cached_property
+    def first(self) -> frozenset[Place]:
+        """The instructions with which an execution may begin."""
+        return self._logged_from([(0, 0)])
+
+    def after(self, place: Place) -> frozenset[Place]:
+        """Return the instructions that may follow one."""
+        return self._logged_from(self._successors(place))
+
+    def _successors(self, place: Place) -> Iterator[Place]:
+        chain, index = place
+        yield chain, index + 1
+        step = self.method.chains[chain][index]
+        if step.call is Call.JUMP_FALSE:
+            yield chain, step.target
+
+    def _logged_from(self, places: Iterable[Place]) -> frozenset[Place]:
+        """Return the first instructions with scopes on all ways from ``places``."""
+        found, seen, waiting = set(), set(), list(places)
+        while waiting:
+            chain, index = place = waiting.pop()
+            if place in seen:
+                continue
+            seen.add(place)
+            chains = self.method.chains
+            if chain >= len(chains):
+                found.add(_END)
+            elif index >= len(chains[chain]):
+                waiting.append((chain + 1, 0))
+            elif chains[chain][index].call in self.logged:
+                found.add(place)
+            else:
+                waiting += self._successors(place)
+        return frozenset(found)
+
+    def follow(self, events: Sequence[_Event]) -> str | None:
+        """Return how the events of a block differ from an execution; None if they do not."""
+        ends = [number for number, event in enumerate(events) if event.name == EXECUTION]
+        if len(ends) != 1:
+            return f"{len(ends)} {EXECUTION} events with instructions in one block"
+        behind = next((e for e in events[ends[0] + 1 :] if e.place[0] != -1), None)
+        if behind is not None:
+            return f"{_text(behind)} is logged after {EXECUTION}"
+        within = [event for event in events if event.place[0] != -1]
+        return self._walk(within)
+
+    def _walk(self, events: Sequence[_Event]) -> str | None:
+        """Follow the scopes of instructions through the program."""
+        allowed, begun = self.first, 0
+        for number, event in enumerate(events):
+            if event.delegated or event.name not in SCOPES:
+                continue
+            if event.place not in allowed:
+                return f"{_text(event)} runs where {self._expected(allowed)} should"
+            if defect := self._inner(events[begun:number], event):
+                return defect
+            allowed, begun = self.after(event.place), number + 1
+        if _END not in allowed:
+            return f"the execution ends where {self._expected(allowed)} should run"
+        left = next((event for event in events[begun:] if not event.delegated), None)
+        return f"{_text(left)} has no scope of its instruction" if left else None
+
+    def _inner(self, events: Sequence[_Event], scope: _Event) -> str | None:
+        """Return what is wrong with the events before the end of an instruction's scope."""
+        step = self.method.instruction(*scope.place)
+        own = [event for event in events if not event.delegated]
+        if other := next((event for event in own if event.place != scope.place), None):
+            return f"{_text(other)} is logged within {_text(scope)}"
+        if step is None or step.call is not Call.KERNEL:
+            return None
+        kernels = [event for event in own if event.name.startswith(KERNEL_EVENT)]
+        if len(kernels) > 1:
+            return f"{_text(kernels[1])} runs {len(kernels)} times"
+        with_event, without = self.kernels.setdefault(_family(step), (set(), set()))
+        (with_event if kernels else without).add(scope.place)
+        return None
+
+    def _expected(self, places: frozenset[Place]) -> str:
+        texts = []
+        for place in sorted(places):
+            step = self.method.instruction(*place)
+            texts.append(f"instruction {_place(place)}, {_named(step)}," if step else "its end")
+        return " or ".join(texts)
+
+
+def _missing_kernels(program: _Program) -> Iterator[str]:
+    """Yield instructions without the event of their kernel, if kernels of their kind log one."""
+    for with_event, without in program.kernels.values():
+        for place in sorted(without) if with_event else ():
+            step = program.method.instruction(*place)
+            assert step is not None
+            yield f"instruction {_place(place)}, {_named(step)}, lacks the event of its kernel"
+
+
+def _family(step: Instruction) -> str:
+    """Return a name for the kernels that log their own event if this one does.
+
+    Kernels that ExecuTorch generates for ATen's out variants do. Others are registered by hand.
+    """
+    generated = step.name.startswith("aten::") and step.name.endswith("out")
+    return "aten::out" if generated else step.name
+
+
+def _text(event: _Event) -> str:
+    return f"{event.name or '(no name)'} of instruction {_place(event.place)}"
+
+
+def _place(place: Place) -> str:
+    chain, index = place
+    return f"{index} of chain {chain}" if chain else str(index)
+
+
+def _named(step: Instruction) -> str:
+    return step.name or step.call.name.lower()

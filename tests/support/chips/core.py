@@ -16,7 +16,7 @@ from typing import Any
 import unicorn
 from unicorn import arm_const as arm
 
-from harness.flash.image import read_image
+from harness import read_image
 from tests.support.chips.line import Line
 from tests.support.chips.registers import Registers
 

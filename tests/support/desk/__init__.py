@@ -13,8 +13,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config.board import load_board
-from harness.target.build import build_firmware
+import harness
+from harness import build_firmware
 from tests.conftest import CommandResult
 from tests.support.rack.firmware import Firmware
 
@@ -66,7 +66,7 @@ class Desk:
 @contextmanager
 def board_behind_tcp() -> Iterator[str]:
     """Start the native board behind a TCP port, which stands for a board on another host."""
-    firmware = Firmware(build_firmware(load_board("native")[0]).image)
+    firmware = Firmware(build_firmware(harness.Board.load("native")).image)
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=_bridge, args=(server, firmware.line, ended))

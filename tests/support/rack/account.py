@@ -9,10 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.history import open_store
-from harness.nightly.journal import JOURNAL, Ended, Started, read_journal
-from harness.records.nightly import Attempt, NightDocument, StepOutcome
-from harness.records.result import Result
+from harness import Attempt, NightDocument, Result, StepOutcome, open_store
+from harness.extensions.lab.nightly.journal import JOURNAL, Ended, Started, read_journal
 from harness.runs.directory import RESULT, RunDirectory
 from tests.support.rack.faults import Kind, Lasts
 from tests.support.rack.rack import Injected, Session

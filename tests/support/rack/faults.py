@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 
-from harness.errors import Owner
+from harness import Owner
 
 
 class When(Enum):

@@ -10,8 +10,8 @@ from contextlib import suppress
 from enum import Enum, auto
 from pathlib import Path
 
-from harness.config.board import load_board
-from harness.target.build import build_firmware
+import harness
+from harness import build_firmware
 
 OTHER_BUILD = "0ddf1e1d0000"
 OTHER_BOARD = "gadget"
@@ -35,7 +35,7 @@ def make_images(directory: Path) -> dict[Image, Path]:
 
     These differ from it in nothing but the name that they say, which is as long.
     """
-    board, _ = load_board("native")
+    board = harness.Board.load("native")
     firmware = build_firmware(board)
     whole = firmware.image.read_bytes()
     own, other = firmware.build_id.encode(), OTHER_BUILD.encode()

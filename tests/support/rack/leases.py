@@ -12,12 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from harness.config.unit import find_unit
-from harness.errors import BusyError
-from harness.lab.units import hold
+from harness import BusyError, find_unit
+from harness.extensions.lab.units import hold
 from tests.support.rack.night import RackNight
-
-OWNER = "somebody else"
 
 
 @contextmanager
@@ -57,7 +54,7 @@ def main() -> None:
     with ExitStack() as stack:
         for unit in units:
             try:
-                stack.enter_context(hold(unit, owner=OWNER, reason="a test", timeout_s=0))
+                stack.enter_context(hold(unit, reason="a test", timeout_s=0))
             except BusyError:
                 if what == "hold":
                     raise

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from harness.config.unit import load_units
-from harness.files import data_directory
-from harness.nightly.journal import JOURNAL
+from harness import load_units
+from harness.extensions.lab.nightly.journal import JOURNAL
+from tests.conftest import ROOT
 from tests.support.rack.firmware import Image, images_in
 from tests.support.rack.rack import Rack
 
-MODELS = data_directory("firmware_stub") / "models"
+MODELS = ROOT / "firmware_stub/models"
 MODELS_RUN = ("small_int8", "kws_int8")
 PLAN = """\
 schema = 1

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from harness.link.frames import Frame, FrameDecoder
-from harness.link.messages import batch_parts
-from harness.link.wire import RESPONSE, Op, Region
+from harness import Region
+from harness.link.messages import BatchBody
+from harness.testing import RESPONSE, Frame, FrameDecoder, Op
 from tests.support.rack.client import run_directory_of
 from tests.support.rack.faults import Kind, Lasts, When
 from tests.support.rack.firmware import Firmware, Image
@@ -175,8 +175,8 @@ class SimulatedUnit:
             self._client.transport.write(self._random.randbytes(len(data)))
         for item in self._decoder.feed(data):
             if isinstance(item, Frame) and item.type == Op.BATCH:
-                for op, body in batch_parts(item.body):
-                    self._watch(Frame(op, item.sequence, body))
+                for part in BatchBody.parse(item.body).parts:
+                    self._watch(Frame(part.op, item.sequence, part.body))
             elif isinstance(item, Frame):
                 self._watch(item)
 

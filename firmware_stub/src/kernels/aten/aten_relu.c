@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
+#include "../kernels.h"
+#include "../support/elementwise.h"
+
+/* relu(input, *, out) */
+static const char *relu(const etd_call *call) {
+    return etd_run_clamp(call, 1, 0.0f, INFINITY);
+}
+
+const etd_kernel etd_aten_relu = {"aten::relu", "out", "native_call_relu.out", 2, relu};

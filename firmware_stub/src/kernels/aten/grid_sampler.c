@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Samples images at given positions. Positions go from -1 to 1 over an image. */
+#include <math.h>
+
+#include "../kernels.h"
+#include "../support/window.h"
+
+/* As PyTorch numbers them. */
+enum { BILINEAR, NEAREST };
+enum { ZEROS, BORDER, REFLECTION };
+
+typedef struct {
+    etd_window images;
+    const etd_tensor *grid;
+    int32_t mode;
+    int32_t padding;
+    bool align_corners;
+} etd_sampler;
+
+/* Mirrors a position at both ends of an axis: at the outer pixels' centers or at their outer edges. */
+static float reflect(float place, int32_t size, bool at_centers) {
+    const float low = at_centers ? 0.0f : -0.5f;
+    const float span = at_centers ? (float)(size - 1) : (float)size;
+    if (span <= 0.0f) {
+        return 0.0f;
+    }
+    const float distance = fabsf(place - low);
+    const float flips = floorf(distance / span);
+    const float rest = distance - flips * span;
+    return fmodf(flips, 2.0f) == 0.0f ? low + rest : low + span - rest;
+}
+
+/* Returns a position in pixels. NaN counts as a position outside. */
+static float place_of(const etd_sampler *sampler, float position, int32_t size) {
+    float place = sampler->align_corners ? (position + 1.0f) / 2.0f * (float)(size - 1)
+                                         : ((position + 1.0f) * (float)size - 1.0f) / 2.0f;
+    if (sampler->padding == REFLECTION) {
+        place = reflect(place, size, sampler->align_corners);
+    }
+    if (sampler->padding != ZEROS) {
+        const float raised = place > 0.0f ? place : 0.0f;
+        return raised < (float)(size - 1) ? raised : (float)(size - 1);
+    }
+    /* Also prevents overflow: all that is further away is outside alike. */
+    return place > -2.0f && place < (float)size + 1.0f ? place : -2.0f;
+}
+
+/* Returns a pixel; 0 outside the image. */
+static float pixel(const etd_sampler *sampler, const float *plane, int32_t row, int32_t column) {
+    const int32_t *sizes = sampler->images.input->sizes;
+    const int32_t *strides = sampler->images.input->strides;
+    const bool inside = row >= 0 && row < sizes[2] && column >= 0 && column < sizes[3];
+    return inside ? plane[row * strides[2] + column * strides[3]] : 0.0f;
+}
+
+static float sample(const etd_sampler *sampler, const float *plane, float y, float x) {
+    if (sampler->mode == NEAREST) {
+        return pixel(sampler, plane, (int32_t)rintf(y), (int32_t)rintf(x)); /* ties to even */
+    }
+    const int32_t top = (int32_t)floorf(y);
+    const int32_t left = (int32_t)floorf(x);
+    const float down = y - (float)top; /* weight of the lower row */
+    const float right = x - (float)left;
+    const float above =
+        (1.0f - right) * pixel(sampler, plane, top, left) + right * pixel(sampler, plane, top, left + 1);
+    const float below = (1.0f - right) * pixel(sampler, plane, top + 1, left) +
+                        right * pixel(sampler, plane, top + 1, left + 1);
+    return (1.0f - down) * above + down * below;
+}
+
+static const char *read_arguments(const etd_call *call, etd_sampler *sampler) {
+    etd_window *images = &sampler->images;
+    sampler->grid = etd_arg_tensor(call, 1);
+    const etd_tensor *grid = sampler->grid;
+    if (!etd_read_images(call, 0, 5, ETD_FLOAT, ETD_NCHW, images) || !etd_is_type(grid, ETD_FLOAT)) {
+        return "supports only float32 images";
+    }
+    if (!etd_arg_int(call, 2, BILINEAR, NEAREST, &sampler->mode)) {
+        return "supports only bilinear and nearest interpolation";
+    }
+    if (!etd_arg_int(call, 3, ZEROS, REFLECTION, &sampler->padding) ||
+        !etd_arg_bool(call, 4, &sampler->align_corners)) {
+        return "invalid padding_mode or align_corners";
+    }
+    const int32_t *in = images->input->sizes;
+    if (grid->ndim != 4 || grid->sizes[0] != in[0] || grid->sizes[3] != 2 || in[2] > ETD_AXIS_MAX ||
+        in[3] > ETD_AXIS_MAX) {
+        return "invalid size of input or grid";
+    }
+    images->y.out = grid->sizes[1];
+    images->x.out = grid->sizes[2];
+    return etd_resize_images(images, in[1]) ? NULL : "invalid output size";
+}
+
+/* grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners, *, out) */
+static const char *grid_sampler(const etd_call *call) {
+    etd_sampler sampler;
+    const char *refusal = read_arguments(call, &sampler);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    const etd_window *images = &sampler.images;
+    const int32_t *in = images->input->sizes;
+    const int32_t *from = images->input->strides;
+    const int32_t *to = images->out->strides;
+    const int32_t *at = sampler.grid->strides;
+    for (int32_t n = 0; n < in[0]; n++) {
+        for (int32_t row = 0; row < images->y.out; row++) {
+            for (int32_t column = 0; column < images->x.out; column++) {
+                const float *position = etd_floats(sampler.grid) + n * at[0] + row * at[1] + column * at[2];
+                const float x = place_of(&sampler, position[0], in[3]);
+                const float y = place_of(&sampler, position[at[3]], in[2]);
+                for (int32_t channel = 0; channel < in[1]; channel++) {
+                    const float *plane = etd_floats(images->input) + n * from[0] + channel * from[1];
+                    etd_out_floats(images->out)[n * to[0] + channel * to[1] + row * to[2] + column * to[3]] =
+                        sample(&sampler, plane, y, x);
+                }
+            }
+        }
+    }
+    return NULL;
+}
+
+ETD_ATEN_KERNEL(grid_sampler, "grid_sampler_2d", "out", 6, grid_sampler)

@@ -1,0 +1,274 @@
+"""``etharness boards``, ``build``, ``doctor`` and ``completion``: what this host can run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.command import (
+    FilePath,
+    OutputOptions,
+    PanelCommand,
+    complete_boards,
+    complete_models,
+    option,
+    output_options,
+    panel,
+)
+from harness.config.board import (
+    BoardMemory,
+    NativeTarget,
+    QemuTarget,
+    RtlTarget,
+    SerialTarget,
+    board_names,
+    load_board,
+)
+from harness.errors import UsageError, write_error
+from harness.printing import print_text
+
+if TYPE_CHECKING:
+    from harness.target.doctor import ProgramFinding
+
+_RUNS = {
+    NativeTarget: "on this host",
+    QemuTarget: "simulated",
+    RtlTarget: "simulated RTL",
+    SerialTarget: "real",
+}
+
+
+@click.command(name="boards", cls=PanelCommand)
+@output_options
+def boards_command(output: OutputOptions) -> None:
+    """List the supported boards.
+
+    Their names are values of --board, which also takes the path of a board file.
+    """
+    boards = [load_board(name)[0] for name in board_names()]
+    if output.json:
+        output.print_json(boards)
+        return
+    from harness.report.terminal import show_table
+    from harness.report.words import number
+
+    show_table(
+        output.console(),
+        ("board", "core", "RAM", "flash", "runs", "timer", "tested", "description"),
+        [
+            (
+                board.name,
+                board.cpu,
+                *_memory(board.memory),
+                _RUNS[type(board.target)] + (", untested" if board.untested else ""),
+                f"{number(board.timer.hz / 1e6)} MHz, {board.timer.bits} bits",
+                "UNTESTED on real hardware" if board.untested else board.tested,
+                board.description,
+            )
+            for board in boards
+        ],
+    )
+
+
+def _memory(memory: BoardMemory | None) -> tuple[str, str]:
+    """Return the sizes of RAM and flash as text; empty if unknown."""
+    if memory is None:
+        return "", ""
+    return _size(memory.ram), _size(memory.code) if memory.code else "in RAM"
+
+
+def _size(count: int) -> str:
+    mib, rest = divmod(count, 1 << 20)
+    return f"{mib} MiB" if mib and not rest else f"{count >> 10} KiB"
+
+
+@click.command(name="build", cls=PanelCommand)
+@panel(
+    "Firmware",
+    option(
+        "--board",
+        required=True,
+        metavar="BOARD",
+        shell_complete=complete_boards,
+        help="Board name (see `etharness boards`) or board file.",
+    ),
+    option(
+        "-o",
+        "--output",
+        "destination",
+        metavar="FILE",
+        type=FilePath(),
+        help="Copy the image to this file.  [default: leave it in the build cache]",
+    ),
+)
+@panel(
+    "Model in flash",
+    option(
+        "--model",
+        metavar="FILE",
+        type=FilePath(),
+        shell_complete=complete_models,
+        help="Place this model in the image: `run` uploads nothing, and the RAM of the upload "
+        "buffer goes to inputs and arena.",
+    ),
+    option(
+        "--upload-buffer",
+        "upload",
+        metavar="BYTES",
+        type=click.IntRange(min=0),
+        help="With --model: RAM to keep for uploads of other models.  [default: 0]",
+    ),
+)
+@output_options
+def build_command(
+    board: str,
+    destination: Path | None,
+    model: Path | None,
+    upload: int | None,
+    output: OutputOptions,
+) -> None:
+    """Build the firmware of a board.
+
+    Prints the path of the image, its build id, and the size of each part.
+    """
+    from harness.config.board import load_board
+    from harness.files import find_model, read_model
+    from harness.report.document import BuildDocument, placed_document
+    from harness.runs.loading import place_model
+    from harness.target.build import build_firmware, firmware_sizes
+
+    description, _ = load_board(board)
+    if upload is not None and model is None:
+        raise UsageError(
+            "--upload-buffer is for firmware with a model in flash", hint="add --model FILE"
+        )
+    placed = None
+    if model is not None:
+        path = find_model(model)
+        placed = place_model(path, read_model(path), description, upload=upload or 0)
+    firmware = build_firmware(description, placed)
+    sizes = list(firmware_sizes(firmware))
+    image = firmware.image
+    if destination is not None:
+        try:
+            shutil.copy2(image, destination)
+        except OSError as error:
+            raise write_error(error, f"cannot write the image {destination}") from error
+        image = destination
+    described = placed_document(placed)
+    if output.json:
+        output.print_json(BuildDocument(str(image), firmware.build_id, sizes, described))
+        return
+    output.print_line(f"{image} (build {firmware.build_id})")
+    if described is not None:
+        output.print_line(
+            f"{described.name}: {described.bytes:,} bytes in the image; RAM: arena "
+            f"{described.arena:,}, inputs {described.inputs:,}, uploads {described.uploads:,} bytes"
+        )
+    if output.verbosity >= 0:
+        from harness.report.terminal import show_table
+
+        rows = [
+            [size.part, *(f"{count:,}" for count in (size.text, size.data, size.bss))]
+            for size in sizes
+        ]
+        show_table(
+            output.console(), ["part", "text [B]", "data [B]", "bss [B]"], rows, numbers=(1, 2, 3)
+        )
+
+
+_MOST_BOARDS = 3
+"""Boards of a tool that are named by default (-v names all)."""
+
+
+@click.command(name="doctor", cls=PanelCommand)
+@option(
+    "--board",
+    metavar="BOARD",
+    shell_complete=complete_boards,
+    help="List only the tools for this board; exit with 2 if one is missing.",
+)
+@output_options
+def doctor_command(board: str | None, output: OutputOptions) -> int:
+    """List the tools that this host has and lacks.
+
+    A missing tool is printed with the boards that need it and the command that installs it.
+    """
+    from harness.flash.plan import find_flash_tools
+    from harness.target.doctor import find_programs
+
+    boards = [load_board(name)[0] for name in ([board] if board else board_names())]
+    needed, tools = find_programs(boards), find_flash_tools(boards)
+    findings = needed + tools
+    if output.json:
+        output.print_json(findings)
+    else:
+        if needed:
+            _show_programs(needed, output)
+        if tools:
+            _show_programs(tools, output, "Flashing tools (one is enough)")
+    lacks = any(finding.version is None for finding in needed)
+    if any(isinstance(item.target, SerialTarget) for item in boards):
+        lacks = lacks or all(tool.version is None for tool in tools)
+    return 2 if board and lacks else 0
+
+
+def _show_programs(findings: list[ProgramFinding], output: OutputOptions, title: str = "") -> None:
+    """Print a table of tools, and below it how to install those that are missing."""
+    from harness.report.terminal import show_line, show_table
+
+    missing = "missing" if title else "MISSING"
+    rows = [
+        (
+            "ok" if finding.version else missing,
+            finding.tool,
+            finding.version or "",
+            _names_of_boards(finding.needed_by, every=output.verbosity > 0),
+        )
+        for finding in findings
+    ]
+    headers = ("", "tool", "version", "for" if title else "needed by")
+    console = output.console()
+    show_table(console, headers, rows, title=title)
+    for finding in findings:
+        if not finding.version:
+            show_line(console, f"{missing}: {finding.tool}: {finding.remedy}")
+    show_line(console)
+
+
+def _names_of_boards(names: list[str], *, every: bool) -> str:
+    """Return the names of a few boards, or how many there are."""
+    if every or len(names) <= _MOST_BOARDS:
+        return ", ".join(names)
+    return f"{len(names)} boards"
+
+
+COMPLETE_VARIABLE = "_ETHARNESS_COMPLETE"
+"""Environment variable by which the script asks ``etharness`` for completions."""
+
+_INSTALLATION = """\b
+Installation:
+  bash  eval "$(etharness completion bash)" in ~/.bashrc
+  zsh   eval "$(etharness completion zsh)" in ~/.zshrc, after compinit
+  fish  etharness completion fish > ~/.config/fish/completions/etharness.fish
+"""
+
+
+@click.command(name="completion", cls=PanelCommand, epilog=_INSTALLATION)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print a shell completion script.
+
+    The shell then completes commands, options, board names, lab units, models of the package and
+    check codes.
+    """
+    from click.shell_completion import get_completion_class
+
+    from harness.cli import cli
+
+    kind = get_completion_class(shell)
+    assert kind is not None  # click has all three
+    print_text(kind(cli, {}, "etharness", COMPLETE_VARIABLE).source())

@@ -1,0 +1,738 @@
+"""``etharness inspect``, ``decode``, ``compare`` and ``export``: models and traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.analyze.statistics import EXECUTIONS, STATISTICS, Executions, Statistic
+from harness.analyze.ticks import suspected_widths
+from harness.cli.command import (
+    MODEL,
+    RESULTS,
+    SELECTION,
+    FilePath,
+    OutputOptions,
+    PanelCommand,
+    complete_boards,
+    complete_models,
+    option,
+    output_options,
+    panel,
+    reading_options,
+)
+from harness.errors import FormatError, NotComparableError, UsageError, write_error
+from harness.files import display_path, find_model, read_model, write_atomic
+from harness.formatting import printable
+from harness.printing import print_document, print_message
+from harness.records.clock_domain import ClockDomain
+from harness.records.result import RunIdentity, encode, recorded_settings
+from harness.report.description import Fact
+from harness.runs.source import (
+    ModelMetadata,
+    ReadOptions,
+    Source,
+    check_same_inputs,
+    export_source,
+    load_metadata,
+    read_npy,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from harness.analyze.memory import Memory, PlannedPool
+    from harness.analyze.values import ValueComparison
+    from harness.formatting import DisplayUnit
+    from harness.inspector import Inspector
+    from harness.records.trace import Trace
+    from harness.report.traces import OutputDocument
+
+
+@click.command(name="inspect", cls=PanelCommand)
+@click.argument("model", type=FilePath(), shell_complete=complete_models)
+@panel(
+    SELECTION,
+    option(
+        "--board",
+        "boards",
+        multiple=True,
+        metavar="BOARD",
+        shell_complete=complete_boards,
+        help="Check this board: a name or a board file; repeatable.  [default: all boards]",
+    ),
+)
+@output_options
+def inspect_command(model: Path, boards: tuple[str, ...], output: OutputOptions) -> int:
+    """Show what a model contains and which boards it fits.
+
+    Lists methods, operators with their multiply-accumulates and bytes moved, constants and planned
+    memory. Compares the model's needs with each board: kernels, model size, arena, inputs; and says
+    whether it fits when it is placed in flash (`etharness build --model`). Exits with 1 if it fits
+    a board that --board names in neither way. -v lists the tensors of the planned memory.
+
+    With --board, also estimates the instructions of every operator from measured coefficients.
+    """
+    from harness.analyze.instructions import instruction_model
+    from harness.check.fit import examine
+    from harness.config.board import board_names, load_board
+    from harness.decode.bundled_program import is_bundled_program, read_bundled_program
+    from harness.decode.pte import read_named_program
+    from harness.report.model import describe_model, print_model
+    from harness.target.build import code_sizes
+
+    path = find_model(model)
+    data, test_sets = read_model(path), None
+    if is_bundled_program(data):
+        try:
+            bundled = read_bundled_program(data)
+        except FormatError as error:
+            raise UsageError(f"{display_path(model)}: {error.message}", hint=error.hint) from error
+        data, test_sets = bundled.program, bundled.test_sets
+    program = read_named_program(data, display_path(model))
+    described = [load_board(name)[0] for name in boards or board_names()]
+    codes = code_sizes(described)
+    fits = [
+        [
+            examine(program, method, len(data), board, code_bytes=code)
+            for board, code in zip(described, codes, strict=True)
+        ]
+        for method in program.methods
+    ]
+    instructions = [instruction_model(board) for board in described]
+    document = describe_model(
+        display_path(model), len(data), program, fits, instructions, test_sets
+    )
+    if output.json:
+        print_document(encode(document))
+    else:
+        print_model(output.console(), document, reasons=bool(boards), detailed=output.verbosity > 0)
+    misfits = [each for row in fits for each in row if each.fits is False]
+    missing = any(each.placed is None or each.placed.fits is False for each in misfits)
+    return 1 if boards and missing else 0
+
+
+_SCALES = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1, "cycles": None}
+"""Ticks per second by the name of a time scale; cycles have no rate."""
+
+_LISTED = 10_000
+"""Most operators that are listed without -v."""
+
+
+def _on_scale(reading: ReadOptions, source: str | None, target: str | None) -> ReadOptions:
+    """Return ``reading`` with the rate of the scale ``source``, if one is given.
+
+    Raises:
+        UsageError: The rate is given twice, or only one of the two scales is cycles.
+    """
+    if (source == "cycles") != (target == "cycles"):
+        raise UsageError(
+            "cycles cannot be converted to or from a unit of time",
+            hint="give both --source-time-scale cycles and --target-time-scale cycles",
+        )
+    if source is None:
+        return reading
+    if reading.clock is not None:
+        raise UsageError(
+            "--source-time-scale and --clock-hz both set the tick rate", hint="leave out one"
+        )
+    rate = _SCALES[source]
+    hz = None if rate is None else Fraction(rate)
+    return replace(reading, clock=ClockDomain("given", hz, 64))
+
+
+def _save_table(inspector: Inspector, tsv: Path) -> None:
+    try:
+        with tsv.open("w", encoding="utf-8", errors="backslashreplace") as file:
+            inspector.save_data_to_tsv(file)
+    except OSError as error:
+        raise write_error(error, f"cannot write {tsv}") from error
+
+
+@click.command(name="decode", cls=PanelCommand)
+@click.argument("path", type=FilePath())
+@panel(
+    "View",
+    option("--tree", is_flag=True, help="Print the call tree with total and self times."),
+    option(
+        "--memory",
+        "with_memory",
+        is_flag=True,
+        help="Print memory over time: each peak and the tensors live at that moment.",
+    ),
+    option(
+        "--by",
+        type=click.Choice(["module"]),
+        help="Group times by module, each operator counted once; needs --etrecord.",
+    ),
+)
+@panel(
+    MODEL,
+    option(
+        "--etrecord",
+        metavar="FILE",
+        type=FilePath(dir_okay=False),
+        help="ETRecord of the model; adds operators, modules and, with -v, stack traces.",
+    ),
+    option(
+        "--model",
+        metavar="FILE",
+        type=FilePath(dir_okay=False),
+        help="Executed .pte file; adds operator arguments and, with --memory, planned memory.",
+    ),
+    option(
+        "--method",
+        metavar="NAME",
+        help="Executed method, where several match an execution.  [default: the recorded one]",
+    ),
+)
+@panel(
+    "ExecuTorch Inspector",
+    option(
+        "--source-time-scale",
+        metavar="SCALE",
+        type=click.Choice(list(_SCALES)),
+        help="Tick unit for files that do not record one: ns, us, ms, s or cycles.  [default: ns]",
+    ),
+    option(
+        "--target-time-scale",
+        metavar="SCALE",
+        type=click.Choice(list(_SCALES)),
+        help="Unit of the printed times.  [default: by magnitude]",
+    ),
+    option(
+        "--tsv",
+        metavar="FILE",
+        type=FilePath(dir_okay=False),
+        help="Also write the Inspector's table as tab-separated values.",
+    ),
+    option(
+        "--compare-results",
+        is_flag=True,
+        help="Compare the outputs with the reference outputs of the ETRecord.",
+    ),
+    option(
+        "--bundled-input",
+        metavar="N",
+        type=click.IntRange(0),
+        help="Test case of the ETRecord that ran.  [default: the recorded one]",
+    ),
+)
+@reading_options
+@output_options
+def decode_command(
+    path: Path,
+    tree: bool,
+    with_memory: bool,
+    by: str | None,
+    etrecord: Path | None,
+    model: Path | None,
+    method: str | None,
+    source_time_scale: str | None,
+    target_time_scale: str | None,
+    tsv: Path | None,
+    compare_results: bool,
+    bundled_input: int | None,
+    reading: ReadOptions,
+    output: OutputOptions,
+) -> None:
+    """Show a trace: times, call tree, memory.
+
+    PATH is a run directory, a device log, an ED00 file or a console capture.
+    """
+    source = _on_scale(reading, source_time_scale, target_time_scale).load(path)
+    known = load_metadata(source, etrecord=etrecord, model=model, method=method)
+    compared: list[OutputDocument] = []
+    if tsv or compare_results:
+        from harness.inspector import Inspector, TimeScale
+        from harness.inspector.comparators import compare_runs
+
+        inspector = Inspector(
+            etdump_data=source,
+            etrecord=etrecord,
+            source_time_scale=TimeScale(source_time_scale or "ns"),
+            target_time_scale=TimeScale(target_time_scale or "ms"),
+            method=method,
+            bundled_input_index=bundled_input,
+        )
+        if tsv:
+            _save_table(inspector, tsv)
+        compared = compare_runs(inspector) if compare_results else []
+    pools = _pools(known) if with_memory else []
+    if output.json:
+        from harness.report.traces import trace_document
+
+        document = trace_document(
+            known.trace,
+            source.result.clock_quality if source.result is not None else (),
+            emulated=source.result is not None and source.result.emulated_time,
+            tree=tree,
+            memory=_memory(known.trace, pools) if with_memory else None,
+            pools=pools,
+            later_dumps=source.later_dumps,
+            padding=source.padding,
+            damage=source.damage,
+            symbols=known.symbols,
+            arguments=known.arguments,
+            by_module=by == "module",
+            comparisons=compared,
+        )
+        print_document(document)
+        return
+    from harness.formatting import unit_of
+    from harness.report.terminal import print_damage
+    from harness.report.traces import print_comparisons, print_modules, print_sources
+
+    console, detailed = output.console(), output.verbosity > 0
+    if tree:
+        from harness.report.traces import print_tree
+
+        print_tree(console, known.trace, detailed=detailed)
+    if with_memory:
+        from harness.report.traces import print_memory
+
+        lives = _memory(known.trace, pools)
+        print_memory(console, known.trace, lives, pools, detailed=detailed)
+    if by is not None or not (tree or with_memory):
+        unit = unit_of(target_time_scale)
+        if by == "module":
+            print_modules(console, known.trace, known.symbols, unit)
+        else:
+            _print_operators(console, source, known, unit, detailed=detailed)
+    if detailed:
+        print_sources(console, known.trace, known.symbols)
+    print_comparisons(console, compared)
+    print_damage(console, source.damage, detailed=detailed)
+    if source.padding:
+        output.print_line(f"{source.padding:,} padding bytes behind the trace")
+
+
+def _print_operators(
+    console: Console,
+    source: Source,
+    known: ModelMetadata,
+    unit: DisplayUnit | None,
+    *,
+    detailed: bool,
+) -> None:
+    """Print the run with its operators."""
+    from harness.check.subject import Subject
+    from harness.records.verdict import Verdict
+    from harness.report.description import describe
+    from harness.report.run import print_trace
+    from harness.report.traces import known_columns
+    from harness.runs.source import EvaluatedRun
+
+    most = None if detailed else _LISTED
+    subject = Subject(known.trace, most_operators=most)
+    if (result := source.result) is not None:
+        subject = Subject(
+            known.trace,
+            most_operators=most,
+            qualities=result.clock_quality,
+            runs_requested=result.runs_requested,
+            emulated_time=result.emulated_time,
+        )
+    print_trace(
+        console,
+        describe(EvaluatedRun("", subject, Verdict(())), unit=unit),
+        detailed=detailed,
+        columns=known_columns(known.symbols, known.arguments),
+    )
+
+
+def _pools(known: ModelMetadata) -> list[PlannedPool]:
+    from harness.analyze.memory import planned_pools
+
+    return [pool for method in known.methods for pool in planned_pools(method)]
+
+
+def _memory(trace: Trace, pools: list[PlannedPool]) -> Memory:
+    from harness.analyze.memory import memory
+
+    return memory(trace, {f"planned_{pool.pool}": pool.planned for pool in pools})
+
+
+@click.command(name="compare", cls=PanelCommand)
+@click.argument("before", type=FilePath())
+@click.argument("after", type=FilePath(), required=False)
+@panel(
+    "Comparison",
+    option(
+        "--statistic",
+        type=click.Choice(STATISTICS),
+        metavar="NAME",
+        default="p50",
+        show_default=True,
+        help=f"Statistic of an operator's times to compare: {', '.join(STATISTICS)}.",
+    ),
+    option(
+        "--executions",
+        type=click.Choice(EXECUTIONS),
+        default="all",
+        show_default=True,
+        help="Executions to compare: all, the first after loading (cold), or later ones (warm).",
+    ),
+    option(
+        "--values",
+        is_flag=True,
+        help="Compare the logged values instead of times (run --values intermediate).",
+    ),
+    option(
+        "--etrecord",
+        "etrecords",
+        type=FilePath(),
+        multiple=True,
+        metavar="FILE",
+        help="With --values: ETRecord of both exports, or one for each; pairs by debug handle. "
+        "Without AFTER: compare with the values that its program computes (needs ExecuTorch).",
+    ),
+)
+@panel(
+    RESULTS,
+    option(
+        "--report",
+        "reports",
+        type=FilePath(dir_okay=False),
+        multiple=True,
+        metavar="FILE",
+        help="Also write a report; the suffix selects the format: .html or .json. Repeatable.",
+    ),
+)
+@reading_options
+@output_options
+def compare_command(
+    before: Path,
+    after: Path | None,
+    statistic: Statistic,
+    executions: Executions,
+    values: bool,
+    etrecords: tuple[Path, ...],
+    reports: tuple[Path, ...],
+    reading: ReadOptions,
+    output: OutputOptions,
+) -> int:
+    """Compare two traces operator by operator.
+
+    The largest slowdown comes first. BEFORE and AFTER are run directories, device logs or ED00
+    files. If they were measured with other settings, such as --values, these are named first.
+    Changes between runs of one model, board and settings have the verdict of a comparison with
+    history, which does not change the exit code here; it is that of `check --baseline`.
+    Exits with 3 if the runs used different kernels: their times do not compare.
+
+    With --values, compare the tensors that both logged, and name the first operator whose values
+    differ by more than their type explains; exits with 1 if there is one. With --etrecord and
+    without AFTER, compare them with the values that the ETRecord's program computes from the same
+    inputs.
+    """
+    if etrecords and (not values or len(etrecords) > 2):
+        raise UsageError(
+            "--etrecord is for --values, once or twice", hint="compare --values --etrecord FILE"
+        )
+    _check_formats(reports)
+    if after is None:
+        if not values or len(etrecords) != 1:
+            raise UsageError(
+                "compare needs a second run, or an ETRecord as the reference of values",
+                hint="compare BEFORE AFTER, or compare RUN --values --etrecord FILE",
+            )
+        compared = _with_reference(before, reading.load(before), etrecords[0])
+        return _show_values(*compared, reports, output)
+    sources = [reading.load(path) for path in (before, after)]
+    if values:
+        compared = _compare_values((before, after), sources, etrecords)
+        return _show_values(*compared, reports, output)
+    return _compare_times((before, after), sources, statistic, executions, reports, output)
+
+
+def _compare_times(
+    paths: Sequence[Path],
+    sources: Sequence[Source],
+    statistic: Statistic,
+    executions: Executions,
+    reports: Sequence[Path],
+    output: OutputOptions,
+) -> int:
+    """Compare the times of two traces and show the differences; return the exit code."""
+    from harness.report.compare import (
+        compare_energy,
+        comparison_document,
+        print_energy_changes,
+        side,
+    )
+    from harness.report.formats import html_pages, write_file
+    from harness.runs.history import with_judgements
+    from harness.runs.source import subject_of
+
+    traces = (sources[0].trace, sources[1].trace)
+    old, new = (recorded_settings(source.result) for source in sources)
+    from harness.analyze.compare import compare
+
+    comparison = compare(*traces, statistic, executions, settings=(old, new))
+    comparison = with_judgements(
+        comparison, *((subject_of(s.trace, s.result), s.result) for s in sources)
+    )
+    targets = [source.result.target if source.result else None for source in sources]
+    kernels = [printable(target.software) if target else "" for target in targets]
+    libraries = {target.kernels for target in targets if target and target.kernels}
+    code = NotComparableError.exit_code if len(libraries) == len(targets) else 0
+    energy = compare_energy(
+        *(source.result.energy if source.result else None for source in sources)
+    )
+    line = f"NOT COMPARABLE: different kernels: {kernels[0]} before, {kernels[1]} after"
+    first, second = (
+        side(display_path(path), source.trace, source.damage, source.later_dumps, name)
+        for path, source, name in zip(paths, sources, kernels, strict=True)
+    )
+    for file in reports:
+        if file.suffix.lower() == ".html":
+            warnings = [line] if code else []
+            write_file(
+                file, html_pages(str(file)).comparison((first, second), comparison, warnings)
+            )
+        else:
+            write_file(file, comparison_document(first, second, comparison, energy))
+    if output.json:
+        print_document(comparison_document(first, second, comparison, energy))
+        return code
+    from harness.report.compare import print_comparison
+    from harness.report.terminal import print_damage, show_line
+
+    console, detailed = output.console(), output.verbosity > 0
+    print_comparison(console, traces, comparison, detailed=detailed)
+    print_energy_changes(console, energy)
+    for source in sources:
+        print_damage(console, source.damage, detailed=detailed)
+    if code:
+        show_line(console, line, style="bold red")
+    return code
+
+
+def _check_formats(reports: Sequence[Path]) -> None:
+    """Raise an error, before anything is compared, if a report cannot be written."""
+    from harness.report.formats import check_report_file
+
+    for file in reports:
+        check_report_file(file)
+        if file.suffix.lower() not in (".html", ".json"):
+            raise UsageError(
+                f"{file}: a comparison has no report with the suffix {file.suffix!r}",
+                hint="name a file that ends in .html or .json",
+            )
+
+
+def _compare_values(
+    paths: Sequence[Path], sources: Sequence[Source], etrecords: Sequence[Path]
+) -> tuple[ValueComparison, list[Fact]]:
+    """Compare the values of two traces; return what was compared, too."""
+    from harness.analyze.values import LoggedTrace, compare_values
+
+    check_same_inputs(*sources)
+    files = (*etrecords, *etrecords)[:2] if etrecords else (None, None)
+    sides = [
+        LoggedTrace(
+            source.trace, source.debug_buffer or b"", load_metadata(source, etrecord=file).symbols
+        )
+        for source, file in zip(sources, files, strict=True)
+    ]
+    facts = [
+        Fact(label, _origin(path, source))
+        for label, path, source in zip(("before", "after"), paths, sources, strict=True)
+    ]
+    return compare_values(*sides), facts
+
+
+def _with_reference(
+    path: Path, source: Source, etrecord: Path
+) -> tuple[ValueComparison, list[Fact]]:
+    """Compare the values of a run with those that an ETRecord's program computes."""
+    from harness.analyze.values import LoggedTrace
+    from harness.inspector.gap import InspectorRecord, compare_with_record
+
+    result = source.result
+    if result is None or result.model is None:
+        raise UsageError(
+            f"{display_path(path)} has no inputs for the ETRecord's program",
+            hint="give a run directory: it has the inputs of its run",
+        )
+    symbols = load_metadata(source, etrecord=etrecord).symbols
+    logged = LoggedTrace(source.trace, source.debug_buffer or b"", symbols)
+    folder = path if path.is_dir() else path.parent
+    inputs = [read_npy(folder / tensor.file) for tensor in result.model.inputs]
+    record, method = InspectorRecord(etrecord), result.model.method
+    comparison = compare_with_record(logged, record, method, inputs, result.test_set)
+    facts = [
+        Fact("reference", f"the program of {display_path(etrecord)}, method {method}, by PyTorch"),
+        Fact("run", _origin(path, source)),
+    ]
+    return comparison, facts
+
+
+def _origin(path: Path, source: Source) -> str:
+    """Return where a trace is from, in a line."""
+    known = RunIdentity.of(source.result).texts()
+    settings = source.result.settings if source.result is not None else None
+    known["runtime"] = settings.runtime if settings is not None else ""
+    facts = ", ".join(f"{name} {text}" for name, text in known.items() if text)
+    return f"{display_path(path)} ({facts})" if facts else display_path(path)
+
+
+def _show_values(
+    found: ValueComparison, facts: Sequence[Fact], reports: Sequence[Path], output: OutputOptions
+) -> int:
+    """Print a comparison of values, and write its reports."""
+    from harness.report.compare import print_values, values_document
+    from harness.report.formats import html_pages, write_file
+
+    for file in reports:
+        if file.suffix.lower() == ".html":
+            data = html_pages(str(file)).values(found, facts)
+        else:
+            data = values_document(found)
+        write_file(file, data)
+    if output.json:
+        print_document(values_document(found))
+    else:
+        print_values(output.console(), found, detailed=output.verbosity > 0)
+    return 0 if found.first_diverging is None else 1
+
+
+def _known_format(_: click.Context, __: click.Parameter, name: str) -> str:
+    from harness.export.formats import find_format
+
+    find_format(name)
+    return name
+
+
+class _ExportCommand(PanelCommand):
+    """The command, whose help has a list of the formats."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from harness.export.formats import described_formats
+
+        with formatter.section("Formats (`etharness explain exports`)"):
+            formatter.write_dl([*described_formats().items()])
+        super().format_epilog(ctx, formatter)
+
+
+@click.command(name="export", cls=_ExportCommand)
+@click.argument("path", type=FilePath())
+@panel(
+    "Format",
+    option(
+        "-f",
+        "--format",
+        "name",
+        required=True,
+        callback=_known_format,
+        metavar="FORMAT",
+        help="Format to write; see the list below.",
+    ),
+    option("--flavour", metavar="NAME", help="Variant of the format."),
+)
+@panel(
+    MODEL,
+    option(
+        "--model",
+        metavar="FILE",
+        type=FilePath(exists=True, dir_okay=False),
+        help="Executed .pte file; adds operands, data dependencies and names of delegates.",
+    ),
+    option(
+        "--etrecord",
+        metavar="FILE",
+        type=FilePath(exists=True, dir_okay=False),
+        help="ETRecord of the model; adds module paths and names of delegates.",
+    ),
+    option(
+        "--method",
+        metavar="NAME",
+        help="Method of the model to export the operands of.  [default: the executed one]",
+    ),
+)
+@reading_options
+@panel(
+    RESULTS,
+    option(
+        "-o",
+        "--output",
+        "file",
+        required=True,
+        type=FilePath(),
+        metavar="FILE",
+        help="File to write.",
+    ),
+    option("--force", is_flag=True, help="Replace an existing file."),
+)
+@output_options
+def export_command(
+    path: Path,
+    name: str,
+    file: Path,
+    flavour: str | None,
+    model: Path | None,
+    etrecord: Path | None,
+    method: str | None,
+    force: bool,
+    reading: ReadOptions,
+    output: OutputOptions,
+) -> None:
+    """Write a trace in another tool's format.
+
+    PATH is a run directory, a device log or an ED00 file.
+    """
+    _refuse_to_replace(file, force)
+    source = reading.load(path)
+    exported = export_source(
+        source,
+        name,
+        flavour,
+        directory=path,
+        model=model,
+        etrecord=etrecord,
+        method=method,
+    )
+    try:
+        write_atomic(file, exported.data)
+    except OSError as error:
+        raise write_error(error, f"cannot export to {file}") from error
+    exported = replace(exported, notes=_defects(source) + exported.notes)
+    if output.json:
+        suspicions = tuple(
+            item.advice for item in suspected_widths(source.trace, source.later_dumps)
+        )
+        exported = replace(exported, notes=suspicions + exported.notes)
+        from harness.report.document import export_document
+
+        print_document(export_document(str(file), name, exported))
+        return
+    if output.verbosity >= 0:
+        output.print_line(f"{file}: {len(exported.data):,} bytes of {name}")
+        for note in exported.notes:
+            print_message(f"  note: {note}", error=True)
+
+
+def _refuse_to_replace(file: Path, force: bool) -> None:
+    if file.is_file() and not force:
+        raise UsageError(f"{file} already exists", hint="replace it with --force")
+    if file.exists() and not file.is_file():
+        raise UsageError(f"{file} is not a regular file", hint="name a file with -o")
+    if not file.parent.is_dir():
+        raise UsageError(
+            f"{file.parent} is not a directory", hint="create it, or name another file with -o"
+        )
+
+
+def _defects(source: Source) -> tuple[str, ...]:
+    """Return notes about the defects of the trace."""
+    notes = tuple(
+        f"damaged: {item.reason}" + (f"; {item.events} events lost" if item.events else "")
+        for item in source.damage
+    )
+    count = len(source.dumps)
+    return (*notes, f"{count} dumps, assumed to share one clock") if count > 1 else notes

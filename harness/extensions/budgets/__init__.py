@@ -1,0 +1,1 @@
+"""First budgets from measured runs: `etharness check --suggest` (docs/budgets.md)."""

@@ -1,0 +1,1 @@
+"""Firmware that links ExecuTorch itself instead of our runtime (docs/executorch.md)."""

@@ -1,0 +1,1 @@
+"""Tools of chip vendors and debug probes that flash real boards (docs/flashing.md)."""

@@ -1,0 +1,1 @@
+"""The commands of a history: what it stores, how it changed, decisions and copies."""

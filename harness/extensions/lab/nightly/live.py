@@ -1,0 +1,252 @@
+"""A nightly run for people: on the terminal, and on a site that is updated while it runs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from harness.errors import UsageError
+from harness.extensions.lab.nightly.commands import Children
+from harness.extensions.lab.nightly.journal import Account, Ended, Record
+from harness.extensions.lab.nightly.night import Night, Prepared, quarantine_tonight, verdict_of
+from harness.extensions.lab.nightly.verdict import Quarantine
+from harness.files import write_atomic
+from harness.history import VARIABLE
+from harness.plugins import SITES, load_extension
+from harness.printing import print_text, printable
+from harness.records.nightly import (
+    Attempt,
+    NightDocument,
+    NightlyStep,
+    NightSoFar,
+    SiteRequest,
+    StepUnderWay,
+    UnitEvent,
+)
+from harness.records.result import encode, now_utc
+from harness.report.nightly import counts_sentence, tables
+from harness.report.terminal import show_line, show_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_QUIET: Final = ("leased", "well")
+"""What happens to every unit, and is worth no line."""
+
+_MOST: Final = 20
+"""Failures that are told unless all are asked for."""
+
+
+class ProgressPrinter:
+    """Prints a line for each event; usable from any thread."""
+
+    def __init__(self, steps: int, *, quiet: bool) -> None:
+        """Expect this number of steps; print nothing if ``quiet``."""
+        self._steps, self._quiet = steps, quiet
+        self._done: set[NightlyStep] = set()
+        self._lock = threading.Lock()
+
+    def ended(self, step: NightlyStep, attempt: Attempt) -> None:
+        """Print how an attempt ended."""
+        if attempt.outcome != "interrupted":
+            self._done.add(step)
+        how = (
+            attempt.outcome if attempt.outcome != "fail" else f"FAIL {attempt.owner or ''}".strip()
+        )
+        again = f" (attempt {attempt.number})" if attempt.number > 1 else ""
+        why = f": {attempt.message}" if attempt.message else ""
+        seconds = f" {attempt.duration_s:.1f} s" if attempt.duration_s else ""
+        self.say(f"{len(self._done)}/{self._steps} {step}{again}: {how}{seconds}{why}")
+
+    def happened(self, event: UnitEvent) -> None:
+        """Print an event of a unit."""
+        if event.what not in _QUIET:
+            self.say(f"{event.unit}: {event.what}{f': {event.message}' if event.message else ''}")
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        if not self._quiet:
+            with self._lock:
+                print_text(printable(text))
+
+
+def show_schedule(console: Console, steps: Sequence[NightlyStep], output: str) -> None:
+    """Print the schedule of a nightly run."""
+    places: dict[str, int] = {}
+    rows = []
+    for step in steps:
+        places[step.unit] = places.get(step.unit, 0) + 1
+        row = (step.unit, str(places[step.unit]), step.board, step.model, step.variant)
+        rows.append((*row, str(step.repeat)))
+    headers = ["unit", "", "board", "model", "variant", "repeat"]
+    show_table(console, headers, rows, title="Schedule", numbers=(1, 5))
+    units = len(places)
+    show_line(console, f"{len(steps)} steps on {units} units; nights are kept in {output}")
+
+
+def show_night(console: Console, night: NightDocument, *, verbosity: int = 0) -> None:
+    """Print the outcome of a nightly run: the most important tables last, then the verdict."""
+    show_line(console, f"{night.night}: {counts_sentence(night)}; attempts: {night.attempts:,}")
+    if verbosity >= 0:
+        for table in reversed([*tables(night)]):
+            left_out = 0 if verbosity > 0 or table.title == "Units" else len(table.rows) - _MOST
+            shown = table.rows[:_MOST] if left_out > 0 else table.rows
+            show_table(
+                console, table.headers, shown[::-1], title=table.title, numbers=table.numbers
+            )
+            if left_out > 0:
+                show_line(console, f"and {left_out:,} more; -v shows all")
+        for note in night.notes:
+            show_line(console, f"note: {note}", style="yellow")
+    show_line(console, night.headline, style="bold green" if night.passed else "bold red")
+
+
+_log = logging.getLogger(__name__)
+
+PAUSE_S: Final = 5.0
+"""Shortest pause between two updates."""
+
+SHARE: Final = 0.1
+"""The largest part of the time in which the site may be written."""
+
+_UPDATE_S: Final = 600.0
+"""Longest time for an update."""
+
+_END_S: Final = 300.0
+"""Longest wait for the last update when the night has ended."""
+
+_REQUEST: Final = "site.json"
+_LOG: Final = "site.log"
+
+
+class LiveSite:
+    """The site of a history, with the results of a running night as they come in.
+
+    What happens is only noted by the threads of the night. Another thread starts a process that
+    adds results to the history and writes the site. What fails there is a warning and a number.
+
+    Attributes:
+        updates: How often the site was to be written.
+        failures: How often it could not be.
+        reason: Why, the last time.
+    """
+
+    def __init__(self, prepared: Prepared, directory: Path) -> None:
+        """Check that the site can be written, before the night begins.
+
+        Args:
+            prepared: The plan of the night.
+            directory: Folder of the site.
+
+        Raises:
+            UsageError: The plan has no history, the folder is not one of a site, or a library is
+                not installed.
+        """
+        if prepared.history is None:
+            raise UsageError(
+                f"{prepared.document.path} has no history for the site to show",
+                hint='add one to the plan: history = "results.sqlite"',
+            )
+        self._command = _command(directory)
+        self.updates, self.failures, self.reason = 0, 0, ""
+        self._directory = directory
+        self._url = prepared.history.url
+        self._night: Night | None = None
+        self._quarantine: Quarantine | None = None
+        self._stored = 0
+        self._changed, self._over = threading.Event(), threading.Event()
+        self._document: NightDocument | None = None
+        self._children = Children()
+        self._thread = threading.Thread(target=self._work, name="site", daemon=True)
+
+    def begin(self, night: Night) -> None:
+        """Show a night that has been opened, and what happened in it before it was resumed."""
+        self._night, self._quarantine = night, quarantine_tonight(night)
+        self._changed.set()
+        self._thread.start()
+
+    def learn(self, _record: Record) -> None:
+        """Note that something happened, which the journal has; takes no time."""
+        self._changed.set()
+
+    def finish(self, document: NightDocument) -> None:
+        """Show the end of the night."""
+        self._document = document
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Write the site a last time."""
+        self._over.set()
+        self._changed.set()
+        if self._thread.ident is not None:
+            self._thread.join(_END_S)
+
+    def _work(self) -> None:
+        over = False
+        while not over:
+            self._changed.wait()
+            # Asked before the site is written, so that the last update has all.
+            over = self._over.is_set()
+            self._changed.clear()
+            began = time.monotonic()
+            self._update(over=over)
+            took = time.monotonic() - began
+            if not over:
+                self._over.wait(max(PAUSE_S, took * (1 / SHARE - 1)))
+
+    def _update(self, *, over: bool) -> None:
+        self.updates += 1
+        try:
+            reason = self._write(over=over)
+        except Exception as error:  # never the end of a night
+            reason = str(error)
+        if reason:
+            self.failures, self.reason = self.failures + 1, reason
+            _log.warning("the site was not written: %s", reason)
+
+    def _write(self, *, over: bool) -> str:
+        """Write the site in a process; return why that failed, or nothing."""
+        assert self._night is not None
+        records, directory = self._night.journal.records, self._night.directory
+        account = Account(records)
+        document = self._document or verdict_of(self._night, account, self._quarantine)
+        ended = [record.attempt for record in records if isinstance(record, Ended)]
+        results = [directory / each.directory for each in ended if each.result]
+        under_way = [
+            StepUnderWay(step, started.number, started.utc)
+            for step, started in account.under_way.items()
+        ]
+        request = SiteRequest(
+            site=str(self._directory),
+            directories=tuple(map(str, results[self._stored :])),
+            night=NightSoFar(
+                document, under_way, now_utc(), interrupted=over and self._document is None
+            ),
+        )
+        file = directory / _REQUEST
+        write_atomic(file, encode(request))
+        ending = self._children.run(
+            [*self._command, str(file)],
+            _UPDATE_S,
+            log=directory / _LOG,
+            environment={VARIABLE: self._url.with_secrets()},
+        )
+        if ending.expired or ending.code != 0:
+            return (ending.output.splitlines() or [ending.text])[-1]
+        # The night adds them again at its end, which does no harm.
+        self._stored = len(results)
+        return ""
+
+
+def _command(directory: Path) -> list[str]:
+    """Return the command that updates a site as a file says, after a look at its folder."""
+    command: Callable[[Path], list[str]] = load_extension(
+        SITES, "static", "sites are", "web, or leave out --site"
+    )
+    return command(directory)

@@ -1,0 +1,622 @@
+"""Runs a nightly run to its end: the steps, the history, the comparison of arms, the reports.
+
+The steps of all units run in parallel, in an order that is fair to all arms: the arms of a
+comparison take turns, so that drift during the night (temperature, a clock, other load on the host)
+affects all of them equally. Each block runs every variant once; the next block is its mirror image,
+so that a steady drift cancels out over the two: ``A B | B A | B A | A B``. Which variant comes
+first in a pair of blocks is drawn at random.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final, Protocol
+
+from harness import __version__
+from harness.check.history.samples import DEFAULT_BASELINE, parse_baseline
+from harness.config.toml_file import Document
+from harness.errors import DamagedError, HarnessError, Owner, UsageError
+from harness.extensions.lab.nightly.commands import Commands, allow_open_files, return_memory
+from harness.extensions.lab.nightly.journal import (
+    DOCUMENT,
+    Account,
+    Began,
+    Ended,
+    Finished,
+    Interrupted,
+    Journal,
+    JournalError,
+    OfUnit,
+    Progress,
+    Record,
+    Resumed,
+    Stored,
+    check_same,
+    documents,
+    earlier_nights,
+    fingerprint,
+    nights,
+    open_folder,
+    store_late,
+    store_results,
+    store_verdict,
+    unstored_nights,
+)
+from harness.extensions.lab.nightly.plan import (
+    MOST_STEPS,
+    NightlyPlan,
+    NightUnit,
+    load_plan,
+    path_of,
+    units_of,
+)
+from harness.extensions.lab.nightly.verdict import (
+    Quarantine,
+    compare_arms,
+    night_verdict,
+    outcomes_of,
+    outcomes_of_nights,
+    with_passes,
+)
+from harness.extensions.lab.nightly.worker import Effects, Worker
+from harness.files import write_atomic
+from harness.records.nightly import (
+    ArmComparison,
+    NightDocument,
+    NightlyStep,
+    QuarantineStatus,
+    StepOutcome,
+    Trouble,
+    UnitEvent,
+    worst_first,
+)
+from harness.records.result import encode, moment, now_utc
+from harness.report.formats import check_report_file, write_report
+from harness.runs.directory import RunDirectory
+from harness.runs.evaluation import evaluate_path
+from harness.runs.history import HistoryRef, with_trends
+from harness.runs.source import EvaluatedRun
+
+_JOIN_S: Final = 0.2
+"""Interval at which the main thread checks for signals."""
+
+_END_S: Final = 30.0
+"""Longest wait for units to end when the nightly run is stopped."""
+
+
+class Stoppable(Effects, Protocol):
+    """Effects that can be stopped."""
+
+    def stop(self) -> None:
+        """End everything in progress, and start nothing more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A validated plan, ready to run.
+
+    Attributes:
+        plan: The plan.
+        document: The document of the plan file.
+        units: The units that take part.
+        steps: The steps by unit id, in order.
+        patterns: Patterns that select a part of the plan; () for all of it.
+    """
+
+    plan: NightlyPlan
+    document: Document
+    units: tuple[NightUnit, ...]
+    steps: dict[str, list[NightlyStep]]
+    patterns: tuple[str, ...] = ()
+
+    @property
+    def output(self) -> Path:
+        """The folder that contains the folders of nightly runs."""
+        return path_of(self.document, self.plan.output)
+
+    @property
+    def history(self) -> HistoryRef | None:
+        """The history of the plan, with its baseline or the default one."""
+        if self.plan.history is None:
+            return None
+        url = self.plan.history.within(self.document.path.parent)
+        baseline = parse_baseline(self.plan.baseline) if self.plan.baseline else DEFAULT_BASELINE
+        return HistoryRef(url, baseline)
+
+    @property
+    def all_steps(self) -> list[NightlyStep]:
+        """All steps, unit by unit."""
+        return [step for steps in self.steps.values() for step in steps]
+
+
+def prepare(file: Path, units_file: Path | None, patterns: Sequence[str] = ()) -> Prepared:
+    """Read a plan, and resolve its units and steps.
+
+    Args:
+        file: The plan.
+        units_file: The lab's ``units.toml``; None for the default.
+        patterns: Run only steps that match one of these, ``UNIT/MODEL``.
+
+    Raises:
+        UsageError: The plan is invalid or has no unit, or no step matches.
+    """
+    plan, document = load_plan(file)
+    units = units_of(plan, document, units_file)
+    models_of = {
+        unit.id: [
+            model.label
+            for model in plan.model
+            if not model.boards or unit.board.name in model.boards
+        ]
+        for unit in units
+    }
+    labels = [variant.label for variant in plan.variants]
+    count = sum(map(len, models_of.values())) * len(labels) * plan.repeats
+    if count > MOST_STEPS:
+        raise UsageError(
+            f"{file}: the plan has {count:,} steps; the limit is {MOST_STEPS:,}",
+            hint="reduce repeats, or divide it into several plans",
+        )
+    steps = {}
+    for unit in units:
+        models = models_of[unit.id]
+        order = (unit.id, unit.board.name, models, labels)
+        planned = steps_of(*order, repeats=plan.repeats, seed=plan.seed)
+        steps[unit.id] = select_steps(planned, patterns)
+    if not any(steps.values()):
+        problem = (
+            f"no step matches {', '.join(patterns)}" if patterns else "no model for its boards"
+        )
+        raise UsageError(f"{file}: {problem}", hint="--dry-run lists the steps")
+    chosen = tuple(unit for unit in units if steps[unit.id])
+    by_unit = {unit.id: steps[unit.id] for unit in chosen}
+    return Prepared(plan, document, chosen, by_unit, tuple(patterns))
+
+
+def steps_of(
+    unit: str,
+    board: str,
+    models: Sequence[str],
+    variants: Sequence[str],
+    *,
+    repeats: int,
+    seed: int,
+) -> Iterator[NightlyStep]:
+    """Yield the steps of a unit: a block per model and repeat, in an order drawn from the seed.
+
+    At any point, the numbers of steps of a model's variants so far differ by at most one.
+
+    Args:
+        unit: Id of the unit.
+        board: Board type.
+        models: Names of the models.
+        variants: Labels of the variants.
+        repeats: Number of runs of each variant of each model.
+        seed: Seed of the order.
+    """
+    chance = random.Random(f"{seed}/{unit}")
+    blocks: dict[str, list[str]] = {}
+    for repeat in range(1, repeats + 1):
+        for model in chance.sample(models, len(models)):
+            block = blocks.get(model)
+            if block is None or repeat % 2:
+                block = chance.sample(variants, len(variants))
+            else:
+                block = block[::-1]
+            blocks[model] = block
+            for variant in block:
+                yield NightlyStep(unit, board, model, variant, repeat)
+
+
+def select_steps(steps: Iterable[NightlyStep], patterns: Sequence[str]) -> list[NightlyStep]:
+    """Return the steps that match one of the patterns ``UNIT/MODEL``; all without patterns."""
+    return [
+        step
+        for step in steps
+        if not patterns or any(fnmatchcase(f"{step.unit}/{step.model}", p) for p in patterns)
+    ]
+
+
+def open_night(
+    prepared: Prepared, *, fresh: bool = False, on_record: Callable[[Record], None] = lambda _: None
+) -> Night:
+    """Resume the unfinished nightly run, or begin a new one.
+
+    Args:
+        prepared: The plan.
+        fresh: Begin a new one in any case.
+        on_record: Called with every record added to the journal.
+
+    Raises:
+        BusyError: Another process runs it.
+        UsageError: The plan has changed since the unfinished run began.
+        FormatError: The journal is damaged.
+        InfrastructureError: The journal cannot be written.
+    """
+    journal = open_folder(prepared.output, prepared.plan.name, datetime.now(UTC), fresh=fresh)
+    try:
+        return Night(prepared, journal.directory, journal, on_record)
+    except BaseException:
+        journal.close()
+        raise
+
+
+class Night:
+    """A nightly run with an open journal.
+
+    Attributes:
+        prepared: The plan.
+        directory: Its folder.
+        name: Its name, that of the folder.
+        journal: Its journal.
+        progress: How far it is, derived from the journal.
+        resumed: Whether it was resumed by this or an earlier process.
+        began_utc: When it began, ISO 8601.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        directory: Path,
+        journal: Journal,
+        on_record: Callable[[Record], None] = lambda _: None,
+    ) -> None:
+        """Take over an open journal; see ``open_night``.
+
+        Raises:
+            UsageError: The journal belongs to another plan.
+            JournalError: The journal cannot be written.
+        """
+        self.prepared, self.directory, self.journal = prepared, directory, journal
+        self._on_record = on_record
+        self._lock = threading.Lock()
+        self._fatal: BaseException | None = None
+        records = journal.records
+        self.progress = Progress(records)
+        inputs = fingerprint(prepared.plan, prepared.document, prepared.units)
+        if prepared.patterns:
+            inputs["--only"] = " ".join(prepared.patterns)
+        began = next((record for record in records if isinstance(record, Began)), None)
+        self.resumed = began is not None
+        if began is None:
+            began = Began(directory.name, now_utc(), __version__, inputs)
+            self.record(began)
+        else:
+            check_same(began, inputs, directory)
+            self.record(Resumed(now_utc(), journal.dropped))
+        self.name, self.began_utc = began.night, began.utc
+
+    def record(self, record: Record) -> None:
+        """Add a record to the journal, and update the progress.
+
+        Raises:
+            JournalError: The journal cannot be written.
+        """
+        with self._lock:
+            self.journal.add(record)
+            self.progress.learn(record)
+            self._on_record(record)
+
+    def work(self, effects: Stoppable) -> None:
+        """Run the remaining steps of all units in parallel.
+
+        Raises:
+            JournalError: The journal cannot be written; all units have been stopped.
+            KeyboardInterrupt: The user interrupted; all units have been stopped.
+            SystemExit: The process was terminated; all units have been stopped.
+        """
+        night_s = self.prepared.plan.deadlines.night_s
+        ends_at = None if night_s is None else effects.monotonic() + night_s
+        threads = [
+            threading.Thread(
+                target=self._work_on, args=(unit, effects, ends_at), name=unit.id, daemon=True
+            )
+            for unit in self.prepared.units
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(_JOIN_S)
+        except BaseException as error:
+            self._interrupt(threads, effects, error)
+            raise
+        if self._fatal is not None:
+            raise self._fatal
+
+    def worker(self, unit: NightUnit, effects: Effects, ends_at: float | None = None) -> Worker:
+        """Return the worker of a unit; ``ends_at`` is a time of ``effects.monotonic``."""
+        plan, record = self.prepared.plan, self.record
+        return Worker(plan, unit, self.directory, self.progress, effects, record, ends_at)
+
+    def finish(self, exit_code: int) -> None:
+        """Record the end of the nightly run in the journal."""
+        self.record(Finished(now_utc(), exit_code))
+
+    def _work_on(self, unit: NightUnit, effects: Stoppable, ends_at: float | None) -> None:
+        try:
+            self.worker(unit, effects, ends_at).work(self.prepared.steps[unit.id])
+        except JournalError as error:
+            self._fatal = error
+            effects.stop()
+        except Exception as error:
+            text = error.message if isinstance(error, HarnessError) else traceback.format_exc()
+            lost = UnitEvent(
+                unit=unit.id, utc=now_utc(), what="lost", owner=Owner.HOST, message=text
+            )
+            try:
+                self.record(OfUnit(lost))
+            except JournalError as second:
+                self._fatal = second
+                effects.stop()
+
+    def _interrupt(
+        self, threads: Sequence[threading.Thread], effects: Stoppable, error: BaseException
+    ) -> None:
+        effects.stop()
+        ends_at = effects.monotonic() + _END_S
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, ends_at - effects.monotonic()))
+        with contextlib.suppress(JournalError):
+            self.record(Interrupted(now_utc(), type(error).__name__))
+
+
+_PUBLISH_TRIES: Final = 3
+"""How often a verdict is written if writing it fails, and so changes it."""
+
+_NOT_COMPARED: Final = (
+    "nothing was compared with earlier nights, as the plan names no baseline: "
+    'add baseline = "last:20"'
+)
+
+_MOST_FAILED: Final = 100
+"""Largest number of failed runs that reports show in full."""
+
+
+def run_nightly(
+    prepared: Prepared,
+    units_file: Path | None,
+    *,
+    fresh: bool = False,
+    on_begin: Callable[[Night], None] = lambda _: None,
+    on_record: Callable[[Record], None] = lambda _: None,
+    on_message: Callable[[str], None] = lambda _: None,
+) -> NightDocument:
+    """Resume the unfinished nightly run or begin a new one, and run it to its end.
+
+    Args:
+        prepared: The plan.
+        units_file: The lab's ``units.toml``; None for the default.
+        fresh: Begin a new one in any case.
+        on_begin: Called with the opened nightly run, before anything runs.
+        on_record: Called with every record added to the journal.
+        on_message: Called with further messages for people.
+
+    Raises:
+        HarnessError: The nightly run cannot begin, or its journal cannot be written.
+    """
+    allow_open_files(len(prepared.units))
+    return_memory()
+    night = open_night(prepared, fresh=fresh, on_record=on_record)
+    with night.journal:
+        verb = "resumes" if night.resumed else "begins"
+        on_message(f"{night.name} {verb} in {night.directory}")
+        if night.journal.dropped:
+            on_message(f"dropped {night.journal.dropped} bytes of a torn line of the journal")
+        on_begin(night)
+        effects = Commands(
+            prepared.plan, prepared.document, units_file, night.directory, night.name
+        )
+        return run_to_end(night, effects)
+
+
+def run_to_end(night: Night, effects: Stoppable) -> NightDocument:
+    """Run the remaining steps of a nightly run, and finish it.
+
+    Raises:
+        HarnessError: The quarantine file is invalid, or the journal cannot be written.
+    """
+    plan = night.prepared.plan
+    # Read here, so that an invalid file is reported before anything starts.
+    quarantine = quarantine_tonight(night)
+    for report in plan.reports:
+        check_report_file(night.directory / report)
+    night.work(effects)
+    account = Account(night.journal.records)
+    outcomes = outcomes_of(night.prepared.all_steps, account, quarantine)
+    ended = [record for record in night.journal.records if isinstance(record, Ended)]
+    results = [item.attempt for item in ended if item.attempt.result]
+    directories = [night.directory / attempt.directory for attempt in results]
+    troubles, notes = _store(night, effects, directories)
+    stored = plan.history is not None and not troubles
+    troubles += _damaged_results(directories)
+    arms: tuple[ArmComparison, ...] = ()
+    try:
+        labels = [variant.label for variant in plan.variants]
+        baseline = night.prepared.history if plan.baseline else None
+        tonight = [attempt.result for attempt in results]
+        arms = tuple(compare_arms(night.directory, outcomes, labels, baseline, tonight))
+    except HarnessError as error:
+        troubles.append(_trouble(error))
+    ended_utc = now_utc()
+
+    def verdict() -> NightDocument:
+        return verdict_of(night, account, quarantine, ended_utc, arms, troubles, notes)
+
+    found = verdict()
+    runs, missing = _shown_runs(night, found) if plan.reports else ([], [])
+    if missing:
+        troubles += missing
+        found = verdict()
+    for _ in range(_PUBLISH_TRIES):
+        late = _store_verdict(night, found) if stored else []
+        stored = stored and not late
+        late += _report(night, found, runs)
+        if all(trouble in troubles for trouble in late):
+            break
+        # What cannot be written is a failure, which all that can be written has to show.
+        troubles += [trouble for trouble in late if trouble not in troubles]
+        found = verdict()
+    write_atomic(night.directory / DOCUMENT, encode(found))
+    if stored:
+        night.record(Stored(effects.utc()))
+    night.finish(found.exit_code)
+    return found
+
+
+def verdict_of(
+    night: Night,
+    account: Account,
+    quarantine: Quarantine | None,
+    ended_utc: str = "",
+    arms: Sequence[ArmComparison] = (),
+    troubles: Sequence[Trouble] = (),
+    notes: Sequence[str] = (),
+) -> NightDocument:
+    """Return a nightly run with its verdict, as far as it is; ``ended_utc`` is "" while it runs."""
+    prepared = night.prepared
+    return night_verdict(
+        *(prepared.units, prepared.all_steps, account),
+        name=prepared.plan.name,
+        night=night.name,
+        directory=str(night.directory),
+        times=(night.began_utc, ended_utc),
+        not_run_fails=prepared.plan.not_run == "fail",
+        quarantine=quarantine,
+        arms=arms,
+        troubles=troubles,
+        notes=notes,
+    )
+
+
+def quarantine_tonight(night: Night) -> Quarantine | None:
+    """Return the quarantine of a nightly run, with the passes before it; None without a file.
+
+    Raises:
+        UsageError: The quarantine file is invalid.
+    """
+    plan, today = night.prepared.plan, moment(night.began_utc).date()
+    if plan.quarantine is None:
+        return None
+    earlier = outcomes_of_nights(earlier_nights(night.directory, plan.name))
+    return with_passes(path_of(night.prepared.document, plan.quarantine), earlier, today)
+
+
+def quarantine_of(prepared: Prepared, today: date) -> tuple[QuarantineStatus, ...]:
+    """Return the status of a plan's quarantine entries after all its nightly runs.
+
+    Raises:
+        UsageError: The plan has no quarantine, or the quarantine file is invalid.
+    """
+    plan = prepared.plan
+    if plan.quarantine is None:
+        raise UsageError(
+            f"{prepared.document.path} has no quarantine file",
+            hint='add one: quarantine = "quarantine.toml"',
+        )
+    past = outcomes_of_nights(documents(nights(prepared.output, plan.name)))
+    return with_passes(path_of(prepared.document, plan.quarantine), past, today).status(())
+
+
+def _store(
+    night: Night, effects: Stoppable, directories: Sequence[Path]
+) -> tuple[list[Trouble], list[str]]:
+    """Add all results to the history, and those of earlier nightly runs that are not in it."""
+    plan, history = night.prepared.plan, night.prepared.history
+    if history is None:
+        return [], []
+    notes: list[str] = []
+    if plan.baseline is None and len(plan.variants) < 2:
+        notes.append(_NOT_COMPARED)
+    for folder in unstored_nights(night.directory, plan.name):
+        added, trouble = store_late(folder, history.url, effects.utc, effects.sleep)
+        notes += added
+        if trouble is not None:
+            return [trouble], notes
+    refused, trouble = store_results(history.url, directories, effects.sleep)
+    if trouble is not None:
+        return [trouble], notes
+    return [], notes + refused
+
+
+def _damaged_results(directories: Sequence[Path]) -> list[Trouble]:
+    """Return a trouble for each run directory with damaged files.
+
+    Comparison and reports leave such runs out without a message; the message is here.
+    """
+    troubles = []
+    for path in directories:
+        try:
+            RunDirectory(path).load_result()
+        except DamagedError as error:
+            troubles.append(_trouble(error))
+        except (HarnessError, OSError):
+            continue  # the history reports an unreadable result
+    return troubles
+
+
+def _shown_runs(night: Night, document: NightDocument) -> tuple[list[EvaluatedRun], list[Trouble]]:
+    """Return the runs that reports show, and a trouble for each that cannot be read."""
+    troubles: list[Trouble] = []
+    runs = []
+    history = night.prepared.history
+    for path in shown_runs(document.outcomes):
+        try:
+            run = evaluate_path(night.directory / path)
+            runs.append(run if history is None else with_trends(run, history))
+        except (HarnessError, OSError) as error:
+            message = error.message if isinstance(error, HarnessError) else str(error)
+            troubles.append(
+                Trouble(owner=Owner.HOST, message=f"{path} is missing from the reports: {message}")
+            )
+    return runs, troubles
+
+
+def _store_verdict(night: Night, document: NightDocument) -> list[Trouble]:
+    """Record the verdict in the history; return the troubles."""
+    history = night.prepared.history
+    try:
+        if history is not None:
+            store_verdict(history.url, document)
+    except HarnessError as error:
+        message = f"the verdict was not recorded in the history: {error.message}"
+        return [Trouble(owner=_trouble(error).owner, message=message, hint=error.hint)]
+    return []
+
+
+def _report(night: Night, document: NightDocument, runs: Sequence[EvaluatedRun]) -> list[Trouble]:
+    """Write all reports; return the troubles."""
+    troubles: list[Trouble] = []
+    for name in night.prepared.plan.reports:
+        try:
+            write_report(night.directory / name, runs, document)
+        except HarnessError as error:
+            troubles.append(_trouble(error))
+    return troubles
+
+
+def shown_runs(outcomes: Sequence[StepOutcome]) -> list[str]:
+    """Return the runs that reports show in full: failures, and the last pass of each kind."""
+    failed = [o.attempts[-1] for o in worst_first(outcomes)]
+    shown = [attempt.directory for attempt in failed if attempt.result][:_MOST_FAILED]
+    last: dict[tuple[str, str, str], str] = {}
+    for outcome in outcomes:
+        if outcome.outcome == "pass":
+            step = outcome.step
+            last[step.board, step.model, step.variant] = outcome.attempts[-1].directory
+    return [*shown, *last.values()]
+
+
+def _trouble(error: HarnessError) -> Trouble:
+    return Trouble(owner=error.owner, message=error.message, hint=error.hint)

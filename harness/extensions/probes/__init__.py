@@ -1,0 +1,1 @@
+"""Boards without a link: traces from memory, through a debug probe (docs/probes.md)."""

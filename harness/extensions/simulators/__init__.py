@@ -1,0 +1,1 @@
+"""Boards of RTL: cores whose source code Verilator simulates (docs/cycles.md)."""

@@ -1,0 +1,728 @@
+"""A run beside its history on a page: changes, series through history, deltas beside numbers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from harness.analyze.statistics import EXECUTIONS, Operator
+from harness.check.history.comparison import (
+    Compared,
+    Interval,
+    MetricStep,
+    judgement_word,
+    number_kind,
+    percentage,
+)
+from harness.check.history.group_sessions import series_of
+from harness.check.history.measure import TIME_STATISTICS, measure, operator_metric
+from harness.check.history.samples import Decision, History, Metric, Provenance, Sample, Series
+from harness.check.subject import Subject
+from harness.extensions.web.html.svg import (
+    SIZE,
+    Axis,
+    Curve,
+    Limits,
+    Mark,
+    Tick,
+    View,
+    axis,
+    band,
+    line,
+    sparkline,
+)
+from harness.formatting import DisplayUnit, printable
+from harness.records.trace import EXECUTION, OPERATOR_CALL
+from harness.report.changes import (
+    LATEST,
+    UNCHANGED,
+    TrackedNumber,
+    change_cells,
+    own_results,
+    unit_for,
+)
+from harness.report.description import RunDescription
+from harness.report.overview import name_of
+from harness.report.words import brief, left_out, metric_title, number, three_digits
+from harness.runs.source import EvaluatedRun
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+
+_NOISE: Final = 2.0
+"""A scale spans at least so many times the band of the noise, four times its reach to a side."""
+
+_LEAST: Final = 0.05
+"""A scale spans at least this part of the numbers."""
+
+_DEVIATIONS: Final = 2.0
+"""The band of the noise reaches so many standard deviations to each side."""
+
+_FENCE: Final = 3.0
+"""A value is an outlier that far from the quartiles, in multiples of their distance."""
+
+_FEWEST: Final = 3
+"""Results of a baseline from which its range is drawn as its noise."""
+
+_COMMIT: Final = 8
+"""Characters of a commit in a picture."""
+
+_APART: Final = 18.0
+"""Middles of labels of commits are at least that far from each other, percent."""
+
+_NARROW: Final = 32.0
+"""The same where the picture is narrow, as on a phone."""
+
+_OUTERMOST: Final = 8.0
+"""Labels that near to an edge, percent, begin or end there."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesChart:
+    """A number over results: a picture, what it shows in words, and a table.
+
+    Attributes:
+        title: What it is of.
+        sentence: What happened to it.
+        curve: The picture.
+        legend: What the marks of the picture mean, and what is not in it.
+        points: Its latest results, newest first.
+        more: How many earlier ones are left out of the table.
+    """
+
+    title: str
+    sentence: str
+    curve: Curve
+    legend: tuple[str, ...]
+    points: list[View]
+    more: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """What a series is compared with: its level, and the band of its noise around it."""
+
+    value: float
+    name: str
+    noise: tuple[float, float] | None
+
+    def percent(self, value: float) -> str:
+        """The difference of a value from the level, in percent."""
+        if not self.value:
+            return ""
+        change = 100 * (value / self.value - 1)
+        if not change:
+            return "±0 %"
+        return f"{change:+.2g} %" if abs(change) < 100 else f"{change:+,.0f} %"
+
+
+def series_axis(values: Sequence[float], noise: tuple[float, float] | None) -> Axis:
+    """Return a scale on which a step of one tick looks as small as it is.
+
+    Args:
+        values: The numbers, at least one.
+        noise: The band of the noise; None if it is unknown.
+    """
+    shown = [*values, *(noise or ())]
+    least = _LEAST * abs(statistics.median(values))
+    if noise is not None:
+        least = max(least, _NOISE * (noise[1] - noise[0]))
+    return axis(shown, from_zero=False, least=least)
+
+
+def trend_line(tracked: TrackedNumber) -> Markup | str:
+    """Draw the last values of a number without labels; empty without an earlier one."""
+    if not tracked.earlier:
+        return ""
+    scale = series_axis(tracked.trend, tracked.noise)
+    noise = None
+    if tracked.noise is not None:
+        low, high = tracked.noise
+        noise = (scale.down(high), scale.down(low))
+    summary = f"{tracked.name}: {len(tracked.earlier)} earlier results"
+    if tracked.change_text:
+        summary += f"; now {tracked.text}, {tracked.change_text}"
+    return sparkline([scale.down(value) for value in tracked.trend], summary, noise)
+
+
+def series_chart(
+    history: History,
+    series: Series,
+    limits: Limits,
+    *,
+    now: Sample | None = None,
+    compared: Compared | None = None,
+    where: str = "",
+) -> SeriesChart:
+    """Draw a series of a history.
+
+    Args:
+        history: The history.
+        series: One of its series, or a part of one, with a result at least.
+        limits: How many points are drawn, and how many are listed.
+        now: The same number in a run that is not in the history; None without one.
+        compared: What a comparison with the history said of the number; None without one.
+        where: Model and board, for the title.
+    """
+    pairs = list(zip(series.results, series.samples, strict=True))[-(limits.points - 1) :]
+    results = [history.results[place] for place, _ in pairs]
+    values = [sample.value for _, sample in pairs] + ([now.value] if now is not None else [])
+    unit = unit_for(series.metric, values)
+    level = _level(history, series, compared, values)
+    clipped = outliers(values, level.noise, last_counts=now is not None)
+    inside = [value for n, value in enumerate(values) if n not in clipped]
+    up, along = series_axis(inside, level.noise), axis([1, len(values)], from_zero=False)
+    places = [along.at(n) for n in range(1, len(values) + 1)]
+    heights = [min(max(up.down(value), 0.0), SIZE) for value in values]
+    chosen = set(history.baseline)
+    marks = [
+        Mark(
+            x, y, _about(result, sample.value, unit, level), "baseline" if at in chosen else "other"
+        )
+        for result, (at, sample), x, y in zip(results, pairs, places, heights, strict=False)
+    ]
+    if now is not None:
+        marks.append(Mark(places[-1], heights[-1], f"now: {_value(now.value, unit, level)}", "now"))
+    for n, above in clipped.items():
+        marks[n] = replace(marks[n], kind="clipped above" if above else "clipped below")
+    commits = [*_commits(results, places)]
+    narrow = _spread(commits, _NARROW)
+    steps = compared.steps if compared is not None else ()
+    title = metric_title(series.metric)
+    if where:
+        title = f"{title} of {where}"
+    sentence = _sentence(values, unit, level, compared, steps, has_now=now is not None)
+    curve = Curve(
+        title=brief(title),
+        summary=f"{brief(title)}: {len(pairs)} earlier results. {sentence}",
+        line=line(
+            [point for n, point in enumerate(zip(places, heights, strict=True)) if n not in clipped]
+        ),
+        area=_noise_area(level, up),
+        marks=tuple(marks),
+        rules=tuple(_detectable(level, up, compared)),
+        columns=tuple(commits),
+        steps=tuple(_steps(results, places, steps)),
+        scale=tuple(
+            Tick(up.down(value) / 10, f"{number(value / unit.divisor)} {unit.name}")
+            for value in up.ticks(unit.divisor)
+        ),
+        base=narrow,
+        wide=tuple(tick for tick in _spread(commits, _APART, narrow) if tick not in narrow),
+        percent=tuple(
+            Tick(up.down(value) / 10, level.percent(value)) for value in up.ticks(unit.divisor)
+        ),
+        flags=tuple(_flags(history.decisions, series, results, places)),
+        notes=tuple(
+            Mark(
+                places[n],
+                heights[n],
+                f"{'▲' if above else '▼'} {three_digits(values[n] / unit.divisor)} {unit.name}",
+                "above" if above else "below",
+            )
+            for n, above in clipped.items()
+        ),
+    )
+    listed = pairs[-limits.rows :]
+    return SeriesChart(
+        title=brief(title),
+        sentence=sentence,
+        curve=curve,
+        legend=tuple(_legend(curve, level, up, unit, compared)),
+        points=[
+            {
+                "started": history.results[at].started_utc,
+                "commit": brief(history.results[at].commit[:_COMMIT]),
+                "session": brief(history.results[at].session[:_COMMIT]),
+                "value": f"{unit.text(sample.value)} {unit.name}",
+                "change": level.percent(sample.value),
+                "baseline": at in chosen,
+            }
+            for at, sample in reversed(listed)
+        ],
+        more=left_out(len(series.results), len(listed)),
+    )
+
+
+def outliers(
+    values: Sequence[float], noise: tuple[float, float] | None, *, last_counts: bool
+) -> dict[int, bool]:
+    """Return places of outliers that would squeeze the rest of a picture, and whether above it.
+
+    An outlier stands alone: a value whose neighbours are far away, too, is a step, and is drawn.
+    So is the last value where it is the one to look at.
+    """
+    if len(values) < 2 * _FEWEST:
+        return {}
+    low, _, high = statistics.quantiles(values, n=4)
+    width = noise[1] - noise[0] if noise is not None else 0.0
+    room = max(_FENCE * (high - low), 2 * width, 2 * _LEAST * abs(statistics.median(values)))
+    sides = [(value > high + room) - (value < low - room) for value in values]
+    found = {}
+    for place, side in enumerate(sides):
+        beside = [*sides[max(place - 1, 0) : place], *sides[place + 1 : place + 2]]
+        is_last = place == len(sides) - 1
+        if side and side not in beside and not (is_last and last_counts):
+            found[place] = side > 0
+    return found
+
+
+def _level(
+    history: History, series: Series, compared: Compared | None, values: Sequence[float]
+) -> _Level:
+    chosen = set(history.baseline)
+    known = zip(series.results, series.samples, strict=True)
+    baseline = [sample.value for at, sample in known if at in chosen]
+    if compared is not None and compared.baseline is not None:
+        value, name = compared.baseline.value, "the baseline"
+    elif baseline:
+        value, name = statistics.median(baseline), "the baseline's median"
+    else:
+        value, name = statistics.median(values), "the median"
+    if compared is not None and compared.noise:
+        reach = _DEVIATIONS * compared.noise
+        return _Level(value, name, (value * (1 - reach), value * (1 + reach)))
+    usual = _usual(baseline)
+    return _Level(value, name, usual if usual and usual[0] < usual[1] else None)
+
+
+def _usual(baseline: Sequence[float]) -> tuple[float, float] | None:
+    """Return the range of a baseline without outliers; None where it has too few results."""
+    if len(baseline) < _FEWEST:
+        return None
+    low, _, high = statistics.quantiles(baseline, n=4)
+    room = _FENCE / 2 * (high - low)
+    inside = [value for value in baseline if low - room <= value <= high + room]
+    return min(inside), max(inside)
+
+
+def _value(value: float, unit: DisplayUnit, level: _Level) -> str:
+    change = level.percent(value)
+    text = f"{unit.text(value)} {unit.name}"
+    return f"{text}, {change} from {level.name}" if change and value != level.value else text
+
+
+def _about(result: Provenance, value: float, unit: DisplayUnit, level: _Level) -> str:
+    text = f"{_value(value, unit, level)}, {result.started_utc}"
+    return f"{text}, commit {brief(result.commit[:_COMMIT])}" if result.commit else text
+
+
+def _noise_area(level: _Level, up: Axis) -> str:
+    if level.noise is None:
+        return ""
+    low, high = (up.down(edge) for edge in level.noise)
+    return band([(0.0, low), (SIZE, low)], [(0.0, high), (SIZE, high)])
+
+
+def _detectable(level: _Level, up: Axis, compared: Compared | None) -> Iterator[Tick]:
+    """Lines at the smallest change that would be found, where the scale reaches them."""
+    if compared is None or not compared.detectable:
+        return
+    for share in (compared.detectable, -compared.detectable):
+        value = level.value * (1 + share)
+        if up.low <= value <= up.high:
+            sign = "+" if share > 0 else "-"
+            text = f"{sign}{percentage(abs(share))}: smallest change that would be found"
+            yield Tick(up.down(value) / 10, text)
+
+
+def _legend(
+    curve: Curve, level: _Level, up: Axis, unit: DisplayUnit, compared: Compared | None
+) -> Iterator[str]:
+    if curve.area and compared is not None and compared.noise:
+        reach = percentage(_DEVIATIONS * compared.noise)
+        yield f"Band: noise between sessions: ±{reach} around the baseline."
+    elif curve.area:
+        yield "Band: range of the baseline without outliers."
+    if compared is not None and compared.detectable and not curve.rules:
+        yield (
+            f"The smallest change that would be found, {percentage(compared.detectable)}, "
+            "is beyond this scale."
+        )
+    if any(tick.text for tick in curve.percent):
+        yield f"Percent: of {level.name}, {unit.text(level.value)} {unit.name}."
+    if up.low > 0:
+        yield f"The scale begins at {number(up.low / unit.divisor)} {unit.name}, not at 0."
+    if curve.notes:
+        yield "Arrows: outliers beyond the scale, with their values."
+
+
+def _sentence(
+    values: Sequence[float],
+    unit: DisplayUnit,
+    level: _Level,
+    compared: Compared | None,
+    steps: Sequence[MetricStep],
+    *,
+    has_now: bool,
+) -> str:
+    """What happened to a series, and what would have been noticed."""
+    parts = []
+    if steps:
+        step = steps[-1]
+        parts.append(
+            f"Went from {unit.text(step.before)} to {unit.text(step.before + step.size.value)} "
+            f"{unit.name}{_relative(step)} in commits {_interval(step)}."
+        )
+    elif min(values) == max(values):
+        parts.append(f"Always {unit.text(values[0])} {unit.name}.")
+    else:
+        parts.append(f"From {unit.text(min(values))} to {unit.text(max(values))} {unit.name}.")
+    if has_now:
+        word = (
+            ""
+            if compared is None
+            else judgement_word(compared.judgement, number_kind(compared.metric))
+        )
+        judged = f" ({word})" if word else ""
+        parts.append(f"Now {_value(values[-1], unit, level)}{judged}.")
+    if compared is not None and compared.detectable:
+        parts.append(f"A change of {percentage(compared.detectable)} or more would be found.")
+    return " ".join(parts)
+
+
+def _relative(step: MetricStep) -> str:
+    return f" ({100 * step.size.value / step.before:+.1f} %)" if step.before else ""
+
+
+def _interval(step: MetricStep) -> str:
+    before, after = (
+        brief(commit[:_COMMIT]) or "unknown" for commit in (step.last_good, step.first_bad)
+    )
+    return f"({before}, {after}]"
+
+
+def _commits(results: Sequence[Provenance], places: Sequence[float]) -> Iterator[Tick]:
+    """Where another commit begins."""
+    before = ""
+    for result, x in zip(results, places, strict=False):
+        if result.commit and result.commit != before:
+            yield Tick(round(x / 10, 2), brief(result.commit[:_COMMIT]))
+            before = result.commit
+
+
+def _between(
+    results: Sequence[Provenance], places: Sequence[float], first_utc: str
+) -> float | None:
+    """The place between the result that began at a time and the one before it, percent."""
+    begun = [result.started_utc for result in results]
+    at = next((n for n, utc in enumerate(begun) if utc >= first_utc), None)
+    if at is None:
+        return None
+    return round((places[max(at - 1, 0)] + places[at]) / 20, 2)
+
+
+def _steps(
+    results: Sequence[Provenance], places: Sequence[float], steps: Sequence[MetricStep]
+) -> Iterator[Tick]:
+    """Where a number went to another level: between the last result before it and the next."""
+    for step in steps:
+        place = _between(results, places, step.first_bad_utc)
+        if place is not None:
+            yield Tick(place, f"{_relative(step).strip(' ()')} in {_interval(step)}".strip())
+
+
+def _flags(
+    decisions: Sequence[Decision],
+    series: Series,
+    results: Sequence[Provenance],
+    places: Sequence[float],
+) -> Iterator[Tick]:
+    """Where a person accepted another level."""
+    units = {result.unit for result in results}
+    for decision in decisions:
+        if decision.metric == series_of(series.metric) and decision.unit in units:
+            place = _between(results, places, decision.since_utc)
+            if place is not None:
+                yield Tick(place, f"⚑ {brief(decision.describe())}")
+
+
+def _spread(ticks: Sequence[Tick], apart: float, given: Sequence[Tick] = ()) -> tuple[Tick, ...]:
+    """Of all labels as many as have room side by side; ``given`` ones are among them."""
+    kept = [*given]
+    for tick in ticks:
+        if all(abs(_middle(tick, apart) - _middle(other, apart)) >= apart for other in kept):
+            kept.append(tick)
+    return tuple(kept)
+
+
+def _middle(tick: Tick, wide: float) -> float:
+    """Where the middle of a label is; the outermost ones do not reach beyond the picture."""
+    if tick.place < _OUTERMOST:
+        return tick.place + wide / 2
+    return tick.place - wide / 2 if tick.place > 100 - _OUTERMOST else tick.place
+
+
+_SMALLEST: Final = 5e-4
+"""Per cent; a smaller change is written as none."""
+
+_STATISTICS: Final = ("p50", "avg", "total", "min", "p10", "p90", "max")
+"""Statistics of a time, the most wanted first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """How a number stands beside its baseline.
+
+    Attributes:
+        text: Its change in per cent, with the sign; empty if it is unknown.
+        judgement: What became of it, as the class of its colour.
+        note: Judgement, noise and detectable change in words.
+    """
+
+    text: str
+    judgement: str
+    note: str
+
+
+@dataclass(frozen=True)
+class BaselineNumbers:
+    """The comparison and the history of a run, by metric."""
+
+    run: EvaluatedRun
+
+    @cached_property
+    def _compared(self) -> dict[Metric, Compared]:
+        comparison = self.run.comparison
+        numbers = () if comparison is None else comparison.numbers
+        return {number.metric: number for number in reversed(numbers)}
+
+    @cached_property
+    def _history(self) -> History:
+        return self.run.history or History()
+
+    @cached_property
+    def _series(self) -> dict[Metric, tuple[float, ...]]:
+        """The last values of each series on the unit of the run."""
+        own = own_results(self._history, self.run)
+        found = {}
+        for series in self._history.series:
+            pairs = zip(series.results, series.samples, strict=True)
+            values = [sample.value for result, sample in pairs if result in own]
+            found[series.metric] = tuple(values[1 - LATEST :])  # with that of the run, LATEST
+        return found
+
+    def of_operator(self, operator: Operator) -> Delta | None:
+        """The change of an operator's time: of its median, or of another statistic, which it names.
+
+        Of the statistics that are compared a comparison reports the one that saw most.
+        """
+        for statistic in _STATISTICS:
+            found = self._delta(operator_metric(operator, statistic))
+            if found is not None:
+                return found
+        return None
+
+    def _delta(self, metric: Metric) -> Delta | None:
+        found = self._compared.get(metric)
+        if found is None or found.judgement == "appeared":
+            return None
+        notes = [judgement_word(found.judgement, number_kind(found.metric))]
+        if found.noise is not None:
+            notes.append(f"noise {percentage(found.noise)}")
+        if found.detectable is not None and found.detectable < 1:
+            notes.append(f"detectable {percentage(found.detectable)}")
+        text = "" if found.relative is None else f"{_signed(100 * found.relative)} %"
+        of = "" if metric.statistic in ("p50", "peak_bytes") else f" ({metric.statistic})"
+        return Delta(text and text + of, found.judgement.replace(" ", "-"), ", ".join(notes))
+
+    def trend(self, operator: Operator) -> Markup | None:
+        """Draw the last medians of an operator; None without a history of it."""
+        metric = operator_metric(operator, "p50")
+        earlier = self._series.get(metric, ())
+        if not earlier or operator.times is None:
+            return None
+        noises = (
+            found.noise
+            for statistic in _STATISTICS
+            if (found := self._compared.get(operator_metric(operator, statistic)))
+        )
+        level = statistics.median(earlier)
+        return _sparkline([*earlier, operator.times.p50], level, next(noises, None))
+
+    @property
+    def allocators(self) -> Delta | None:
+        """The largest change of the peak of an allocator; None without a baseline."""
+        peaks = [
+            (metric, number)
+            for metric, number in self._compared.items()
+            if metric.kind == "allocator" and metric.statistic == "peak_bytes"
+        ]
+        known = [(metric, number) for metric, number in peaks if number.judgement != "appeared"]
+        if not known:
+            return None
+        metric, _ = max(known, key=lambda item: abs(item[1].relative or 0.0))
+        found = self._delta(metric)
+        if found is None or found.text == "±0 %":
+            return found
+        return Delta(found.text, found.judgement, f"{printable(metric.name)}: {found.note}")
+
+    def allocator_trend(self, now: float) -> Markup | None:
+        """Draw the last sums of all allocators' peaks; None without any."""
+        series = [
+            values
+            for metric, values in self._series.items()
+            if metric.kind == "allocator" and metric.statistic == "peak_bytes" and values
+        ]
+        if not series:
+            return None
+        shortest = min(map(len, series))
+        sums = [sum(values[n - shortest] for values in series) for n in range(shortest)]
+        return _sparkline([*sums, now], statistics.median(sums), None)
+
+
+def _signed(value: float) -> str:
+    if abs(value) < _SMALLEST:
+        return "±0"
+    return ("+" if value > 0 else "-") + three_digits(abs(value))
+
+
+def _sparkline(values: Sequence[float], level: float, noise: float | None) -> Markup:
+    """Draw values around their level; a change of the size of the noise does not fill the line."""
+    width = (noise or 0.0) * abs(level)
+    up = series_axis(values, (level - width, level + width))
+    change = percentage(abs(values[-1] - level) / abs(level)) if level else "0 %"
+    way = "above" if values[-1] > level else "below"
+    return sparkline(
+        [up.down(value) for value in values],
+        f"last {len(values)} values, oldest first; now {change} {way} their median",
+        None if noise is None else (up.down(level + width), up.down(level - width)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _HistoryCurve:
+    """A series with the value measured now, its change as a share, and what became of it."""
+
+    series: Series
+    now: Sample
+    change: float
+    compared: Compared | None
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing asks for a look at it: neither a change nor a step, nor executions."""
+        if self.series.metric.name == EXECUTION:
+            return False
+        found = self.compared
+        return found is None or (found.judgement in UNCHANGED and not found.steps)
+
+    def order(self, place: Mapping[Metric, int]) -> tuple[bool, bool, bool, float, float]:
+        """Where it stands among others: as ``place`` says, else the most changed first.
+
+        What never changed comes last, before it scopes around kernels, which repeat them, and
+        before these what is the same as the baseline and had no step.
+        """
+        metric = self.series.metric
+        level = len({self.now.value, *(sample.value for sample in self.series.samples)}) == 1
+        known = place.get(metric, math.inf)
+        return level, metric.name == OPERATOR_CALL, self.settled, known, -self.change
+
+
+def history_view(description: RunDescription, limits: Limits) -> View | None:
+    """Draw the history of a run; None without one.
+
+    Changed numbers have the worst first, and trends the worst or most changed.
+    """
+    run, changes = description.run, description.changes
+    history = run.history or History()
+    if not history.results and changes is None:
+        return None
+    numbers = () if run.comparison is None else run.comparison.numbers
+    own = own_results(history, run)
+    held = _held(history, run.subject, own, numbers)
+    changed, others = (changes.changed, changes.others) if changes is not None else ((), ())
+    return {
+        "description": printable(history.description) if changes is None else changes.description,
+        "changes": changes,
+        "results": len(history.results),
+        "baseline": len(history.baseline),
+        "sessions": len({history.results[index].session for index in history.baseline}),
+        "changed": [*map(_change_bar, changed[: limits.rows])],
+        "more": left_out(len(changed), limits.rows),
+        "others": [*map(_change_bar, others[: limits.rows])],
+        "more_others": left_out(len(others), limits.rows),
+        "elsewhere": len(history.results) - len(own),  # of other units, and not drawn
+        "trends": [
+            series_chart(
+                history,
+                item.series,
+                limits,
+                now=item.now,
+                compared=item.compared,
+                where=name_of(description),
+            )
+            for item in held[: limits.trends]
+        ],
+        "more_trends": left_out(len(held), limits.trends),
+    }
+
+
+def _held(
+    history: History, subject: Subject | None, own: Collection[int], numbers: Sequence[Compared]
+) -> list[_HistoryCurve]:
+    """Series that go on now: in the order of the comparison, then the most changed first.
+
+    Of their results only ``own`` ones are taken.
+    """
+    now = {} if subject is None else _measured(history, subject)
+    place = {number.metric: index for index, number in reversed([*enumerate(numbers)])}
+    chosen = set(history.baseline)
+    held = []
+    for series in history.series:
+        pairs = zip(series.results, series.samples, strict=True)
+        kept = [pair for pair in pairs if pair[0] in own]
+        if series.metric in now and kept:
+            values = [sample.value for result, sample in kept if result in chosen]
+            known = place.get(series.metric)
+            compared = None if known is None else numbers[known]
+            results, samples = zip(*kept, strict=True)
+            shown = Series(series.metric, results, samples)
+            change = _change(now[series.metric].value, values)
+            held.append(_HistoryCurve(shown, now[series.metric], change, compared))
+    return sorted(held, key=lambda item: item.order(place))
+
+
+def _change(now: float, baseline: Sequence[float]) -> float:
+    """Return how far off the baseline's median a value is, as a share; 0 without a baseline."""
+    if not baseline:
+        return 0.0
+    level = statistics.median(baseline)
+    return abs(now - level) / abs(level) if level else float(now != level)
+
+
+def _measured(history: History, subject: Subject) -> dict[Metric, Sample]:
+    """The numbers of ``subject`` by every statistic that the history has."""
+    wanted = {series.metric.statistic for series in history.series}
+    found = measure(subject)
+    for executions in EXECUTIONS:
+        for statistic in TIME_STATISTICS:
+            text = statistic if executions == "all" else f"{executions} {statistic}"
+            if text in wanted:
+                found |= measure(subject, statistic, executions)
+    return found
+
+
+def _change_bar(number: Compared) -> View:
+    """Return a number beside its baseline, its cells, and its change with its bounds along a bar.
+
+    The bar has three places in percent; it is None if the change is unknown.
+    """
+    bar = None if number.change is None else _bar(number.change)
+    return {"number": number, "cells": change_cells(number), "bar": bar}
+
+
+def _bar(change: Interval) -> tuple[float, float, float]:
+    """A change between its bounds, an infinite one at the end of the line."""
+    finite = [abs(v) for v in (change.low, change.value, change.high) if math.isfinite(v)]
+    widest = max(finite, default=0.0) or 1.0
+
+    def place(value: float) -> float:
+        return round(50 + 45 * max(-1.1, min(1.1, value / widest)), 2)
+
+    return place(change.low), place(change.value), place(change.high)

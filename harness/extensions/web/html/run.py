@@ -1,0 +1,729 @@
+"""One run on a page: its first screen, its operators, facts, and pictures, all within limits."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from harness.analyze.blocks import block_numbers
+from harness.analyze.call_tree import merged_tree
+from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
+from harness.check.subject import Subject
+from harness.extensions.web.html.history import BaselineNumbers, Delta, history_view
+from harness.extensions.web.html.memory import memory_view, plan_view
+from harness.extensions.web.html.svg import (
+    SIZE,
+    Axis,
+    Curve,
+    Limits,
+    Mark,
+    Tick,
+    View,
+    axis,
+    below,
+    line,
+    strip,
+)
+from harness.extensions.web.html.timeline import (
+    executions,
+    icicles,
+    timeline_view,
+)
+from harness.formatting import TICKS, DisplayUnit, operator_title, printable, time_unit
+from harness.records.result import Result
+from harness.records.trace import EXECUTION, Kind, type_name
+from harness.records.verdict import Check
+from harness.report.description import (
+    EMULATED,
+    ClockQualityDocument,
+    Fact,
+    Loss,
+    RunDescription,
+    clock_documents,
+    link_line,
+    shape_text,
+)
+from harness.report.operators import (
+    UNKNOWN,
+    OperatorListing,
+    OperatorRow,
+    RooflineRow,
+    RooflineTable,
+)
+from harness.report.words import (
+    brief,
+    bytes_unit,
+    counted,
+    left_out,
+    number,
+    one_time,
+    percent,
+    short_time,
+    short_time_unit,
+    three_digits,
+)
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+
+def link_facts(result: Result | None) -> Iterator[Fact]:
+    """The line's rate, its counters, and readings of the device's clock."""
+    if result is None:
+        return
+    yield Fact("line rate", f"{result.baud:,} baud" if result.baud else "unknown")
+    for name, count in result.link.items():
+        yield Fact(name.replace("_", " "), f"{count:,}")
+    if pings := result.pings:
+        trips = [ping.host_after_ns - ping.host_before_ns for ping in pings]
+        yield Fact("clock readings", f"{len(pings):,}")
+        yield Fact("shortest round trip", one_time(min(trips)))
+        yield Fact("longest round trip", one_time(max(trips)))
+        yield Fact("clock epochs", f"{len({ping.epoch for ping in pings}):,}")
+
+
+def clock_facts(subject: Subject | None) -> list[tuple[str, list[Fact]]]:
+    """What is known of each clock of the trace."""
+    if subject is None:
+        return []
+    found = clock_documents(subject.trace, subject.qualities, emulated=subject.emulated_time)
+    return [(printable(clock.name), [*_of_clock(clock)]) for clock in found]
+
+
+def _of_clock(clock: ClockQualityDocument) -> Iterator[Fact]:
+    yield Fact("rate", "unknown" if clock.hz is None else f"{number(clock.hz)} Hz")
+    if clock.emulated:
+        yield Fact("time", EMULATED)
+    yield Fact("counter", f"{clock.bits} bits, counts {'down' if clock.down else 'up'}")
+    jitter = f"{clock.backward_steps:,}, each by at most {clock.jitter:,} ticks"
+    yield Fact("steps back", jitter)
+    yield Fact("events that end before they begin", f"{clock.reversed_events:,}")
+    quality = clock.quality
+    if quality is None:
+        yield Fact("on the host's clock", "no readings")
+        return
+    reference, why = printable(quality.reference), printable(quality.unknown)
+    if quality.half_width_ns is None:
+        yield Fact(f"on clock {reference}", f"not placed: {why}")
+    else:
+        yield Fact(f"on clock {reference}", f"within ±{one_time(quality.half_width_ns)}")
+    yield Fact("readings", f"{quality.readings:,}")
+    others = f"; not the others: {why}" if why else ""
+    yield Fact("events on its timeline", f"{quality.placed:,} of {quality.events:,}")
+    bounded = f"{quality.bounded:,} of {quality.events:,}{others}"
+    yield Fact("events between two known instants", bounded)
+    wraps = f"{quality.silent_wraps:,}, among {quality.unsettled:,} events"
+    yield Fact("wraps that cannot be placed", wraps)
+    if quality.rate_ppm is not None and not clock.emulated:
+        low, high = quality.rate_ppm
+        yield Fact("rate against the declared one", f"{low:+,.1f} to {high:+,.1f} ppm")
+    yield Fact("epochs", "; ".join(map(printable, quality.epochs)) or "none")
+
+
+def output_facts(subject: Subject | None, result: Result | None) -> list[View]:
+    """The outputs of the last execution, in order."""
+    off: dict[str, str] = {}
+    for output in () if subject is None else subject.outputs:
+        if output.value.shape != output.reference.shape:
+            off[output.name] = f"the reference has shape {shape_text(output.reference.shape)}"
+        elif output.value.dtype != output.reference.dtype:
+            types = f"it is {output.value.dtype}, the reference is {output.reference.dtype}"
+            off[output.name] = printable(types)
+        elif not output.value.size:
+            off[output.name] = "both are empty"
+        else:
+            off[output.name] = f"{number(output.largest_difference)} at most"
+    if result is None or result.model is None:
+        unknown = {"type": "", "shape": "", "nbytes": 0}
+        return [{"name": printable(name), **unknown, "off": text} for name, text in off.items()]
+    return [
+        {
+            "name": printable(tensor.file),
+            "type": type_name(tensor.scalar_type),
+            "shape": shape_text(tensor.sizes),
+            "nbytes": tensor.nbytes,
+            "off": off.get(tensor.file, "no reference"),
+        }
+        for tensor in result.model.outputs
+    ]
+
+
+_ROOM = 1.6
+"""Factor that the picture reaches beyond what is in it."""
+
+
+def roofline_curve(table: RooflineTable | None, limits: Limits) -> Curve | None:
+    """Draw a roofline; None without operators that multiply.
+
+    Others have no place on a logarithmic scale.
+    """
+    placed = [item for item in table.rows[: limits.rows] if item.point.macs] if table else []
+    if table is None or not placed:
+        return None
+    core = table.core
+    ridge = core.macs_per_cycle / core.bytes_per_cycle
+    along = _axis([ridge, *(item.point.intensity for item in placed)])
+    up = _axis([core.macs_per_cycle, *(item.point.macs_per_cycle for item in placed)])
+    # The slanted part of the roof begins where it enters the picture.
+    left = max(along.low, up.low - math.log10(core.bytes_per_cycle))
+    peak = SIZE - up.at(math.log10(core.macs_per_cycle))
+    start = SIZE - up.at(left + math.log10(core.bytes_per_cycle))
+    roof = [(along.at(left), start), (along.at(math.log10(ridge)), peak), (SIZE, peak)]
+    bounds = [item.point.bound for item in placed]
+    counts = ", ".join(f"{bounds.count(bound)} by {bound}" for bound in dict.fromkeys(bounds))
+    summary = (
+        f"{len(placed)} operators below a roof of {number(core.macs_per_cycle)} MACs per cycle"
+    )
+    return Curve(
+        title="MACs per cycle over MACs per byte of tensors",
+        summary=f"Roofline: {summary}; bound {counts}",
+        line=line(roof),
+        area="",
+        marks=tuple(_mark(item, along, up) for item in placed),
+        rules=(),
+        columns=(),
+        scale=tuple(Tick(100 - up.at(place) / 10, text) for place, text in _ticks(up)),
+        base=tuple(Tick(along.at(place) / 10, text) for place, text in _ticks(along)),
+    )
+
+
+def _axis(values: Iterable[float]) -> Axis:
+    """A logarithmic axis that holds positive values with room on both sides."""
+    found = [math.log10(value) for value in values]
+    return Axis(min(found) - math.log10(_ROOM), max(found) + math.log10(_ROOM))
+
+
+def _ticks(axis: Axis) -> list[tuple[float, str]]:
+    """Places and texts of powers of ten, of 1, 2 and 5 times them where these are few."""
+    exponents = range(math.floor(axis.low) - 1, math.ceil(axis.high) + 1)
+    wide = axis.high - axis.low > 2
+    values = [n * 10.0**e for e in exponents for n in ((1,) if wide else (1, 2, 5))]
+    places = [(math.log10(value), f"{value:g}") for value in values]
+    return [(place, text) for place, text in places if axis.low <= place <= axis.high]
+
+
+def _mark(item: RooflineRow, along: Axis, up: Axis) -> Mark:
+    point = item.point
+    text = (
+        f"{brief(item.row.name)}, instruction {item.row.instruction}: {item.cells[5]} MACs per "
+        f"cycle, {item.cells[6]} MACs per byte, {item.cells[7]} % of the roof, bound by "
+        f"{point.bound}"
+    )
+    x, y = along.at(math.log10(point.intensity)), up.at(math.log10(point.macs_per_cycle))
+    return Mark(x, SIZE - y, text, point.bound)
+
+
+_MILLI: Final = 1e-3
+
+
+def current_curve(run: RunDescription) -> Curve | None:
+    """Draw the mean current of each part of an execution, with a dot at the largest sample.
+
+    None if none was measured.
+    """
+    result = run.run.result
+    found = result.energy.curve if result is not None and result.energy is not None else None
+    if found is None:
+        return None
+    parts = len(found.average_amperes)
+    along = Axis(0.0, found.seconds)  # without room: the execution ends where the picture does
+    up = axis([*found.average_amperes, max(found.peak_amperes)], from_zero=True)
+    centers = [(part + 0.5) * found.seconds / parts for part in range(parts)]
+    points = [
+        (along.at(at), SIZE - up.at(amperes))
+        for at, amperes in zip(centers, found.average_amperes, strict=True)
+    ]
+    path = line(points)
+    top = found.peak_amperes.index(max(found.peak_amperes))
+    peak = f"peak {number(found.peak_amperes[top] / _MILLI)} mA"
+    mean = f"average {number(sum(found.average_amperes) / parts / _MILLI)} mA"
+    unit = time_unit([found.seconds * 1e9])
+    scale = unit.divisor / 1e9
+    return Curve(
+        title=f"Current during an execution: {mean}, {peak}",
+        summary=f"Current during an execution: {mean}, {peak}",
+        line=path,
+        area=f"{below(path, points[0][0])}",
+        marks=(Mark(along.at(centers[top]), SIZE - up.at(found.peak_amperes[top]), peak, "peak"),),
+        rules=(),
+        columns=(),
+        scale=tuple(
+            Tick(100 - up.at(value) / 10, f"{number(value / _MILLI)} mA")
+            for value in up.ticks(_MILLI)
+        ),
+        base=tuple(
+            Tick(along.at(value) / 10, f"{number(value / scale)} {unit.name}")
+            for value in along.ticks(scale)
+        ),
+    )
+
+
+_FEW: Final = 5
+"""Of fewer values none is an outlier."""
+
+_FAR: Final = 3.0
+"""An outlier is this many times the interquartile range above the third quartile,"""
+
+_FARTHER: Final = 1.1
+"""and this many times the median."""
+
+_LEAST_SPAN: Final = 0.05
+"""Share of the median that a strip spans at least, so that a tick does not fill it."""
+
+_PLACES: Final = 200
+"""Places along a strip that are told apart."""
+
+_SHOWN: Final = 8
+"""Operators that are shown at first."""
+
+
+def row_title(row: OperatorRow) -> str:
+    """Return the short name of an operator and its instruction; of a delegate's event its ids."""
+    operator = row.operator
+    instruction = operator.instruction if row.instruction else None
+    if operator.delegate_str is not None or operator.delegate_int != -1:
+        return row.name if instruction is None else f"{row.name} #{instruction}"
+    return operator_title(operator.name, instruction) or row.name
+
+
+def operators_view(
+    table: OperatorListing,
+    subject: Subject,
+    numbers: BaselineNumbers,
+    drawn: Collection[int],
+    limits: Limits,
+) -> View:
+    """Prepare the operators of a run: operators, scopes around them, and events of loading.
+
+    Args:
+        table: All operators.
+        subject: The run.
+        numbers: Its baseline.
+        drawn: Numbers of the executions whose timelines are drawn.
+        limits: How many of each kind are shown.
+    """
+    rest = [row.share for row in table.operators[limits.rows :]]
+    known = [share for share in rest if share is not None]
+    writer = _Writer(subject, numbers, drawn, table.unit.name)
+    return {
+        "operators": writer.group(table.operators, limits),
+        "scopes": writer.group(table.scopes, limits),
+        "loading": writer.group(table.loading, limits),
+        # The sum of the shares of the operators that are left out.
+        "more_share": sum(known) if len(known) == len(rest) else None,
+        "at_first": _SHOWN,
+    }
+
+
+class _Writer:
+    """Prepares operators of one run."""
+
+    def __init__(
+        self, subject: Subject, numbers: BaselineNumbers, drawn: Collection[int], unit: str
+    ) -> None:
+        trace = subject.trace
+        self._subject = subject
+        self._numbers = numbers
+        self._drawn = drawn
+        self._unit = unit
+        self._known = ~unknown_durations(trace)
+        self._ticks = durations(trace)
+        self._nanoseconds = event_nanoseconds(trace, self._ticks)
+        self._blocks = block_numbers(trace)
+        found = executions(subject)
+        self._execution = {item.block: item for item in (found.all if found else ())}
+
+    def group(self, rows: Sequence[OperatorRow], limits: Limits) -> View:
+        shown = rows[: limits.rows]
+        timed = [row.operator.ns.p90 for row in shown if row.operator.ns is not None]
+        unit = short_time_unit(max(timed)) if timed else TICKS
+        views = [self._view(row, unit) for row in shown]
+        return {
+            "rows": views,
+            "unit": unit,
+            "more": left_out(len(rows), limits.rows),
+            "compared": any(view["delta"] for view in views),
+            "modules": any(view["module"] for view in views),
+        }
+
+    def _view(self, row: OperatorRow, unit: DisplayUnit) -> View:
+        operator, times = row.operator, row.operator.times
+        own, suffix = (unit, "") if operator.ns is not None or unit is TICKS else (TICKS, " ticks")
+        return {
+            "row": row,
+            "title": row_title(row),
+            "exact": self._exact(row),
+            "module": self._module(row),
+            **self._strip(row),
+            "median": UNKNOWN if times is None else _three(times.p50, own) + suffix,
+            "p90": UNKNOWN if times is None else _three(times.p90, own) + suffix,
+            "delta": self._numbers.of_operator(operator),
+        }
+
+    def _exact(self, row: OperatorRow) -> str:
+        """The name as logged, and all statistics with the digits that other reports show."""
+        parts = [brief(row.name)]
+        if row.instruction:
+            parts.append(f"instruction {row.instruction}")
+        words = {"p50": "median", "avg": "average"}
+        names = ("p50", "avg", "p90", "min", "max", "total")
+        texts = ", ".join(f"{words.get(name, name)} {row.text(name)}" for name in names)
+        statistics = f"{texts} {self._unit}"
+        return " · ".join([*parts, f"count {row.count:,}", statistics])
+
+    def _module(self, row: OperatorRow) -> str:
+        symbols = self._subject.symbols
+        found = symbols[int(row.operator.rows[0])] if symbols is not None else None
+        if found is None or not found.module:
+            return ""
+        return brief(found.module[-1].path)
+
+    def _strip(self, row: OperatorRow) -> View:
+        """Draw the time of every repeat, and name the one that stands out.
+
+        ``execution`` is the number of its execution if the timeline of that is drawn, else 0.
+        """
+        found: View = {"strip": None, "outlier": "", "execution": 0, "alike": ""}
+        timed = row.operator.ns is not None
+        column = self._nanoseconds if timed else self._ticks.astype(np.float64)
+        rows = row.operator.rows[self._known[row.operator.rows]]
+        values = column[rows]
+        times = row.operator.times
+        if times is None or len(values) < 2:
+            return found
+        if values.min() == values.max():
+            return found | {"alike": f"all {len(values):,} alike"}
+        median = float(times.p50)
+        along = axis(values.tolist(), from_zero=False, least=_LEAST_SPAN * median)
+        top = int(np.argmax(values))
+        if len(values) >= _FEW and values[top] > _FARTHER * median:
+            third, first = np.percentile(values, [75, 25])
+            if values[top] > third + _FAR * (third - first):
+                found |= self._outlier(int(rows[top]), float(values[top]), timed)
+        places = {round(along.percent(v) * _PLACES / 100) * 100 / _PLACES for v in values.tolist()}
+        largest = along.percent(float(values[top])) if found["outlier"] else None
+        return found | {"strip": strip(places, along.percent(median), largest)}
+
+    def _outlier(self, row: int, value: float, timed: bool) -> View:
+        time = short_time(value if timed else None, value)
+        execution = self._execution.get(int(self._blocks[row]))
+        if execution is None:
+            return {"outlier": f"longest: {time}"}
+        number = execution.number
+        cold = " (cold)" if execution.cold else ""
+        drawn = number if number in self._drawn else 0
+        return {"outlier": f"execution {number:,}{cold}: {time}", "execution": drawn}
+
+
+def _three(value: float, unit: DisplayUnit) -> str:
+    return three_digits(value / unit.divisor)
+
+
+_CLOSE = 2.0
+"""A passed check within this factor of its limit is worth a word."""
+
+_SLIGHT = 0.001
+"""A smaller share is not worth a number."""
+
+_COMMIT = 8
+"""Characters of a commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A number to read first.
+
+    Attributes:
+        label: What it is.
+        value: Its value with its unit.
+        exact: The same with all digits.
+        more: What belongs to it, in small print.
+        delta: Its change against the baseline; None without one.
+        trend: Its last values as a line; None without a history.
+        comparable: A baseline could have it.
+    """
+
+    label: str
+    value: str
+    exact: str
+    more: str
+    delta: Delta | None = None
+    trend: Markup | None = None
+    comparable: bool = True
+
+
+def _closest(run: RunDescription) -> Check | None:
+    """Of a run that passed the limit of its budget that is closest, if it is close."""
+    if run.failure is not None or run.verdict.failed:
+        return None
+    limited = [row for row in run.verdict.passed if row.code.startswith("B") and row.limit]
+    close = min(limited, key=lambda row: row.excess, default=None)
+    return close if close is not None and close.excess <= _CLOSE else None
+
+
+def beyond_limit(check: Check) -> str:
+    """By how much a measured value is off its limit, in per cent; empty for a limit of about 0."""
+    if not check.limit or check.measured is None:
+        return ""
+    off = 100 * (check.measured / check.limit - 1)
+    if not math.isfinite(off):
+        return ""
+    return f"{'-' if off < 0 else '+'}{three_digits(abs(off))} %"
+
+
+def _tiles(run: RunDescription, numbers: BaselineNumbers) -> Iterator[Tile]:
+    subject = run.run.subject
+    if subject is None:
+        return
+    yield _execution(subject, numbers)
+    yield _memory(run, subject, numbers)
+    yield _slowest(run, numbers)
+    yield _outputs(subject)
+
+
+def _execution(subject: Subject, numbers: BaselineNumbers) -> Tile:
+    found = next((op for op in subject.operators if op.name == EXECUTION), None)
+    if found is None or found.times is None:
+        return Tile("median execution", "unknown", "", "no execution was logged", comparable=False)
+    p50, p90 = found.times.p50, found.times.p90
+    timed = found.ns is not None
+    return Tile(
+        label="median execution",
+        value=short_time(p50 if timed else None, p50),
+        exact=one_time(p50 if timed else None, p50),
+        more=f"p90 {short_time(p90 if timed else None, p90)}",
+        delta=numbers.of_operator(found),
+        trend=numbers.trend(found),
+    )
+
+
+def _memory(run: RunDescription, subject: Subject, numbers: BaselineNumbers) -> Tile:
+    if run.untold or not subject.memory.allocators:
+        return Tile("peak memory", "unknown", "", "no allocator was logged", comparable=False)
+    peak, arena = subject.memory.peak, subject.arena_capacity
+    unit = bytes_unit([peak])
+    more = "size of the arena unknown"
+    if arena:
+        room = bytes_unit([arena])
+        size = f"{three_digits(arena / room.divisor)} {room.name}"
+        more = f"{percent(peak / arena)} of the arena, {size}"
+    return Tile(
+        label="peak memory",
+        value=f"{three_digits(peak / unit.divisor)} {unit.name}",
+        exact=f"{peak:,} bytes" + (f" of {arena:,} bytes" if arena else ""),
+        more=more,
+        delta=numbers.allocators,
+        trend=numbers.allocator_trend(float(sum(row.totals.peak_bytes for row in run.allocators))),
+    )
+
+
+def _slowest(run: RunDescription, numbers: BaselineNumbers) -> Tile:
+    rows = run.operators.operators if run.operators is not None else ()
+    if not rows or rows[0].operator.times is None:
+        return Tile("slowest operator", "unknown", "", "no operator was logged", comparable=False)
+    row, times = rows[0], rows[0].operator.times
+    timed = row.operator.ns is not None
+    share = "" if row.share is None else f", {percent(row.share)} of the time"
+    return Tile(
+        label="slowest operator",
+        value=brief(row_title(row), 60),
+        exact=f"{row.name}, median {one_time(times.p50 if timed else None, times.p50)}",
+        more=short_time(times.p50 if timed else None, times.p50) + share,
+        delta=numbers.of_operator(row.operator),
+        trend=numbers.trend(row.operator),
+    )
+
+
+def _outputs(subject: Subject) -> Tile:
+    label = "output error"
+    if not subject.outputs:
+        return Tile(label, "not compared", "", "no reference", comparable=False)
+    found = [output.largest_difference for output in subject.outputs]
+    known = [value for value in found if value is not None]
+    of = f"{counted(len(found), 'output')} against the reference"
+    if len(known) < len(found):
+        return Tile(label, "differs in shape", "", of, comparable=False)
+    largest = float(np.max(known))
+    text = "0" if largest == 0 else f"{largest:.3g}"
+    return Tile(label, text, f"{largest!r} at most", f"largest of {of}", comparable=False)
+
+
+def _trust(run: RunDescription) -> Iterator[tuple[str, bool]]:
+    """Yield what a reader should know before relying on the numbers, and whether it is good."""
+    result, subject = run.run.result, run.run.subject
+    if result is not None:
+        done, wanted = result.runs_completed, result.runs_requested
+        yield f"{done:,} of {wanted:,} executions", done >= wanted
+    counts = [item for item in run.losses if item.count and item.kind == "lost"]
+    lost = [f"{item.count:,} {item.unit}" for item in counts if item.unit != "executions"]
+    yield f"{', '.join(lost)} lost" if lost else "nothing lost", not lost
+    if subject is not None:
+        yield from _clock(subject)
+        yield from _tracing(subject)
+    if run.kernels:
+        yield brief(run.kernels), True
+    yield from _versions(result)
+
+
+def _clock(subject: Subject) -> Iterator[tuple[str, bool]]:
+    if subject.emulated_time:
+        yield "emulated time", True
+    elif subject.qualities:
+        quality = subject.qualities[0]
+        if quality.half_width_ns is None:
+            yield "clock not placed on the host's", False
+        else:
+            yield f"clock ±{short_time(quality.half_width_ns)}", True
+
+
+def _tracing(subject: Subject) -> Iterator[tuple[str, bool]]:
+    """What logging its events adds to an execution, by the cost of an empty event."""
+    found = executions(subject)
+    if found is None or subject.probe is None:
+        return
+    median, trace = found.median, subject.trace
+    block = trace.blocks[median.block]
+    kinds = trace.kind[block.first : block.first + block.count]
+    events = int(np.count_nonzero(kinds == Kind.PROFILE))
+    ticks = int(trace.end[median.row]) - int(trace.start[median.row])
+    if ticks > 0:
+        cost = events * float(subject.probe) / ticks
+        text = percent(cost) if cost >= _SLIGHT else f"under {percent(_SLIGHT)}"
+        yield f"tracing {text} of an execution", True
+
+
+def _versions(result: Result | None) -> Iterator[tuple[str, bool]]:
+    if result is None:
+        return
+    if result.target is not None:
+        yield f"firmware {brief(result.target.build_id, 16)}", True
+    commit = result.commit[:_COMMIT]
+    yield f"commit {brief(commit)}" if commit else "commit unknown", True
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """One run on a page.
+
+    Attributes:
+        run: What is shown.
+        limits: How much of it is shown.
+        anchor: Prefix of the ids of its elements.
+        title: Model and board, or where it was found.
+        label: The same with the number of the run, unique on the page.
+        closest: The limit that it came closest to if it passed; None if it is far from all.
+        tiles: Four numbers to read first.
+        trust: What the numbers rest on.
+        timeline: Its executions; None without any.
+        operators: Its operators; None without events.
+        roofline: Its operators that multiply below what the core can do; None without any.
+        history: How its numbers were in the past; None without a history.
+        icicles: Its call tree.
+        memory: Its memory over time; None without allocators.
+        plan: Its memory plan; None if its model plans no memory.
+        current: The current during an execution; None if none was measured.
+    """
+
+    run: RunDescription
+    limits: Limits
+    anchor: str
+    title: str
+    label: str
+    closest: Check | None
+    tiles: list[Tile]
+    trust: list[tuple[str, bool]]
+    timeline: View | None
+    operators: View | None
+    roofline: Curve | None
+    history: View | None
+    icicles: list[View]
+    memory: View | None
+    plan: View | None
+    current: Curve | None
+
+    @property
+    def warned(self) -> str:
+        """How many warnings and notes there are."""
+        counts = Counter(row.outcome for row in self.run.verdict.warned)
+        texts = [counted(count, outcome) for outcome, count in counts.items()]
+        codes = sorted({row.code for row in self.run.verdict.warned})
+        return f"{', '.join(texts)}: {', '.join(codes)}"
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What is missing and may matter."""
+        return [item for item in self.run.losses if item.count and item.kind != "harmless"]
+
+    @property
+    def no_losses(self) -> list[Loss]:
+        """What is complete, or is missing without harm."""
+        return [item for item in self.run.losses if not item.count or item.kind == "harmless"]
+
+    @property
+    def link(self) -> str:
+        """How the line did, in a sentence."""
+        result = self.run.run.result
+        return "" if result is None else link_line(result.link)[1]
+
+    @property
+    def link_facts(self) -> list[Fact]:
+        """The line's rate and counters, and readings of the device's clock."""
+        return list(link_facts(self.run.run.result))
+
+    @property
+    def clocks(self) -> list[tuple[str, list[Fact]]]:
+        """All that is known of its clocks."""
+        return clock_facts(self.run.run.subject)
+
+    @property
+    def outputs(self) -> list[View]:
+        """Outputs of its last execution."""
+        return output_facts(self.run.run.subject, self.run.run.result)
+
+    @property
+    def codes(self) -> Iterator[str]:
+        """Codes of the checks that are shown."""
+        if self.closest is not None:
+            yield self.closest.code
+        verdict = self.run.verdict
+        for row in (*verdict.failed, *verdict.warned)[: self.limits.rows]:
+            yield row.code
+        for row in verdict.checks[: self.limits.checks]:
+            yield row.code
+
+
+def run_view(run: RunDescription, index: int, limits: Limits) -> RunView:
+    """Prepare a run, the ``index``-th of its page."""
+    model = run.model.replace(".pte", "", 1)
+    title = brief(f"{model} on {run.board}" if model and run.board else run.board or run.title)
+    subject = run.run.subject
+    nested = None if run.untold else subject
+    numbers = BaselineNumbers(run.run)
+    timeline = timeline_view(nested, limits) if nested else None
+    operators = None
+    if run.operators is not None and subject is not None:
+        drawn = timeline["numbers"] if timeline is not None else ()
+        operators = operators_view(run.operators, subject, numbers, drawn, limits)
+    return RunView(
+        run=run,
+        limits=limits,
+        anchor=f"run-{index + 1}",
+        title=title,
+        label=f"run {index + 1}, {title}",
+        closest=_closest(run),
+        tiles=[*_tiles(run, numbers)],
+        trust=[*_trust(run)],
+        timeline=timeline,
+        operators=operators,
+        roofline=roofline_curve(run.roofline, limits),
+        history=history_view(run, limits),
+        icicles=icicles(merged_tree(nested.tree, typical=True), limits) if nested else [],
+        plan=plan_view(run, f"run-{index + 1}", limits),
+        current=current_curve(run),
+        memory=memory_view(nested, run.allocators, limits) if nested else None,
+    )

@@ -1,0 +1,460 @@
+"""The time of executions on a page: typical, slowest, first ones, and the call tree as frames."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from harness.analyze.blocks import block_numbers
+from harness.analyze.call_tree import MergedNode
+from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
+from harness.check.subject import Subject
+from harness.extensions.web.html.svg import Axis, FrameBox, Limits, Tick, View, timeline
+from harness.formatting import TICKS, OperatorKind, operator_kind, operator_title
+from harness.records.signature import by_block
+from harness.records.trace import EXECUTION, OPERATOR_CALL, Kind
+from harness.report.words import (
+    brief,
+    left_out,
+    number,
+    one_time,
+    percent,
+    short_time,
+    short_time_unit,
+    with_delegate,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedExecution:
+    """One execution of a method.
+
+    Attributes:
+        number: Its number among the executions of the run, from 1.
+        row: Row of its ``Method::execute``.
+        block: Number of its block.
+        time: How long it took, in nanoseconds, or in ticks if the rate is unknown.
+        cold: It is the first after loading.
+    """
+
+    number: int
+    row: int
+    block: int
+    time: float
+    cold: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """An event directly within an execution.
+
+    Attributes:
+        title: Its short name and instruction.
+        instruction: Its instruction; -1 for none.
+        kind: Its kind of work.
+        begin: When it began after its execution, in the unit of ``TimedExecution.time``.
+        time: How long it took, likewise.
+    """
+
+    title: str
+    instruction: int
+    kind: OperatorKind
+    begin: float
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Executions:
+    """The executions of one method, in order.
+
+    Attributes:
+        all: Those of known duration.
+        timed: Their times are nanoseconds.
+    """
+
+    all: tuple[TimedExecution, ...]
+    timed: bool
+
+    @property
+    def median(self) -> TimedExecution:
+        """The execution in the middle by time; the faster of two."""
+        return sorted(self.all, key=_time)[(len(self.all) - 1) // 2]
+
+    @property
+    def slowest(self) -> TimedExecution:
+        """The execution that took longest, the first of several."""
+        return max(self.all, key=_time)
+
+    @property
+    def first(self) -> TimedExecution:
+        """The execution that began first."""
+        return self.all[0]
+
+
+def _time(execution: TimedExecution) -> float:
+    return execution.time
+
+
+def executions(subject: Subject) -> Executions | None:
+    """Return the executions of the first method of ``subject``; None if none was logged."""
+    found = next((op for op in subject.operators if op.name == EXECUTION), None)
+    if found is None or found.times is None:
+        return None
+    trace = subject.trace
+    ticks = durations(trace)
+    times = ticks.astype(np.float64) if found.ns is None else event_nanoseconds(trace, ticks)
+    blocks = block_numbers(trace)[found.rows].tolist()
+    known = ~unknown_durations(trace)[found.rows]
+    return Executions(
+        all=tuple(
+            TimedExecution(number, row, block, time, subject.runs[block].cold)
+            for number, (row, block, time, is_known) in enumerate(
+                zip(
+                    found.rows.tolist(),
+                    blocks,
+                    times[found.rows].tolist(),
+                    known.tolist(),
+                    strict=True,
+                ),
+                start=1,
+            )
+            if is_known
+        ),
+        timed=found.ns is not None,
+    )
+
+
+def slices(subject: Subject, execution: TimedExecution) -> list[Slice]:
+    """Return what happened directly within an execution, in the order of time.
+
+    The runtime's scope around an instruction is replaced by what it holds. Events on other clocks
+    than that of the execution have no place beside these.
+
+    Raises:
+        FormatError: The times cannot be brought into an order.
+    """
+    trace, tree = subject.trace, subject.tree
+    block = trace.blocks[execution.block]
+    rows = np.arange(block.first, block.first + block.count)
+    timed = (trace.kind[rows] == Kind.PROFILE) & (trace.clock[rows] == trace.clock[execution.row])
+    rows = rows[timed & ~trace.delegated[rows] & (tree.start[rows] >= 0)]
+    parent = tree.parent[rows]
+    direct = rows[parent == execution.row]
+    wrappers = direct[trace.named(OPERATOR_CALL, rows=direct)]
+    inner = rows[np.isin(parent, wrappers)]
+    empty = np.setdiff1d(wrappers, tree.parent[inner])
+    kept = np.concatenate([np.setdiff1d(direct, wrappers), inner, empty])
+    kept = kept[np.argsort(tree.start[kept], kind="stable")]
+    length = max(int(tree.total[execution.row]), 1)
+    unit = execution.time / length
+    begin = int(tree.start[execution.row])
+    found = []
+    for row in kept.tolist():
+        name = trace.text(int(trace.name[row])) or ""
+        instruction = -1 if trace.chain[row] < 0 else int(trace.instruction[row])
+        found.append(
+            Slice(
+                title=brief(operator_title(name, instruction)),
+                instruction=instruction,
+                kind=operator_kind(name),
+                begin=unit * (int(tree.start[row]) - begin),
+                time=unit * int(tree.total[row]),
+            )
+        )
+    return found
+
+
+DEEPEST: Final = 24
+"""Levels that are shown; far within others nothing could be read."""
+
+_COLOURS: Final = 6
+"""Colours that frames have, by their names."""
+
+
+def icicles(nodes: Sequence[MergedNode], limits: Limits) -> list[View]:
+    """Return a merged tree, one picture and list for the blocks of each name; the longest first.
+
+    Args:
+        nodes: The tree of the median execution of each name.
+        limits: How many frames and lines are shown.
+    """
+    found = [_icicle(block, _indexed(nodes, own), limits) for block, own in _blocks(nodes)]
+    return [item for item in found if item["frames"] or item["lines"]]
+
+
+def _blocks(nodes: Sequence[MergedNode]) -> list[tuple[str, list[MergedNode]]]:
+    def longest(item: tuple[str, list[MergedNode]]) -> float:
+        return max((node.total_ns or 0.0 for node in item[1]), default=0.0)
+
+    return sorted(by_block(nodes).items(), key=longest, reverse=True)
+
+
+def _indexed(
+    nodes: Sequence[MergedNode], own: Sequence[MergedNode]
+) -> list[tuple[MergedNode, int]]:
+    """Nodes of one block, each with the place of its parent among these."""
+    if len(own) == len(nodes):
+        return [(node, node.parent) for node in own]
+    mine = set(map(id, own))
+    place: dict[int, int] = {}
+    for index, node in enumerate(nodes):
+        if id(node) in mine:
+            place[index] = len(place)
+    return [(node, place.get(node.parent, -1)) for node in own]
+
+
+def _icicle(block: str, nodes: list[tuple[MergedNode, int]], limits: Limits) -> View:
+    value = _values(nodes)
+    left, width = _widths(nodes, value)
+    drawn = [n for n, w in enumerate(width) if w is not None and nodes[n][0].depth < DEEPEST]
+    # No frame is wider than the one around it, which stands before it: so that one is kept, too.
+    drawn.sort(key=lambda n: (-(width[n] or 0.0), n))
+    kept = sorted(n for n in drawn[: limits.frames] if width[n])
+    place = {n: index for index, n in enumerate(kept)}
+    frames = [_frame(nodes[n][0], left[n], width[n] or 0.0) for n in kept]
+    shallow = [n for n, (node, _) in enumerate(nodes) if node.depth < DEEPEST]
+    return {
+        "block": brief(block),
+        "frames": frames,  # each behind the one around it
+        "parents": [place.get(nodes[n][1], -1) for n in kept],
+        # Not drawn: others are longer; the clock compares with nothing around; too far within.
+        "small": len(drawn) - len(kept),
+        "apart": sum(width[n] is None for n in shallow),
+        "deep": len(nodes) - len(shallow),
+        "lines": _lines([nodes[n][0] for n in shallow[: limits.nodes]]),
+        "unlisted": max(len(shallow) - limits.nodes, 0),
+    }
+
+
+def _frame(node: MergedNode, left: float, width: float) -> FrameBox:
+    name = _name(node)
+    return FrameBox(
+        left=round(left, 4),
+        width=round(width, 4),
+        level=node.depth,
+        name=name,
+        text=f"{name}: {_times(node)}",
+        kind=f"c{zlib.crc32(node.name.encode('utf-8', 'surrogatepass')) % _COLOURS}",
+    )
+
+
+def _values(nodes: list[tuple[MergedNode, int]]) -> list[float | None]:
+    """The time of each node, None for what does not compare with what is around it."""
+    roots = [node for node, parent in nodes if parent < 0]
+    clock = None if any(node.total_ns is not None for node in roots) else roots[0].clock
+    value: list[float | None] = []
+    for node, parent in nodes:
+        inside = parent < 0 or value[parent] is not None
+        value.append(_comparable(node, clock) if inside else None)
+    return value
+
+
+def _widths(
+    nodes: list[tuple[MergedNode, int]], value: list[float | None]
+) -> tuple[list[float], list[float | None]]:
+    """Where each node begins and how wide it is, percent; no width for what does not compare.
+
+    What is within a node and together longer than it, as on a delegate's own clock, is drawn
+    shorter, so that it fits.
+    """
+    within: dict[int, list[int]] = defaultdict(list)
+    for n, (_, parent) in enumerate(nodes):
+        if value[n] is not None:
+            within[parent].append(n)
+    left, width = [0.0] * len(nodes), [*value]
+    for parent in (-1, *range(len(nodes))):
+        inner = within.get(parent, [])
+        together = sum(value[n] or 0.0 for n in inner)
+        room, at = (100.0, 0.0) if parent < 0 else (width[parent] or 0.0, left[parent])
+        longest = max(together, 0.0 if parent < 0 else value[parent] or 0.0)
+        for n in inner:
+            left[n] = at
+            width[n] = room * (value[n] or 0.0) / longest if longest else 0.0
+            at += width[n] or 0.0
+    return left, width
+
+
+def _comparable(node: MergedNode, clock: str | None) -> float | None:
+    """Its time in nanoseconds, or in ticks of ``clock`` where that is given."""
+    if clock is None:
+        return node.total_ns
+    return float(node.total_ticks) if node.clock == clock else None
+
+
+def _name(node: MergedNode) -> str:
+    name = brief(with_delegate(node))
+    return name if node.chain == -1 else f"{name} · instruction {node.instruction}"
+
+
+def _times(node: MergedNode) -> str:
+    total = one_time(node.total_ns, node.total_ticks)
+    own = one_time(node.own_ns, node.own_ticks)
+    parts = [f"{total} in {node.count:,} repeats" if node.count > 1 else total]
+    if node.count > 1:
+        each = None if node.total_ns is None else node.total_ns / node.count
+        parts.append(f"{one_time(each, node.total_ticks / node.count)} each")
+    parts.append(f"{own} by itself")
+    if node.share is not None:
+        parts.append(f"{percent(node.share)} of the wall time")
+    if node.ambiguous:
+        parts.append(f"{node.ambiguous:,} of them may belong elsewhere")
+    for name, counts in node.counters.items():
+        alone = "" if counts.own is None else f" ({counts.own:,} by itself)"
+        parts.append(f"{counts.total:,} {brief(name)}{alone}")
+    return ", ".join(parts)
+
+
+def _lines(nodes: Sequence[MergedNode]) -> list[View]:
+    """Lines of nodes of which each stands before those within it.
+
+    A line opens a list of what is within it, or closes as many lists as end behind it.
+    """
+    found = []
+    for n, node in enumerate(nodes):
+        after = nodes[n + 1].depth if n + 1 < len(nodes) else nodes[0].depth
+        found.append(
+            {
+                "name": _name(node),
+                "times": _times(node),
+                "opens": after > node.depth,
+                "closes": max(node.depth - after, 0),
+            }
+        )
+    return found
+
+
+_WIDTH: Final = 11.8
+"""Pixels of one percent of a wide page; names that do not fit into a block are left out."""
+
+_NARROW_WIDTH: Final = 3.3
+"""The same on a phone."""
+
+_LETTER: Final = 6.6
+"""Pixels of a letter, about."""
+
+_MARGIN: Final = 9.0
+"""Pixels beside a name."""
+
+_ALIKE: Final = 1e-3
+"""Executions whose times differ by a smaller share look the same."""
+
+
+def timeline_view(subject: Subject, limits: Limits) -> View | None:
+    """Draw executions of ``subject``; None if none has events within it.
+
+    The median execution, and on one axis the slowest and the first one, without those that took as
+    long as the median one.
+    """
+    found = executions(subject)
+    if found is None or not found.median.time:
+        return None
+    parts = slices(subject, found.median)
+    if not parts:
+        return None
+    names = {found.median.number: "Median execution"}
+    chosen = []
+    for execution, name in ((found.slowest, "Slowest execution"), (found.first, _first(found))):
+        if execution.number not in names and _differs(execution, found.median):
+            names[execution.number] = name
+            chosen.append(execution)
+    longest = max((execution.time for execution in chosen), default=0.0)
+    median = found.median
+    return {
+        "median": _picture(found, median, "Median execution", parts, median.time, limits),
+        "others": [
+            _picture(found, item, names[item.number], slices(subject, item), longest, limits)
+            for item in chosen
+        ],
+        "alike": _alike(found),
+        "kinds": _kinds(parts, median.time),
+        "numbers": names.keys(),
+    }
+
+
+def _differs(one: TimedExecution, other: TimedExecution) -> bool:
+    return abs(one.time - other.time) > _ALIKE * other.time
+
+
+def _first(found: Executions) -> str:
+    return "First execution after loading (cold)" if found.first.cold else "First execution"
+
+
+def _alike(found: Executions) -> str:
+    if len(found.all) < 2 or any(_differs(item, found.median) for item in found.all):
+        return ""
+    return f"All {len(found.all):,} executions took the same time within {percent(_ALIKE)}."
+
+
+def _picture(
+    found: Executions,
+    execution: TimedExecution,
+    name: str,
+    parts: list[Slice],
+    longest: float,
+    limits: Limits,
+) -> View:
+    """Draw an execution on an axis of the length ``longest``."""
+    unit = short_time_unit(longest) if found.timed else TICKS
+    whole = Axis(0.0, longest)
+    kept = sorted(parts, key=lambda part: part.time, reverse=True)[: limits.blocks]
+    busy = sum(part.time for part in parts)
+
+    def text(time: float) -> str:
+        return short_time(time if found.timed else None, time)
+
+    frames = []
+    for part in sorted(kept, key=lambda part: part.begin):
+        width = 100 * part.time / longest
+        shown = _fitting(part.title, part.instruction, width)
+        narrow = " narrow" if len(shown) * _LETTER + _MARGIN > width * _NARROW_WIDTH else ""
+        frames.append(
+            FrameBox(
+                left=round(100 * part.begin / longest, 3),
+                width=round(width, 3),
+                level=0,
+                name=shown,
+                text=f"{part.title}: {text(part.time)}, {percent(part.time / execution.time)} of "
+                f"the execution, begins at {text(part.begin)}",
+                kind=f"k-{part.kind.value}{narrow}",
+            )
+        )
+    title = f"{name}: number {execution.number:,} of {len(found.all):,}, {text(execution.time)}"
+    idle = max(execution.time - busy, 0.0)
+    largest = ", ".join(f"{part.title} {text(part.time)}" for part in kept[:3])
+    summary = f"{title}; {len(parts):,} events, the longest {largest}; {text(idle)} between them"
+    base = (
+        Tick(whole.percent(value), f"{number(value / unit.divisor)} {unit.name}")
+        for value in whole.ticks(unit.divisor)
+    )
+    return {
+        "number": execution.number,
+        "title": title,
+        "picture": timeline(frames, base, summary),
+        "more": left_out(len(parts), limits.blocks),
+    }
+
+
+def _fitting(title: str, instruction: int, width: float) -> str:
+    """The title of a block if it has room for it, else the instruction, else nothing."""
+    for text in (title, f"#{instruction}" if instruction >= 0 else ""):
+        if len(text) * _LETTER + _MARGIN <= width * _WIDTH:
+            return text
+    return ""
+
+
+def _kinds(parts: list[Slice], whole: float) -> list[tuple[str, str, str]]:
+    """Return kinds of operators, the class of each one's colour, and its share of an execution."""
+    times: dict[str, float] = defaultdict(float)
+    for part in parts:
+        times[part.kind.value] += part.time
+    longest = sorted(times.items(), key=lambda item: (-item[1], item[0]))
+    found = [(name, f"k-{name}", percent(time / whole)) for name, time in longest]
+    idle = whole - sum(times.values())
+    if idle > 0:
+        found.append(("between operators", "k-idle", percent(idle / whole)))
+    return found

@@ -1,0 +1,449 @@
+"""The settings of a run, each declared once.
+
+From these declarations come the options of ``etharness run``, the keywords of ``harness.run``, the
+keys of a plan, the arguments of the pytest marker, the defaults of a project, and the settings that
+make results comparable.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: RUF009  (_setting returns a new dataclasses.field each time)
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from enum import Flag, auto
+from pathlib import Path
+from types import MappingProxyType, UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+from harness.records.store_address import StoreAddress
+
+LoggedValues = Literal["none", "outputs", "intermediate"]
+LoggedEvents = Literal["method", "all"]
+FullLogAction = Literal["stop", "drop-oldest"]
+
+
+class SettingPlace(Flag):
+    """Where a setting can be given."""
+
+    COMMAND = auto()
+    """An option of ``etharness run``."""
+    API = auto()
+    """A keyword of ``harness.run``; ``model`` and ``board`` are its parameters."""
+    PLAN = auto()
+    """A key of ``[run]`` and ``[[model]]`` of a plan."""
+    MARKER = auto()
+    """An argument of the pytest marker ``etharness``."""
+    PROJECT = auto()
+    """A key of ``[tool.etharness]`` in ``pyproject.toml``."""
+
+
+_CALL: Final = SettingPlace.COMMAND | SettingPlace.API
+_TEST: Final = _CALL | SettingPlace.MARKER
+_ALL: Final = _TEST | SettingPlace.PLAN
+
+
+@dataclass(frozen=True, slots=True)
+class RunSetting:
+    """The declaration of a setting.
+
+    Attributes:
+        name: Name in Python and in files.
+        type: Type of its value in ``GivenSettings``.
+        default: Value of a run that does not say it.
+        help: Help text of its option.
+        where: Where it can be given.
+        flags: Names of its option.
+        metavar: Placeholder of its value in the help.
+        least: Smallest number.
+        most: Largest number.
+        above: Lower bound that a number must exceed.
+        command_default: Default of the option, where it is another one.
+        documentation: Text for its keyword, where the help speaks of the command line.
+        annotation: Type of its keyword, where it also takes other objects.
+        compared: Whether results are comparable only if it is equal.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+    flags: tuple[str, ...]
+    documentation: str
+    where: SettingPlace = _ALL
+    metavar: str | None = None
+    least: int | None = None
+    most: int | None = None
+    above: int | None = None
+    command_default: object = None
+    annotation: str = ""
+    compared: bool = False
+
+    @property
+    def flag(self) -> str:
+        """The long name of its option."""
+        return self.flags[-1]
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that it can be; () for any value."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+    @property
+    def kind(self) -> Any:
+        """Its type without None."""
+        if get_origin(self.type) in (UnionType, Union):
+            return next(kind for kind in get_args(self.type) if kind is not type(None))
+        return self.type
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a path."""
+        return self.kind is Path
+
+    @property
+    def is_files(self) -> bool:
+        """Whether it is a sequence of paths."""
+        return bool(self.kind == tuple[Path, ...])
+
+    def allows(self, number: float) -> bool:
+        """Whether a number is within its bounds."""
+        low = number if self.least is None else self.least
+        high = number if self.most is None else self.most
+        return low <= number <= high and (self.above is None or number > self.above)
+
+    @property
+    def expected(self) -> str:
+        """Its numbers in words."""
+        noun = "a whole number" if self.kind is int else "a number"
+        if self.most is not None:
+            return f"{noun} from {self.least} to {self.most}"
+        if self.above is not None:
+            return f"{noun} above {self.above}"
+        return noun if self.least is None else f"{noun} of at least {self.least}"
+
+    def words(self, value: Any) -> Iterator[str]:
+        """Yield a value as arguments of ``etharness run``."""
+        if isinstance(value, bool):
+            yield from [self.flag] if value else []
+        elif isinstance(value, Mapping):
+            yield from (f"{self.flag}={key}={text}" for key, text in value.items())
+        elif self.is_files:
+            yield from (f"{self.flag}={file}" for file in value)
+        elif not isinstance(value, tuple):
+            yield f"{self.flag}={value}"
+        elif value:
+            yield f"{self.flag}={','.join(value)}"
+
+
+def _setting(default: Any, help_text: str, *flags: str, **more: Any) -> Any:
+    """Declare a setting; ``more`` are other attributes of `RunSetting`."""
+    metadata = {"help": help_text, "flags": flags, **more}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=dict, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """Settings that a run takes as they are given; their meaning is in the declarations."""
+
+    board: str | None = _setting(
+        None,
+        "Board type: a name (see `etharness boards`) or a board file.  [default: the unit's]",
+        where=SettingPlace.COMMAND | SettingPlace.MARKER | SettingPlace.PROJECT,
+        metavar="BOARD",
+    )
+    model: Path | None = _setting(
+        None,
+        "Model file (.pte, or .bpte with test sets), or the name of a model of this package, such "
+        "as kws_int8.",
+        where=SettingPlace.COMMAND | SettingPlace.MARKER,
+        metavar="FILE",
+    )
+    runs: int = _setting(
+        1,
+        "Number of executions; of a bundled program, of each test set.",
+        metavar="N",
+        least=1,
+        most=1_000_000,
+    )
+    output: Path | None = _setting(
+        None,
+        "Run directory to create.",
+        "-o",
+        "--output",
+        where=_CALL,
+        metavar="DIR",
+        command_default=Path("out/run"),
+        documentation="Run directory to create; None for a new folder below ``out/``.",
+    )
+    _: KW_ONLY
+    name: str | None = _setting(
+        None,
+        "Name of the model in results, budgets and histories, where its file name tells too "
+        "little.  [default: its file name]",
+        metavar="NAME",
+    )
+    method: str | None = _setting(
+        None,
+        "Method of the model to execute.  [default: forward; of a bundled program every method "
+        "with test sets]",
+        metavar="NAME",
+    )
+    placed: bool = _setting(
+        False,
+        "Build the firmware with the model in flash instead of uploading it; a board on a port "
+        "also needs --flash.",
+    )
+    inputs: tuple[Path, ...] = _setting(
+        (),
+        "Input as a .npy file; repeat it for each input, in order.  [default: random values, or "
+        "those of the test sets of a .bpte]",
+        "--input",
+        metavar="FILE",
+        documentation="One ``.npy`` file per input; random values by default, or those of the "
+        "test sets.",
+    )
+    seed: int = _setting(0, "Seed of the random inputs.", metavar="N")
+    baud: int | None = _setting(
+        None,
+        "Switch the serial line to this rate, bits per second.  [default: the best rate of the "
+        "unit or board file]",
+        metavar="RATE",
+        least=1,
+    )
+    profile: LoggedEvents = _setting(
+        "all", "Events to log: the scopes around the method, or all.", compared=True
+    )
+    values: LoggedValues = _setting(
+        "none",
+        "Values to log: none, outputs (of the method), or intermediate (of every instruction too).",
+        metavar="VALUES",
+        compared=True,
+    )
+    stream: bool = _setting(
+        False,
+        "Send the log while the model runs; its length is then unlimited.",
+        compared=True,
+    )
+    when_full: FullLogAction = _setting(
+        "stop",
+        "Action when the log is full: stop (logging), or drop-oldest (executions).",
+        metavar="ACTION",
+        compared=True,
+    )
+    counters: tuple[str, ...] = _setting(
+        (),
+        "Hardware counters to read at each event, such as cycles,instret; an unknown name lists "
+        "those of the board.  [default: none]",
+        metavar="NAMES",
+        compared=True,
+        documentation='Hardware counters to read at each event, such as ``("cycles", "instret")``.',
+    )
+    counter_passes: bool = _setting(
+        False,
+        "Measure more counters than the board counts at once, in several runs, and join them.",
+    )
+    trace_limit: int = _setting(
+        0,
+        "Maximum size of the log on the device.  [default: 0, all its log memory]",
+        metavar="BYTES",
+        least=0,
+        most=2**32 - 1,
+        compared=True,
+        documentation="Maximum size of the log on the device, bytes; 0 for all its log memory.",
+    )
+    time_scales: Mapping[str, str] = _setting(
+        {},
+        "Tick rate of delegates' events (`etharness explain clocks`): 'npu*=100 MHz, 24 bits', "
+        "'7=3/8' of the log's rate, or '*=@NAME' of an entry point. Repeatable.",
+        "--time-scale",
+        metavar="PATTERN=RATE",
+        documentation='Tick rates of delegates\' events by pattern: ``{"npu*": "100 MHz"}``.',
+    )
+    budget: Path | None = _setting(
+        None,
+        "Budget file to check.  [default: the project's, or the board file's]",
+        where=_ALL | SettingPlace.PROJECT,
+        metavar="FILE",
+    )
+    references: tuple[Path, ...] = _setting(
+        (),
+        "Expected output as a .npy file; repeat it for each output, in order.",
+        "--reference",
+        metavar="FILE",
+        documentation="One ``.npy`` file per output with the expected values.",
+    )
+    rtol: float | None = _setting(
+        None,
+        "Relative tolerance of outputs.  [default: by data type]",
+        metavar="SHARE",
+        least=0,
+    )
+    atol: float | None = _setting(
+        None,
+        "Absolute tolerance of outputs, added to --rtol.  [default: by data type; integers must "
+        "match exactly]",
+        metavar="VALUE",
+        least=0,
+    )
+    session: str | None = _setting(
+        None,
+        "Label for results recorded together.  [default: $ETHARNESS_SESSION, or this run alone]",
+        metavar="NAME",
+    )
+    commit: str | None = _setting(
+        None,
+        "Commit under test.  [default: $ETHARNESS_COMMIT, or the model's checkout]",
+        metavar="HASH",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenSettings(RunSettings):
+    """All settings as a person gives them, before a run is requested."""
+
+    unit: str | None = _setting(
+        None,
+        "Lab unit (see `etharness lab units`); sets board and port. With --board it only labels "
+        "results.  [default: the port]",
+        where=_CALL,
+        metavar="UNIT",
+    )
+    units: Path | None = _setting(
+        None,
+        "Unit file of the lab.  [default: $ETHARNESS_UNITS, ./units.toml, or "
+        "~/.config/etdump-harness/units.toml]",
+        where=_CALL,
+        metavar="FILE",
+    )
+    port: str | None = _setting(
+        None,
+        "Port of the board: a serial device, a URL (`etharness explain remote`) or a debug probe "
+        "(`etharness explain probes`).  [default: the unit's]",
+        "-p",
+        "--port",
+        where=_CALL,
+        metavar="PORT",
+    )
+    flash: Any = _setting(
+        False,
+        "Flash the board before the run.",
+        annotation="bool | PathLike | HowToFlash",
+        documentation="Flash the board before the run: True builds the firmware, a path is the "
+        "image.",
+    )
+    image: Path | None = _setting(
+        None,
+        "Image to flash: ELF, Intel HEX, UF2 or .bin.  [default: the board's firmware, built here]",
+        where=_TEST,
+        metavar="FILE",
+    )
+    tool: str | None = _setting(
+        None,
+        "Flashing tool.  [default: the first installed one that the board file lists]",
+        metavar="NAME",
+    )
+    probe: str = _setting(
+        "",
+        "Debug probe as VID:PID:Serial, hexadecimal, or VID:PID if only one matches.  [default: "
+        "the unit's, or the only one]",
+        metavar="PROBE",
+        documentation="Debug probe to flash with, as VID:PID:Serial, hexadecimal; by default the "
+        "unit's, or the only one.",
+    )
+    elf: Path | None = _setting(
+        None,
+        "Firmware on the board, as linked, with its symbols; needed for gdb:// and pyocd://.",
+        metavar="FILE",
+    )
+    symbol: str | None = _setting(
+        None,
+        "Variable that is, contains or points to the tracer.  [default: search all]",
+        metavar="NAME",
+    )
+    until: str | None = _setting(
+        None,
+        "Let the board run until it enters this function, and read the trace there.  [default: "
+        "read when no event is open]",
+        metavar="FUNCTION",
+    )
+    reset: str | None = _setting(
+        None,
+        "Reset the board first by this command of the gdbserver: 'reset halt' (OpenOCD, pyOCD), "
+        "'reset' (J-Link) or 'system_reset' (QEMU).  [default: no reset]",
+        metavar="COMMAND",
+    )
+    energy: Any = _setting(
+        None,
+        "Measure the energy of each operator with a meter: ppk2[:PORT], joulescope[:SERIAL], "
+        "csv:FILE of another program, or none (`etharness explain energy`).  [default: the unit's]",
+        metavar="METER",
+        annotation="str | MeterRequest | None",
+        documentation="Meter that records the current beside the run, such as ``ppk2`` "
+        "(docs/energy.md); None or ``none`` for none. By default the unit's.",
+    )
+    volts: float | None = _setting(
+        None,
+        "Voltage of the supply, for a meter that does not measure it.",
+        metavar="V",
+        above=0,
+    )
+    marker_pin: int | None = _setting(
+        None,
+        "Digital input of the meter that is wired to the board's marker pin.  [default: 0]",
+        metavar="N",
+        least=0,
+        most=7,
+    )
+    supply: bool = _setting(False, "Let a PPK2 supply the board with --volts.")
+    history: StoreAddress | None = _setting(
+        None,
+        "Add the result to this history: an SQLite file or postgresql:// URL.  [default: "
+        "$ETHARNESS_HISTORY, or none]",
+        annotation="str | None",
+        where=_CALL | SettingPlace.PROJECT,
+        metavar="URL",
+    )
+    baseline: str | None = _setting(
+        None,
+        "Compare with this baseline from the history: last:20, name:NAME or commit:PREFIX "
+        "(`etharness explain verdicts`).",
+        where=_CALL,
+        metavar="REF",
+    )
+    progress: Any = _setting(
+        None,
+        "",
+        where=SettingPlace.API,
+        annotation="Stages | None",
+        documentation="Called with (stage, done, total) as the run goes on; total 0 means unknown.",
+    )
+
+
+def _documented(help_text: str) -> str:
+    """Return the help of an option as a sentence about a keyword."""
+    return re.sub(r"  \[default: (.*)\]", r" Default: \1.", help_text)
+
+
+def _declared() -> Iterator[RunSetting]:
+    types = get_type_hints(GivenSettings)
+    for field in dataclasses.fields(GivenSettings):
+        told = dict(field.metadata)
+        told["flags"] = told["flags"] or (f"--{field.name.replace('_', '-')}",)
+        told.setdefault("documentation", _documented(told["help"]))
+        default = field.default if field.default is not dataclasses.MISSING else {}
+        yield RunSetting(name=field.name, type=types[field.name], default=default, **told)
+
+
+SETTINGS: Final[Mapping[str, RunSetting]] = MappingProxyType(
+    {setting.name: setting for setting in _declared()}
+)
+"""All settings by name, in the order of their declaration."""
+
+
+def settings_in(place: SettingPlace) -> list[RunSetting]:
+    """Return the settings that can be given in a place."""
+    return [setting for setting in SETTINGS.values() if place in setting.where]

@@ -1,0 +1,630 @@
+"""What a run reads of its device and keeps: description, clock, tensors, log, and crashes."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from harness.analyze.alignment import rate_evidence
+from harness.analyze.postmortem import PostmortemDocument, places, postmortem_document
+from harness.analyze.ticks import durations, without_wraps
+from harness.config.board import Board, SerialTarget
+from harness.decode.bundled_program import TestSet
+from harness.decode.device_log import (
+    JoinedCounts,
+    join_counts,
+    join_debug_buffers,
+    read_log,
+    split_chunk,
+    without_repeated,
+    write_counts,
+)
+from harness.decode.dumps import is_device_log
+from harness.decode.ed00_writer import LeftOut, left_out, write_ed00
+from harness.decode.postmortem import Postmortem, read_postmortem
+from harness.decode.postmortem_format import BUILD_ID_SIZE
+from harness.errors import (
+    DeviceRefusedError,
+    FormatError,
+    HarnessError,
+    PartialReadError,
+    RestartedError,
+    TargetError,
+    UsageError,
+)
+from harness.link.exchange import Progress
+from harness.link.messages import CounterList, TargetInfo
+from harness.link.run import RunOutcome
+from harness.link.session import Session
+from harness.link.wire import Region, Status
+from harness.records.clock_domain import ClockDomain, CounterPassesRecord, Ping
+from harness.records.measurement import MeasurementSettings
+from harness.records.result import (
+    ReferenceRecord,
+    TargetRecord,
+    TensorRecord,
+    TraceSummary,
+    encode,
+)
+from harness.records.trace import (
+    BFLOAT16,
+    EXECUTION,
+    NO_CLOCK,
+    NUMPY_TYPES,
+    SENDING,
+    STORED_AS,
+    WAITING,
+    Kind,
+    Stack,
+    Trace,
+    little_endian,
+    stored_bytes,
+    type_name,
+    widened,
+)
+from harness.runs.directory import (
+    DEBUG_BUFFER,
+    EARLIER_POSTMORTEM,
+    EARLIER_POSTMORTEM_IMAGE,
+    ETDUMP,
+    LOG,
+    PARTIAL,
+    POSTMORTEM,
+    POSTMORTEM_IMAGE,
+    RunDirectory,
+    from_clock_domain,
+)
+from harness.runs.request import RunRequest
+from harness.runs.source import counts_of, read_npy, read_trace
+from harness.target.build import ImageSymbols, build_firmware, placed_image
+
+if TYPE_CHECKING:
+    from harness.link.messages import TensorInfo
+
+
+Lookup = Callable[[Postmortem], ImageSymbols | None]
+"""Finds the symbols of the image that crashed, given the decoded postmortem."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedPostmortem:
+    """A postmortem: raw bytes, decoded, and as a document for people."""
+
+    image: bytes
+    found: Postmortem
+    document: PostmortemDocument
+
+
+def no_symbols(_: Postmortem) -> ImageSymbols | None:
+    """Return None: look up no symbols."""
+    return None
+
+
+def symbols_of_image(image: Path) -> Lookup:
+    """Return a lookup that uses this image, whatever its build id.
+
+    Raises:
+        UsageError: The image cannot be read.
+    """
+    try:
+        symbols = ImageSymbols(image)
+    except OSError as error:
+        raise UsageError(f"cannot read the image {image}: {error.strerror}") from error
+    return lambda _: symbols
+
+
+def symbols_of_board(board: Board) -> Lookup:
+    """Return a lookup that builds the board's firmware; None if another build crashed.
+
+    Firmware with a placed model is looked for among the images that were built.
+    """
+
+    def find(found: Postmortem) -> ImageSymbols | None:
+        if not found.registers:
+            return None
+        try:
+            placed = placed_image(board, found.build_id)
+            if placed is not None:
+                return ImageSymbols(placed)
+            firmware = build_firmware(board)
+        except HarnessError as error:
+            _log.info("no symbols: %s", error.message)
+            return None
+        if firmware.build_id[:BUILD_ID_SIZE] != found.build_id:
+            _log.info(
+                "no symbols: build %s crashed, the local build is %s",
+                found.build_id,
+                firmware.build_id,
+            )
+            return None
+        return ImageSymbols(firmware.image)
+
+    return find
+
+
+def examine(
+    image: bytes, clocks: Sequence[ClockDomain] = (), lookup: Lookup = no_symbols
+) -> ExaminedPostmortem:
+    """Decode a postmortem and resolve its addresses.
+
+    Raises:
+        FormatError: ``image`` is not a valid postmortem.
+    """
+    postmortem = read_postmortem(image, clocks)
+    symbols = lookup(postmortem)
+    where = places(postmortem, symbols.locate) if symbols else {}
+    return ExaminedPostmortem(image, postmortem, postmortem_document(postmortem, where))
+
+
+def fetch(session: Session, lookup: Lookup = no_symbols) -> ExaminedPostmortem | None:
+    """Read the postmortem from a device after HELLO; None if the device has none.
+
+    Raises:
+        FormatError: The device sent an invalid postmortem.
+        LinkError: The transfer failed.
+        TargetError: The device crashed again.
+    """
+    info = session.target
+    if info is None or not info.postmortem:
+        return None
+    return examine(session.read(Region.POSTMORTEM), info.clocks, lookup)
+
+
+_log = logging.getLogger(__name__)
+
+PINGS = 5
+"""Most pings for a narrow bracket: the narrowest of a handful is close to the line's best."""
+
+_ALIKE: Final = 1.25
+"""Two narrow brackets whose widths differ by no more than this factor show the line's best."""
+
+_RATE_S: Final = 1.0
+"""Longest time in which further pings look for evidence of the clock's rate, seconds."""
+
+_PAUSE_S: Final = 0.002
+"""Pause between these pings, seconds."""
+
+
+def with_declared_clock(info: TargetInfo, board: Board) -> TargetInfo:
+    """Return a target's description with what its board file adds about clock 0."""
+    if not info.clocks:
+        return info
+    timer = board.timer
+    first = replace(
+        info.clocks[0],
+        monotonic=timer.monotonic,
+        tolerance_ppm=timer.tolerance_ppm,
+        wander_ppm=timer.wander_ppm,
+    )
+    return replace(info, clocks=(first, *info.clocks[1:]))
+
+
+def describe_target(info: TargetInfo) -> TargetRecord:
+    """Return the record of a target."""
+    known = {name: getattr(info, name) for name in TargetRecord.__struct_fields__}
+    return TargetRecord(**known | {"clocks": tuple(map(from_clock_domain, info.clocks))})
+
+
+def with_firmware(settings: MeasurementSettings, board: Board) -> MeasurementSettings:
+    """Add the runtime and the build of firmware that is built and started here.
+
+    They are not known of a board's own firmware, which may have been flashed by another version.
+    """
+    build = None if isinstance(board.target, SerialTarget) else board.build
+    if build is None:
+        return settings
+    runtime = "executorch" if build.executorch else "etharness"
+    return msgspec.structs.replace(settings, runtime=runtime, build=build.preset)
+
+
+def record_pings(session: Session, clock: ClockDomain, *, emulated: bool) -> tuple[Ping, ...]:
+    """Ping the target until two narrow brackets agree, at most ``PINGS`` times.
+
+    Then ping on until the readings are evidence of the clock's rate, for a second at most. The
+    clock of an emulator has no rate in real time, so it is not measured.
+    """
+    pings: list[Ping] = []
+    while len(pings) < PINGS:
+        pings.append(session.ping())
+        best = sorted(ping.host_after_ns - ping.host_before_ns for ping in pings)[:2]
+        if len(best) == 2 and best[1] <= _ALIKE * best[0]:
+            break
+    if emulated or clock.hz is None:
+        return tuple(pings)
+    until_ns = pings[0].host_before_ns + round(_RATE_S * 1e9)
+    while rate_evidence(pings, clock).agrees is None and pings[-1].host_after_ns < until_ns:
+        time.sleep(_PAUSE_S)
+        pings.append(session.ping())
+    return tuple(pings)
+
+
+def save_earlier_postmortem(session: Session, directory: RunDirectory) -> None:
+    """Save the postmortem of an earlier crash, which the run will overwrite on the device."""
+    try:
+        finding = fetch(session)
+    except FormatError as error:
+        _log.warning("cannot read the postmortem of an earlier crash: %s", error.message)
+        return
+    if finding is not None:
+        _log.warning(
+            "the device has the postmortem of an earlier crash: %s", finding.document.message
+        )
+        directory.write(EARLIER_POSTMORTEM_IMAGE, finding.image)
+        directory.write(EARLIER_POSTMORTEM, encode(finding.document))
+
+
+def explain(
+    error: RestartedError,
+    session: Session,
+    timeout_s: float,
+    directory: RunDirectory,
+    lookup: Lookup,
+) -> tuple[RestartedError, int | None]:
+    """Explain the restart of a device by its postmortem, and save that in the run directory.
+
+    Returns:
+        The error to raise, and the number of completed executions; None if it is unknown.
+    """
+    try:
+        session.hello(timeout_s)
+        finding = fetch(session, lookup)
+    except HarnessError as second:
+        _log.warning("cannot read the postmortem: %s", second.message)
+        return error, None
+    if finding is None:
+        return error, None
+    directory.write(POSTMORTEM_IMAGE, finding.image)
+    directory.write(POSTMORTEM, encode(finding.document))
+    if finding.found.log:
+        directory.write(LOG, finding.found.log)
+    location = finding.document.places.get("PC")
+    at = f", at {location}" if location else ""
+    explained = RestartedError(
+        f"{error.message}: {finding.document.message}{at}",
+        hint=f"`etharness postmortem {directory.path}` shows registers, allocators and last events",
+    )
+    return explained, finding.found.completed if finding.found.running else None
+
+
+def dtype_of(scalar_type: int) -> np.dtype[Any]:
+    """Return the NumPy dtype of an ExecuTorch scalar type.
+
+    Raises:
+        TargetError: NumPy has no such type.
+    """
+    if scalar_type not in NUMPY_TYPES:
+        raise TargetError(f"the model has a tensor of {type_name(scalar_type)}: unsupported type")
+    return little_endian(NUMPY_TYPES[scalar_type])
+
+
+def read_inputs(paths: Sequence[Path], wanted: Sequence[TensorInfo], seed: int) -> list[np.ndarray]:
+    """Return the model's inputs: from ``.npy`` files, or random with ``seed`` when none are given.
+
+    Raises:
+        UsageError: A file is missing or not an array, or has another shape or type than the input.
+    """
+    if not paths:
+        generator = np.random.default_rng(seed)
+        return [_random_input(info, generator) for info in wanted]
+    if len(paths) != len(wanted):
+        raise UsageError(f"the model has {len(wanted)} inputs, but {len(paths)} files were given")
+    return [
+        _fitting(read_npy(path), info, i, "the file", f"{path}: ")
+        for i, (path, info) in enumerate(zip(paths, wanted, strict=True))
+    ]
+
+
+def tensor_to_bytes(array: np.ndarray, info: TensorInfo) -> bytes:
+    """Return the array's elements in the order the tensor has in memory (its dim_order)."""
+    return array.transpose(info.dim_order).tobytes()
+
+
+def tensor_from_bytes(data: bytes, info: TensorInfo) -> np.ndarray:
+    """Return the array that ``tensor_to_bytes`` made ``data`` from; bfloat16 as float32.
+
+    Raises:
+        TargetError: The number of bytes does not match the tensor.
+    """
+    # Older firmware sends 0 for types that only its runtime knows, such as float16.
+    nbytes = info.nbytes or stored_bytes(info.scalar_type, info.sizes)
+    if len(data) != nbytes:
+        raise TargetError(f"the device sent {len(data)} bytes for a tensor of {nbytes}")
+    is_wide = info.scalar_type == BFLOAT16
+    dtype = little_endian(STORED_AS[BFLOAT16]) if is_wide else dtype_of(info.scalar_type)
+    stored = widened(np.frombuffer(data, dtype), info.scalar_type)
+    sizes = [info.sizes[dimension] for dimension in info.dim_order]
+    # A copy: np.ascontiguousarray would give a tensor without dimensions one.
+    return stored.reshape(sizes).transpose(np.argsort(info.dim_order)).copy()
+
+
+def save_output(directory: RunDirectory, index: int, info: TensorInfo, data: bytes) -> TensorRecord:
+    """Write an output of the device into a run directory, and return its record.
+
+    Raises:
+        TargetError: The number of bytes does not match the tensor.
+    """
+    file = directory.write_tensor(f"outputs/{index}.npy", tensor_from_bytes(data, info))
+    return TensorRecord(info.scalar_type, info.sizes, len(data), file)
+
+
+def save_references(
+    directory: RunDirectory,
+    references: Sequence[np.ndarray],
+    outputs: int,
+    rtol: float | None,
+    atol: float | None,
+) -> ReferenceRecord | None:
+    """Write the references into a run directory, and return their record; None without any.
+
+    Args:
+        directory: The run directory.
+        references: One reference per output, or ().
+        outputs: Number of outputs of the model.
+        rtol: Relative tolerance; None for the default of the type.
+        atol: Absolute tolerance; None for the default of the type.
+
+    Raises:
+        UsageError: The number of references is not the number of outputs.
+    """
+    if not references:
+        return None
+    if len(references) != outputs:
+        raise UsageError(
+            f"the model has {outputs} outputs, but {len(references)} references were given",
+            hint="give --reference once per output, in their order",
+        )
+    files = tuple(
+        directory.write_tensor(f"reference/{index}.npy", array)
+        for index, array in enumerate(references)
+    )
+    return ReferenceRecord(files, rtol, atol)
+
+
+def bundled_inputs(test_set: TestSet, wanted: Sequence[TensorInfo]) -> list[np.ndarray]:
+    """Return the inputs of a test set.
+
+    Raises:
+        UsageError: An input has another shape or type than that of the method.
+    """
+    if len(test_set.inputs) != len(wanted):
+        raise UsageError(
+            f"the method has {len(wanted)} inputs, the test set has {len(test_set.inputs)}"
+        )
+    inputs = zip(map(np.asarray, test_set.inputs), wanted, strict=True)
+    return [_fitting(array, info, i, "the test set") for i, (array, info) in enumerate(inputs)]
+
+
+def _fitting(
+    array: np.ndarray, info: TensorInfo, index: int, source: str, place: str = ""
+) -> np.ndarray:
+    """Return an input that has the type and the shape of the model's."""
+    dtype = dtype_of(info.scalar_type)
+    if array.dtype != dtype or not _shape_fits(array.shape, info):
+        shape = f"{array.dtype}{list(array.shape)}"
+        most = " at most" if info.dynamic else ""
+        raise UsageError(
+            f"{place}input {index} must be {dtype}{list(info.sizes)}{most}, "
+            f"but {source} has {shape}"
+        )
+    return array
+
+
+def _shape_fits(shape: tuple[int, ...], info: TensorInfo) -> bool:
+    if not info.dynamic or len(shape) != len(info.sizes):
+        return shape == info.sizes
+    return all(size <= bound for size, bound in zip(shape, info.sizes, strict=True))
+
+
+def _random_input(info: TensorInfo, generator: np.random.Generator) -> np.ndarray:
+    dtype = dtype_of(info.scalar_type)
+    if dtype.kind == "f":
+        return generator.standard_normal(info.sizes).astype(dtype)
+    if dtype.kind == "b":
+        return generator.integers(0, 2, info.sizes).astype(dtype)
+    limits = np.iinfo(dtype)
+    return generator.integers(limits.min, limits.max, info.sizes, dtype, endpoint=True)
+
+
+def save_trace(
+    image: bytes, buffer: bytes, clocks: Sequence[ClockDomain], directory: RunDirectory
+) -> tuple[Trace, TraceSummary]:
+    """Decode the trace of a device; save a device log raw and as ED00.
+
+    A runtime with its own tracer has an ED00 file, which is saved unchanged. Either may have a
+    debug buffer, the bytes of logged tensors.
+
+    The ED00 copy has what ExecuTorch itself would have written: no allocation events, which
+    make its Inspector refuse the whole file, and no values with lost bytes. The raw log has
+    them; the summary records their numbers.
+    In the copy, events during which a counter wrapped end beyond its range, as Inspector subtracts.
+
+    Raises:
+        TargetError: The log is inconsistent; its raw bytes are saved in any case.
+    """
+    directory.write(LOG if is_device_log(image) else ETDUMP, image)
+    if buffer:
+        directory.write(DEBUG_BUFFER, buffer)
+    try:
+        trace = read_trace(image, clocks)
+    except FormatError as error:
+        raise TargetError(
+            f"the device sent a damaged log: {error.message}",
+            hint=f"`etharness decode --salvage` reads the intact parts of {directory.path}",
+        ) from error
+    skipped = LeftOut()
+    values = (trace.kind == Kind.DEBUG) & (trace.clock != NO_CLOCK)
+    empty = trace.slowest_empty_events
+    deepest = max(trace.stacks, key=lambda stack: stack.used, default=Stack(0, 0, 0))
+    if is_device_log(image):
+        directory.write(ETDUMP, write_ed00(without_wraps(trace), allocation_events=False))
+        skipped = left_out(trace, allocation_events=False)
+    return trace, TraceSummary(
+        **counts_of(trace),
+        log_bytes=len(image),
+        sha256=hashlib.sha256(image).hexdigest(),
+        streaming_ticks=_ticks_of(trace, SENDING),
+        waiting_ticks=_ticks_of(trace, WAITING),
+        stack_used=deepest.used,
+        stack_size=deepest.size,
+        value_ticks=int(durations(trace)[values].sum()) if values.any() else 0,
+        debug_bytes=len(buffer),
+        etdp_left_out_allocations=skipped.allocations,
+        etdp_left_out_values=skipped.lost_values,
+        etdp_left_out_counts=skipped.hardware_counts,
+        passes=None,  # the caller knows of other runs
+        counters=tuple(trace.counters),
+        probe_ticks=empty.ticks if empty else 0,
+        probe_pairs=empty.count if empty else 0,
+    )
+
+
+def _ticks_of(trace: Trace, name: str) -> int:
+    """Return the ticks that all events of this name took together."""
+    if name not in trace.names:
+        return 0
+    return int(durations(trace)[trace.name == trace.names.index(name)].sum())
+
+
+TICKS: Final = "ticks"
+"""What passes without a common counter are compared by."""
+
+
+@dataclass(frozen=True, slots=True)
+class CounterPasses:
+    """The passes that read all counters of a run; one, unless more were asked for.
+
+    The trace is that of the first pass, which runs last, so the device keeps it.
+
+    Attributes:
+        groups: The counters of each pass.
+        offered: The counters of the device.
+    """
+
+    groups: tuple[tuple[str, ...], ...] = ()
+    offered: CounterList = field(default_factory=CounterList)
+
+    @property
+    def first(self) -> tuple[int, ...]:
+        """The device's numbers of the first pass' counters."""
+        return self.offered.numbers(self.groups[0]) if self.groups else ()
+
+    def run_others(
+        self,
+        session: Session,
+        directory: RunDirectory,
+        run: Callable[[tuple[int, ...]], RunOutcome],
+    ) -> Iterator[bytes]:
+        """Run all passes but the first; save and yield their logs."""
+        for number, group in enumerate(self.groups[1:], 2):
+            outcome = run(self.offered.numbers(group))
+            image, _ = read_log_image(session, directory, chunks=outcome.chunks)
+            directory.write(f"pass{number}.etlog", image)
+            yield image
+
+    def join(
+        self, image: bytes, others: Sequence[bytes]
+    ) -> tuple[bytes, CounterPassesRecord | None]:
+        """Return the log of the first pass with the counters of all, and how far they differ."""
+        if not others or len(others) < len(self.groups) - 1:
+            return image, None  # the run was interrupted
+        first, logs = read_log(image), [read_log(other) for other in others]
+        joined = join_counts(first, logs)
+        return write_counts(image, joined), _compared(self.groups, first, logs, joined)
+
+
+def plan_passes(session: Session, info: TargetInfo, request: RunRequest) -> CounterPasses:
+    """Return the passes of a run.
+
+    Raises:
+        UsageError: The device does not have a counter, or they do not count at once.
+        LinkError: No response in time.
+        TargetError: The device restarted or died.
+    """
+    names = request.counters
+    if not names:
+        return CounterPasses()  # a device is not asked for what no run needs
+    offered = session.counters()
+    offered.check(names, info.board)
+    if not request.counter_passes:
+        offered.check_at_once(names, info.board)
+    return CounterPasses(tuple(offered.passes(names)), offered)
+
+
+def _compared(
+    groups: tuple[tuple[str, ...], ...], first: Trace, others: list[Trace], joined: JoinedCounts
+) -> CounterPassesRecord:
+    """Return how far the passes differ in what they all counted."""
+    common = next((name for name in groups[0] if all(name in group for group in groups)), TICKS)
+    worst, name, execution = 0.0, "", 0.0
+    before = _values(first, common)
+    for trace, pairs in zip(others, joined.pairs, strict=True):
+        after = _values(trace, common)
+        for a, b in pairs:
+            share = abs(after[b] - before[a]) / max(before[a], 1)
+            event = first.text(int(first.name[a])) or ""
+            if share > worst:
+                worst, name = share, event
+            if event == EXECUTION:
+                execution = max(execution, share)
+    return CounterPassesRecord(groups, common, worst, name, execution, joined.unmatched)
+
+
+def _values(trace: Trace, common: str) -> list[int]:
+    if common == TICKS:
+        return [int(ticks) for ticks in durations(trace)]
+    names = [counter.name for counter in trace.counters]
+    return [int(count) for count in trace.counts[:, names.index(common)]]
+
+
+def pull_trace(
+    session: Session,
+    info: TargetInfo,
+    directory: RunDirectory,
+    progress: Progress = lambda *_: None,
+) -> tuple[Trace, TraceSummary]:
+    """Pull the trace of the last run, and save it as ``save_trace`` does.
+
+    Raises:
+        FormatError: The log is inconsistent; its raw bytes are saved in any case.
+    """
+    image, buffer = read_log_image(session, directory, progress)
+    return save_trace(image, buffer, info.clocks, directory)
+
+
+def read_log_image(
+    session: Session,
+    directory: RunDirectory,
+    progress: Progress = lambda *_: None,
+    chunks: Sequence[bytes] = (),
+) -> tuple[bytes, bytes]:
+    """Read the whole log of the last run and its debug buffer; save what arrived if that fails."""
+    try:
+        last = session.read(Region.TRACE, progress=progress)
+    except PartialReadError as error:
+        directory.write(PARTIAL, b"".join(split_chunk(c)[0] for c in chunks) + error.data)
+        raise
+    if chunks:
+        chunks = without_repeated(chunks, last)
+    pieces = [split_chunk(chunk) for chunk in chunks]
+    buffer = join_debug_buffers([*(debug for _, debug in pieces), read_debug_buffer(session)])
+    return b"".join(log for log, _ in pieces) + last, buffer
+
+
+def read_debug_buffer(session: Session) -> bytes:
+    """Read the bytes of logged tensors; empty if the device has no debug buffer."""
+    if not session.may_have_values:
+        return b""
+    try:
+        return session.read(Region.TRACE, 1)
+    except DeviceRefusedError as error:
+        if error.status != Status.BAD_REGION:
+            raise
+        return b""

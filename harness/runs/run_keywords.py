@@ -1,0 +1,121 @@
+"""Keywords of ``harness.run``.
+
+Generated from ``harness/records/run_settings.py`` by ``schema/generate.py``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from harness.config.unit import MeterRequest
+from harness.flash.plan import HowToFlash, Stages
+
+PathLike = str | os.PathLike[str]
+
+
+class RunKeywords(TypedDict, total=False):
+    """Options of ``harness.run``, with the defaults of ``etharness run``.
+
+    Attributes:
+        runs: Number of executions; of a bundled program, of each test set.
+        output: Run directory to create; None for a new folder below ``out/``.
+        name: Name of the model in results, budgets and histories, where its file name tells too
+            little. Default: its file name.
+        method: Method of the model to execute. Default: forward; of a bundled program every method
+            with test sets.
+        placed: Build the firmware with the model in flash instead of uploading it; a board on a
+            port also needs --flash.
+        inputs: One ``.npy`` file per input; random values by default, or those of the test sets.
+        seed: Seed of the random inputs.
+        baud: Switch the serial line to this rate, bits per second. Default: the best rate of the
+            unit or board file.
+        profile: Events to log: the scopes around the method, or all.
+        values: Values to log: none, outputs (of the method), or intermediate (of every instruction
+            too).
+        stream: Send the log while the model runs; its length is then unlimited.
+        when_full: Action when the log is full: stop (logging), or drop-oldest (executions).
+        counters: Hardware counters to read at each event, such as ``("cycles", "instret")``.
+        counter_passes: Measure more counters than the board counts at once, in several runs, and
+            join them.
+        trace_limit: Maximum size of the log on the device, bytes; 0 for all its log memory.
+        time_scales: Tick rates of delegates' events by pattern: ``{"npu*": "100 MHz"}``.
+        budget: Budget file to check. Default: the project's, or the board file's.
+        references: One ``.npy`` file per output with the expected values.
+        rtol: Relative tolerance of outputs. Default: by data type.
+        atol: Absolute tolerance of outputs, added to --rtol. Default: by data type; integers must
+            match exactly.
+        session: Label for results recorded together. Default: $ETHARNESS_SESSION, or this run
+            alone.
+        commit: Commit under test. Default: $ETHARNESS_COMMIT, or the model's checkout.
+        unit: Lab unit (see `etharness lab units`); sets board and port. With --board it only labels
+            results. Default: the port.
+        units: Unit file of the lab. Default: $ETHARNESS_UNITS, ./units.toml, or ~/.config/etdump-
+            harness/units.toml.
+        port: Port of the board: a serial device, a URL (`etharness explain remote`) or a debug
+            probe (`etharness explain probes`). Default: the unit's.
+        flash: Flash the board before the run: True builds the firmware, a path is the image.
+        image: Image to flash: ELF, Intel HEX, UF2 or .bin. Default: the board's firmware, built
+            here.
+        tool: Flashing tool. Default: the first installed one that the board file lists.
+        probe: Debug probe to flash with, as VID:PID:Serial, hexadecimal; by default the unit's, or
+            the only one.
+        elf: Firmware on the board, as linked, with its symbols; needed for gdb:// and pyocd://.
+        symbol: Variable that is, contains or points to the tracer. Default: search all.
+        until: Let the board run until it enters this function, and read the trace there. Default:
+            read when no event is open.
+        reset: Reset the board first by this command of the gdbserver: 'reset halt' (OpenOCD,
+            pyOCD), 'reset' (J-Link) or 'system_reset' (QEMU). Default: no reset.
+        energy: Meter that records the current beside the run, such as ``ppk2`` (docs/energy.md);
+            None or ``none`` for none. By default the unit's.
+        volts: Voltage of the supply, for a meter that does not measure it.
+        marker_pin: Digital input of the meter that is wired to the board's marker pin. Default: 0.
+        supply: Let a PPK2 supply the board with --volts.
+        history: Add the result to this history: an SQLite file or postgresql:// URL. Default:
+            $ETHARNESS_HISTORY, or none.
+        baseline: Compare with this baseline from the history: last:20, name:NAME or commit:PREFIX
+            (`etharness explain verdicts`).
+        progress: Called with (stage, done, total) as the run goes on; total 0 means unknown.
+    """
+
+    runs: int
+    output: PathLike | None
+    name: str | None
+    method: str | None
+    placed: bool
+    inputs: Sequence[PathLike]
+    seed: int
+    baud: int | None
+    profile: str
+    values: str
+    stream: bool
+    when_full: str
+    counters: Sequence[str]
+    counter_passes: bool
+    trace_limit: int
+    time_scales: Mapping[str, str]
+    budget: PathLike | None
+    references: Sequence[PathLike]
+    rtol: float | None
+    atol: float | None
+    session: str | None
+    commit: str | None
+    unit: str | None
+    units: PathLike | None
+    port: str | None
+    flash: bool | PathLike | HowToFlash
+    image: PathLike | None
+    tool: str | None
+    probe: str
+    elf: PathLike | None
+    symbol: str | None
+    until: str | None
+    reset: str | None
+    energy: str | MeterRequest | None
+    volts: float | None
+    marker_pin: int | None
+    supply: bool
+    history: str | None
+    baseline: str | None
+    progress: Stages | None
