@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from firmware_stub.models.npu import command_format as fmt
 from firmware_stub.models.npu.command_format import Op
 from firmware_stub.models.npu.job import Command, Job, Matrix, decode, execute
-from harness import NO_NAME, durations
+from harness import NO_NAME, Trace, durations
 from tests.conftest import FIXTURES, MODELS
 from tests.support.examples import examples
 from tests.support.npu import NPU_BITS, Recorder, program_of
@@ -98,7 +98,7 @@ def test_examples_compute_what_pytorch_does(etstub: ct.CDLL, name: str) -> None:
         np.testing.assert_allclose(loaded.run(value), expected.ravel(), rtol=0, atol=1e-5)
 
 
-def npu_rows(trace: object) -> np.ndarray:
+def npu_rows(trace: Trace) -> np.ndarray:
     return np.flatnonzero(trace.clock == 1)
 
 

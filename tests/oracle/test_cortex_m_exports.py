@@ -72,7 +72,7 @@ class KernelCall:
 
     operator: str
     arguments: list[Any]
-    output: Array
+    output: Any
 
 
 def kernel_calls(export: Export) -> Iterator[KernelCall]:

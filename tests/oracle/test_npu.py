@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def jobs(program: bytes) -> list[bytes]:
     return [b"ENPU" + part for part in program.split(b"ENPU")[1:]]
 
 
-def instructions(manager: object) -> list[tuple[str, list[int]]]:
+def instructions(manager: Any) -> list[tuple[str, list[int]]]:
     plan = manager.executorch_program.execution_plan[0]
     return [
         (type(instruction.instr_args).__name__, list(instruction.instr_args.args))

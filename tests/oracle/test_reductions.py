@@ -17,6 +17,7 @@ from tests.support.runtime import DTYPES, load
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch.ao.quantization.fx._decomposed")
 pytestmark = pytest.mark.oracle
+Module: Any = torch.nn.Module
 QUANTIZED = {np.int8: torch.int8, np.uint8: torch.uint8, np.int16: torch.int16}
 
 
@@ -118,7 +119,7 @@ def test_quantization(
     np.testing.assert_allclose(again, back, rtol=1e-6)
 
 
-class Mixed(torch.nn.Module):
+class Mixed(Module):
     """Calls what the models of the device do not."""
 
     def __init__(self) -> None:
@@ -160,7 +161,7 @@ def test_an_exported_quantization(etstub: ct.CDLL) -> None:
     ops = torch.ops.quantized_decomposed
     scales, zeros = torch.tensor([0.02, 0.04, 0.05]), torch.tensor([0, 3, -4])
 
-    class Rounds(torch.nn.Module):
+    class Rounds(Module):
         def forward(self, x: Any) -> Any:
             channels = (scales, zeros, 1, -128, 127, torch.int8)
             x = ops.dequantize_per_channel(ops.quantize_per_channel(x, *channels), *channels)

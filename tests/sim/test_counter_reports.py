@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import MutableSequence
 from pathlib import Path
 
 import msgspec
@@ -103,6 +104,7 @@ def test_the_inspector_has_a_column_of_each_counter(run: harness.Run) -> None:
     found = dict(zip(frame["event_name"], frame["p50 (instret)"], strict=True))
     assert found[EXECUTION] == run.operator(EXECUTION).counters["instret"].p50
     for block in inspector.event_blocks:
+        assert isinstance(block.events, MutableSequence)
         block.events.insert(0, Event("mine"))
     changed = inspector.to_dataframe()
     assert changed["p50 (instret)"].isna().sum() == len(inspector.event_blocks)

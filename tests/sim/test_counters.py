@@ -29,8 +29,8 @@ from harness.runs.device import pull_trace
 from harness.runs.directory import RunDirectory
 from harness.runs.source import load_source
 from tests.conftest import MODELS, CommandResult
-from tests.sim.test_rtl_boards import QEMU, board_file
 from tests.support.fake_ppk2 import FakePpk2
+from tests.support.rtl import QEMU, board_file
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
 MODEL = MODELS / "small_int8.pte"

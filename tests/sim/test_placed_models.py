@@ -46,7 +46,7 @@ PATIENCE = 1_000_000
     [("nucleo-f446re", Stm32F446, IC), ("microbit-v1", MicrobitV1, GESTURE)],
 )
 def test_a_network_in_flash_gives_the_references_outputs(
-    name: str, chip: type[Chip], model: Path
+    name: str, chip: Callable[[Path], Chip], model: Path
 ) -> None:
     board = harness.Board.load(name)
     data = model.read_bytes()

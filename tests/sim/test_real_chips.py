@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ from tests.support.real_images import image_path, real_image
 
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
-CHIPS: dict[str, type[Chip]] = {
+CHIPS: dict[str, Any] = {
     "arduino-nano-33": ArduinoNano33,
     "microbit-v1": MicrobitV1,
     "microbit-v2": MicrobitV2,
@@ -230,7 +231,7 @@ class WithAnotherCrystal(Rp2350):
         ("nucleo-h743zi", Stm32F446, "UC_ERR"),
     ],
 )
-def test_an_image_does_not_start_on_another_chip(name: str, chip: type[Chip], said: str) -> None:
+def test_an_image_does_not_start_on_another_chip(name: str, chip: Any, said: str) -> None:
     path: Path = image_path(name)
     with pytest.raises((ChipError, LinkError, AssertionError), match=said):
         session_with(chip(path)).hello(DEADLINE_S)

@@ -6,6 +6,7 @@ import ctypes as ct
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,8 @@ from tests.support.mirrors import INCLUDE, mirrors, room_for
 ARENA_SIZE = 1 << 20
 ALIGNMENT = 16
 MAX_DIMS = 8
-DTYPES = {np.dtype(np.uint8): 0, np.dtype(np.int8): 1, np.dtype(np.int16): 2}
+DTYPES: dict[np.dtype[Any], int] = {np.dtype(np.uint8): 0, np.dtype(np.int8): 1}
+DTYPES |= {np.dtype(np.int16): 2}
 DTYPES |= {np.dtype(np.int32): 3, np.dtype(np.int64): 4}
 DTYPES |= {np.dtype(np.float32): 6, np.dtype(np.float64): 7, np.dtype(np.bool_): 11}
 

@@ -99,7 +99,7 @@ def expected(drawing: Drawing) -> list[tuple[object, ...]]:
         )
         for number in range(len(drawing))
     ]
-    others = [*drawing.gaps, *drawing.phases]
+    others: list[Any] = [*drawing.gaps, *drawing.phases]
     return sorted(slices + [(item.start, item.end - item.start, item.name, 0) for item in others])
 
 

@@ -50,9 +50,9 @@ def logged(executions: list[list[np.ndarray]]) -> LoggedTrace:
 
 
 arrays = st.builds(
-    lambda kind, count, seed: (
-        np.random.default_rng(seed).normal(0, 30, count).astype(kind).reshape(1, -1)
-    ),
+    lambda kind, count, seed: np.asarray(
+        np.random.default_rng(seed).normal(0, 30, (1, count))
+    ).astype(kind),
     st.sampled_from([*TYPES]),
     st.integers(1, 20),
     st.integers(0, 2**32),

@@ -35,7 +35,7 @@ def test_every_slice_begins_and_ends_on_its_track(packets: list[Any]) -> None:
     drawing = draw(delegated_trace())
     begins = [packet for packet in packets if packet.track_event.type == 1]
     ends = [packet for packet in packets if packet.track_event.type == 2]
-    others = [*drawing.gaps, *drawing.phases]
+    others: list[Any] = [*drawing.gaps, *drawing.phases]
     assert len(begins) == len(ends) == len(drawing) + len(others) + 1
     times = sorted([0, *drawing.start.tolist(), *(item.start for item in others)])
     assert sorted(packet.timestamp for packet in begins) == times

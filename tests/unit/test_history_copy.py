@@ -25,8 +25,8 @@ from harness import (
     VerdictRecord,
     open_store,
 )
-from harness.extensions.history import copying
 from harness.extensions.history.copying import copy_history
+from harness.history import results
 from harness.history.store import Store
 from tests.conftest import CommandResult
 from tests.support.documents import document
@@ -91,14 +91,14 @@ def test_a_killed_copy_goes_on_where_it_was(store_url: str, other_url: str) -> N
     open_store(other_url).close()
 
     def copy() -> None:
-        add, calls = copying.results.add, iter(range(9))
+        add, calls = results.add, iter(range(9))
 
         def killed(*arguments: Any) -> Any:
             if next(calls) == 5:
                 os.kill(os.getpid(), signal.SIGKILL)
             return add(*arguments)
 
-        copying.results.add = killed
+        results.add = killed  # type: ignore[assignment]
         with open_store(store_url) as source, open_store(other_url) as target:
             copy_history(source, target, batch=2)
 

@@ -123,6 +123,11 @@ def test_a_port_that_is_not_there() -> None:
 
 
 def test_a_port_that_is_taken() -> None:
-    transport, _ = terminal_pair()
-    with closing(transport), pytest.raises(InfrastructureError, match="cannot open"):
-        open_port(transport._port.port, 115_200)
+    master, slave = os.openpty()
+    with closing(Peer(master)), closing(Peer(slave)):
+        path = os.ttyname(slave)
+        with (
+            closing(open_port(path, 115_200)),
+            pytest.raises(InfrastructureError, match="cannot open"),
+        ):
+            open_port(path, 115_200)

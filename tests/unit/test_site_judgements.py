@@ -27,9 +27,9 @@ from harness import (
 from harness.check.history.comparison import judgement_word, number_kind
 from harness.check.history.measure import numbers_of
 from harness.extensions.web.site.writer import write_site
+from harness.history.entries import provenance_of
 from harness.records.store_address import address_of
 from harness.report.words import metric_title
-from harness.runs.evaluation import provenance_of
 from tests.support.results import Made, made, trace_with
 from tests.support.sites import started
 

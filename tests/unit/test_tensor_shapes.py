@@ -15,9 +15,9 @@ from harness import (
     ValueType,
     read_dumps,
     read_log,
+    tensor_array,
     write_ed00,
 )
-from harness.inspector.event import tensor_array
 from tests.support.logs import CompactLog
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
