@@ -66,9 +66,6 @@ def page_url(file: Path) -> str | None:
     return f"{site.rstrip('/')}/docs/{path}"
 
 
-SECTIONS = ("What it means", "How it is computed", "Why it happens", "What to do", "Example")
-"""Sections of every page, in this order."""
-
 _INDEX = """# Checks
 
 Every check has a code. `etharness explain CODE` prints its page. A failed check of severity `error`

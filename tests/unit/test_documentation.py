@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import CODES, render_report
-from harness.documentation import explain, page_names, read_page
+from harness import render_report
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.reported import reported, unmet
@@ -47,7 +46,6 @@ def test_the_navigation_has_every_page_once() -> None:
 
 
 def test_explain_prints_pages(etharness: Etharness) -> None:
-    assert {"lab", "boards", "library/cmake"} <= set(page_names())
     for name in ("lab", "library/cmake"):
         text = (ROOT / f"docs/{name}.md").read_text()
         assert etharness("explain", name).out == text
@@ -78,8 +76,10 @@ def test_pages_have_addresses_where_a_site_is_set(
     ]["rules"]
     assert "helpUri" not in rules[0]
     monkeypatch.setenv("ETHARNESS_DOCS_URL", SITE)
-    assert explain("B01")[1].url == f"{SITE}docs/checks/B01-times.html"
-    assert read_page("library/README").url == f"{SITE}docs/library/index.html"
+    [check] = document("explain", etharness("explain", "B01", "--json").out)
+    assert check["url"] == f"{SITE}docs/checks/B01-times.html"
+    [page] = document("explain", etharness("explain", "library/README", "--json").out)
+    assert page["url"] == f"{SITE}docs/library/index.html"
     assert etharness("explain", "lab").out.endswith(f"\n<{SITE}docs/lab.html>\n")
     rules = json.loads(render_report("report.sarif", [reported(unmet())]))["runs"][0]["tool"][
         "driver"
@@ -87,13 +87,13 @@ def test_pages_have_addresses_where_a_site_is_set(
     assert rules[0]["helpUri"] == f"{SITE}docs/checks/B01-times.html"
 
 
-def test_messages_name_pages_that_an_installed_copy_has() -> None:
+def test_messages_name_pages_that_an_installed_copy_has(etharness: Etharness) -> None:
     sources = [path.read_text() for path in (ROOT / "harness").rglob("*.py")]
     named = {
         name for text in sources for name in re.findall(r"`etharness explain ([a-z/-]+)`", text)
     }
     assert {"lab", "boards", "executorch"} <= named
-    assert named <= {*page_names(), *CODES}
+    assert named <= {item["code"] for item in json.loads(etharness("explain", "--json").out)}
 
 
 def test_messages_of_the_troubleshooting_page_are_those_of_the_program() -> None:
