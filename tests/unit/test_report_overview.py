@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import EvaluatedRun, NightlyStep, Owner, StepOutcome, render_report
 from harness.extensions.lab.nightly.verdict import counts_of
-from harness.extensions.web.html.page import describe_night
-from harness.report.changes import execution_time
-from harness.report.description import describe
-from harness.report.overview import summarize, told_apart
-from harness.report.words import STATES
 from tests.support.compared import with_history
 from tests.support.pages import Page
 from tests.support.reported import FINISHED, SMALL, failed_run, held, reported, unmet
 from tests.unit.test_night_reports import NIGHT, attempt
 
-LATEST = 20
+BOARDS = ("board-0", "board-1")
 
 
 def page_of(*runs: EvaluatedRun) -> Page:
@@ -75,15 +70,25 @@ def test_every_run_has_a_row_with_its_numbers() -> None:
     assert "relu #1" in text
 
 
+def labels_of(*runs: EvaluatedRun) -> list[str]:
+    """What the table of all runs calls each of them."""
+    found = Page(render_report("report.html", runs))
+    rows = [item for item in found.all("tr") if item.get("data-run")]
+    names = [next(row.iter("th")) for row in rows]
+    return [" ".join(found.text(name).split()) for name in names]
+
+
 def test_runs_of_one_name_are_told_apart_by_what_differs() -> None:
     later = msgspec.structs.replace(
         FINISHED, commit="f" * 40, started_utc="2026-11-22T08:30:00.5+00:00"
     )
-    runs = [describe(reported(title="a")), describe(reported(title="b", result=later))]
-    assert told_apart(runs) == ["commit abc", "commit ffffffff"]
-    same = [describe(reported(title="a")), describe(reported(title="b"))]
-    assert told_apart(same) == ["a", "b"]
-    assert told_apart(same[:1]) == [""]
+    assert labels_of(reported(title="a"), reported(title="b", result=later)) == [
+        "native commit abc",
+        "native commit ffffffff",
+    ]
+    assert labels_of(reported(title="a"), reported(title="b")) == ["native a", "native b"]
+    other = msgspec.structs.replace(FINISHED, board="qemu")
+    assert labels_of(reported(title="a"), reported(title="b", result=other)) == ["native", "qemu"]
 
 
 @given(
@@ -93,59 +98,59 @@ def test_runs_of_one_name_are_told_apart_by_what_differs() -> None:
             st.sampled_from(["", "abc", "def"]),
             st.sampled_from(["2026-11-21T00:00:00+00:00", "2026-11-22T00:00:00+00:00"]),
         ),
+        min_size=2,
         max_size=12,
     )
 )
 def test_no_two_runs_have_one_label(facts: list[tuple[str, str, str]]) -> None:
     runs = [
-        describe(
-            reported(
-                title=f"out/{place}",
-                result=msgspec.structs.replace(
-                    FINISHED, unit=unit, commit=commit, started_utc=started
-                ),
-            )
+        reported(
+            title=f"out/{place}",
+            trace=None,
+            result=msgspec.structs.replace(FINISHED, unit=unit, commit=commit, started_utc=started),
         )
         for place, (unit, commit, started) in enumerate(facts)
     ]
-    labels = [summary.label for summary in summarize(runs)]
-    assert len(set(labels)) == len(labels)
+    labels = labels_of(*runs)
+    assert len(set(labels)) == len(labels) == len(runs)
+
+
+def change_of(run: EvaluatedRun) -> tuple[str, str]:
+    """What the table of all runs says of the change of an execution, and how it marks it."""
+    found = page_of(run, reported(title="other"))
+    cell, _ = (item for item in found.all("td") if item.get("data-label") == "change")
+    marks = [part.get("class").removeprefix("change ") for part in cell.iter("span")]
+    return found.text(cell).strip(), " ".join(marks)
 
 
 def test_a_change_is_a_regression_only_if_a_comparison_says_so() -> None:
     run = with_history()
     assert run.comparison is not None
-    executed = execution_time(run)
-    assert executed is not None
-    assert executed.change == pytest.approx(0.5)
-    assert (executed.judgement, executed.change_text) == ("same", "+50.0 %, no detectable change")
-    assert len(executed.earlier) == LATEST
-    alone = execution_time(replace(run, comparison=None))
-    assert alone is not None
-    assert (alone.judgement, alone.change_text) == ("same", "+50.0 %, slower")
+    assert change_of(run) == ("+50.0 %, no detectable change", "same")
+    assert change_of(replace(run, comparison=None)) == ("+50.0 %, slower", "same")
     worse = msgspec.structs.replace(run.comparison.numbers[-1], judgement="regression")
     assert worse.metric.name == "Method::execute"
     judged = msgspec.structs.replace(run.comparison, numbers=(worse,))
-    found = execution_time(replace(run, comparison=judged))
-    assert found is not None
-    assert (found.judgement, found.change_text) == ("regression", "+50.0 %, slower")
+    assert change_of(replace(run, comparison=judged)) == ("+50.0 %, slower", "regression")
     moved = msgspec.structs.replace(judged, numbers=(msgspec.structs.replace(worse, relative=0.4),))
-    accepted = execution_time(replace(run, comparison=moved))
-    assert accepted is not None
-    assert accepted.change_text == "+40.0 %, slower"  # a decision moved the baseline
+    # A decision moved the baseline.
+    assert change_of(replace(run, comparison=moved)) == ("+40.0 %, slower", "regression")
 
 
 def test_a_run_without_history_has_a_number_and_no_change() -> None:
-    found = execution_time(reported(trace=SMALL))
-    assert found is not None
-    assert (found.text, found.exact, found.change_text) == ("30.0 ns", "30 ns", "")
-    assert found.earlier == ()
-    assert execution_time(failed_run()) is None
+    found = page_of(reported(trace=SMALL), failed_run())
+    times = [item for item in found.all("td") if item.get("data-label") == "median execution"]
+    assert sorted((found.text(item).strip(), item.get("title")) for item in times) == [
+        ("-", None),
+        ("30.0 ns", "30 ns"),
+    ]
+    changes = [item for item in found.all("td") if item.get("data-label") == "change"]
+    assert [found.text(item).strip() for item in changes] == ["-", "-"]
 
 
 def outcomes() -> st.SearchStrategy[list[StepOutcome]]:
     def outcome(place: int, kind: str, owner: Owner | None, known: bool) -> StepOutcome:
-        step = NightlyStep("desk-1", f"board-{place % 2}", f"net-{place % 3}", "only", place)
+        step = NightlyStep("desk-1", BOARDS[place % 2], f"net-{place % 3}", "only", place)
         if kind == "pass":
             return StepOutcome(step=step, outcome="pass", attempts=(attempt(1, None),))
         if kind == "not run":
@@ -164,9 +169,18 @@ def outcomes() -> st.SearchStrategy[list[StepOutcome]]:
         st.sampled_from([None, *Owner]),
         st.booleans(),
     )
-    return st.lists(one, max_size=30).map(
+    # A page names 20 runs of a reason.
+    return st.lists(one, max_size=20).map(
         lambda found: [outcome(place, *parts) for place, parts in enumerate(found)]
     )
+
+
+def runs_of_cell(text: str) -> int:
+    """Sum of the counts in a cell of the matrix: ``1 of 2 passed, 1 failed``, ``2 not run``."""
+    if "not planned" in text:
+        return 0
+    whole = re.search(r"of (\d+) passed", text)
+    return int(whole[1]) if whole else sum(map(int, re.findall(r"\d+", text))) or 1
 
 
 @given(outcomes())
@@ -176,20 +190,23 @@ def test_the_counts_of_a_night_sum_and_every_failure_is_told_once(
     night = msgspec.structs.replace(
         NIGHT, outcomes=tuple(found), arms=(), counts=counts_of(found), steps=len(found)
     )
-    summary = describe_night(night, {}, {})
-    assert [*summary["counts"]] == [*STATES]
-    assert sum(summary["counts"].values()) == len(found)
+    page = Page(render_report("report.html", [], night))
+    [counts] = [item for item in page.all("dl") if item.get("class") == "counts"]
+    shown = [(page.text(item[0]), int(page.text(item[1]))) for item in counts]
+    assert shown[0] == ("planned runs", len(found))
+    assert sum(count for _, count in shown[1:]) == len(found)
     told = Counter(
-        link.text
-        for items in summary["failures"].values()
-        for item in items
-        for link in item["steps"]
+        link.get("title").partition(": ")[0]
+        for item in page.all("ul")
+        if item.get("class") == "why"
+        for link in item.iter()
+        if link.get("title")
     )
     assert told == {str(o.step): 1 for o in found if o.outcome != "pass"}
-    cells = [cell for _, row in summary["matrix"].rows for cell in row if cell is not None]
-    assert sum(sum(cell.counts.values()) for cell in cells) == len(found)
+    cells = [page.text(item) for item in page.all("td") if item.get("data-label") in BOARDS]
+    assert sum(map(runs_of_cell, cells)) == len(found)
     product = [o for o in found if o.counts and o.owner is Owner.PRODUCT]
-    assert summary["counts"]["failed"] == len(product)
+    assert dict(shown)["failed"] == len(product)
 
 
 def test_a_night_shows_the_numbers_of_its_runs_and_leads_to_them() -> None:
