@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -28,9 +29,6 @@ from harness import (
     Verdict,
     render_report,
 )
-from harness.extensions.web.html.timeline import executions, slices
-from harness.records.verdict import check
-from harness.report.words import short_time, three_digits
 from tests.conftest import FIXTURES
 from tests.support.compared import with_history
 from tests.support.pages import Page
@@ -76,36 +74,35 @@ def trust(found: Page) -> tuple[str, list[str]]:
     return found.text(line), [found.text(part).strip(" ·\n") for part in line if part.get("class")]
 
 
-def test_executions_are_told_apart_by_their_time() -> None:
-    found = executions(Subject(runs_of(900, 100, 120, 110, 5000)))
-    assert found is not None
-    assert [item.time for item in found.all] == [940, 140, 160, 150, 5040]
-    assert (found.median.number, found.slowest.number, found.first.number) == (3, 5, 1)
-
-
-def test_the_slices_of_an_execution_are_operators_and_gaps_stay_empty() -> None:
-    subject = Subject(runs_of(100, 200))
-    found = executions(subject)
-    assert found is not None
-    parts = slices(subject, found.slowest)
-    assert [(part.title, part.begin, part.time) for part in parts] == [
-        ("convolution #0", 10, 200),
-        ("relu #1", 220, 10),
+def timelines(found: Page) -> list[list[tuple[float, float, str]]]:
+    """Begin and width in percent, and kind, of each event of each timeline."""
+    pictures = [item for item in found.all("svg") if item.get("class") == "timeline"]
+    return [
+        [
+            (float(part.get("x")[:-1]), float(part.get("width")[:-1]), part.get("class").split()[1])
+            for part in picture
+            if (part.get("class") or "").startswith("b ")
+        ]
+        for picture in pictures
     ]
-    assert [part.kind.value for part in parts] == ["convolution", "activation"]
+
+
+def test_a_timeline_has_operators_and_gaps_stay_empty() -> None:
+    found = page_of(reported(trace=runs_of(210)))
+    assert timelines(found) == [[(4.0, 84.0, "k-convolution"), (92.0, 4.0, "k-activation")]]
+    titles = [found.text(item) for item in found.all("title")]
+    assert "convolution #0: 210 ns, 84.0 % of the execution, begins at 10.0 ns" in titles
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=8), st.integers(0, 1000))
-def test_slices_are_within_their_execution_and_do_not_overlap(lengths: list[int], gap: int) -> None:
-    subject = Subject(runs_of(*lengths, gap=gap))
-    found = executions(subject)
-    assert found is not None
-    for execution in found.all:
-        parts = slices(subject, execution)
-        ends = [part.begin + part.time for part in parts]
-        assert parts[0].begin >= 0
-        assert ends[-1] <= execution.time * (1 + 1e-9)
-        assert all(end <= later.begin + 1e-6 for end, later in zip(ends, parts[1:], strict=False))
+def test_events_are_within_their_timeline_and_do_not_overlap(lengths: list[int], gap: int) -> None:
+    found = timelines(page_of(reported(trace=runs_of(*lengths, gap=gap))))
+    assert found
+    for parts in found:
+        places = [place for begin, width, _ in parts for place in (begin, begin + width)]
+        assert places[0] >= 0
+        assert places[-1] <= 100.01  # three decimals are shown
+        assert all(end <= begin + 0.01 for end, begin in pairwise(places))
 
 
 def test_the_median_execution_is_drawn_and_the_others_are_folded() -> None:
@@ -116,11 +113,7 @@ def test_the_median_execution_is_drawn_and_the_others_are_folded() -> None:
     assert "First execution after loading (cold): number 1 of 5, 940 ns" in text
     assert "convolution 75.0 %" in text
     assert "between operators 18.8 %" in text
-    pictures = [s for s in found.all("svg") if s.get("class") == "timeline"]
-    widths = [
-        [float(part.get("width")[:-1]) for part in picture if (part.get("class") or "")[:2] == "b "]
-        for picture in pictures
-    ]
+    widths = [[width for _, width, _ in parts] for parts in timelines(found)]
     assert widths[0] == [75.0, 6.25]
     assert widths[1][0] == pytest.approx(100 * 5000 / 5040, abs=0.01)
     assert widths[2][0] == pytest.approx(100 * 900 / 5040, abs=0.01)  # on the same axis
@@ -186,10 +179,9 @@ def test_what_the_numbers_rest_on_is_red_only_if_it_is_not_clean() -> None:
 
 
 def limited(measured: float) -> Check:
-    return check(
-        "B01", rule="p50", subject="relu", measured=measured, limit=100.0, unit="us",
-        passed=measured <= 100, reason="as measured",
-    )  # fmt: skip
+    return msgspec.structs.replace(
+        unmet(reason="as measured"), measured=measured, limit=100.0, passed=measured <= 100
+    )
 
 
 def test_a_failed_limit_says_by_how_much_and_a_passed_one_only_if_it_is_close() -> None:
@@ -263,24 +255,31 @@ def test_memory_is_drawn_over_the_run_with_loading_apart() -> None:
     assert [step.split("V")[0] for step in path.get("d").split("H")[1:]] == ["60", "650", "1000"]
 
 
+def shown_time(nanoseconds: int) -> str:
+    event = EventSpec("Method::execute", 0, nanoseconds, chain=-1, instruction=-1)
+    found = page_of(reported(trace=trace_of(RunSpec([event]))))
+    return tiles(found)["median execution"].partition(" | ")[0]
+
+
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("nanoseconds", "text"),
     [
-        (0, "0"),
-        (284.4, "284"),
-        (28.44, "28.4"),
-        (0.02844, "0.0284"),
-        (9.999, "10.0"),
-        (-5, "-5.00"),
+        (7, "7.00 ns"),
+        (284_400, "284 us"),
+        (28_440, "28.4 us"),
+        (9_999, "10.0 us"),
+        (999_499, "999 us"),
+        (999_500, "1.00 ms"),
+        (1_234_567_000_000, "1,235 s"),
     ],
 )
-def test_three_digits(value: float, text: str) -> None:
-    assert three_digits(value) == text
+def test_a_time_has_three_digits(nanoseconds: int, text: str) -> None:
+    assert shown_time(nanoseconds) == text
 
 
-@given(st.floats(0.001, 1e15))
-def test_a_short_time_has_four_digits_at_most_and_is_near(nanoseconds: float) -> None:
-    text, unit = short_time(nanoseconds).split()
+@given(st.integers(1, 10**15))
+def test_a_short_time_has_four_digits_at_most_and_is_near(nanoseconds: int) -> None:
+    text, unit = shown_time(nanoseconds).split()
     value = float(text.replace(",", "")) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit]
     assert value == pytest.approx(nanoseconds, rel=0.006)
     assert unit == "s" or float(text) < 1000
