@@ -2,59 +2,80 @@
 
 from __future__ import annotations
 
-import io
+from collections.abc import Callable
+from pathlib import Path
 
-from rich.console import Console
+import pytest
 
-from harness import NO_COUNT, Change, HardwareCounter, Trace, compare
-from harness.report.compare import comparison_document, print_comparison, side
+from harness import Change, compare, read_log
+from harness.strategies import DeviceLog
+from tests.conftest import CommandResult
 from tests.support.documents import document
-from tests.support.traces import EventSpec, RunSpec, trace_of
 
 
-def counted(*counts: int, names: tuple[str, ...] = ("cycles", "instret")) -> Trace:
-    """An operator that always takes as long, and one with these counts."""
-    events = [
-        EventSpec("relu", 0, 10, instruction=0, counts=(30, 20)[: len(names)]),
-        EventSpec("conv", 10, 20, instruction=1, counts=counts),
-    ]
-    return trace_of(RunSpec(events), counters=[HardwareCounter(name) for name in names])
+def counted(*counts: int, names: tuple[str, ...] = ("cycles", "instret")) -> bytes:
+    """A log of an operator that always takes as long, and one with these counts."""
+    log = DeviceLog()
+    for name in names:
+        log.counter(name, 32)
+    log.block("Execute")
+    log.profile("relu", 0, 10, instruction=0, counts=(30, 20)[: len(names)])
+    log.profile("conv", 10, 20, instruction=1, counts=counts)
+    return log.image()
 
 
-def printed(before: Trace, after: Trace) -> list[str]:
-    out = io.StringIO()
-    print_comparison(Console(file=out, width=200), (before, after), compare(before, after))
-    return [" ".join(line.split()) for line in out.getvalue().splitlines()]
+@pytest.fixture
+def compared(etharness: Callable[..., CommandResult], tmp_path: Path) -> Callable[..., str]:
+    """What the command prints about two logs."""
+
+    def print_comparison(before: bytes, after: bytes, *options: str) -> str:
+        files = tmp_path / "before.etlog", tmp_path / "after.etlog"
+        for file, log in zip(files, (before, after), strict=True):
+            file.write_bytes(log)
+        result = etharness("compare", *files, *options)
+        assert result.code == 0, result.err
+        return result.out
+
+    return print_comparison
 
 
-def test_a_change_of_a_counter_shows_where_the_time_is_the_same() -> None:
-    lines = printed(counted(400, 200), counted(400, 201))
+def lines_of(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_a_change_of_a_counter_shows_where_the_time_is_the_same(
+    compared: Callable[..., str],
+) -> None:
+    lines = lines_of(compared(counted(400, 200), counted(400, 201)))
     assert "conv 1 instret 200 201 +1 1.005" in lines
     assert "the same: 3 of 4 counts" in lines
     assert not [line for line in lines if line.startswith("conv 1 cycles")]
 
 
-def test_only_counters_of_both_traces_are_compared() -> None:
-    lines = printed(counted(400, names=("cycles",)), counted(400, NO_COUNT))
+def test_only_counters_of_both_traces_are_compared(compared: Callable[..., str]) -> None:
+    lines = lines_of(compared(counted(400, names=("cycles",)), counted(400, 200)))
     assert "counted in one of the traces, so not compared: instret" in lines
     assert not [line for line in lines if line.startswith("conv 1 instret")]
 
 
-def test_json_has_the_change_of_each_counter() -> None:
-    before, after = counted(400, 200), counted(300, NO_COUNT)
-    found = compare(before, after)
-    (conv,) = (change for change in found.operators if change.name == "conv")
-    assert conv.counters["cycles"] == Change(400, 300, -100, 0.75)
-    assert conv.counters["instret"] == Change(200, None, None, None)
-    data = comparison_document(side("a", before), side("b", after), found)
-    compared = document("compare", data.decode())
-    changes = {item["name"]: item for item in compared["comparison"]["operators"]}
+def test_json_has_the_change_of_each_counter(compared: Callable[..., str]) -> None:
+    before, after = counted(400, 200), counted(300, 200)
+
+    def conv(later: bytes) -> dict[str, Change]:
+        found = compare(read_log(before), read_log(later))
+        [change] = [change for change in found.operators if change.name == "conv"]
+        return dict(change.counters)
+
+    assert conv(after)["cycles"] == Change(400, 300, -100, 0.75)
+    assert conv(counted())["instret"] == Change(200, None, None, None)
+    found = document("compare", compared(before, after, "--json"))
+    changes = {item["name"]: item for item in found["comparison"]["operators"]}
     assert changes["conv"]["counters"]["cycles"]["difference"] == -100
 
 
-def test_without_counters_nothing_is_said_of_them() -> None:
-    plain = trace_of(RunSpec([EventSpec("conv", 0, 10)]))
-    slower = trace_of(RunSpec([EventSpec("conv", 0, 20)]))
-    assert not [line for line in printed(plain, slower) if "count" in line]
-    document = comparison_document(side("a", plain), side("b", slower), compare(plain, slower))
-    assert b"counters" not in document
+def test_without_counters_nothing_is_said_of_them(compared: Callable[..., str]) -> None:
+    plain, slower = (
+        DeviceLog().block("Execute").profile("conv", 0, end).image() for end in (10, 20)
+    )
+    assert not [line for line in lines_of(compared(plain, slower)) if "count" in line]
+    assert '"counters"' not in compared(plain, slower, "--json")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,42 +15,18 @@ from harness import (
     EnergyRecord,
     EvaluatedRun,
     OperatorEnergy,
-    compare,
     operator_statistics,
     render_report,
+    write_ed00,
 )
-from harness.report.compare import compare_energy, comparison_document, print_energy_changes, side
 from harness.report.description import describe
 from harness.report.run import print_run
+from harness.runs.directory import RunDirectory
+from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.pages import Page
 from tests.support.reported import FINISHED, SMALL, held, reported
 from tests.support.traces import EventSpec, RunSpec, trace_of
-
-
-def test_a_comparison_says_which_differences_the_bounds_explain() -> None:
-    slower = replace(RELU, joules=30e-6, bound=2e-6)
-    near = replace(RELU, joules=21e-6, bound=2e-6)
-    unmeasured = replace(RELU, instruction=9, joules=None)
-    record = EnergyRecord("PPK2", 1e5, 1, 0, 0, 0, operators=(RELU, unmeasured))
-    beyond = []
-    for operator in (slower, near):
-        other = replace(record, operators=(operator, unmeasured))
-        (change,) = compare_energy(record, other)
-        beyond.append(change.beyond_bound)
-        assert (change.before, change.after) == (RELU.joules, operator.joules)
-        assert abs(change.bound - 3e-6) < 1e-12
-    assert beyond == [True, False]
-    assert compare_energy(record, None) == compare_energy(None, record) == ()
-    out = io.StringIO()
-    print_energy_changes(Console(file=out, width=160), (change,))
-    assert "+1.000" in out.getvalue()
-    trace = trace_of(RunSpec([EventSpec("relu", 0, 10)]))
-    facts = (side("a", trace), side("b", trace), compare(trace, trace))
-    assert "energy" not in json.loads(comparison_document(*facts))
-    document = json.loads(comparison_document(*facts, (change,)))
-    assert document["energy"][0]["name"] == "relu"
-
 
 RELU = OperatorEnergy("Execute", "relu", 0, 1, -1, None, 3, 2, 20e-6, 1e-6, 0.010, 0.0155)
 WHOLE = OperatorEnergy(*operator_statistics(SMALL)[1].signature, 3, 0)
@@ -78,6 +55,32 @@ def printed(run: EvaluatedRun) -> str:
     out = io.StringIO()
     print_run(Console(file=out, width=200), describe(run))
     return out.getvalue()
+
+
+def test_a_comparison_says_which_differences_the_bounds_explain(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    unmeasured = replace(RELU, instruction=9, joules=None)
+
+    def run(name: str, *operators: OperatorEnergy) -> Path:
+        directory = RunDirectory.create(tmp_path / name)
+        directory.write("trace.etdp", write_ed00(trace_of(RunSpec([EventSpec("relu", 0, 10)]))))
+        record = replace(RECORD, operators=operators) if operators else None
+        directory.finish(replace(FINISHED, runs_requested=1, runs_completed=1, energy=record))
+        return tmp_path / name
+
+    before, without = run("before", RELU, unmeasured), run("without")
+    for name, joules, beyond in (("slower", 30e-6, True), ("near", 21e-6, False)):
+        after = run(name, replace(RELU, joules=joules, bound=2e-6), unmeasured)
+        found = document("compare", etharness("compare", before, after, "--json").out)
+        [change] = found["energy"]
+        assert (change["name"], change["before"], change["after"]) == ("relu", 20e-6, joules)
+        assert abs(change["bound"] - 3e-6) < 1e-12
+        lines = etharness("compare", before, after).out.splitlines()
+        row = lines[lines.index("Energy of an event") + 2].split()
+        assert row[-3:] == [f"+{1e6 * joules - 20:.3f}", "3.000", "yes" if beyond else "no"]
+    for pair in ((before, without), (without, before)):
+        assert "energy" not in document("compare", etharness("compare", *pair, "--json").out)
 
 
 def test_every_report_has_the_same_numbers() -> None:

@@ -65,7 +65,9 @@ def page_of(
         "directories": [],
         "night": {
             "document": night,
-            "under_way": [{"step": each, "attempt": 1, "since_utc": TIMES[1]} for each in under_way],
+            "under_way": [
+                {"step": each, "attempt": 1, "since_utc": TIMES[1]} for each in under_way
+            ],
             "changed_utc": TIMES[1],
             "interrupted": interrupted,
         },
