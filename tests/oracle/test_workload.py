@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -12,14 +14,12 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from harness import packaged_models, read_program
-from harness.analyze.workload import method_steps
-from tests.conftest import ROOT
+from tests.conftest import ROOT, CommandResult
 
 pytestmark = pytest.mark.oracle
 
 
-def test_macs_are_half_of_torchs_flops() -> None:
+def test_macs_are_half_of_torchs_flops(etharness: Callable[..., CommandResult]) -> None:
     path = ROOT / "firmware_stub/models/networks.py"
     spec = importlib.util.spec_from_file_location("networks", path)
     assert spec is not None
@@ -31,6 +31,5 @@ def test_macs_are_half_of_torchs_flops() -> None:
         model = networks.build(network)
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             model(torch.zeros(network.input_shape))
-        program = read_program(packaged_models()[f"{network.name}_f32"].read_bytes())
-        steps = method_steps(program.methods[0])
-        assert 2 * sum(step.macs or 0 for step in steps) == counter.get_total_flops()
+        found = json.loads(etharness("inspect", f"{network.name}_f32", "--json").out)
+        assert 2 * found["methods"][0]["macs"] == counter.get_total_flops()

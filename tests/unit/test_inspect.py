@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 
 import harness
 from harness import Call, Instruction, Method, packaged_models, read_program
-from harness.analyze.workload import method_steps
 from harness.check.fit import fit
 from tests.conftest import BOARDS, ROOT, CommandResult
 
@@ -26,19 +27,31 @@ def method_of(model: str) -> Method:
     return read_program(packaged_models()[model].read_bytes()).methods[0]
 
 
+def inspected(etharness: Etharness, model: str) -> dict[str, Any]:
+    """What inspect says of the only method of a model."""
+    [method] = json.loads(etharness("inspect", model, "--json").out)["methods"]
+    return dict(method)
+
+
 @pytest.mark.parametrize("kind", ["f32", "int8"])
 @pytest.mark.parametrize("network", MLPERF_TINY)
-def test_float_and_int8_networks_have_the_same_macs(network: str, kind: str) -> None:
-    steps = method_steps(method_of(f"{network}_{kind}"))
-    assert sum(step.macs or 0 for step in steps) == MLPERF_TINY[network]
+def test_float_and_int8_networks_have_the_same_macs(
+    network: str, kind: str, etharness: Etharness
+) -> None:
+    assert inspected(etharness, f"{network}_{kind}")["macs"] == MLPERF_TINY[network]
 
 
-def test_bytes_moved_are_those_of_the_tensors() -> None:
-    step = next(s for s in method_steps(method_of("ad_int8")) if "linear" in s.operator)
-    # int8[1, 640] and int8[128, 640], int32[128], two lists of int32; int8[1, 128]
-    assert (step.macs, step.elements) == (640 * 128, 128)
-    assert step.bytes_read == 640 + 128 * 640 + 4 * 128
-    assert step.bytes_written == 128
+def test_bytes_moved_are_those_of_the_tensors(etharness: Etharness) -> None:
+    operators = inspected(etharness, "ad_int8")["operators"]
+    [linear] = [item for item in operators if "linear" in item["operator"]]
+    widths = [640, *[128] * 4, 8, *[128] * 4, 640]
+    layers = list(pairwise(widths))
+    assert linear["macs"] == sum(inputs * outputs for inputs, outputs in layers)
+    assert linear["elements"] == linear["bytes_written"] == sum(widths[1:])
+    # Of each layer int8[1, inputs], int8[outputs, inputs] and int32[outputs]; int8[1, outputs].
+    assert linear["bytes_read"] == sum(
+        inputs + outputs * inputs + 4 * outputs for inputs, outputs in layers
+    )
 
 
 def test_the_work_of_a_delegate_is_not_known(etharness: Etharness) -> None:

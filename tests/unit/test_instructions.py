@@ -5,22 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import harness
 from benchmarks.instructions import MeasuredCall, fit_coefficients
-from harness import packaged_models, read_program
-from harness.analyze.instructions import (
-    InstructionModel,
-    estimate_method,
-    instruction_model,
-)
-from harness.analyze.workload import Step, method_steps
+from harness.analyze.workload import Step
 from tests.conftest import ROOT, CommandResult
+from tests.support.programs import ProgramBuilder
 
 Etharness = Callable[..., CommandResult]
 
@@ -69,39 +64,45 @@ def test_one_size_says_nothing_about_others() -> None:
     )
 
 
+def estimates(etharness: Etharness, model: str | Path, *boards: str) -> list[dict[str, Any]]:
+    """What inspect estimates for the first method of a model on each board, None if nothing."""
+    options = [option for board in boards for option in ("--board", board)]
+    [method, *_] = json.loads(etharness("inspect", model, *options, "--json").out)["methods"]
+    return [board["estimate"] for board in method["boards"]]
+
+
 @pytest.mark.parametrize("file", MEASURED, ids=lambda file: file.stem)
-def test_measured_data_name_their_cpu_and_their_errors(file: Path) -> None:
-    model = msgspec.json.decode(file.read_bytes(), type=InstructionModel)
-    board = harness.Board.load(model.measured_on)
-    assert model.cpu == board.cpu == file.stem
+def test_measured_data_name_their_cpu_and_their_errors(file: Path, etharness: Etharness) -> None:
+    data = json.loads(file.read_bytes())
+    board = harness.Board.load(data["measured_on"])
+    assert data["cpu"] == board.cpu == file.stem
     assert board.emulated_time
-    assert instruction_model(board) == model
-    assert not set(model.fitted) & model.held_out.keys()
-    assert model.median_error is not None
-    assert model.worst_error is not None
-    assert model.median_error <= model.worst_error
+    assert not set(data["fitted"]) & set(data["held_out"])
+    [found] = estimates(etharness, "kws_int8", data["measured_on"])
+    assert (found["cpu"], found["measured_on"]) == (file.stem, data["measured_on"])
+    assert found["networks"] == len(data["held_out"])
+    assert 0 < found["median_error"] <= found["worst_error"]
 
 
-def test_boards_with_other_kernels_have_no_estimate() -> None:
-    for name in ("native", "native-executorch", "esp32-s3-devkit"):
-        assert instruction_model(harness.Board.load(name)) is None
+def test_boards_with_other_kernels_have_no_estimate(etharness: Etharness) -> None:
+    boards = ("native", "native-executorch", "esp32-s3-devkit")
+    assert estimates(etharness, "kws_int8", *boards) == [None] * 3
 
 
-def test_an_estimate_adds_up_and_names_what_it_leaves_out() -> None:
-    method = read_program(packaged_models()["kws_int8"].read_bytes()).methods[0]
-    steps = method_steps(method)
-    model = instruction_model(harness.Board.load("nucleo-f446re"))
-    found = estimate_method(steps, model)
-    assert found is not None
-    assert model is not None
-    assert found.unknown == []
-    assert sum(item.calls for item in found.operators) == len(steps)
-    assert found.instructions == sum(item.instructions or 0 for item in found.operators)
-    known = dict(list(model.operators.items())[:0])
-    none = estimate_method(steps, msgspec.structs.replace(model, operators=known))
-    assert none is not None
-    assert none.instructions == 0
-    assert set(none.unknown) == {step.kind for step in steps}
+def test_an_estimate_adds_up_and_names_what_it_leaves_out(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    [found] = estimates(etharness, "kws_int8", "nucleo-f446re")
+    assert found["unknown"] == []
+    assert sum(item["calls"] for item in found["operators"]) == 16
+    assert found["instructions"] == sum(item["instructions"] for item in found["operators"])
+    builder = ProgramBuilder([0, 64])
+    x, y = builder.tensor((4,), memory=(1, 0)), builder.tensor((4,), memory=(1, 16))
+    builder.call("aten::frobnicate", x, y, y)
+    (tmp_path / "strange.pte").write_bytes(builder.finish([x], [y]))
+    [strange] = estimates(etharness, tmp_path / "strange.pte", "nucleo-f446re")
+    assert strange["instructions"] == 0
+    assert strange["unknown"] == ["aten::frobnicate.out"]
 
 
 def test_inspect_estimates_for_the_boards_it_is_asked_about(etharness: Etharness) -> None:
@@ -125,8 +126,7 @@ def test_inspect_estimates_for_the_boards_it_is_asked_about(etharness: Etharness
     ("model", "variants"),
     [("kws_f32", {"", "depthwise", "pointwise"}), ("kws_int8", {"", "pointwise"})],
 )
-def test_convolutions_have_variants(model: str, variants: set[str]) -> None:
-    method = read_program(packaged_models()[model].read_bytes()).methods[0]
-    steps = [s for s in method_steps(method) if "conv" in s.operator]
-    assert {s.variant for s in steps} == variants
-    assert all(0 < s.constant_bytes < s.bytes_read for s in steps)
+def test_convolutions_have_variants(model: str, variants: set[str], etharness: Etharness) -> None:
+    [found] = estimates(etharness, model, "nucleo-f446re")
+    names = [item["operator"] for item in found["operators"] if "conv" in item["operator"]]
+    assert {name.partition(" ")[2] for name in names} == variants
