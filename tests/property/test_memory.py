@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import Block, ClockDomain, Kind, Subject, Trace
-from harness.analyze.memory import gaps
 
 
 @given(st.data())
@@ -54,12 +53,27 @@ def test_live_bytes_and_pieces_are_those_of_the_allocator(data: st.DataObject) -
     assert len(heap.failures) == sum(failed for *_, failed in events)
 
 
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)), max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 60), st.integers(1, 20)),
+        min_size=1,
+        max_size=12,
+        unique_by=lambda span: span[0],
+    )
+)
 def test_gaps_are_the_bytes_that_no_span_covers(spans: list[tuple[int, int]]) -> None:
     end = max((offset + size for offset, size in spans), default=0)
     text = "".join(
         "." if not any(o <= byte < o + s for o, s in spans) else "x" for byte in range(end)
     )
     runs = [len(run) for run in text.split("x") if run]
-    found = gaps(spans)
+    trace = Trace.unset(
+        len(spans),
+        blocks=[Block("", 0, len(spans), allocators=("heap",))],
+        clocks=[ClockDomain("c", None)],
+    )
+    trace.kind[:], trace.allocator[:] = Kind.ALLOCATION, 1
+    trace.offset[:], trace.size[:] = zip(*spans, strict=True)
+    (heap,) = Subject(trace.sealed()).memory.allocators
+    found = heap.peak_gaps
     assert (found.bytes, found.largest, found.count) == (sum(runs), max(runs, default=0), len(runs))

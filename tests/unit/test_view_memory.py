@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
 from harness import Block, ClockDomain, Kind, Subject, Trace, read_log
-from harness.analyze.memory import Gaps, gaps, memory
 from tests.support.logs import CompactLog
 
 CPU = ClockDomain("cpu", Fraction(1_000_000), 32)
+
+
+def gaps_of(found: Any) -> tuple[int, int, int]:
+    """All bytes of free memory between pieces, the most at once, and the number of gaps."""
+    return found.bytes, found.largest, found.count
 
 
 def run() -> Trace:
@@ -30,7 +35,7 @@ def run() -> Trace:
 
 
 def test_each_allocator_is_followed_to_its_peak() -> None:
-    found = memory(run(), {"temporary": 128})
+    found = Subject(run(), planned={"temporary": 128}).memory
     method, planned, temporary = found.allocators
     assert [item.allocator.name for item in found.allocators] == [
         "method",
@@ -39,7 +44,7 @@ def test_each_allocator_is_followed_to_its_peak() -> None:
     ]
     assert (method.live.tolist(), method.ticks.tolist()) == ([100, 160], [1, 2])
     assert (method.peak, method.reach, method.planned) == (160, 172, None)
-    assert method.peak_gaps == Gaps(12, 12, 1)
+    assert gaps_of(method.peak_gaps) == (12, 12, 1)
     assert planned.peak_row == 2
     assert temporary.live.tolist() == [30, 80, 80, 0] * 2
     assert (temporary.peak, temporary.reach, temporary.planned) == (80, 82, 128)
@@ -68,15 +73,17 @@ def test_what_was_live_at_the_peak_says_when_it_was_taken_and_freed() -> None:
 def test_failures_say_what_was_free_when_they_happened() -> None:
     failures = Subject(run()).memory.allocators[2].failures
     assert [(item.piece.size, item.live) for item in failures] == [(9000, 80)] * 2
-    assert failures[0].gaps == Gaps(2, 2, 1)
+    assert gaps_of(failures[0].gaps) == (2, 2, 1)
     assert failures[0].piece.during == 8
 
 
 def test_fragmentation_is_what_the_largest_gap_has_not() -> None:
-    assert gaps([(0, 10), (30, 10), (45, 5), (20, 5)]) == Gaps(20, 10, 3)
-    assert gaps([(0, 10), (30, 10), (45, 5), (20, 5)]).fragmentation == 0.5
-    assert gaps([]).fragmentation == 0
-    assert gaps([(0, 50), (10, 5), (20, 60)]) == Gaps(0, 0, 0)
+    (heap,) = Subject(one_allocator((10, 0), (10, 30), (5, 45), (5, 20))).memory.allocators
+    assert gaps_of(heap.peak_gaps) == (20, 10, 3)
+    assert heap.peak_gaps.fragmentation == 0.5
+    (heap,) = Subject(one_allocator((50, 0), (5, 10), (60, 20))).memory.allocators
+    assert gaps_of(heap.peak_gaps) == (0, 0, 0)
+    assert heap.peak_gaps.fragmentation == 0
 
 
 def one_allocator(*events: tuple[int, int]) -> Trace:
