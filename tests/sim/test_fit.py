@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import harness
-from harness import Capacity, DeviceRefusedError, Method, packaged_models, read_program
-from harness.check.fit import SIZES_32, SIZES_64, arena_need, bundled_operators, fit
+from harness import Capacity, DeviceRefusedError, packaged_models, read_program
 from harness.testing import Status
-from tests.conftest import CommandResult
+from tests.conftest import ROOT, CommandResult
 from tests.support.boards import INT8_MODELS_THAT_FIT, started
 from tests.support.examples import sampled
 
@@ -19,12 +20,6 @@ pytestmark = pytest.mark.sim
 Etharness = Callable[..., CommandResult]
 LARGEST_EMULATED = 60_000
 """Bytes of a model; QEMU takes half a minute for a megabyte."""
-
-METHODS = [
-    (path, method)
-    for path in packaged_models().values()
-    for method in read_program(path.read_bytes()).methods
-]
 
 
 def bytes_of(path: Path) -> int:
@@ -35,14 +30,18 @@ def bytes_of(path: Path) -> int:
     "name",
     sampled(["native", "qemu-mps2-an385", *INT8_MODELS_THAT_FIT], "native"),
 )
-def test_predicted_bytes_are_measured_bytes(name: str) -> None:
+def test_predicted_bytes_are_measured_bytes(name: str, etharness: Etharness) -> None:
     board = harness.Board.load(name)
-    sizes = SIZES_64 if name == "native" else SIZES_32
-    tried: list[tuple[Path, Method]] = [
+    tried = [
         (path, method)
-        for path, method in METHODS
-        if not method.delegates and (name == "native" or bytes_of(path) <= LARGEST_EMULATED)
+        for path in packaged_models().values()
+        if name == "native" or bytes_of(path) <= LARGEST_EMULATED
+        for method in json.loads(etharness("inspect", path, "--board", name, "--json").out)[
+            "methods"
+        ]
+        if not method["backends"]
     ]
+    listed = re.findall(r"^\| `[^`]+`", (ROOT / "docs/operators.md").read_text(), re.MULTILINE)
     loaded = refused = 0
     with started(name, deadline_s=60) as bench:
         info = bench.session.hello(60)
@@ -54,24 +53,25 @@ def test_predicted_bytes_are_measured_bytes(name: str) -> None:
             info.debug_capacity,
         )
         assert stated == board.capacity
-        assert info.operators == len(bundled_operators())
+        assert info.operators == len(listed)
         for path, method in tried:
-            found, need = fit(method, bytes_of(path), board), arena_need(method, sizes)
-            assert need.exact
-            assert found.missing_operators == ()
-            room = {each.resource: each.shortfall == 0 for each in found.needs}
+            [predicted] = method["boards"]
+            needs = {each["resource"]: each for each in predicted["needs"]}
+            assert needs["arena"]["exact"]
+            assert predicted["missing_operators"] == []
+            room = {resource: need["shortfall"] == 0 for resource, need in needs.items()}
             if not room["model"]:
                 continue
             if not room["arena"] or not room["inputs"]:
                 with pytest.raises(DeviceRefusedError) as caught:
-                    bench.session.load_model(path.read_bytes(), method=method.name)
+                    bench.session.load_model(path.read_bytes(), method=method["name"])
                 wanted = Status.TOO_LARGE if room["arena"] else Status.OUT_OF_MEMORY
                 assert caught.value.status == wanted
                 refused += 1
                 continue
-            measured = bench.session.load_model(path.read_bytes(), method=method.name)
-            assert measured.method_bytes == need.method, path.name
-            assert measured.planned_bytes == need.planned + need.unplanned, path.name
+            measured = bench.session.load_model(path.read_bytes(), method=method["name"])
+            taken = measured.method_bytes + measured.planned_bytes
+            assert taken == needs["arena"]["needed"], path.name
             loaded += 1
     assert loaded > 0
     assert loaded + refused > (20 if name == "native" else 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,6 @@ from harness import (
     tensor_from_bytes,
     tensor_to_bytes,
 )
-from harness.check.fit import FIRMWARE_CODE, fit_placed, placed_capacity
 from harness.extensions.bundles.bundle import open_bundle
 from harness.runs.loading import check_device, place_model
 from harness.target.build import image_size
@@ -41,19 +41,27 @@ PATIENCE = 1_000_000
 """Slices of instructions: the digest of 100 KB and an execution take more than the usual."""
 
 
+def placed_needs(etharness: Etharness, model: Path, board: str) -> dict[str, dict[str, Any]]:
+    """What inspect says that a model in flash needs of a board, by resource."""
+    found = json.loads(etharness("inspect", model, "--board", board, "--json").out)
+    [one] = found["methods"][0]["boards"]
+    assert one["placed"]["fits"] == (not any(each["shortfall"] for each in one["placed"]["needs"]))
+    return {each["resource"]: each for each in one["placed"]["needs"]}
+
+
 @pytest.mark.parametrize(
     ("name", "chip", "model"),
     [("nucleo-f446re", Stm32F446, IC), ("microbit-v1", MicrobitV1, GESTURE)],
 )
 def test_a_network_in_flash_gives_the_references_outputs(
-    name: str, chip: Callable[[Path], Chip], model: Path
+    name: str, chip: Callable[[Path], Chip], model: Path, etharness: Etharness
 ) -> None:
     board = harness.Board.load(name)
     data = model.read_bytes()
     assert board.capacity is not None
     assert len(data) > board.capacity.model  # it could not be uploaded
     firmware = real_image(name, model)
-    assert image_size(firmware).text - len(data) <= FIRMWARE_CODE
+    assert image_size(firmware).text <= placed_needs(etharness, model, name)["image"]["needed"]
     transport = ChipTransport(chip(firmware.image), patience=PATIENCE)
     session = Session(transport, deadline_s=DEADLINE_S)
     info = session.hello(DEADLINE_S)
@@ -145,14 +153,15 @@ def test_a_model_that_does_not_fit_is_not_built(etharness: Etharness) -> None:
 
 @pytest.mark.parametrize("board", ["microbit-v1", "nucleo-f446re", "qemu-mps2-an385"])
 @pytest.mark.parametrize("model", ["small_int8", "ic_int8", "vww_f32"])
-def test_a_model_is_placed_exactly_where_inspect_says_it_fits(board: str, model: str) -> None:
+def test_a_model_is_placed_exactly_where_inspect_says_it_fits(
+    board: str, model: str, etharness: Etharness
+) -> None:
     data, described = packaged_models()[model].read_bytes(), harness.Board.load(board)
-    methods = read_program(data).methods
-    found = fit_placed(methods[0], methods, len(data), described)
-    assert found is not None
-    if found.fits:
+    needs = placed_needs(etharness, packaged_models()[model], board)
+    if not any(need["shortfall"] for need in needs.values()):
         placed = place_model(packaged_models()[model], data, described)
-        assert placed.capacity == placed_capacity(methods, described)
+        assert placed.capacity.arena == needs["arena"]["available"]
+        assert placed.capacity.inputs == needs["inputs"]["available"]
     else:
         with pytest.raises(UsageError, match=r"bytes needed|leaves no arena"):
             place_model(packaged_models()[model], data, described)
