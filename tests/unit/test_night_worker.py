@@ -6,20 +6,14 @@ import errno
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness import Failure, NightDocument, NightlyStep, Owner, StepOutcome, UnitOutcome
 from harness.extensions.lab.nightly.journal import Account, JournalError
 from harness.extensions.lab.nightly.night import Night, Prepared, open_night, prepare
-from harness.extensions.lab.nightly.plan import NightUnit
-from harness.extensions.lab.nightly.verdict import (
-    counts_of,
-    exit_code_of,
-    night_verdict,
-    outcomes_of,
-    units_summary,
-)
+from harness.extensions.lab.nightly.verdict import counts_of, night_verdict
 from harness.extensions.lab.nightly.worker import Ending, Examined
 from tests.support.night_world import Killed, World
 from tests.support.nights import written_plan
@@ -54,16 +48,22 @@ file = "functions.pte"
 """
 
 
-def noted(done: Done) -> NightDocument:
-    """Return the night as far as it is, with runs that were not made as a note."""
+def document_of(night: Night, *, not_run_fails: bool = True) -> NightDocument:
+    """Return what is said of a night when it is over."""
+    prepared = night.prepared
     return night_verdict(
-        *(done.prepared.units, done.prepared.all_steps, done.account),
+        *(prepared.units, prepared.all_steps, Account(night.journal.records)),
         name="n",
         night="n-1",
         directory="n-1",
         times=("2026-11-22T00:00:00+00:00", "2026-11-22T01:00:00+00:00"),
-        not_run_fails=False,
+        not_run_fails=not_run_fails,
     )
+
+
+def noted(done: Done) -> NightDocument:
+    """Return the night as far as it is, with runs that were not made as a note."""
+    return document_of(done.night, not_run_fails=False)
 
 
 class Done:
@@ -82,7 +82,7 @@ class Done:
         self.prepared: Prepared = prepare(file, home / "units.toml")
         self.night: Night = open_night(self.prepared)
         self.world = world
-        self.unit: NightUnit = self.prepared.units[0]
+        self.unit = self.prepared.units[0]
         world.kill_at = {kill_at}
         with suppress(Killed):
             self.go_on()
@@ -100,15 +100,15 @@ class Done:
 
     @property
     def outcomes(self) -> tuple[StepOutcome, ...]:
-        return outcomes_of(self.prepared.all_steps, self.account)
+        return document_of(self.night).outcomes
 
     @property
     def row(self) -> UnitOutcome:
-        return units_summary(self.prepared.units, self.outcomes, self.account)[0]
+        return document_of(self.night).units[0]
 
     @property
     def exit_code(self) -> int:
-        return exit_code_of(self.outcomes, (), ())
+        return document_of(self.night).exit_code
 
     def did(self, what: str) -> int:
         return sum(did.startswith(what) for _, did in self.world.did)
@@ -183,7 +183,7 @@ def test_a_board_that_answers_after_a_crash_makes_it_the_products(tmp_path: Path
 class Dying(World):
     """A world in which a run leaves the board dead until its power is switched."""
 
-    def run(self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float):  # type: ignore[no-untyped-def]
+    def run(self, unit: Any, step: NightlyStep, directory: Path, deadline_s: float):  # type: ignore[no-untyped-def]
         ending = super().run(unit, step, directory, deadline_s)
         if self.completed[step][-1] != "pass":
             self.well[unit.id] = False
@@ -254,7 +254,7 @@ def test_a_power_cycle_cures_a_board_at_first(tmp_path: Path) -> None:
 
 def test_power_that_cannot_be_switched_cures_nothing(tmp_path: Path) -> None:
     class Stuck(World):
-        def power_cycle(self, unit: NightUnit) -> Examined:
+        def power_cycle(self, unit: Any) -> Examined:
             return Examined(False, Owner.HOST, "no uhubctl")
 
     sick = Stuck()
@@ -345,7 +345,7 @@ class Broken(World):
 
     error: Exception = RuntimeError("a defect")
 
-    def run(self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
+    def run(self, unit: Any, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
         raise self.error
 
 
@@ -367,18 +367,14 @@ def test_a_defect_of_ours_loses_one_unit_and_says_so(
     done = Done(tmp_path, world("pass"))
 
     class OnlyOne(Broken):
-        def run(
-            self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float
-        ) -> Ending:
+        def run(self, unit: Any, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
             if unit.id == "a":
                 raise self.error
             return World.run(self, unit, step, directory, deadline_s)
 
     night = open_night(done.prepared, fresh=True)
     night.work(OnlyOne())
-    account = Account(night.journal.records)
-    outcomes = outcomes_of(done.prepared.all_steps, account)
-    rows = {row.unit: row for row in units_summary(done.prepared.units, outcomes, account)}
+    rows = {row.unit: row for row in document_of(night).units}
     assert rows["a"].state == "lost"
     assert "a defect" in rows["a"].why
     assert rows["b"].state == "well"
@@ -392,7 +388,7 @@ class OneStuck(World):
         super().__init__()
         self.all_else = threading.Event()
 
-    def run(self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
+    def run(self, unit: Any, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
         if unit.id == "a":
             assert self.all_else.wait(60), "the other unit waits for the stuck one"
             return Ending(-9, True, False, deadline_s, "")
@@ -407,7 +403,7 @@ def test_a_stuck_unit_delays_no_other(tmp_path: Path, monkeypatch: pytest.Monkey
     done = Done(tmp_path, world("pass"))
     night = open_night(done.prepared, fresh=True)
     night.work(OneStuck())
-    outcomes = outcomes_of(done.prepared.all_steps, Account(night.journal.records))
+    outcomes = document_of(night).outcomes
     assert [each.outcome for each in outcomes if each.step.unit == "b"] == ["pass", "pass"]
     stuck = next(each for each in outcomes if each.step.unit == "a")
     assert stuck.outcome == "fail"
