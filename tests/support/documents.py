@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -16,3 +17,10 @@ def document(command: str, out: str) -> Any:
     parsed = json.loads(out)
     jsonschema.validate(parsed, schema)
     return parsed
+
+
+def digest_of(result: dict[str, Any]) -> str:
+    """The digest of a result: of its JSON without this, with sorted keys and no white space."""
+    rest = {key: value for key, value in result.items() if key != "digest"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
