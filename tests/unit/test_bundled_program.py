@@ -12,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import FormatError, read_bundled_program, read_program
-from harness.decode.bundled_program import is_bundled_program, program_bytes
-from harness.decode.pte import is_program
 from tests.conftest import MODELS, CommandResult
 from tests.support.bundled import FIXTURE
 
@@ -38,11 +36,10 @@ def test_every_test_set_is_read_in_the_order_of_the_file() -> None:
 
 def test_the_program_within_is_a_model_of_its_own() -> None:
     program = read_bundled_program(DATA).program
-    assert is_program(program)
-    assert is_bundled_program(DATA)
-    assert not is_bundled_program(program)
-    assert program_bytes(DATA) == program_bytes(program) == program
+    assert program in DATA
     assert read_program(DATA) == read_program(program)
+    with pytest.raises(FormatError, match="BP08"):
+        read_bundled_program(program)
     assert {method.name for method in read_program(DATA).methods} == {"encode", "forward"}
 
 
@@ -50,7 +47,7 @@ def test_another_file_or_version_is_refused() -> None:
     with pytest.raises(FormatError, match=r"BP08.*'ET12' in file identifier at byte 4"):
         read_bundled_program((MODELS / "kws_int8.pte").read_bytes())
     with pytest.raises(FormatError, match="'BP07'") as caught:
-        program_bytes(DATA[:4] + b"BP07" + DATA[8:])
+        read_program(DATA[:4] + b"BP07" + DATA[8:])
     assert "bundle the program again" in caught.value.hint
 
 

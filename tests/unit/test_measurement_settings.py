@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 import harness
 from harness import MeasurementSettings
-from harness.records.measurement import compare_settings, describe_each
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.results import made, run_directory
@@ -58,7 +57,11 @@ def test_a_comparison_names_the_settings_that_differ(run_with: Any, etharness: E
         "after": "runtime executorch, --values intermediate",
         "unknown": "",
     }
-    assert harness.load(paths[1]).compare(paths[0]).settings == compare_settings(OURS, THEIRS)
+    found = harness.load(paths[1]).compare(paths[0]).settings
+    assert {name: getattr(found, name) for name in found.__struct_fields__} == {
+        **settings,
+        "options": tuple(settings["options"]),
+    }
 
 
 def test_equal_settings_are_not_mentioned(run_with: Any, etharness: Etharness) -> None:
@@ -122,7 +125,20 @@ def test_a_table_of_results_has_their_settings(
     }
 
 
-def test_only_settings_that_differ_are_described() -> None:
-    several = [OURS, replace(OURS, stream=True), None]
-    assert describe_each(several) == ["no --stream", "--stream", "settings that were not recorded"]
-    assert describe_each([OURS, None])[0] == "runtime etharness, build preset native"
+def test_only_settings_that_differ_are_described(
+    tmp_path: Path, run_with: Any, etharness: Etharness
+) -> None:
+    def listed(*settings: MeasurementSettings | None) -> list[str]:
+        store = ("--history", tmp_path / f"{len(settings)}.sqlite")
+        runs = [
+            run_with(f"{len(settings)}{number}", each) for number, each in enumerate(settings, 1)
+        ]
+        assert etharness("history", "add", *runs, *store).code == 0
+        return etharness("history", "list", *store).out.splitlines()
+
+    lines = listed(OURS, replace(OURS, stream=True), None)
+    for words in ("no --stream", "settings that were not recorded"):
+        assert len([line for line in lines if line.endswith(words)]) == 1
+    assert len([line for line in lines if line.endswith("--stream")]) == 2
+    lines = listed(OURS, None)
+    assert [line for line in lines if line.endswith("runtime etharness, build preset native")]

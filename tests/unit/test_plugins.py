@@ -14,14 +14,13 @@ import pytest
 
 from harness import UsageError, export_trace, format_names, open_port, write_report
 from harness.flash.plan import find_tool
-from harness.link.transports import parse_address, plugin_scheme, port_identity
-from harness.plugins import load_plugin, plugin_names
+from harness.link.transports import parse_address, port_identity
 from harness.report.formats import check_report_file
 from harness.strategies import EventSpec, RunSpec, trace_of
 from tests.conftest import CommandResult
 from tests.support.reported import reported
 
-EXPORTERS = "etharness.exporters"
+TRACE = trace_of(RunSpec([EventSpec("a")]))
 
 Install = Callable[..., str]
 
@@ -85,12 +84,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 def test_a_plugin_is_imported_when_it_is_named_and_not_before(install: Install) -> None:
     module = install("acme", "[etharness.exporters]\nlength = MODULE:LENGTH\n")
-    assert "length" in plugin_names(EXPORTERS)
     assert "length" in format_names()
-    assert load_plugin(EXPORTERS, "absent") is None
     assert module not in sys.modules
-    trace = trace_of(RunSpec([EventSpec("a")]))
-    assert export_trace(trace, "length").data == str(len(trace)).encode()
+    assert export_trace(TRACE, "length").data == str(len(TRACE)).encode()
     assert module in sys.modules
 
 
@@ -137,7 +133,6 @@ def test_a_transport_by_its_scheme(install: Install) -> None:
     board = open_port("bridge://rack/7?x=1", 115_200)
     assert board.opened == ("bridge://rack/7?x=1", 115_200)  # type: ignore[attr-defined]
     assert port_identity("bridge://rack/7") == "bridge://rack/7"
-    assert plugin_scheme("socket://host:1") is plugin_scheme("/dev/ttyACM0") is None
     with pytest.raises(UsageError) as caught:
         parse_address("brdge://rack/7")
     assert ", bad://, bridge://" in caught.value.hint
@@ -160,7 +155,7 @@ def test_a_report_by_its_suffix(install: Install, tmp_path: Path) -> None:
 def test_a_plugin_that_cannot_be_imported_is_said_with_its_package(install: Install) -> None:
     install("broken-pack", "[etharness.exporters]\nlate = MODULE:X\n", "import no_such_module\n")
     with pytest.raises(UsageError) as caught:
-        load_plugin(EXPORTERS, "late")
+        export_trace(TRACE, "late")
     assert caught.value.message == (
         "cannot load plugin 'late' (etharness.exporters) of package broken-pack: "
         "ModuleNotFoundError: No module named 'no_such_module'"
@@ -172,5 +167,5 @@ def test_two_plugins_of_one_name_are_an_error_and_built_in_names_win(install: In
     install("one", "[etharness.exporters]\nlength = MODULE:LENGTH\ncsv = MODULE:LENGTH\n")
     install("two", "[etharness.exporters]\nlength = MODULE:LENGTH\n")
     with pytest.raises(UsageError, match="ambiguous: one and two have one"):
-        load_plugin(EXPORTERS, "length")
-    assert export_trace(trace_of(RunSpec([EventSpec("a")])), "csv").data.count(b",") > 5
+        export_trace(TRACE, "length")
+    assert export_trace(TRACE, "csv").data.count(b",") > 5

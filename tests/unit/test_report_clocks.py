@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import harness
 from harness import (
@@ -18,7 +21,9 @@ from harness import (
     render_report,
 )
 from harness.analyze.placement import quality_of_run
-from harness.report.description import clock_documents, clock_lines
+from harness.report.description import describe
+from harness.strategies import DeviceLog
+from tests.conftest import CommandResult
 from tests.support.logs import profile_trace
 
 CLOCK = ClockDomain("systick", Fraction(10**6), 32)
@@ -39,7 +44,11 @@ FINE = ClockQuality(
 
 
 def lines(trace: Trace, *qualities: ClockQuality) -> list[str]:
-    return list(clock_lines(trace, qualities))
+    return list(described(Subject(trace, qualities=qualities)))
+
+
+def described(subject: Subject) -> tuple[str, ...]:
+    return describe(EvaluatedRun("run", subject, Verdict(()))).clock_lines
 
 
 def test_nothing_is_said_of_a_clock_that_nobody_read_and_that_did_not_step_back() -> None:
@@ -71,9 +80,18 @@ def test_steps_back_are_counted_per_clock() -> None:
         "clock systick: 1 steps back and 1 events that end before they begin, each by at most "
         "65,536 ticks"
     )
-    [document] = clock_documents(trace)
-    assert (document.backward_steps, document.reversed_events, document.jitter) == (1, 1, 65_536)
-    assert (document.hz, document.quality) == (1e6, None)
+
+
+def test_json_has_the_steps_back_of_each_clock(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    file = tmp_path / "trace.etlog"
+    log = DeviceLog().block("Execute").profile("a", 10, 10).profile("b", 8, 7)
+    file.write_bytes(log.image())
+    out = etharness("decode", file, "--clock-hz", "1000000", "--json").out
+    [clock] = json.loads(out)["clocks"]
+    assert (clock["backward_steps"], clock["reversed_events"], clock["jitter"]) == (1, 1, 65_536)
+    assert (clock["hz"], clock["quality"]) == (1e6, None)
 
 
 def test_a_span_that_cannot_be_is_said_and_no_error() -> None:
@@ -126,15 +144,13 @@ def test_the_rate_of_the_hosts_own_clock_is_not_mentioned() -> None:
 def test_emulated_time_is_called_that() -> None:
     emulated = replace(FINE, rate_ppm=(-761_579.0, -761_570.0))
     trace = profile_trace([1], [2], CLOCK)
-    [line] = clock_lines(trace, [emulated], emulated=True)
+    subject = Subject(trace, qualities=(emulated,), emulated_time=True)
+    [line] = described(subject)
     assert line.startswith("clock systick: emulated time: ")
     assert "on the host's clock within" in line
     assert "ppm" not in line
-    subject = Subject(trace, qualities=(emulated,), emulated_time=True)
     page = render_report("report.html", [EvaluatedRun("run", subject, Verdict(()))]).decode()
     assert "emulated time" in page
     assert "ppm" not in page
-    [document] = clock_documents(trace, [emulated], emulated=True)
-    assert document.emulated
     assert harness.Board.load("qemu-mps2-an385").emulated_time
     assert not harness.Board.load("native").emulated_time
