@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from harness.cli import main
 from harness.target.build import build_directory, build_preset
 from tests.support.counting import pytest_runtest_protocol
 from tests.support.mirrors import load_library
+from tests.support.steady_clock import build_steady_clock, preloaded
 from tests.support.stores import empty_url, postgresql, store_url, templates
 
 # A hook, and fixtures with one server for all.
@@ -63,6 +64,26 @@ def native_build() -> Path:
 def etstub(native_build: Path) -> ctypes.CDLL:
     """The device's code, built for this host and loaded into this process."""
     return load_library(native_build / "libetstub.so")
+
+
+@pytest.fixture(scope="session")
+def steady_library(shared: Path) -> Path:
+    """A library with a clock for the native board that the host's load does not change."""
+    return build_steady_clock(shared)
+
+
+@pytest.fixture
+def steady_clock(steady_library: Path) -> Iterator[pytest.MonkeyPatch]:
+    """Native boards of a test have that clock; sets environment variables until its end."""
+    with preloaded(steady_library) as patch:
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def steady_clocks(steady_library: Path) -> Iterator[None]:
+    """Native boards of a module have that clock, also those of its own fixtures."""
+    with preloaded(steady_library):
+        yield
 
 
 class CommandResult(NamedTuple):

@@ -16,6 +16,9 @@ import harness
 MODELS = Path(__file__).parents[2] / "firmware_stub" / "models"
 Command = Callable[..., Any]
 
+NOISY_NS, SLOW_NS = "1300", "20000"
+"""Time between two readings of the clock: with noise, and of a slow model; it is 1000 ns."""
+
 
 def model_named(folder: Path, content: bytes) -> Path:
     """Write a model; a history knows it by its file name."""
@@ -53,10 +56,14 @@ def judged(etharness: Command, before: Path, after: Path) -> str:
 
 @pytest.mark.extension("history")
 @pytest.mark.long
-def test_a_board_with_noise_fails_on_a_swapped_model(etharness: Command, tmp_path: Path) -> None:
+def test_a_board_with_noise_fails_on_a_swapped_model(
+    etharness: Command, tmp_path: Path, steady_clock: pytest.MonkeyPatch
+) -> None:
+    """The native board with a clock of chosen times, so that no load of the host adds to them."""
     small = model_named(tmp_path / "small", (MODELS / "small_int8.pte").read_bytes())
     large = model_named(tmp_path / "large", (MODELS / "kws_int8.pte").read_bytes())
     assert run(etharness, tmp_path, "first", small, "native").code == 0
+    steady_clock.setenv("STEADY_CLOCK_NS", SLOW_NS)
     swapped = run(etharness, tmp_path, "swapped", large, "native")
     assert swapped.code == 1
     slower = [one for one in failed_checks(swapped.out) if one["code"] == "H01"]
@@ -69,6 +76,7 @@ def test_a_board_with_noise_fails_on_a_swapped_model(etharness: Command, tmp_pat
     assert judged(etharness, tmp_path / "swapped", tmp_path / "first") == "improvement"
     # What failed is no baseline, and the same change fails again.
     assert run(etharness, tmp_path, "again", large, "native").code == 1
+    steady_clock.setenv("STEADY_CLOCK_NS", NOISY_NS)
     same = run(etharness, tmp_path, "same", small, "native")
     assert same.code == 0
     table, history = tmp_path / "table.csv", tmp_path / "history.sqlite"
@@ -78,10 +86,14 @@ def test_a_board_with_noise_fails_on_a_swapped_model(etharness: Command, tmp_pat
 
 
 @pytest.mark.long
-def test_a_gross_improvement_passes(etharness: Command, tmp_path: Path) -> None:
+def test_a_gross_improvement_passes(
+    etharness: Command, tmp_path: Path, steady_clock: pytest.MonkeyPatch
+) -> None:
     small = model_named(tmp_path / "small", (MODELS / "small_int8.pte").read_bytes())
     large = model_named(tmp_path / "large", (MODELS / "kws_int8.pte").read_bytes())
-    run(etharness, tmp_path, "first", large, "native")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STEADY_CLOCK_NS", SLOW_NS)
+        run(etharness, tmp_path, "first", large, "native")
     swapped = run(etharness, tmp_path, "swapped", small, "native")
     assert swapped.code == 0
     assert "| faster |" in (tmp_path / "swapped.md").read_text("utf-8")

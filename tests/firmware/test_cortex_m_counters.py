@@ -149,7 +149,7 @@ def build_counters(directory: Path, library: ct.CDLL, *definitions: str) -> Path
             *(port / "cortex_m" / "counters_cortex_m.c", library._name, "-o", built),
         ],
         check=True,
-        timeout=60,
+        timeout=600,
     )
     return built
 

@@ -195,7 +195,7 @@ def circumstances(seed: int) -> Circumstances:
     )
 
 
-@pytest.mark.timeout(300 + SESSIONS)
+@pytest.mark.timeout(900 + SESSIONS)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.long
 def test_sessions_under_faults_are_whole_or_blame_the_line(etstub: ct.CDLL, part: int) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes as ct
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -169,7 +168,6 @@ def agree(model: Model, image: bytes) -> None:
     assert int((trace.kind == Kind.ALLOCATION).sum()) == kinds.count(log_format.Record.ALLOCATION)
 
 
-@pytest.mark.timeout(300)
 def test_any_calls_on_several_tracers(etstub: ct.CDLL) -> None:
     machine = type("Machine", (Tracers,), {"library": etstub})
     run_state_machine_as_test(

@@ -43,7 +43,7 @@ def names(trace: Trace) -> list[str | None]:
 
 
 def test_tasks_and_an_interrupt_trace_at_once(tmp_path: Path) -> None:
-    done = subprocess.run([build(tmp_path)], capture_output=True, check=False, timeout=120)
+    done = subprocess.run([build(tmp_path)], capture_output=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stderr == b""  # the sanitizer found no race
     images = logs(done.stdout)
@@ -56,7 +56,7 @@ def test_tasks_and_an_interrupt_trace_at_once(tmp_path: Path) -> None:
 
 
 def test_the_host_reads_them_as_one_trace(tmp_path: Path) -> None:
-    done = subprocess.run([build(tmp_path)], capture_output=True, check=True, timeout=120)
+    done = subprocess.run([build(tmp_path)], capture_output=True, check=True, timeout=600)
     images = logs(done.stdout)
     trace = read_log(b"".join(images[number] for number in sorted(images)))
     profiled = trace.tracer[trace.kind == Kind.PROFILE].tolist()
@@ -66,5 +66,5 @@ def test_the_host_reads_them_as_one_trace(tmp_path: Path) -> None:
 
 def test_a_shared_tracer_is_a_race(tmp_path: Path) -> None:
     program = build(tmp_path, "-DSHARE_ONE_TRACER")
-    done = subprocess.run([program], capture_output=True, check=False, timeout=120)
+    done = subprocess.run([program], capture_output=True, check=False, timeout=600)
     assert b"data race" in done.stderr

@@ -21,7 +21,7 @@ from tests.support.operators import CHAR
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch.backends.cortex_m.passes.cortex_m_pass_manager")
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.oracle
 generated = settings(
     max_examples=examples(60),
     deadline=None,

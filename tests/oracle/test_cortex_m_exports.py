@@ -28,7 +28,7 @@ from tests.support.runtime import DTYPES
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch.backends.cortex_m.passes.cortex_m_pass_manager")
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.oracle
 TARGETS = ("m0", "m3", "m4", "m55", "m55_without_mve")
 NETWORKS = ("rows", "one", "picture", "pictures", "products", "image")
 BOARD_OF = {"m3": "qemu-mps2-an385", "m4": "qemu-mps2-an386", "m55": "qemu-mps3-an547"}

@@ -46,7 +46,7 @@ from tests.support.boards import started
 from tests.support.executorch import Build
 from tests.support.values import logged_tensors
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.oracle
 OURS, THEIRS = BOARDS = ("native-executorch", "native-executorch-etdumpgen")
 STREAMED = 40
 """Executions whose log is many times as long as the buffer they get."""

@@ -31,7 +31,6 @@ from tests.support.standin import CORES, install_standin
 
 pytestmark = [
     pytest.mark.oracle,
-    pytest.mark.timeout(300),
 ]
 M3, M4, M55 = CORES
 ALL = "intermediate"

@@ -19,7 +19,7 @@ from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.executorch import FIRMWARE, Build
 from tests.support.standin import install_standin
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.oracle
 
 KERNELS = "executorch_kernels_optimized"
 PAGE = FIRMWARE.parent / "docs/executorch.md"

@@ -15,7 +15,7 @@ from tests.conftest import FIXTURES, MODELS
 from tests.sim.test_models_on_boards import signatures
 from tests.support.features import CASES, FEATURES, Case
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.oracle
 
 
 @pytest.mark.parametrize("name", FEATURES)

@@ -262,7 +262,7 @@ STRICTER = {
 SIZES = "A size that differs from the announced one"
 """What flips in a size prefix or an extended header lead to, in whatever words."""
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(7200 if os.environ.get(EVERY_BIT) else 120)]
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(7200 if os.environ.get(EVERY_BIT) else 900)]
 
 EVERY_KIND = """
     block Default

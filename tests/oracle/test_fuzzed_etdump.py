@@ -15,7 +15,7 @@ from harness import TensorValue, Trace, read_ed00
 from tests.oracle.test_inspector import official
 from tests.support.fuzzing import fuzzed_traces
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.oracle
 
 NAMED_TYPES = range(8)
 """Scalar types whose names ExecuTorch's schema gives to that JSON."""

@@ -24,7 +24,7 @@ from firmware_stub.models.npu.partitioner import NpuPartitioner
 from harness import Trace, operator_statistics
 from tests.conftest import FIXTURES, MODELS
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.oracle
 of_examples = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 BOARD = "qemu-mps2-an385"
 RUNS = 3

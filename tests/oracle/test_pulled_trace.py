@@ -20,7 +20,7 @@ import harness
 from harness import Method, Value, ValueList, operator_statistics, read_program
 from tests.conftest import FIXTURES, MODELS
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.oracle
 
 
 @pytest.mark.parametrize("model", ["kws_f32", "kws_int8"])

@@ -8,7 +8,7 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 
 from benchmarks.tracer_cost import Tracers, build, instructions, log_bytes, missing
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.oracle
 
 SCENARIOS = ("unnamed", "interned", "named", "delegate", "afterwards")
 

@@ -19,7 +19,7 @@ from harness import LoggedValues, read_ed00
 from tests.conftest import FIXTURES, MODELS
 from tests.support.values import logged_tensors
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.oracle
 DEBUG_CAPACITY = 1 << 24
 
 

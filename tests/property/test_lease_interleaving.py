@@ -54,7 +54,7 @@ class Actor(threading.Thread):
 
     def pause(self) -> None:
         self._stopped.release()
-        assert self._go.acquire(timeout=60)
+        assert self._go.acquire(timeout=600)
 
     def step(self) -> None:
         """Have it go on to its next step, or its end."""
@@ -62,7 +62,7 @@ class Actor(threading.Thread):
         self.wait()
 
     def wait(self) -> None:
-        assert self._stopped.acquire(timeout=60)
+        assert self._stopped.acquire(timeout=600)
 
 
 def _pausing(function: Callable[..., object]) -> Callable[..., object]:

@@ -142,7 +142,7 @@ def test_traces_of_narrow_counters_have_wraps() -> None:
 def test_without_hypothesis_it_says_what_to_install() -> None:
     script = "import sys; sys.modules['hypothesis'] = None\nimport harness.strategies"
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 1
     assert "UsageError: harness.strategies needs a package that is not installed" in done.stderr

@@ -14,7 +14,12 @@ from tests.conftest import MODELS, CommandResult
 from tests.support.desk import Desk, board_behind_tcp
 from tests.support.tracer_only import build_tracer_only, gdbserver
 
-pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
+# The runs of a history are compared with one another.
+pytestmark = [
+    pytest.mark.sim,
+    pytest.mark.uncounted,
+    pytest.mark.usefixtures("steady_clocks"),
+]
 
 MODEL = MODELS / "small_int8.pte"
 BOARD = """\
@@ -31,7 +36,7 @@ FLASHER = "import shutil, sys; shutil.copy(*sys.argv[1:])"
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[str]:
+def port(steady_clocks: None) -> Iterator[str]:
     with board_behind_tcp() as address:
         yield address
 

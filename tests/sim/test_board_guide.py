@@ -46,7 +46,7 @@ def shell(script: str, project: Path, given: str = "") -> str:
         input=given,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -32,7 +32,7 @@ from tests.conftest import MODELS, CommandResult
 from tests.support.fake_ppk2 import FakePpk2
 from tests.support.rtl import QEMU, board_file
 
-pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.sim
 MODEL = MODELS / "small_int8.pte"
 RUNS = 2
 BRANCHES = ("cycles", "instret", "branches", "branches_taken", "compressed", "load_stall")

@@ -292,10 +292,10 @@ def test_an_interrupt_leaves_the_board_running(
             if "running to fault" in line:
                 break
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(600) == 130
         process.stderr.close()
         # On a busy host the board has not even begun by now; it runs on, and gets there.
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         result = pull(etharness, port, image, tmp_path / "out")
         while result.code == 4 and time.monotonic() < deadline:
             result = pull(etharness, port, image, tmp_path / "out")

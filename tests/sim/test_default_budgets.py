@@ -17,7 +17,7 @@ from tests.conftest import BOARDS, MODELS
 from tests.support.examples import sampled
 from tests.support.features import every_method, saved_inputs
 
-pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.sim
 SEED = 8
 SAMPLE = 3
 SMALL_BYTES = 20_000

@@ -98,7 +98,7 @@ def copying(directory: Path, drive: Path, then: Callable[[Path], None], **told: 
     target.unlink(missing_ok=True)  # of the time before, which would be taken for this one
 
     def watch() -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline and not target.exists():
             time.sleep(0.005)
         then(target)
@@ -292,7 +292,7 @@ def test_a_board_may_have_its_port_only_with_its_firmware(
     with running_native() as behind:
 
         def appear() -> None:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 600
             while time.monotonic() < deadline and not written.exists():
                 time.sleep(0.01)
             time.sleep(0.3)

@@ -11,7 +11,7 @@ import pytest
 from harness import ClockDomain, FormatError, Trace, read_ed00, read_log, write_ed00
 from tests.support.fuzzing import SOURCE, fuzzed_traces
 
-pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 CLOCKS = [ClockDomain(f"clock {number}", None, 32) for number in range(256)]
 
 

@@ -122,7 +122,7 @@ SEED: Final = 14
 pytestmark = [
     pytest.mark.sim,
     pytest.mark.uncounted,
-    pytest.mark.timeout(120 + len(CASES) // 4),
+    pytest.mark.timeout(900 + len(CASES) // 4),
 ]
 
 VALUES: Final[tuple[Any, ...]] = (

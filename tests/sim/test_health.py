@@ -192,11 +192,11 @@ def test_a_unit_that_somebody_else_holds(board: str) -> None:
     def other() -> None:
         with hold(Unit("n", board)):
             held.set()
-            leave.wait(60)
+            leave.wait(600)
 
     thread = threading.Thread(target=other)
     thread.start()
-    assert held.wait(60)
+    assert held.wait(600)
     with device() as port:
         health = examine(Unit("n", board, port=port))
         leave.set()

@@ -19,7 +19,12 @@ from tests.support.nights import written_plan
 
 JOURNAL = "journal.jsonl"
 
-pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
+# The commits of a night are compared with one another.
+pytestmark = [
+    pytest.mark.sim,
+    pytest.mark.uncounted,
+    pytest.mark.usefixtures("steady_clock"),
+]
 
 PLAN = """
 schema = 1
@@ -87,7 +92,7 @@ def left_behind(place: Path) -> list[str]:
 
 def await_nobody(place: Path) -> None:
     """The kernel ends what a killed night has started; that takes a moment."""
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + 600
     while left_behind(place):
         assert time.monotonic() < ends, left_behind(place)
         time.sleep(0.02)
@@ -122,7 +127,7 @@ def test_killed_again_and_again_it_loses_and_repeats_nothing(plan: Path, tmp_pat
         if night.returncode == 0:
             break
     last = started(plan) if night.returncode != 0 else night
-    output, _ = last.communicate(timeout=200) if last is not night else ("", "")
+    output, _ = last.communicate(timeout=600) if last is not night else ("", "")
     assert last.returncode == 0, output
     assert kills, "it was over before it was killed once"
     document = night_of(plan)
@@ -157,14 +162,14 @@ def test_ended_by_a_signal_it_ends_its_children_and_can_go_on(
     plan: Path, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     night = started(plan)
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 600
     # Between two runs on a unit nobody holds it.
     while not (any(tmp_path.glob("out/*/runs/**/result.json")) and held()):
         assert night.poll() is None
         assert time.monotonic() < ends
         time.sleep(0.02)
     night.send_signal(number)
-    output, _ = night.communicate(timeout=60)
+    output, _ = night.communicate(timeout=600)
     assert night.returncode == code, output
     assert not left_behind(tmp_path)
     assert held() == []
@@ -183,5 +188,5 @@ def test_ended_by_a_signal_it_ends_its_children_and_can_go_on(
     assert other.returncode == 75
     assert "already in use by another process" in other.stderr
     second.send_signal(signal.SIGTERM)
-    second.communicate(timeout=60)
+    second.communicate(timeout=600)
     await_nobody(tmp_path)

@@ -24,7 +24,8 @@ from tests.support.postgresql import Server
 
 JOURNAL = "journal.jsonl"
 
-pytestmark = pytest.mark.sim
+# A night is compared with earlier ones, and two commits with one another.
+pytestmark = [pytest.mark.sim, pytest.mark.usefixtures("steady_clock")]
 
 Etharness = Callable[..., CommandResult]
 

@@ -59,7 +59,7 @@ def adapter(server: str, log: Path) -> Iterator[int]:
         yield int(process.stdout.readline())
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def _serving(command: Sequence[object], log: Path, *ports: int) -> Iterator[None
         yield
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 pytestmark = pytest.mark.sim
@@ -146,7 +146,7 @@ def with_link(image: Path, folder: Path) -> Iterator[tuple[str, int]]:
     """
     block = FirmwareElf(image).variable("_SEGGER_RTT").address
     with gdbserver(image, folder) as simulator:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         with open_probe(simulator) as probe:
             while not probe.read(block, 16).startswith(b"SEGGER RTT\0"):
                 assert time.monotonic() < deadline

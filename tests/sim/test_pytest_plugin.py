@@ -385,12 +385,12 @@ def test_the_command_line_and_tests_share_a_unit(
         said = waiting.stderr.readline()
     assert f"first in line for {serial_unit}; held by a test (" in said
     assert "waiting up to 60 s" in said
-    waiting.communicate(timeout=60)
+    waiting.communicate(timeout=600)
     assert waiting.returncode == 0
 
 
 def test_what_grew_is_found_beside_a_baseline(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, steady_clock: pytest.MonkeyPatch
 ) -> None:
     project.makefile(".toml", soon="schema = 1\n[history]\nmin_results = 3\n")
     project.makepyfile("""

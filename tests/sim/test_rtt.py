@@ -84,7 +84,7 @@ def test_pyocds_own_host_speaks_with_our_rings(image: Path, tmp_path: Path) -> N
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
             check=False,
         )
     assert done.returncode == 0, done.stderr

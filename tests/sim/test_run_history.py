@@ -14,7 +14,7 @@ import harness
 from tests.conftest import MODELS, CommandResult
 from tests.support.documents import document
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.usefixtures("steady_clock")]
 
 Etharness = Callable[..., CommandResult]
 RUN = ("run", "--board", "native", "--model", MODELS / "small_int8.pte", "--runs", "3", "-q")

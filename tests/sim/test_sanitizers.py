@@ -21,7 +21,7 @@ from tests.support.fuzzing import FUZZERS, fuzz, replay
 from tests.support.kernels import one_call
 from tests.support.operators import CALLS, VARIANTS
 
-pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 EVERY_MODEL = "ETHARNESS_EVERY_MODEL" in os.environ
 
 

@@ -28,7 +28,7 @@ def simulate(image: Path, directory: Path, *options: str) -> subprocess.Complete
         *("-semihosting-config", "enable=on,target=native", *options),
     ]
     return subprocess.run(
-        command, cwd=directory, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=directory, capture_output=True, text=True, timeout=600, check=False
     )
 
 

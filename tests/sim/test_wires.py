@@ -77,7 +77,7 @@ def by_pyocd(over_uart: harness.Run, image: Path, folder: Path) -> Trace:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=600,
             check=False,
         )
     assert done.returncode == 0, done.stderr

@@ -51,7 +51,7 @@ def generated_bisection(
         change=None,
         max_runs=max_runs,
         retries=2,
-        timeout_s=60.0,
+        timeout_s=600.0,
         started_utc="2026-01-01T00:00:00Z",
     )
     return BisectState(request)

@@ -19,7 +19,7 @@ import pytest
 from harness.extensions.lab.labgrid import Client, Identity
 from tests.support import fake_labgrid
 
-START_S = 30.0
+START_S = 300.0
 VENV = Path(__file__).resolve().parents[2] / ".venv-labgrid/bin"
 
 

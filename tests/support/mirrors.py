@@ -103,7 +103,7 @@ def check(declared: Iterable[Mirror]) -> None:
     compiler, _ = compiler_for("native")
     command = [compiler, "-std=c11", "-fsyntax-only", "-I", str(INCLUDE), "-x", "c", "-"]
     done = subprocess.run(
-        command, input="\n".join(source), capture_output=True, text=True, timeout=60, check=False
+        command, input="\n".join(source), capture_output=True, text=True, timeout=600, check=False
     )
     if done.returncode != 0:
         said = re.findall(r'static assertion failed: "(.*)"|error: (.*)', done.stderr)

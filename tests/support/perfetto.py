@@ -32,7 +32,7 @@ def trace_processor(file: Path) -> Iterator[Any]:
             yield client
         assert server.stdin is not None
         server.stdin.close()
-        server.wait(timeout=30)
+        server.wait(timeout=300)
 
 
 def rows(client: Any, query: str) -> list[tuple[Any, ...]]:

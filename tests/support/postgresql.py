@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-START_S = 60.0
+START_S = 600.0
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Server:
         """End it, and all who are connected."""
         self._process.send_signal(signal.SIGINT)
         try:
-            self._process.wait(10)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -16,7 +16,7 @@ from harness.runs.loading import place_model
 from harness.target.build import PLACED_TARGET, build_directory, build_preset, source_digest
 from tests.conftest import ROOT
 
-_DEADLINE_S = 280.0
+_DEADLINE_S = 800.0
 
 
 def real_image(name: str, model: Path | None = None, *, upload: int = 0) -> Firmware:

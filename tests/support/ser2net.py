@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-READY_S = 20.0
+READY_S = 200.0
 CONFIGURATION = """\
 connection: &board
   accepter: {accepter},127.0.0.1,{port}

@@ -49,7 +49,7 @@ def build_tracer_only(
         *(f"-DEXECUTIONS={executions}u", str(SOURCE / "tracer_only.c"), *map(str, more)),
         *(*map(str, objects), "-lm", "-o", str(image)),
     ]
-    subprocess.run(command, check=True, timeout=120)
+    subprocess.run(command, check=True, timeout=600)
     return image
 
 
@@ -77,7 +77,7 @@ def gdbserver(
         yield f"gdb://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def await_listener(port: int, process: subprocess.Popen[bytes]) -> None:

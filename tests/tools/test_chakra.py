@@ -54,7 +54,7 @@ def tool(name: str, *arguments: str | Path) -> None:
     """Run one of Chakra's commands."""
     program = Path(sys.executable).parent / f"chakra_{name}"
     command = [program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
 

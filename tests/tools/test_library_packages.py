@@ -41,7 +41,7 @@ def run(*command: str | Path, cwd: Path, code: int = 0) -> str:
     variables = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "HOME": str(cwd)}
     variables |= {"PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no"}
     done = subprocess.run(
-        command, cwd=cwd, env=variables, capture_output=True, text=True, check=False, timeout=120
+        command, cwd=cwd, env=variables, capture_output=True, text=True, check=False, timeout=600
     )
     assert (done.returncode != 0) == (code != 0), done.stdout + done.stderr
     return done.stdout + done.stderr

@@ -149,7 +149,7 @@ def test_a_killed_bisection_goes_on_where_it_was(
         assert refused.code == 75
         assert "another process" in refused.err
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode == 130

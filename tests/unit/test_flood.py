@@ -80,7 +80,7 @@ def measured(directory: Path, *arguments: str | Path) -> tuple[int, str, int]:
     """Exit code, errors and megabytes of a command."""
     command = [sys.executable, "-c", MEASURED, *map(str, arguments)]
     done = subprocess.run(
-        command, cwd=directory, capture_output=True, text=True, check=False, timeout=100
+        command, cwd=directory, capture_output=True, text=True, check=False, timeout=600
     )
     return done.returncode, done.stderr, int((directory / "peak").read_text())
 

@@ -128,7 +128,7 @@ def test_hosts_add_to_one_history_while_its_server_is_started_again(
     time.sleep(0.5)
     far.start()
     for host in hosts:
-        _, said = host.communicate(timeout=60)
+        _, said = host.communicate(timeout=600)
         assert host.returncode == 0, said
     check_whole(url, {f"r{number:03}" for number in range(32)})
     with open_store(url) as store:
@@ -151,7 +151,7 @@ def test_a_network_that_cuts_connections_doubles_and_loses_nothing(
 
     def host(first: int) -> int:
         with open_store(url) as store:
-            opened.wait(30)
+            opened.wait(600)
             for number in range(first, first + 15):
                 item = result(number)
                 store.add(item.result, item.subject)
@@ -161,7 +161,7 @@ def test_a_network_that_cuts_connections_doubles_and_loses_nothing(
     opened = threading.Barrier(3)
     with ThreadPoolExecutor(2) as threads:
         hosts = [threads.submit(host, first) for first in (0, 10)]
-        opened.wait(30)
+        opened.wait(600)
         proxy.cut_often(12)
         retries = sum(each.result(60) for each in hosts)
     proxy.close()

@@ -186,7 +186,6 @@ MAKERS: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", MAKERS)
 def test_what_is_no_file_among_leases_is_passed_over(
     kind: str,

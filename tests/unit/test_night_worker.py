@@ -390,7 +390,7 @@ class OneStuck(World):
 
     def run(self, unit: Any, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
         if unit.id == "a":
-            assert self.all_else.wait(60), "the other unit waits for the stuck one"
+            assert self.all_else.wait(600), "the other unit waits for the stuck one"
             return Ending(-9, True, False, deadline_s, "")
         ending = super().run(unit, step, directory, deadline_s)
         if sum(map(len, self.completed.values())) == 2:

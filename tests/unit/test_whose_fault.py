@@ -128,12 +128,12 @@ def test_a_board_that_somebody_holds_is_infrastructure(
     def hold() -> None:
         with hold_keys([port_key(port)], 1.0, reason="work"):
             with_lease.set()
-            done.wait(60)
+            done.wait(600)
 
     holder = threading.Thread(target=hold)
     holder.start()
     try:
-        assert with_lease.wait(60)
+        assert with_lease.wait(600)
         said = etharness(*ON_A_PORT[command], "--board", board, "--port", port)
     finally:
         done.set()
