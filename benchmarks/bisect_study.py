@@ -21,8 +21,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from benchmarks.series_noise import MODELS, OPERATORS
 from benchmarks.verdict_counts import PAGE, Share, write_section
-from benchmarks.verdict_noise import MODELS, OPERATORS
 from harness.extensions.bisect.search import Alike, Suspects
 from harness.extensions.bisect.state import Commit, CommitRun
 from tests.support.bisections import generated_bisection, measured, run_to_its_end

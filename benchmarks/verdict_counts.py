@@ -1,6 +1,6 @@
 """Counts what comparisons with history report, and writes the counts into docs/verdicts.md.
 
-Both measurements of verdicts count the same things: of generated nights (``verdict_study.py``) and
+Both measurements of verdicts count the same things: of generated nights (``verdict_stated.py``) and
 of sessions that were run on a real machine (``verdicts.py``).
 """
 

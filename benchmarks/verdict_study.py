@@ -1,311 +1,310 @@
-"""Measure what verdicts against history see, by generated nights of known noise.
+"""Compare rules for verdicts, on nights of known noise in which a rule may measure again.
 
-    python -m benchmarks.verdict_study              # all nights; writes docs/verdicts.md
-    python -m benchmarks.verdict_study --nights 10  # fewer nights; prints the table
+    python -m benchmarks.verdict_study                       # everything; writes docs/verdicts.md
+    python -m benchmarks.verdict_study --rules pairs again   # some rules; prints the tables
+    python -m benchmarks.verdict_study --lives 2             # fewer nights; prints the tables
 
-Every trial is a history of nights, one run each, of another commit each, with 60 operators. The
-last night is compared with the 20 before it. Every third trial it is compared twice more: with one
-operator slower by the change that the comparison says it would have noticed, and with one slower by
-3 %, if it says that it would have noticed that. Then five pairs of runs are compared, and every
-third trial once more, with one operator twice as slow.
+All rules see the same lives of boards (``verdict_noise.py``). In each, a rule first compares some
+nights that do not count, then 30 quiet nights. From the same first nights on, it also compares
+nights with a change: one operator slower by 5 %, by 10 % or twice as slow, and all of them slower
+by 10 %.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
-from pathlib import Path
+from itertools import product
 from typing import Final
 
-import msgspec
 import numpy as np
+from scipy.special import betaincinv
 
-from benchmarks.verdict_counts import Share, alarms, found, provenance, write_section
-from benchmarks.verdict_noise import MODELS, OPERATORS, STATISTICS, NoiseModel
-from harness import (
-    History,
-    HistoryComparison,
-    Measured,
-    Metric,
-    Provenance,
-    Sample,
-    Series,
-    compare_with_history,
+from benchmarks.verdict_counts import Share, write_section
+from benchmarks.verdict_noise import (
+    BEFORE,
+    KNOWN,
+    NIGHTS,
+    NOISES,
+    OPERATORS,
+    Life,
+    Session,
+    median_times,
 )
+from benchmarks.verdict_rules import RULES, Report, Rule
 from harness.check.history.samples import Floats
 
-NIGHTS: Final = 120
-"""Trials per kind of noise."""
+LIVES: Final = 20
+"""Lives per noise whose nights are compared without a change: 600 nights."""
 
-CHANGED_EVERY: Final = 3
-"""Every so many trials something is slower, too."""
+CHANGED: Final = 40
+"""Lives per noise in which something changes."""
 
-BASELINE: Final = 20
-LONGEST: Final = 140
-"""Nights of the longest history; the shortest has just a baseline."""
+CHANGES: Final[Mapping[str, float]] = {"5 %": 1.05, "10 %": 1.1, "x2": 2.0, "all 10 %": 1.1}
+"""Factors of one operator, and of all of them."""
 
-PAIRS: Final = 5
-SMALL: Final = 0.03
-"""A change that is to be found where the comparison says that it can."""
+DURING: Final = 5
+"""Nights after a change in which it may be found."""
 
-METRICS: Final = [
-    Metric("operator", f"op{number}", statistic, "ns", "Execute", 0, number, clock="cycles")
-    for statistic in STATISTICS
-    for number in range(OPERATORS)
-]
-
-BEFORE: Final[Mapping[str, tuple[int, int]]] = {
-    "gaussian": (1, 60),
-    "timer": (19, 60),
-    "spikes": (27, 56),
-    "walk": (49, 58),
-    "autocorrelated": (37, 60),
-    "two modes": (56, 12),
-    "wild night": (0, 55),
-    "unequal nights": (16, 57),
-    "drift": (2, 59),
-    "seasons": (56, 59),
-    "bare metal": (0, 60),
-    "busy host": (39, 22),
-}
-"""Nights with false alarms, and operators found that were twice as slow in five pairs, of 60 each:
-of the estimators of version 0.1.0, measured by the same generators."""
-
-
-@dataclass(frozen=True)
-class Nights:
-    """A series of nights, one run of a commit of its own each.
-
-    Attributes:
-        model: Its noise.
-        times: What the clock shows, ns, shape (nights, statistics, operators).
-    """
-
-    model: NoiseModel
-    times: Floats
-
-    @cached_property
-    def history(self) -> History:
-        """All nights but the last."""
-        return _history([*map(_night, range(len(self.times) - 1))], self.times[:-1], BASELINE)
-
-    def compare(self, slower: Mapping[int, float] | None = None) -> HistoryComparison:
-        """Compare the last night with those before, with operators slower by these factors."""
-        now = _night(len(self.times) - 1)
-        measured = _measured(now, self.times[-1], self.model, slower)
-        return compare_with_history(self.history, [measured])
-
-
-def _night(number: int) -> Provenance:
-    return _provenance(f"night {number}", f"c{number}", number)
-
-
-def compare_pairs(
-    model: NoiseModel, times: Floats, slower: Mapping[int, float] | None = None
-) -> HistoryComparison:
-    """Compare runs in pairs, one session each; ``times`` has two rows for each."""
-    old, new = times[0::2], times[1::2]
-    sessions = [f"night/{place}" for place in range(len(old))]
-    before = [_provenance(session, "old", 2 * n) for n, session in enumerate(sessions)]
-    after = [_provenance(session, "new", 2 * n + 1) for n, session in enumerate(sessions)]
-    measured = [
-        _measured(result, values, model, slower) for result, values in zip(after, new, strict=True)
-    ]
-    return compare_with_history(_history(before, old, len(old)), measured)
-
-
-def _provenance(session: str, commit: str, hour: int) -> Provenance:
-    started = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hour)
-    return provenance(session, commit, started.isoformat())
-
-
-def _history(results: Sequence[Provenance], times: Floats, baseline: int) -> History:
-    places = tuple(range(len(results)))
-    columns = times.reshape(len(results), -1).T.tolist()
-    return History(
-        tuple(results),
-        tuple(
-            Series(metric, places, tuple(Sample(value, 20) for value in column))
-            for metric, column in zip(METRICS, columns, strict=True)
-        ),
-        places[-baseline:],
-        f"the last {baseline}",
-    )
-
-
-def _measured(
-    result: Provenance, times: Floats, model: NoiseModel, slower: Mapping[int, float] | None
-) -> Measured:
-    shown = times.copy()
-    for operator, factor in (slower or {}).items():
-        shown[:, operator] = model.shown(times[:, operator] * factor)
-    values = zip(METRICS, shown.ravel().tolist(), strict=True)
-    samples = {metric: Sample(value, 20) for metric, value in values}
-    known = msgspec.structs.replace(result, ticks={"cycles": model.tick_ns})
-    return Measured(known, samples)
-
-
-class Trial(msgspec.Struct, frozen=True):
-    """What was seen in one trial; None where nothing could be asked.
-
-    Attributes:
-        alarms: What was reported of a night without a change.
-        detectable: Stated detectable change of the median operator in that night.
-        stated: Whether an operator was found that was slower by its stated detectable change.
-        small: Whether one was found that was slower by 3 %, where that is stated to be detectable.
-        pair_alarms: What was reported of five pairs without a change.
-        doubled: Whether an operator was found that was twice as slow in five pairs.
-    """
-
-    alarms: tuple[str, ...]
-    detectable: float | None
-    stated: bool | None
-    small: bool | None
-    pair_alarms: tuple[str, ...]
-    doubled: bool | None
+LASTING: Final = ("lasting mode", "noisier", "unit swap")
+"""Noises whose level or scatter changes for many nights: one alarm of each change is no mistake."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """What was seen under one kind of noise: the attributes of ``Trial``, counted."""
+    """What a rule did under one noise.
+
+    Attributes:
+        alarms: Quiet nights in which it reported something.
+        changes: Changes of level or scatter in these nights.
+        repeats: Runs after the first in these nights.
+        found: The first night after a change in which it was reported, from 1, or 99; by change.
+        seconds: CPU time.
+        comparisons: Number of comparisons that took this time.
+    """
 
     alarms: Share = field(default_factory=Share)
-    small: Share = field(default_factory=Share)
-    stated: Share = field(default_factory=Share)
-    pair_alarms: Share = field(default_factory=Share)
-    doubled: Share = field(default_factory=Share)
-    detectable: list[float] = field(default_factory=list)
+    changes: int = 0
+    repeats: int = 0
+    found: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in CHANGES})
+    seconds: float = 0.0
+    comparisons: int = 0
 
-    def add(self, trial: Trial) -> None:
-        """Count a trial."""
-        self.alarms.add(bool(trial.alarms))
-        self.pair_alarms.add(bool(trial.pair_alarms))
-        self.detectable.append(np.inf if trial.detectable is None else trial.detectable)
-        if trial.stated is not None:
-            self.stated.add(trial.stated)
-        if trial.small is not None:
-            self.small.add(trial.small)
-        if trial.doubled is not None:
-            self.doubled.add(trial.doubled)
+    def by_night(self, change: str, night: int) -> Share:
+        """Return how often a change was found until a night, from 1."""
+        found = self.found[change]
+        return Share(sum(first <= night for first in found), len(found))
 
     def add_all(self, other: Counts) -> None:
-        """Add the counts of further trials."""
-        for name in ("alarms", "small", "stated", "pair_alarms", "doubled"):
-            getattr(self, name).add_all(getattr(other, name))
-        self.detectable += other.detectable
+        """Add the counts of further lives."""
+        self.alarms.add_all(other.alarms)
+        self.changes += other.changes
+        self.repeats += other.repeats
+        self.seconds += other.seconds
+        self.comparisons += other.comparisons
+        for name, nights in other.found.items():
+            self.found[name] += nights
 
 
-def try_one(name: str, seed: int, number: int) -> Trial:
-    """Return what is seen in one trial under a kind of noise; the same each time it is called."""
-    model = MODELS[name]
-    chance = np.random.default_rng([seed, sorted(MODELS).index(name), number])
-    length = int(chance.integers(BASELINE + 1, LONGEST + 1))
-    nights = Nights(model, model.times(chance, length))
-    quiet = nights.compare()
-    states = {
-        number.metric.instruction: number.detectable
-        for number in quiet.numbers
-        if number.detectable is not None
-    }
-    stated = small = doubled = None
-    changed = number % CHANGED_EVERY == 0
-    if states and changed:
-        operator = int(chance.choice([*states]))
-        stated = found(nights.compare({operator: 1 + states[operator]}), operator)
-    seen = [operator for operator, share in states.items() if share < SMALL]
-    if seen and changed:
-        operator = int(chance.choice(seen))
-        small = found(nights.compare({operator: 1 + SMALL}), operator)
-    times, operator = model.times(chance, 2 * PAIRS), int(chance.integers(OPERATORS))
-    if changed:
-        doubled = found(compare_pairs(model, times, {operator: 2.0}), operator)
-    return Trial(
-        alarms=tuple(alarms(quiet)),
-        detectable=quiet.detectable_median,
-        stated=stated,
-        small=small,
-        pair_alarms=tuple(alarms(compare_pairs(model, times))),
-        doubled=doubled,
-    )
+class Player:
+    """A rule that compares the nights of one life, one after the other.
 
-
-def table(counts: Mapping[str, Counts]) -> Iterator[str]:
-    """Yield the lines of the table."""
-    yield "| noise | nights with an alarm | before | would notice | 3 % found | stated found |"
-    yield "|---|---|---|---|---|---|"
-    for name, one in counts.items():
-        noticed = np.median(one.detectable)
-        yield (
-            f"| {MODELS[name].title} | {one.alarms} | {BEFORE[name][0]} of 60 | {noticed:.1%} "
-            f"| {one.small} | {one.stated} |"
-        )
-    total = Counts()
-    for one in counts.values():
-        total.add_all(one)
-    yield f"| all | {total.alarms} | | | {total.small} | {total.stated} |"
-    yield ""
-    yield f"With {PAIRS} pairs of runs and no other results:"
-    yield ""
-    yield "| noise | nights with an alarm | twice as slow found | before |"
-    yield "|---|---|---|---|"
-    for name, one in counts.items():
-        before = f"{BEFORE[name][1]} of 60"
-        yield f"| {MODELS[name].title} | {one.pair_alarms} | {one.doubled} | {before} |"
-
-
-def measure(
-    names: Sequence[str], seed: int, nights: int, jobs: int, file: Path | None
-) -> dict[str, Counts]:
-    """Return the counts of all these kinds of noise, and print each alarm.
-
-    The kinds of noise take turns, so that a study that is stopped has tried all of them. Trials
-    that ``file`` has are not repeated, and new ones are added to it.
+    Args:
+        life: The life.
+        rule: The rule.
+        counts: Counts its comparisons and their CPU time.
     """
-    wanted = [(name, seed, number) for number in range(nights) for name in names]
-    known = {} if file is None else read_trials(file)
-    missing = [key for key in wanted if key not in known]
-    counts = {name: Counts() for name in names}
-    for key in wanted:
-        if key in known:
-            counts[key[0]].add(known[key])
-    with ProcessPoolExecutor(jobs) as pool:
-        trials = pool.map(try_one, *zip(*missing, strict=True)) if missing else []
-        for key, trial in zip(missing, trials, strict=True):
-            counts[key[0]].add(trial)
-            if file is not None:
-                with file.open("ab") as out:
-                    out.write(msgspec.json.encode((key, trial)) + b"\n")
-            for what, reported in (("night", trial.alarms), ("pairs", trial.pair_alarms)):
-                for alarm in reported:
-                    print(f"{key[0]}, trial {key[2]}, {what}: {alarm}", flush=True)
+
+    def __init__(self, life: Life, rule: Rule, counts: Counts) -> None:
+        self._life, self._rule, self._counts = life, rule, counts
+        self._first = [*life.history]
+        self._kept = [*life.history]
+        self._reported = [False] * KNOWN
+        for _ in range(KNOWN, BEFORE):
+            self.night()
+
+    def with_change(self, factors: Floats) -> Iterator[Report]:
+        """Yield the reports of nights with slower operators, and forget these nights."""
+        saved = [*self._first], [*self._kept], [*self._reported]
+        for _ in range(DURING):
+            yield self.night(factors)[0]
+        self._first, self._kept, self._reported = saved
+
+    def night(self, slower: Floats | None = None) -> tuple[Report, int]:
+        """Return the report of the next night, and its number of runs after the first."""
+        session = Session(
+            self._life, np.array(self._first), np.array(self._reported, np.bool_), slower
+        )
+        began = time.process_time()
+        report = self._rule(np.array(self._kept), session)
+        self._counts.seconds += time.process_time() - began
+        self._counts.comparisons += 1
+        now = median_times(session.first)
+        self._first.append(now)
+        self._kept.append(now if report.kept is None else report.kept)
+        self._reported.append(report.any)
+        return report, session.repeats
+
+
+def try_life(
+    noise: str, rules: Sequence[str], seed: int, number: int, quiet: bool, changed: bool
+) -> list[Counts]:
+    """Return what each rule does in one life; the same each time it is called.
+
+    Args:
+        noise: A key of ``NOISES``.
+        rules: Keys of ``RULES``.
+        seed: Seed of the study.
+        number: Number of the life.
+        quiet: Compare nights without a change.
+        changed: Compare nights with each of the changes.
+    """
+    life = Life(noise, seed, number)
+    return [_try_rule(life, RULES[rule], number, quiet, changed) for rule in rules]
+
+
+def _try_rule(life: Life, rule: Rule, number: int, quiet: bool, changed: bool) -> Counts:
+    counts = Counts()
+    player = Player(life, rule, counts)
+    for change, factor in CHANGES.items() if changed else ():
+        of_all = change.startswith("all")
+        operator = number % OPERATORS
+        slower = np.ones(OPERATORS)
+        slower[slice(None) if of_all else operator] = factor
+        found = 99
+        for night, report in enumerate(player.with_change(slower), 1):
+            if found == 99 and (report.of_all if of_all else report.operators[operator]):
+                found = night
+        counts.found[change].append(found)
+    if quiet:
+        counts.changes = life.changes
+        for _ in range(BEFORE, NIGHTS):
+            report, repeats = player.night()
+            counts.alarms.add(report.any)
+            counts.repeats += repeats
     return counts
 
 
-def read_trials(file: Path) -> dict[tuple[str, int, int], Trial]:
-    """Return the trials of a file, by noise, seed and number."""
-    lines = file.read_bytes().splitlines() if file.exists() else []
-    return dict(
-        msgspec.json.decode(line, type=tuple[tuple[str, int, int], Trial]) for line in lines
+Results = dict[tuple[str, str], Counts]
+"""Counts by noise and rule."""
+
+Cell = Callable[[Counts], str]
+"""Text for the counts of one rule under one noise."""
+
+
+def measure(
+    noises: Sequence[str], rules: Sequence[str], seed: int, lives: int, changed: int, jobs: int
+) -> Results:
+    """Return the counts of all these rules under all these noises."""
+    numbers = range(max(lives, changed))
+    results = {key: Counts() for key in product(noises, rules)}
+    arguments = [
+        (noise, rules, seed, number, number < lives, number < changed)
+        for noise, number in product(noises, numbers)
+    ]
+    with ProcessPoolExecutor(jobs) as pool:
+        found = pool.map(try_life, *zip(*arguments, strict=True), chunksize=4)
+        for (noise, *_), counts in zip(arguments, found, strict=True):
+            for rule, one in zip(rules, counts, strict=True):
+                results[noise, rule].add_all(one)
+    return results
+
+
+def limit(share: Share, confidence: float = 0.95) -> float:
+    """Return the upper confidence limit of a share (Clopper and Pearson 1934)."""
+    if share.count == share.of:
+        return 1.0
+    above = share.of - share.count
+    return float(betaincinv(share.count + 1, above, confidence))
+
+
+def tables(results: Results) -> Iterator[str]:
+    """Yield the lines of all tables."""
+    noises = [*dict.fromkeys(noise for noise, _ in results)]
+    rules = [*dict.fromkeys(rule for _, rule in results)]
+    yield from ranking(results, noises, rules)
+    yield ""
+    yield "Quiet nights with an alarm; where the level changes for long, alarms per change:"
+    yield ""
+    yield from by_noise(results, noises, rules, _alarms)
+    for change, night in (("5 %", 2), ("10 %", 2), ("x2", 1), ("all 10 %", 2)):
+        what = "All operators slower by 10 %" if change.startswith("all") else f"One by {change}"
+        yield ""
+        yield f"{what}, found by night {night}, in per cent of {CHANGED} changes:"
+        yield ""
+        yield from by_noise(results, noises, rules, _found(change, night))
+
+
+def ranking(results: Results, noises: Sequence[str], rules: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of the table of rules, the one with the fewest alarms first."""
+    heads = (
+        *("rule", "quiet nights with an alarm", "the worst noise, 95 % limit", "noises over 1 %"),
+        *("alarms per change", "5 % by night 1, 2, 5", "10 %", "x2", "all 10 %"),
+        *("further runs a night", "ms"),
     )
+    yield "| " + " | ".join(heads) + " |"
+    yield "|---" * len(heads) + "|"
+    rows = [_rank(results, noises, rule) for rule in rules]
+    for _, line in sorted(rows):
+        yield line
+
+
+def _rank(results: Results, noises: Sequence[str], rule: str) -> tuple[float, str]:
+    steady = [results[noise, rule] for noise in noises if noise not in LASTING]
+    lasting = [results[noise, rule] for noise in noises if noise in LASTING]
+    total, everything = Counts(), Counts()
+    for counts in steady:
+        total.add_all(counts)
+    for counts in (*steady, *lasting):
+        everything.add_all(counts)
+    worst = max((counts.alarms for counts in steady), key=_share, default=Share())
+    over = sum(_share(counts.alarms) > 0.01 for counts in steady)
+    each = [f"{counts.alarms.count / counts.changes:.2g}" for counts in lasting if counts.changes]
+    found = [_nights(everything, change) for change in CHANGES]
+    cells = [
+        rule,
+        f"{total.alarms.count} of {total.alarms.of}",
+        f"{_share(worst):.1%} (<= {limit(worst):.1%})",
+        f"{over} of {len(steady)}",
+        ", ".join(each),
+        *found,
+        f"{everything.repeats / max(everything.alarms.of, 1):.2f}",
+        f"{1000 * everything.seconds / max(everything.comparisons, 1):.1f}",
+    ]
+    return _share(total.alarms), "| " + " | ".join(cells) + " |"
+
+
+def _share(share: Share) -> float:
+    return share.count / share.of if share.of else 0.0
+
+
+def _nights(counts: Counts, change: str) -> str:
+    shares = [_share(counts.by_night(change, night)) for night in (1, 2, DURING)]
+    return ", ".join(f"{100 * share:.0f}" for share in shares) + " %"
+
+
+def by_noise(
+    results: Results, noises: Sequence[str], rules: Sequence[str], cell: Cell
+) -> Iterator[str]:
+    """Yield the lines of a table with a row for each noise and a column for each rule."""
+    yield "| noise | " + " | ".join(rules) + " |"
+    yield "|---" * (len(rules) + 1) + "|"
+    for noise in noises:
+        cells = [cell(results[noise, rule]) for rule in rules]
+        yield f"| {NOISES[noise].title} | " + " | ".join(cells) + " |"
+
+
+def _alarms(counts: Counts) -> str:
+    if counts.changes:
+        return f"{counts.alarms.count / counts.changes:.2g} each"
+    if not counts.alarms.count:
+        return "0"
+    return f"{_share(counts.alarms):.1%}"
+
+
+def _found(change: str, night: int) -> Cell:
+    return lambda counts: f"{100 * _share(counts.by_night(change, night)):.0f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--nights", type=int, default=NIGHTS, help="trials per noise")
+    parser.add_argument("--lives", type=int, default=LIVES, help="lives of 30 nights per noise")
+    parser.add_argument("--changed", type=int, default=CHANGED, help="lives with changes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--noise", nargs="*", choices=[*MODELS], default=[*MODELS])
-    parser.add_argument("--trials", type=Path, help="file of trials, which the study continues")
+    parser.add_argument("--noises", nargs="*", choices=[*NOISES], default=[*NOISES])
+    parser.add_argument("--rules", nargs="*", choices=[*RULES], default=[*RULES])
     options = parser.parse_args()
-    counts = measure(options.noise, options.seed, options.nights, options.jobs, options.trials)
-    if options.nights < NIGHTS or len(options.noise) < len(MODELS):
-        print("\n".join(table(counts)))
+    results = measure(
+        options.noises, options.rules, options.seed, options.lives, options.changed, options.jobs
+    )
+    if results.keys() == {*product(NOISES, RULES)} and options.lives >= LIVES:
+        write_section("benchmarks/verdict_study.py", tables(results))
     else:
-        write_section("benchmarks/verdict_study.py", table(counts))
+        print("\n".join(tables(results)))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.bisect_study import METRICS, SIZES, bisect_once
-from benchmarks.verdict_noise import MODELS
+from benchmarks.series_noise import MODELS
 from harness.extensions.bisect.answer import describe_bisection
 from harness.extensions.bisect.search import Alike, BisectSearch, NextRun, Suspects, Unmeasurable
 from harness.extensions.bisect.state import BisectState, CommitRun

@@ -1,37 +1,66 @@
-"""A sample of the study of verdicts (``benchmarks/verdict_study.py``), with fixed seeds.
+"""A sample of the study of rules for verdicts (``benchmarks/verdict_study.py``), with fixed seeds.
 
-The whole study has a hundred nights of each noise; a sample finds only what is broken.
+The whole study has 600 nights of each noise; a sample finds only what is broken.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from benchmarks.verdict_noise import MODELS
-from benchmarks.verdict_study import Counts, table, try_one
+from benchmarks.verdict_counts import Share
+from benchmarks.verdict_noise import NOISES, Life
+from benchmarks.verdict_rules import RULES, change_points
+from benchmarks.verdict_study import CHANGES, Counts, limit, measure, tables
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.mark.long
-def test_a_sample_of_nights_under_every_noise() -> None:
-    counts = {name: Counts() for name in MODELS}
-    total = Counts()
-    for name, one in counts.items():
-        one.add(try_one(name, seed=7, number=0))
-        total.add_all(one)
-    # Of 12 nights, at 1 % each, 2 have an alarm with a probability of 0.6 %.
-    assert total.alarms.count <= 1
-    assert total.pair_alarms.count <= 1
-    # Nine of ten are found, so 4 of 12 are missed with a probability of 2 %.
-    assert total.stated.count >= total.stated.of - 3
-    assert total.small.of >= 4
-    assert total.small.count >= total.small.of - 1
-    assert total.doubled.count >= total.doubled.of - 1
-    assert len([*table(counts)]) > 2 * len(MODELS)
+SAMPLE = ("throttling", "burst", "build modes", "noisier")
 
 
-@pytest.mark.parametrize("night", [52, 95])
-def test_a_spike_beyond_those_of_history_raises_no_alarm(night: int) -> None:
-    """The most extreme of 60 times is several times as far out as all that history has shown."""
-    assert try_one("spikes", 1, night).alarms == ()
+def test_rules_that_look_twice_in_a_sample_of_nights() -> None:
+    results = measure(SAMPLE, ("once", "clean mad"), seed=3, lives=1, changed=1, jobs=1)
+    total = {rule: Counts() for rule in ("once", "clean mad")}
+    for (_, rule), counts in results.items():
+        total[rule].add_all(counts)
+    # The same nights, of which only the first look is disturbed.
+    assert total["once"].alarms.of == total["clean mad"].alarms.of == 30 * len(SAMPLE)
+    assert total["once"].alarms.count > 2
+    assert total["clean mad"].alarms.count == 0
+    assert total["once"].repeats == 0 < total["clean mad"].repeats
+    assert total["clean mad"].by_night("x2", 1).count == len(SAMPLE)
+    lines = [*tables(results)]
+    assert len(lines) > len(SAMPLE) * (1 + len(CHANGES))
+    assert any(line.startswith("| clean mad | 0 of 90 |") for line in lines)
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_all_rules_see_the_same_runs(name: str) -> None:
+    first, second = Life(name, 1, 0), Life(name, 1, 0)
+    # Whatever was measured before, in another order or at all.
+    again = second.times(70, run=2, begin=2.0, age=10), second.times(70)
+    assert (again[0] == first.times(70, run=2, begin=2.0, age=10)).all()
+    assert (again[1] == first.times(70)).all()
+    assert (first.times(70, slower=np.full(first.times(70).shape[1], 2.0)) >= again[1]).all()
+
+
+@pytest.mark.parametrize("rule", [name for name in RULES if name != "otava"])
+def test_an_operator_twice_as_slow_under_normal_noise(rule: str) -> None:
+    results = measure(["normal"], [rule], seed=5, lives=0, changed=1, jobs=1)
+    # What waits for the next night finds it then.
+    night = 2 if rule.startswith("next night") else 1
+    assert results["normal", rule].by_night("x2", night) == Share(1, 1)
+
+
+def test_change_points_are_those_of_otava() -> None:
+    """Values by ``otava.analysis.compute_change_points`` of apache-otava 0.8.0."""
+    chance = np.random.default_rng(0)
+    series = 100 + chance.standard_t(3, 60)
+    series[25:] += 5
+    series[40:] -= 3
+    assert change_points(series) == (25, 40)
+    assert change_points(series[:27]) == (25,)
+
+
+def test_upper_limit_of_a_share() -> None:
+    # 1 - 0.05 ** (1 / 600)
+    assert limit(Share(0, 600)) == pytest.approx(0.00498, abs=1e-5)
+    assert limit(Share(3, 3)) == 1.0

@@ -1,0 +1,453 @@
+"""Rules that decide whether a night's run differs from earlier nights, for the study of verdicts.
+
+A rule is a function of the median times of earlier nights, shape (nights, operators), oldest first,
+and of tonight's session, which holds its first run and measures again when it is asked. It returns
+which operators it reports, and whether it reports a change of all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, Literal
+
+import msgspec
+import numpy as np
+from scipy.special import stdtr
+from scipy.stats import mannwhitneyu
+
+from benchmarks.verdict_counts import provenance
+from benchmarks.verdict_noise import OPERATORS, Flags, Session, median_times
+from harness import History, Measured, Metric, Sample, Series, compare_with_history
+from harness.check.history.samples import Floats
+
+LIMIT: Final = 0.02
+"""Smaller changes do not count, whatever their significance."""
+
+LEVEL: Final = 0.01
+"""Probability of an alarm in a quiet night that the tests are made for."""
+
+WINDOW: Final = 20
+"""Nights of the baseline."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Report:
+    """What a rule reports of a night.
+
+    Attributes:
+        operators: Whether each operator changed, shape (operators,).
+        everything: Whether all operators together changed.
+        kept: Median times that the history keeps of this night; None: of the first run.
+    """
+
+    operators: Flags
+    everything: bool = False
+    kept: Floats | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is reported."""
+        return self.everything or bool(self.operators.any())
+
+    @property
+    def of_all(self) -> bool:
+        """Whether a change of all operators is reported, as one or for most of them."""
+        return self.everything or bool(self.operators.mean() > 0.5)
+
+
+Rule = Callable[[Floats, Session], Report]
+
+
+def _beyond(now: Floats, before: Floats, tick_ns: float, limit: float = LIMIT) -> Flags:
+    """Return what differs by more than a share and by more than two ticks."""
+    far = np.abs(now - before) > np.maximum(limit * before, 2 * tick_ns)
+    return np.asarray(far)
+
+
+def fixed_limit(history: Floats, session: Session) -> Report:
+    """Report operators that differ by 10 % from the median of the baseline."""
+    before = np.median(history[-WINDOW:], axis=0)
+    return Report(_beyond(median_times(session.first), before, session.tick_ns, 0.1))
+
+
+def welch(history: Floats, session: Session) -> Report:
+    """Compare executions with those of the night before, by Welch's t-test."""
+    now, before = session.first, session.previous
+    errors = np.array([times.var(axis=0, ddof=1) / len(times) for times in (now, before)])
+    both = np.maximum(errors.sum(axis=0), 1e-9)
+    degrees = (len(now) - 1) * both**2 / np.maximum((errors**2).sum(axis=0), 1e-18)
+    change = now.mean(axis=0) - before.mean(axis=0)
+    p = 2 * stdtr(degrees, -np.abs(change) / np.sqrt(both))
+    far = _beyond(now.mean(axis=0), before.mean(axis=0), session.tick_ns)
+    return Report(far & (p < LEVEL / OPERATORS))
+
+
+def mann_whitney(history: Floats, session: Session) -> Report:
+    """Compare executions with those of the night before, by their ranks."""
+    now, before = session.first, session.previous
+    far = _beyond(median_times(now), median_times(before), session.tick_ns)
+    for operator in np.flatnonzero(far):
+        p = mannwhitneyu(now[:, operator], before[:, operator]).pvalue
+        far[operator] = p < LEVEL / OPERATORS
+    return Report(far)
+
+
+def asv(history: Floats, session: Session) -> Report:
+    """Compare with the night before as ``asv compare`` does, by its default factor of 1.1.
+
+    Of medians that differ by that factor, those count whose executions differ by Mann and Whitney's
+    test with p < 0.002 (``asv/_stats.py``, version 0.6.6).
+    """
+    now, before = session.first, session.previous
+    ratio = median_times(now) / median_times(before)
+    far = (ratio > 1.1) | (ratio < 1 / 1.1)
+    for operator in np.flatnonzero(far):
+        far[operator] = mannwhitneyu(now[:, operator], before[:, operator]).pvalue < 0.002
+    return Report(far)
+
+
+def otava(history: Floats, session: Session) -> Report:
+    """Report operators with a change point that was not there the night before.
+
+    The change points are those of Apache Otava 0.8.0 with its defaults.
+    """
+    series = np.vstack([history, median_times(session.first)])
+    new = np.zeros(OPERATORS, np.bool_)
+    for operator in range(OPERATORS):
+        now = _change_points(tuple(series[:, operator].tolist()))
+        known = _change_points(tuple(series[:-1, operator].tolist()))
+        # A change point that only moves, as more nights are known, is no new one.
+        new[operator] = any(min((abs(at - old) for old in known), default=99) > 3 for at in now)
+    return Report(new)
+
+
+@lru_cache(maxsize=4096)
+def _change_points(series: tuple[float, ...]) -> tuple[int, ...]:
+    return change_points(np.array(series))
+
+
+def change_points(series: Floats, p_value: float = 0.001, window: int = 50) -> tuple[int, ...]:
+    """Return where a series changes, by Hunter's algorithm (Fleming et al. 2023).
+
+    Windows of the series are split by the energy statistic of Matteson and James (2014) while
+    Student's t-test of the two parts has a tenfold p-value; then splits with too large a p-value
+    between their neighbors are merged.
+    """
+    found: list[int] = []
+    start = 0
+    while start < len(series):
+        inside = _split(series[start : start + window], 10 * p_value)
+        found += [start + at for at in inside if start + at not in found]
+        start = max(start + inside[-1] if inside else 0, start + window // 2)
+    found.sort()
+    p_values = _p_values(series, found)
+    while found and max(p_values) >= p_value:
+        weakest = p_values.index(max(p_values))
+        del found[weakest], p_values[weakest]
+        # As Otava does, the split before the deleted one keeps its p-value.
+        p_values[weakest : weakest + 2] = _p_values(series, found)[weakest : weakest + 2]
+    return tuple(found)
+
+
+def _split(series: Floats, p_value: float) -> list[int]:
+    """Return where the series has to be split, ascending."""
+    found: list[int] = []
+    distances = np.abs(series[:, None] - series[None, :])
+    while True:
+        bounds = [0, *found, len(series)]
+        best = (-math.inf, 0, 0)
+        for place, (begin, end) in enumerate(pairwise(bounds)):
+            if end - begin > 1:
+                at, size = _largest_energy(distances[begin:end, begin:end])
+                best = max(best, (size, begin + at, place), key=lambda item: item[0])
+        _, at, place = best
+        if not at or _t_test(series[bounds[place] : at], series[at : bounds[place + 1]]) > p_value:
+            return found
+        found = sorted([*found, at])
+
+
+def _largest_energy(distances: Floats) -> tuple[int, float]:
+    """Return where to split, and the energy between the part before and a part after it."""
+    size = len(distances)
+    upper = np.triu(distances, 1)
+    # within[i, j] is the sum of distances between all pairs of [i, j).
+    total = np.zeros((size + 1, size + 1))
+    total[1:, 1:] = upper.cumsum(axis=0).cumsum(axis=1)
+    split, end = np.arange(1, size)[:, None], np.arange(2, size + 1)[None, :]
+    first, second = split, end - split
+    before = np.diag(total)[1:size][:, None]
+    after = np.diag(total)[2:][None, :] - total[split, end]
+    between = total[split, end] - before
+    with np.errstate(all="ignore"):
+        energy = 2 / end * between
+        energy = energy - np.where(first > 1, 2 * second / end / (first - 1) * before, 0.0)
+        energy = energy - np.where(second > 1, 2 * first / end / (second - 1) * after, 0.0)
+    energy = np.where(second > 0, energy, 0.0)
+    at, _ = np.unravel_index(int(np.argmax(energy)), energy.shape)
+    return int(at) + 1, float(energy.max())
+
+
+def _p_values(series: Floats, points: list[int]) -> list[float]:
+    bounds = [0, *points, len(series)]
+    triples = zip(bounds, bounds[1:], bounds[2:], strict=False)
+    return [_t_test(series[begin:at], series[at:end]) for begin, at, end in triples]
+
+
+def _t_test(left: Floats, right: Floats) -> float:
+    """Return the p-value of Student's t-test, from standard deviations as Otava takes them."""
+    degrees = len(left) + len(right) - 2
+    if degrees < 1:
+        return 1.0
+    # Otava passes population variances to a test that expects those of samples.
+    squares = (len(left) - 1) * left.var() + (len(right) - 1) * right.var()
+    error = math.sqrt(squares / degrees * (1 / len(left) + 1 / len(right)))
+    difference = abs(float(left.mean() - right.mean()))
+    if error == 0:
+        return 0.0 if difference else 1.0
+    return float(2 * stdtr(degrees, -difference / error))
+
+
+METRICS: Final = [
+    Metric("operator", f"op{number}", "p50", "ns", "Execute", 0, number, clock="cycles")
+    for number in range(OPERATORS)
+]
+
+
+def harness(history: Floats, session: Session) -> Report:
+    """Compare medians with the last 20 nights, as ``etharness run --baseline last:20`` does."""
+    nights = len(history)
+    places = tuple(range(nights))
+    started = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=night) for night in range(99)]
+    ticks, emulated = {"cycles": session.tick_ns}, session.exact or None
+    results = [
+        msgspec.structs.replace(
+            provenance(f"night {n}", f"c{n}", started[n].isoformat()),
+            ticks=ticks,
+            emulated_time=emulated,
+        )
+        for n in range(nights + 1)
+    ]
+    series = tuple(
+        Series(metric, places, tuple(Sample(value, 20) for value in column))
+        for metric, column in zip(METRICS, history.T.tolist(), strict=True)
+    )
+    # The baseline is of the last sound nights; the series has the others, too.
+    sound = [place for place in places if not session.reported[place]]
+    known = History(
+        tuple(results[:-1]),
+        series,
+        tuple(sound[-WINDOW:]),
+        "the last 20",
+        rolling=True,
+        failed=tuple(np.flatnonzero(session.reported).tolist()),
+    )
+    now = median_times(session.first).tolist()
+    samples = {metric: Sample(value, 20) for metric, value in zip(METRICS, now, strict=True)}
+    found = compare_with_history(known, [Measured(results[-1], samples)])
+    changed = np.zeros(OPERATORS, np.bool_)
+    for number in found.numbers:
+        reported = number.judgement in ("regression", "improvement", "changed")
+        changed[number.metric.instruction] |= reported
+    return Report(
+        changed, any(common.judgement not in ("same", "too little") for common in found.common)
+    )
+
+
+SecondLook = Literal["none", "again", "pairs", "next night"]
+
+
+@dataclass(frozen=True, slots=True)
+class Robust:
+    """The robust test of one night against earlier ones, with and without a second look.
+
+    Times are divided by the factor that all operators share. An operator, or that factor, is
+    suspect if it differs from its median by more than 2 %, by more than two ticks, and by more than
+    Student's t allows for the larger of its robust and its standard deviation, with Bonferroni's
+    correction. What is suspect is looked at again.
+
+    Attributes:
+        level: Probability of a suspect in a quiet night that the test is made for.
+        second: ``again``: the median of repeats in the same session is suspect, too; ``pairs``: so
+            is the difference to the baseline's firmware, measured in turns; ``next night``: the
+            operator was suspect in the night before.
+        repeats: Most repeats, or pairs, of the second look.
+        wait: Durations of a run between repeats.
+        divide: Divide by the common factor.
+        scales: Deviations of the history, of which the largest counts.
+        window: Nights of the history that are used.
+    """
+
+    level: float = LEVEL
+    second: SecondLook = "none"
+    repeats: int = 5
+    wait: float = 0.0
+    divide: bool = True
+    scales: tuple[str, ...] = ("mad", "sd")
+    window: int = WINDOW
+
+    def __call__(self, history: Floats, session: Session) -> Report:
+        """Return what is reported of tonight."""
+        now, tick_ns = median_times(session.first), session.tick_ns
+        if self.second == "next night":
+            # Both nights are compared with those before the first of them.
+            suspects = self.suspects(history[:-1], now, tick_ns)
+            yesterday = self.suspects(history[:-1], history[-1], tick_ns)
+            suspects = suspects * (suspects == yesterday)
+        else:
+            suspects = self.suspects(history, now, tick_ns)
+        if self.second == "again":
+            suspects = self._again(suspects, history, session)
+        elif self.second == "pairs":
+            suspects = self._pairs(suspects, session)
+        return Report(suspects[:-1] != 0, bool(suspects[-1]))
+
+    def suspects(self, history: Floats, now: Floats, tick_ns: float) -> Floats:
+        """Return the sign of each suspected change, or 0; of operators, then of all together."""
+        history = history[-self.window :]
+        level = np.median(history, axis=0)
+        values = self._columns(np.vstack([history, now]) / level)
+        before, after = values[:-1], values[-1]
+        middle = np.median(before, axis=0)
+        ticks = np.append(tick_ns / level, 0.0)
+        scale = np.maximum(ticks / math.sqrt(12), 1e-9)
+        if "mad" in self.scales:
+            scale = np.maximum(scale, 1.4826 * np.median(np.abs(before - middle), axis=0))
+        if "sd" in self.scales:
+            scale = np.maximum(scale, before.std(axis=0, ddof=1))
+        change = after - middle
+        p = 2 * stdtr(len(history) - 1, -np.abs(change) / scale) * len(change)
+        counts = (np.abs(change) > np.maximum(LIMIT, 2 * ticks)) & (p < self.level)
+        return np.asarray(np.sign(change) * counts)
+
+    def _columns(self, ratios: Floats) -> Floats:
+        """Return the ratios of operators, and of all together, shape (nights, operators + 1)."""
+        if not self.divide:
+            return np.column_stack([ratios, np.ones(len(ratios))])
+        common = np.median(ratios, axis=1, keepdims=True)
+        return np.hstack([ratios / common, common])
+
+    def _again(self, suspects: Floats, history: Floats, session: Session) -> Floats:
+        """Return the suspects that are suspect in the median of every number of repeats."""
+        runs: list[Floats] = []
+        while suspects.any() and len(runs) < self.repeats:
+            runs.append(median_times(session.measure(wait=self.wait)))
+            now = np.median(runs, axis=0)
+            suspects = suspects * (self.suspects(history, now, session.tick_ns) == suspects)
+        return suspects
+
+    def _pairs(self, suspects: Floats, session: Session) -> Floats:
+        """Return the suspects whose difference to the baseline's firmware is as large."""
+        ratios: list[Floats] = []
+        while suspects.any() and len(ratios) < self.repeats:
+            ratios.append(_pair(session, len(ratios), self.wait))
+            values = self._columns(np.array(ratios)) - 1
+            change = np.median(values, axis=0)
+            suspects = suspects * (suspects * change > LIMIT)
+        if suspects.any():
+            suspects = suspects * (_paired_p(values) * np.count_nonzero(suspects) < LEVEL)
+        return suspects
+
+
+@dataclass(frozen=True, slots=True)
+class Clean:
+    """A lenient first look, pairs as the second, and a history of what the second look found.
+
+    The first look is ``Robust`` at a high level. Suspects are measured in pairs with the baseline's
+    firmware. What the pairs do not confirm is noise of the session: the history then keeps the
+    baseline's level times the paired ratio, so the noise of that night does not widen later
+    limits. While such noise lasts, it is expected, and not looked at again.
+
+    Attributes:
+        first: The first look.
+        level: Probability of an alarm in a night with a second look that its tests are made for.
+        seen: The most nights of the history that may have been as far off for an alarm; None
+            for any number.
+        repeats: Most pairs.
+        clean: Keep what the second look found.
+        expect: Expect what the second look of the night before attributed to the session.
+    """
+
+    first: Robust = Robust(level=0.1)
+    level: float = LEVEL
+    seen: int | None = None
+    repeats: int = 5
+    clean: bool = True
+    expect: bool = True
+    again: bool = False
+
+    def __call__(self, history: Floats, session: Session) -> Report:
+        """Return what is reported of tonight."""
+        now = median_times(session.first)
+        suspects = self.first.suspects(history, now, session.tick_ns)
+        if suspects.any() and self.expect:
+            shift = session.earlier[-1] / history[-1]
+            if np.any(shift != 1):
+                suspects *= self.first.suspects(history, now / shift, session.tick_ns) == suspects
+        if not suspects.any():
+            return Report(suspects[:-1] != 0, False)
+        ratios: list[Floats] = []
+        while len(ratios) < self.repeats and suspects.any():
+            ratios.append(_pair(session, len(ratios)))
+            values = self.first._columns(np.array(ratios)) - 1
+            suspects = suspects * (suspects * np.median(values, axis=0) > LIMIT)
+        kept = np.median(history[-self.first.window :], axis=0) * np.median(ratios, axis=0)
+        if suspects.any():
+            suspects = suspects * (_paired_p(values) * np.count_nonzero(suspects) < self.level)
+        if suspects.any() and self.seen is not None:
+            before = self.first._columns(history / np.median(history, axis=0)) - 1
+            change = np.median(values, axis=0)
+            as_far = (np.sign(change) * before > np.abs(change) - LIMIT).sum(axis=0)
+            suspects = suspects * (as_far <= self.seen)
+        if suspects.any() and self.again:
+            final = self.first.suspects(history, kept, session.tick_ns)
+            suspects = suspects * (final == suspects)
+        return Report(suspects[:-1] != 0, bool(suspects[-1]), kept if self.clean else None)
+
+
+def _pair(session: Session, number: int, wait: float = 0.0, age: int = WINDOW // 2) -> Floats:
+    """Return the ratios of this firmware's times to those of the baseline's, in turns first."""
+    ages = (0, age) if number % 2 else (age, 0)
+    times = {age: median_times(session.measure(age, wait)) for age in ages}
+    return np.asarray(times[0] / times[age])
+
+
+def _paired_p(values: Floats) -> Floats:
+    """Return p-values of the mean of differences, shape (pairs, n) to (n,).
+
+    The error of an operator is at least half of that of the median operator.
+    """
+    pairs = len(values)
+    errors = values.std(axis=0, ddof=1) / math.sqrt(pairs)
+    errors = np.maximum(np.maximum(errors, np.median(errors[:-1]) / 2), 1e-9)
+    return np.asarray(2 * stdtr(pairs - 1, -np.abs(values.mean(axis=0)) / errors))
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "harness": harness,
+    "fixed": fixed_limit,
+    "welch": welch,
+    "mann-whitney": mann_whitney,
+    "asv": asv,
+    "otava": otava,
+    "once": Robust(),
+    "again": Robust(second="again"),
+    "again, waiting": Robust(second="again", wait=10.0),
+    "pairs": Robust(second="pairs"),
+    "next night": Robust(second="next night"),
+    "next night, 10 %": Robust(level=0.1, second="next night"),
+    "again, 10 %": Robust(level=0.1, second="again"),
+    "pairs, 10 %": Robust(level=0.1, second="pairs"),
+    "clean": Clean(),
+    "clean, no expect": Clean(expect=False),
+    "clean 1": Clean(Robust(level=1.0)),
+    "clean 1 again": Clean(Robust(level=1.0), again=True),
+    "clean seen": Clean(seen=2),
+    "clean mad": Clean(Robust(level=0.1, scales=("mad",)), seen=2),
+    "unclean mad": Clean(Robust(level=0.1, scales=("mad",)), seen=2, clean=False),
+}
+"""The rivals, by name."""
