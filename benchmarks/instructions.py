@@ -25,9 +25,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from harness import Board, HarnessError, Trace, durations, packaged_models, read_program
-from harness.analyze.instructions import Coefficients, InstructionModel, features
 from harness.analyze.ticks import exact_nanoseconds
-from harness.analyze.workload import Step, method_steps
+from harness.analyze.workload import Coefficients, InstructionModel, Step, features, method_steps
 from harness.config.board import load_board
 from harness.files import data_directory
 from harness.records.measurement import BUNDLED_KERNELS

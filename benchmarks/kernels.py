@@ -32,9 +32,8 @@ from harness import (
     start_target,
     tensor_to_bytes,
 )
-from harness.analyze.operands import method_arguments
 from harness.analyze.ticks import exact_nanoseconds
-from harness.analyze.workload import Step, method_steps
+from harness.analyze.workload import Step, method_arguments, method_steps
 from harness.config.board import load_board
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model

@@ -22,14 +22,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from benchmarks.verdict_counts import (
-    Share,
-    alarms,
-    found,
-    is_operator,
-    provenance,
-    write_section,
-)
+from benchmarks.verdict_counts import Share, alarms, found, is_operator, provenance, write_section
 from benchmarks.verdict_pool import (
     BASELINE,
     EXECUTIONS,

@@ -8,17 +8,23 @@ how the output began, the tail what came last.
 from __future__ import annotations
 
 import io
+import json
 import mmap
 import os
+import re
 import stat
 import sys
 import threading
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, overload
 
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    import msgspec
 
 _PACKAGE = Path(__file__).resolve().parent
 _DATA = _PACKAGE / "_data"
@@ -279,11 +285,6 @@ def packaged_models() -> dict[str, Path]:
     return {path.stem: path for path in sorted(models.glob("*.pte"))}
 
 
-def packaged_model(name: str) -> Path | None:
-    """Return the path of a packaged model such as ``kws_int8``, or None."""
-    return packaged_models().get(name)
-
-
 def find_model(model: Path) -> Path:
     """Return ``model``, or the packaged model if ``model`` is its bare name.
 
@@ -291,7 +292,7 @@ def find_model(model: Path) -> Path:
     select a packaged model, so a mistyped path never runs another model.
     """
     bare = model.suffix == "" and model.absolute().parent == Path.cwd()
-    packaged = packaged_model(model.name) if bare and not model.exists() else None
+    packaged = packaged_models().get(model.name) if bare and not model.exists() else None
     return packaged or model
 
 
@@ -379,17 +380,14 @@ class CappedBuffer:
     @property
     def kept(self) -> bytes:
         """Head and tail, concatenated."""
-        return bytes(self._head) + self._last_of_tail()
+        return bytes(self._head + self._tail[max(0, len(self._tail) - self._keep) :])
 
     def __bytes__(self) -> bytes:
         """Head and tail, with a line between them that reports the number of omitted bytes."""
+        kept, head = self.kept, len(self._head)
         if not self.left_out:
-            return self.kept
-        line = f"\n[{self.left_out} bytes left out]\n".encode()
-        return bytes(self._head) + line + self._last_of_tail()
-
-    def _last_of_tail(self) -> bytes:
-        return bytes(self._tail[max(0, len(self._tail) - self._keep) :])
+            return kept
+        return kept[:head] + f"\n[{self.left_out} bytes left out]\n".encode() + kept[head:]
 
 
 class CappedFile:
@@ -490,3 +488,55 @@ class CappedFile:
         """Write at an offset; return the number of bytes written, as ``pwrite`` on Unix does."""
         self._file.seek(offset)
         return self._file.write(data)
+
+
+_T = TypeVar("_T")
+
+DESCRIBING: Final = threading.RLock()
+"""Held while msgspec uses a type that it may not know yet: 0.22 crashes when two threads do that
+with the same type at the same time."""
+
+
+_MOST_DIGITS: Final = 20
+_DIGITS: Final = re.compile(rb"-\d{19}|\d{20}")
+"""What an integer of more than 64 bits has; a digest or a fraction may have it, too."""
+
+
+@overload
+def decode_json(data: bytes | str, type_: type[_T]) -> _T: ...
+@overload
+def decode_json(data: bytes | str, type_: Any = Any, *, strict: bool = True) -> Any: ...
+def decode_json(data: bytes | str, type_: Any = Any, *, strict: bool = True) -> Any:
+    """Return the document as an instance of ``type_``, as ``msgspec.json.decode`` does.
+
+    Raises:
+        msgspec.DecodeError: It is not such JSON, is not UTF-8, its brackets are nested too deeply,
+            or an integer needs more than 64 bits. msgspec accepts the last, which then fails where
+            it is computed with, and raises errors for the others that nobody expects of a
+            damaged file.
+    """
+    import msgspec
+
+    try:
+        if _DIGITS.search(data if isinstance(data, bytes) else data.encode()):
+            json.loads(data, parse_int=_checked)
+        return _decoder(type_, strict).decode(data)
+    except RecursionError as error:
+        raise msgspec.DecodeError("brackets are nested too deeply") from error
+    except (OverflowError, json.JSONDecodeError) as error:
+        raise msgspec.DecodeError(str(error)) from error
+    except UnicodeError as error:
+        raise msgspec.DecodeError(f"not UTF-8: {error}") from error
+
+
+def _checked(digits: str) -> None:
+    if len(digits) > _MOST_DIGITS or not -(1 << 63) <= int(digits) < 1 << 64:
+        raise OverflowError(f"the number {digits[:40]} needs more than 64 bits")
+
+
+@cache
+def _decoder(type_: Any, strict: bool) -> msgspec.json.Decoder[Any]:
+    import msgspec  # here, because commands that only print their help read no JSON
+
+    with DESCRIBING:
+        return msgspec.json.Decoder(type_, strict=strict)

@@ -18,8 +18,7 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from harness.printing import printable as printable
-from harness.records.signature import Signature
-from harness.records.trace import DELEGATE_CALL, LOADING, OPERATOR_CALL, Stack
+from harness.records.trace import DELEGATE_CALL, LOADING, OPERATOR_CALL, Signature, Stack
 from harness.records.verdict import Check
 
 KERNEL_EVENT: Final = "native_call_"

@@ -1,4 +1,4 @@
-"""What an installation may lack: plugins, optional libraries, and what only Linux has.
+"""What an installation may lack: plugins and optional libraries.
 
 Plugins are what extensions and other packages add through entry points; each is loaded when it is
 named. An extension of this package can be deleted with its folder: its entry points then count as
@@ -8,7 +8,6 @@ absent.
 from __future__ import annotations
 
 import importlib
-import platform
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -160,18 +159,3 @@ def require(extra: str, feature: str, *modules: str) -> list[Any]:
             f"{feature} needs a package that is not installed: {error}",
             hint=f"pip install 'etdump-harness[{extra}]'",
         ) from None
-
-
-def require_linux(feature: str, hint: str) -> None:
-    """Do nothing on Linux.
-
-    Args:
-        feature: The feature that needs it; begins the error message.
-        hint: What to use instead.
-
-    Raises:
-        UsageError: This is another operating system.
-    """
-    system = platform.system()
-    if system != "Linux":
-        raise UsageError(f"{feature} needs Linux, and this is {system or 'unknown'}", hint=hint)

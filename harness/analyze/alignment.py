@@ -39,7 +39,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.ticks import does_wrap
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain, Ping
+from harness.records.trace import HOST_NANOSECONDS, ClockDomain, Ping
 
 _MILLION = 1_000_000
 _EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -175,16 +175,12 @@ class Epoch:
             inside = (ticks >= piece.first) & (ticks <= piece.last)
             covered |= inside
             narrow(piece, inside)
-        for piece, neighbours in self._beyond(ticks):
-            narrow(piece, neighbours & ~covered)
+        # Ticks outside of all pieces have the bounds of the pieces on both sides.
+        lasts = [_EARLIEST, *(piece.last for piece in self.pieces[:-1])]
+        firsts = [*(piece.first for piece in self.pieces[1:]), _LATEST]
+        for piece, earlier, later in zip(self.pieces, lasts, firsts, strict=False):
+            narrow(piece, (ticks > earlier) & (ticks < later) & ~covered)
         return Instants.between(low, high)
-
-    def _beyond(self, ticks: Ints) -> Iterator[tuple[LinePiece, npt.NDArray[np.bool_]]]:
-        """Yield each piece with True for ticks between its neighboring pieces."""
-        for number, piece in enumerate(self.pieces):
-            earlier = self.pieces[number - 1].last if number else _EARLIEST
-            later = self.pieces[number + 1].first if number + 1 < len(self.pieces) else _LATEST
-            yield piece, (ticks > earlier) & (ticks < later)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +229,11 @@ def align(
         domain: The device's clock 0.
         steadiness: Tolerance and wander of its rate.
     """
-    return align_brackets(of_pings(pings), domain, HOST_NANOSECONDS, steadiness)
+    brackets = [
+        Bracket(ping.host_before_ns, ping.host_after_ns, ping.ticks, ping.ticks, ping.epoch)
+        for ping in pings
+    ]
+    return align_brackets(brackets, domain, HOST_NANOSECONDS, steadiness)
 
 
 def align_brackets(
@@ -258,13 +258,6 @@ def align_brackets(
             behind = len(rest.ticks)
             rest = rest.part(fitting, behind, Break.NO_LINE) if fitting < behind else None
     return Alignment(domain, reference, tuple(epochs))
-
-
-def without_tolerance(alignment: Alignment, steadiness: Steadiness) -> Alignment:
-    """Return the same epochs with the rates that their readings alone allow."""
-    solver = _Solver(alignment.reference, steadiness, (Fraction(0), None))
-    epochs = tuple(solver.epoch(epoch.stretch) for epoch in alignment.epochs)
-    return replace(alignment, epochs=epochs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +286,7 @@ class _Solver:
 
     def _fits(self, stretch: Stretch) -> bool:
         try:
-            return all(self._strip(part) is not None for part in self._windows(stretch))
+            return all(self._strip(part)[0] is not None for part in self._windows(stretch))
         except UnboundedError:
             return True
 
@@ -325,28 +318,25 @@ class _Solver:
             middle = stretch.brackets[start].low + length / 2
             start = min(_first_from(stretch.brackets, start + 1, middle), stop)
 
-    def _slack(self, stretch: Stretch) -> int:
-        """Return the deviation from the best line for a rate that changes by p within T: p * T / 8.
+    def _strip(self, stretch: Stretch) -> tuple[Strip | None, int]:
+        """Return the strip, and the deviation of a rate that changes by p within T: p * T / 8.
 
         The worst case is a rate that is p / 2 higher in one half of the window and lower in the
         other: a tent of height p * T / 4, which the best line halves.
         """
         length = stretch.brackets[-1].high - stretch.brackets[0].low
-        return ceil(self.steadiness.wander_ppm * length / (8 * _MILLION))
-
-    def _strip(self, stretch: Stretch) -> Strip | None:
-        slack = self._slack(stretch)
-        return solve(stretch.below(slack), stretch.above(slack), self.slopes)
+        slack = ceil(self.steadiness.wander_ppm * length / (8 * _MILLION))
+        return solve(*stretch.points(slack), self.slopes), slack
 
     def _piece(self, stretch: Stretch) -> LinePiece:
-        strip = self._strip(stretch)
+        strip, slack = self._strip(stretch)
         if strip is None:  # a single bracket that ends before it starts
             raise UnboundedError("the reading contradicts itself")
         # Outside the window the rate differs from its mean inside by at most the wander, and the
         # mean from the slope of the line by at most 2 * slack / T.
         wander = self.steadiness.wander_ppm * Fraction(5, 4) / _MILLION
         last = stretch.ticks[-1][1]
-        return LinePiece(stretch.ticks[0][0], last, strip, self._slack(stretch), wander)
+        return LinePiece(stretch.ticks[0][0], last, strip, slack, wander)
 
 
 def _first_from(brackets: Sequence[Bracket], start: int, instant: Fraction) -> int:
@@ -552,14 +542,6 @@ class Bracket:
     epoch: int | None = None
 
 
-def of_pings(pings: Iterable[Ping]) -> list[Bracket]:
-    """Return the brackets of pings, in host nanoseconds."""
-    return [
-        Bracket(ping.host_before_ns, ping.host_after_ns, ping.ticks, ping.ticks, ping.epoch)
-        for ping in pings
-    ]
-
-
 class Break(StrEnum):
     """Why a stretch of readings begins, instead of continuing the one before."""
 
@@ -586,18 +568,15 @@ class Stretch:
     brackets: tuple[Bracket, ...]
     ticks: tuple[tuple[int, int], ...]
 
-    def below(self, slack: int = 0) -> list[Point]:
-        """Return the points below the line from ticks to the other clock.
+    def points(self, slack: int) -> tuple[list[Point], list[Point]]:
+        """Return the points below and above the line from ticks to the other clock.
 
-        ``first`` was read before the next tick, and after ``low``.
+        ``first`` was read before the next tick, and after ``low``; ``last`` was reached before
+        ``high`` ended.
         """
-        pairs = zip(self.ticks, self.brackets, strict=True)
-        return [(first + 1, bracket.low - slack) for (first, _), bracket in pairs]
-
-    def above(self, slack: int = 0) -> list[Point]:
-        """Return the points above the line: ``last`` was reached before ``high`` ended."""
-        pairs = zip(self.ticks, self.brackets, strict=True)
-        return [(last, bracket.high + 1 + slack) for (_, last), bracket in pairs]
+        pairs = list(zip(self.ticks, self.brackets, strict=True))
+        below = [(first + 1, bracket.low - slack) for (first, _), bracket in pairs]
+        return below, [(last, bracket.high + 1 + slack) for (_, last), bracket in pairs]
 
     def part(self, start: int, stop: int, begins: Break | None = None) -> Stretch:
         """Return brackets ``start`` to ``stop``; ticks keep counting from the first reading."""
@@ -667,16 +646,11 @@ def _step(before: Bracket, after: Bracket, domain: ClockDomain, rates: Rates | N
         return ticks if ticks < domain.modulus // 2 else Break.CONTRADICTION
     least = floor((after.low - before.high - 1) * rates[0]) - 1
     most = ceil((after.high + 1 - before.low) * rates[1]) + 1
-    candidates = wraps_between(ticks, max(least, 0), most, domain)
+    fewest = max(-((ticks - max(least, 0)) // domain.modulus), 0)
+    candidates = range(fewest, (most - ticks) // domain.modulus + 1)  # numbers of whole wraps
     if not candidates:
         return Break.CONTRADICTION
     return Break.AMBIGUOUS if len(candidates) > 1 else ticks + candidates[0] * domain.modulus
-
-
-def wraps_between(ticks: int, least: int, most: int, domain: ClockDomain) -> range:
-    """Return the numbers of whole wraps for which ticks are in ``least`` to ``most``."""
-    lowest = max(-((ticks - least) // domain.modulus), 0)
-    return range(lowest, (most - ticks) // domain.modulus + 1)
 
 
 UNSTATED_PPM: Final = 10_000.0
@@ -820,7 +794,10 @@ def _shortest(readings: Sequence[Ping], domain: ClockDomain) -> Alignment:
 
 def _narrowest(alignment: Alignment, wander: Fraction) -> tuple[float, float] | None:
     """Return the narrowest bounds of the deviation that an epoch gives, whatever was declared."""
-    free = without_tolerance(alignment, Steadiness(None, wander))
+    solver = _Solver(alignment.reference, Steadiness(None, wander), (Fraction(0), None))
+    free = replace(
+        alignment, epochs=tuple(solver.epoch(epoch.stretch) for epoch in alignment.epochs)
+    )
     found = [free.rate_ppm(number) for number in range(len(free.epochs))]
     return min(
         (bounds for bounds in found if bounds is not None),

@@ -277,7 +277,9 @@ def executed_methods(
         NotComparableError: A block is of no method, or none is of the method called ``name``.
         UsageError: The method is unknown, or a block may be of several.
     """
-    _check_name(program, name)
+    if name is not None and program.method(name) is None:
+        names = ", ".join(method.name for method in program.methods)
+        raise UsageError(f"method {name!r} not found in the model", hint=f"its methods are {names}")
     known: dict[bytes, Method] = {}
     found: list[Method | None] = []
     for claims in _claims_of_blocks(trace):
@@ -355,12 +357,6 @@ def contradiction(trace: Trace, method: Method) -> str:
     except NotComparableError as error:
         return error.message
     return ""
-
-
-def _check_name(program: Program, name: str | None) -> None:
-    if name is not None and program.method(name) is None:
-        names = ", ".join(method.name for method in program.methods)
-        raise UsageError(f"method {name!r} not found in the model", hint=f"its methods are {names}")
 
 
 def _named(program: Program, name: str) -> Method:

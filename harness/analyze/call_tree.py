@@ -38,8 +38,15 @@ from harness.analyze.ticks import (
     own_scopes,
     unwrap,
 )
-from harness.records.signature import Signature
-from harness.records.trace import DELEGATE_CALL, NO_CLOCK, NO_COUNT, OPERATOR_CALL, Kind, Trace
+from harness.records.trace import (
+    DELEGATE_CALL,
+    NO_CLOCK,
+    NO_COUNT,
+    OPERATOR_CALL,
+    Kind,
+    Signature,
+    Trace,
+)
 
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
@@ -210,7 +217,10 @@ def _instants(rows: _Rows) -> tuple[_Ints, _Bools, _Bools]:
     the preceding row, and nests in the scopes open at that time. If a later scope belongs to the
     same instruction, that scope had started, too.
     """
-    before = _latest_end_before(rows)
+    ends = np.where(rows.timed, rows.end, _NOWHERE)
+    first = np.diff(rows.log, prepend=-1) != 0
+    # The latest end of the rows before each row in its log.
+    before = np.where(first, _NOWHERE, np.roll(running_maximum(ends, first), 1))
     start = np.where(rows.timed, rows.start, before)
     leaf_timed = rows.timed & ~rows.scope
     start[leaf_timed] = np.maximum(start[leaf_timed], before[leaf_timed])
@@ -231,13 +241,6 @@ def _instants(rows: _Rows) -> tuple[_Ints, _Bools, _Bools]:
     open_later[open_later] = rows.start[following[open_later]] > start[loose[open_later]]
     unsure[loose[open_later]] = True
     return start, placed, unsure
-
-
-def _latest_end_before(rows: _Rows) -> _Ints:
-    """Return the latest end of the rows before each row in its log; _NOWHERE without one."""
-    ends = np.where(rows.timed, rows.end, _NOWHERE)
-    first = np.diff(rows.log, prepend=-1) != 0
-    return np.where(first, _NOWHERE, np.roll(running_maximum(ends, first), 1))
 
 
 def _same_instruction(rows: _Rows) -> _Ints:

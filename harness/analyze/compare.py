@@ -14,8 +14,7 @@ from harness.analyze.memory import AllocatorTotals, allocator_totals
 from harness.analyze.statistics import Executions, Operator, Statistic, Summary, operator_statistics
 from harness.errors import NotComparableError
 from harness.records.measurement import MeasurementSettings, SettingsDifference, compare_settings
-from harness.records.signature import Signature
-from harness.records.trace import Trace
+from harness.records.trace import Signature, Trace
 from harness.records.verdict import Judgement
 
 

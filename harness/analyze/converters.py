@@ -33,8 +33,7 @@ import numpy.typing as npt
 
 from harness.analyze.ticks import unwrap
 from harness.errors import UsageError
-from harness.records.clock_domain import ClockDomain, HardwareCounter
-from harness.records.trace import NO_CLOCK, NO_COUNT, Kind, Trace
+from harness.records.trace import NO_CLOCK, NO_COUNT, ClockDomain, HardwareCounter, Kind, Trace
 
 GROUP: Final = "etdump_harness.time_scales"
 """Group of entry points: rates as text, or functions."""

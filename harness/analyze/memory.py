@@ -93,23 +93,24 @@ def allocator_rows(trace: Trace) -> dict[Allocator, list[int]]:
 
 def allocator_totals(trace: Trace) -> list[AllocatorTotals]:
     """Return totals per allocator in order of first occurrence, including unused ones."""
-    return [_totals(trace, *item) for item in allocator_rows(trace).items()]
-
-
-def _totals(trace: Trace, allocator: Allocator, rows: list[int]) -> AllocatorTotals:
-    sizes, failed = trace.size[rows], trace.failed[rows]
-    done = sizes[~failed]
-    taken = done[done >= 0]
-    return AllocatorTotals(
-        name=allocator.name,
-        id=allocator.id,
-        count=len(taken),
-        total_bytes=sum(done.tolist()),
-        peak_bytes=max(accumulate(done.tolist(), initial=0)),
-        largest_bytes=int(taken.max(initial=0)),
-        failures=int(np.count_nonzero(failed)),
-        failed_bytes=sum(sizes[failed].tolist()),
-    )
+    totals = []
+    for allocator, rows in allocator_rows(trace).items():
+        sizes, failed = trace.size[rows], trace.failed[rows]
+        done = sizes[~failed]
+        taken = done[done >= 0]
+        totals.append(
+            AllocatorTotals(
+                name=allocator.name,
+                id=allocator.id,
+                count=len(taken),
+                total_bytes=sum(done.tolist()),
+                peak_bytes=max(accumulate(done.tolist(), initial=0)),
+                largest_bytes=int(taken.max(initial=0)),
+                failures=int(np.count_nonzero(failed)),
+                failed_bytes=sum(sizes[failed].tolist()),
+            )
+        )
+    return totals
 
 
 _Ints = npt.NDArray[np.int64]
@@ -341,21 +342,18 @@ class _AllocationReplay:
     def enter_all(self, rows: list[int]) -> None:
         """Replay the events of the allocator; pieces live at the end are in ``taken``, too."""
         for row in rows:
-            self._enter(row)
+            size, offset = int(self.trace.size[row]), int(self.trace.offset[row])
+            piece = MemoryPiece(row, self.allocator, size, offset, int(self._parent[row]))
+            if self.trace.failed[row]:
+                between = gaps((p.offset, p.size) for p in self._live.values() if p.offset >= 0)
+                self.failures.append(FailedAllocation(piece, self._bytes, between))
+                continue
+            self._bytes += size
+            if size < 0:
+                self._free(row, -size, offset)
+            else:
+                self._take(piece)
         self.taken = sorted([*self.taken, *self._live.values()], key=lambda piece: piece.row)
-
-    def _enter(self, row: int) -> None:
-        size, offset = int(self.trace.size[row]), int(self.trace.offset[row])
-        piece = MemoryPiece(row, self.allocator, size, offset, int(self._parent[row]))
-        if self.trace.failed[row]:
-            between = gaps((p.offset, p.size) for p in self._live.values() if p.offset >= 0)
-            self.failures.append(FailedAllocation(piece, self._bytes, between))
-            return
-        self._bytes += size
-        if size < 0:
-            self._free(row, -size, offset)
-        else:
-            self._take(piece)
 
     def _take(self, piece: MemoryPiece) -> None:
         self._live[piece.row] = piece
@@ -465,8 +463,7 @@ def planned_pools(method: Method) -> list[PlannedPool]:
     Raises:
         FormatError: A tensor in a pool has an unknown scalar type.
     """
-    from harness.analyze.operands import lifetimes
-    from harness.analyze.workload import tensor_bytes
+    from harness.analyze.workload import lifetimes, tensor_bytes
     from harness.decode.program import Tensor
 
     count = sum(len(chain) for chain in method.chains)

@@ -33,9 +33,8 @@ from harness.analyze.alignment import (
 )
 from harness.analyze.ticks import calls_around, default_jitter, followed, forward, signed_steps
 from harness.errors import FormatError
-from harness.records.clock_domain import ClockDomain, Ping
 from harness.records.result import ClockQuality
-from harness.records.trace import Trace
+from harness.records.trace import ClockDomain, Ping, Trace
 
 NOT_PLACED = -1
 """Epoch of events without a known time."""
@@ -87,11 +86,12 @@ class Placement:
 
     def instants(self, alignment: Alignment) -> tuple[Instants, Instants]:
         """Return start and end of the events on the alignment's reference clock, shape (n,)."""
-        return self._instants(alignment, self.start), self._instants(alignment, self.end)
-
-    def _instants(self, alignment: Alignment, ticks: Ints) -> Instants:
-        latest = ticks + self.late * alignment.domain.modulus if self.late.any() else ticks
-        return _between(alignment, self.epoch, ticks, latest)
+        start, end = self.start, self.end
+        if self.late.any():
+            late = self.late * alignment.domain.modulus
+            start, end = start + late, end + late
+        began = _between(alignment, self.epoch, self.start, start)
+        return began, _between(alignment, self.epoch, self.end, end)
 
 
 def _between(alignment: Alignment, epoch: Ints, earliest: Ints, latest: Ints) -> Instants:
@@ -402,19 +402,18 @@ def quality_of_run(
     if not trace.clocks or not (trace.clock == 0).any():
         return ()
     try:
-        return tuple(qualities(host_times(trace, pings, restart, steadiness)))
+        times = host_times(trace, pings, restart, steadiness)
     except FormatError as error:
         events, name = int(np.count_nonzero(trace.clock == 0)), trace.clocks[0].name
         read = len(pings) + (restart is not None)
         return (ClockQuality(name, "host", read, (), events, 0, 0, None, 0, 0, None, str(error)),)
-
-
-def qualities(times: HostTimes) -> Iterator[ClockQuality]:
-    """Yield the accuracy of each clock with events."""
-    clocks = times.trace.clocks
-    yield _quality(times, 0, times.alignment, times.placement, "host")
-    for clock, delegate in times.delegates.items():
-        yield _quality(times, clock, delegate.alignment, delegate.placement, clocks[0].name)
+    return (
+        _quality(times, 0, times.alignment, times.placement, "host"),
+        *(
+            _quality(times, clock, delegate.alignment, delegate.placement, trace.clocks[0].name)
+            for clock, delegate in times.delegates.items()
+        ),
+    )
 
 
 def _quality(

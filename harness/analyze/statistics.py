@@ -7,7 +7,6 @@ work on one group at a time or sort once per statistic; sums of large uint64 tic
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -32,9 +31,7 @@ from harness.analyze.ticks import (
 from harness.duration import Duration
 from harness.errors import UsageError
 from harness.formatting import printable
-from harness.records.clock_domain import ClockDomain
-from harness.records.signature import Signature
-from harness.records.trace import EXECUTION, LOADING, NO_COUNT, Kind, Trace
+from harness.records.trace import EXECUTION, LOADING, NO_COUNT, ClockDomain, Kind, Signature, Trace
 
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
@@ -190,12 +187,13 @@ def _operators(
     """
     ticks = durations(trace)[rows]
     keys = [getattr(trace, column)[rows[starts]] for column in SIGNATURE]
-    rates = _rates(trace)[keys[-1]]
-    timed = ~np.isnan(rates[:, 0])
-    unit = np.where(timed[:, None], rates, 1.0)
+    tick_ns = [nanoseconds_per_tick(clock) for clock in trace.clocks]
+    timed = np.array([tick is not None for tick in tick_ns])[keys[-1]]
+    # Numerator and denominator of the ns per tick; ticks stay ticks without a rate.
+    unit = np.array([(tick or 1).as_integer_ratio() for tick in tick_ns], float)[keys[-1]]
     columns = _summaries(ticks, starts)
     whole = _objects(columns)
-    whole_in_unit = whole if (unit == 1.0).all() else _objects(_scaled(columns, unit))
+    whole_in_unit = whole if (unit == 1.0).all() else _objects(columns, unit)
     known = ~unknown_durations(trace)[rows]
     in_ticks = _partial(known, ticks, starts, np.ones_like(unit), whole)
     executed, cold_blocks = executions(trace)
@@ -255,27 +253,17 @@ def _partial(
         group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(ticks)))
         taken = ticks[chosen & np.isin(group, some)]
         begins = np.cumsum(counts[some]) - counts[some]
-        summaries = _objects(_scaled(_summaries(taken, begins), unit[some]))
+        summaries = _objects(_summaries(taken, begins), unit[some])
         for place, summary in zip(some.tolist(), summaries, strict=True):
             result[place] = summary
     return result
 
 
-def _rates(trace: Trace) -> _Floats:
-    """Return numerator and denominator of the ns per tick of each clock; NaN if unknown."""
-    ticks = [nanoseconds_per_tick(clock) for clock in trace.clocks]
-    return np.array(
-        [(np.nan, np.nan) if tick is None else (tick.numerator, tick.denominator) for tick in ticks]
-    )
-
-
-def _scaled(columns: _Columns, factors: _Floats) -> _Columns:
-    """Scale statistics to another unit by a fraction per group."""
-    # Correctly rounded, like Fraction, as long as the product is below 2**53.
-    return columns[:1] + [column * factors[:, 0] / factors[:, 1] for column in columns[1:]]
-
-
-def _objects(columns: _Columns) -> list[Summary]:
+def _objects(columns: _Columns, unit: _Floats | None = None) -> list[Summary]:
+    """Return statistics as objects, in another unit if it is given: a fraction per group."""
+    if unit is not None:
+        # Correctly rounded, like Fraction, as long as the product is below 2**53.
+        columns = columns[:1] + [column * unit[:, 0] / unit[:, 1] for column in columns[1:]]
     return list(map(Summary, *(column.tolist() for column in columns)))
 
 
@@ -416,6 +404,12 @@ class WallTimes:
         self._walls[~(self._walls > 0)] = np.nan
         number = {name: index for index, name in enumerate(names)}
         self._block_names = np.array([number[block.name] for block in trace.blocks], np.int64)
+        # Of executions and of loading: the blocks of each name with a wall time, and the scale.
+        timed = [self._block_names[~np.isnan(walls)] for walls in self._walls]
+        self._counts = np.stack([np.bincount(of, minlength=len(names)) for of in timed])
+        scopes = self._rows(EXECUTION), self._rows(*LOADING)
+        clocks = [int(trace.clock[rows[0]]) if len(rows) else 255 for rows in scopes]
+        self._scales = self._scale[clocks]
 
     def _rows(self, *names: str) -> _Ints:
         """Return the rows of the profile events with one of these names."""
@@ -460,13 +454,6 @@ class WallTimes:
         medians[self._scale[self._trace.clock[firsts]] != self._scales[phase]] = np.nan
         return [None if np.isnan(share) else share for share in medians.tolist()]
 
-    @cached_property
-    def _counts(self) -> _Ints:
-        """The number of blocks with a wall time: of executions and of loading, for each name."""
-        names = int(self._block_names.max(initial=-1)) + 1
-        timed = [self._block_names[~np.isnan(walls)] for walls in self._walls]
-        return np.stack([np.bincount(numbers, minlength=names) for numbers in timed])
-
     def median_blocks(self) -> _Ints:
         """Return the blocks that stand for those of their names: the ones of median wall time.
 
@@ -482,13 +469,6 @@ class WallTimes:
                 blocks = ordered[[(len(ordered) - 1) // 2]]
             chosen.append(blocks)
         return np.concatenate(chosen) if chosen else np.empty(0, np.int64)
-
-    @cached_property
-    def _scales(self) -> _Ints:
-        """The scale of the wall times: of executions, and of loading."""
-        scopes = self._rows(EXECUTION), self._rows(*LOADING)
-        clocks = [int(self._trace.clock[rows[0]]) if len(rows) else 255 for rows in scopes]
-        return self._scale[clocks]
 
 
 def _reduced(ufunc: np.ufunc, values: npt.NDArray[Any], begins: _Ints) -> npt.NDArray[Any]:

@@ -29,13 +29,13 @@ import numpy.typing as npt
 
 from harness.analyze.blocks import block_numbers, equal_rows
 from harness.errors import FormatError, UsageError
-from harness.records.clock_domain import ClockDomain
 from harness.records.trace import (
     DELEGATE_CALL,
     EXECUTION,
     NO_CLOCK,
     OPERATOR_CALL,
     STREAMING,
+    ClockDomain,
     Kind,
     Trace,
 )
@@ -49,11 +49,6 @@ _LONGEST = 2**62
 """Most ticks of a step, of an event and of a timeline."""
 
 
-def mask(domain: ClockDomain) -> int:
-    """Return the largest reading of the counter; ``& mask`` computes modulo its range."""
-    return domain.modulus - 1
-
-
 def forward(domain: ClockDomain, start: Ticks, end: Ticks) -> Ticks:
     """Return the ticks from reading ``start`` to reading ``end`` of a counter, below one wrap.
 
@@ -61,7 +56,7 @@ def forward(domain: ClockDomain, start: Ticks, end: Ticks) -> Ticks:
     one that counts down; exact for every width, as uint64 arithmetic is itself modulo 2**64.
     """
     difference = start - end if domain.down else end - start
-    return difference & np.uint64(mask(domain))
+    return difference & np.uint64(domain.modulus - 1)
 
 
 def durations(trace: Trace) -> Ticks:
@@ -251,7 +246,8 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
             raise _span_error(domain)
         start[rows] = starts - zero
         end[rows] = ends - zero
-        origins.append(_reading(domain, int(readings[0]), zero))
+        first = int(readings[0])
+        origins.append((first - zero if domain.down else first + zero) % domain.modulus)
         backward_steps.append(int(np.count_nonzero(steps < 0)))
         reversed_events.append(int(np.count_nonzero(lengths < 0)))
     return Timeline(start, end, tuple(origins), tuple(backward_steps), tuple(reversed_events))
@@ -360,7 +356,7 @@ def signed_steps(domain: ClockDomain, ticks: Ticks, jitter: int) -> _Ints:
     """
     if not 0 <= jitter < domain.modulus:
         raise ValueError(f"jitter of {jitter} ticks is not below one wrap of {domain.name!r}")
-    missing = np.uint64(mask(domain)) - ticks  # ticks short of a wrap, less one
+    missing = np.uint64(domain.modulus - 1) - ticks  # ticks short of a wrap, less one
     negative = missing < np.uint64(jitter)
     lengths = np.where(negative, missing + np.uint64(1), ticks)
     if (lengths > np.uint64(_LONGEST)).any():
@@ -383,11 +379,6 @@ def _span_error(domain: ClockDomain) -> FormatError:
         field="start or end",
         hint="check the declared width and direction of the counter",
     )
-
-
-def _reading(domain: ClockDomain, reading: int, ticks: int) -> int:
-    """Return the counter's reading ``ticks`` after ``reading``."""
-    return (reading - ticks if domain.down else reading + ticks) % domain.modulus
 
 
 _Bools = npt.NDArray[np.bool_]

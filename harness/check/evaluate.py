@@ -12,7 +12,7 @@ import msgspec
 from harness.check.budget import Budget, Waiver
 from harness.check.history.checks import history_checks
 from harness.check.history.comparison import HistoryComparison
-from harness.check.invariants import arenas, events, executions
+from harness.check.invariants import events, executions
 from harness.check.limits import limit_checks
 from harness.check.subject import Subject
 from harness.errors import FormatError
@@ -24,7 +24,7 @@ _Invariant = Callable[[Subject], Iterator[Check]]
 _TREE_INVARIANTS: Final[tuple[_Invariant, ...]] = (
     events.nesting_checks,
     events.order_checks,
-    arenas.memory_checks,
+    executions.memory_checks,
     events.counter_nesting_checks,
 )
 """Invariants that need the call tree."""
@@ -40,7 +40,7 @@ _OTHER_INVARIANTS: Final[tuple[_Invariant, ...]] = (
     executions.measured_checks,
     executions.program_checks,
     executions.logged_checks,
-    arenas.stack_checks,
+    executions.stack_checks,
     events.counter_value_checks,
 )
 

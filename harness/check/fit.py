@@ -17,7 +17,7 @@ the runtime from its headers (``etd_runtime.h``, ``etd_server.h``), the types th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from harness.analyze.instructions import InstructionEstimate
-from harness.analyze.workload import tensor_bytes
+from harness.analyze.workload import InstructionEstimate, tensor_bytes
 from harness.config.board import Board, Capacity, NativeTarget
 from harness.decode.program import (
     Call,
@@ -102,11 +101,6 @@ class ArenaNeed:
     planned: int
     unplanned: int
     exact: bool
-
-    @property
-    def total(self) -> int:
-        """All of it; a lower bound if it is not exact."""
-        return self.method + self.planned + self.unplanned
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -211,16 +205,6 @@ class Fit(msgspec.Struct, frozen=True):
         )
 
 
-def bundled_operators() -> frozenset[str]:
-    """Return the operators of the bundled C kernels, such as ``aten::add.out``."""
-    return frozenset(operand_types())
-
-
-def missing_operators(method: Method, available: Iterable[str]) -> tuple[str, ...]:
-    """Return the operators of a method that are not ``available``, sorted."""
-    return tuple(sorted(_called(method, Call.KERNEL) - frozenset(available)))
-
-
 def arena_need(method: Method, sizes: RuntimeSizes) -> ArenaNeed:
     """Return the bytes of the arena that the C runtime takes for a method."""
     tensors = sum(isinstance(value, Tensor) for value in method.values)
@@ -234,10 +218,12 @@ def arena_need(method: Method, sizes: RuntimeSizes) -> ArenaNeed:
     ]
     if method.delegates:
         pieces += [(len(method.delegates), sizes.delegate), (1, sizes.temporary)]
+    interface = [method.values[number] for number in (*method.inputs, *method.outputs)]
     unplanned = [
         _aligned(_bytes(value))
-        for number in (*method.inputs, *method.outputs)
-        if isinstance(value := method.values[number], Tensor) and _is_unplanned(value)
+        for value in interface
+        if isinstance(value, Tensor)
+        and not (value.offset >= 0 or value.constant or value.initial_state)
     ]
     return ArenaNeed(
         method=sum(_aligned(prod(piece)) for piece in pieces),
@@ -277,7 +263,7 @@ def fit(method: Method, model_bytes: int, board: Board, *, bundled: bool | None 
     needed = {
         "model": (model_bytes, True, "use a smaller or a quantized network"),
         "arena": (
-            arena.planned + arena.unplanned if executorch else arena.total,
+            arena.planned + arena.unplanned + (0 if executorch else arena.method),
             arena.exact and not executorch,
             "quantize it, use smaller inputs, or raise ETD_ARENA_CAPACITY in its port.cmake",
         ),
@@ -294,7 +280,8 @@ def fit(method: Method, model_bytes: int, board: Board, *, bundled: bool | None 
     # Firmware that is built elsewhere may have any kernels and backends.
     built_here = board.build is not None and bundled is not False
     known = built_here and not executorch if bundled is None else bundled
-    operators = missing_operators(method, bundled_operators()) if known else None
+    called = _called(method, Call.KERNEL)
+    operators = tuple(sorted(called - operand_types().keys())) if known else None
     backends = _called(method, Call.DELEGATE) - frozenset(board.backends) if built_here else ()
     lacks = tuple(_missing(operators or (), sorted(backends)))
     lacks += refusals(method) if known else ()
@@ -344,10 +331,6 @@ def _bytes(tensor: Tensor) -> int:
     return tensor_bytes(tensor) if tensor.scalar_type in STORED_AS else 0
 
 
-def _is_unplanned(tensor: Tensor) -> bool:
-    return tensor.offset < 0 and not tensor.constant and not tensor.initial_state
-
-
 def _aligned(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
@@ -384,6 +367,26 @@ def placed_capacity(methods: Sequence[Method], board: Board, *, upload: int = 0)
         )
     arena -= arena % _ALIGNMENT
     return replace(usual, model=upload, inputs=inputs, arena=arena)
+
+
+def check_fit(
+    program: Program,
+    method: Method,
+    model_bytes: int,
+    board: Board,
+    model: str,
+    *,
+    bundled: bool | None = None,
+) -> None:
+    """Raise an error if a board cannot run a method that is uploaded; ``model`` is its file.
+
+    Raises:
+        UsageError: It cannot; the error has the reasons, and says whether placing the model helps.
+    """
+    found = fit(method, model_bytes, board, bundled=bundled)
+    if any(need.shortfall for need in found.needs):
+        found = examine(program, method, model_bytes, board, bundled=bundled)
+    found.require(model)
 
 
 def examine(
@@ -650,20 +653,15 @@ def _of_signature(method: Method) -> _Found:
                 yield (what, index), f"{what} {index} is {_kind(value)}, not a tensor", remedy
             elif what == "input" and value.constant:
                 yield (what, index), f"input {index} is a constant", _EXPORT_AGAIN
-    if not any(_known_bytes(method.values[number]) for number in _unplanned(method)):
-        for number in _unplanned(method):
-            reason = f"{_name(method, number)} is empty and has no planned memory"
-            yield "empty", reason, "remove it from the model"
-
-
-def _unplanned(method: Method) -> list[int]:
-    """Return the inputs and outputs without planned memory."""
-    return [
-        number
+    unplanned = {
+        number: _bytes(value)
         for number in (*method.inputs, *method.outputs)
         if isinstance(value := method.values[number], Tensor)
         and not (value.constant or value.offset >= 0)
-    ]
+    }
+    for number in unplanned if not any(unplanned.values()) else ():
+        reason = f"{_name(method, number)} is empty and has no planned memory"
+        yield "empty", reason, "remove it from the model"
 
 
 def _of_values(method: Method) -> _Found:
@@ -697,7 +695,9 @@ def _of_tensor(method: Method, tensor: Tensor) -> _Found:
         yield "offset", "begins within a storage", _EXPORT_AGAIN
     if tensor.device:
         yield "device", "is in the memory of another device", "export it for the CPU"
-    if _extent(tensor) > _MOST_BYTES:
+    item = NUMPY_TYPES[tensor.scalar_type]().itemsize
+    # As the loader computes it, sizes of 0 count as 1.
+    if prod(max(size, 1) for size in tensor.sizes) * item > _MOST_BYTES:
         yield "size", f"has more than {_MOST_BYTES:,} bytes", "use smaller tensors"
     if tensor.external:
         yield (
@@ -705,17 +705,12 @@ def _of_tensor(method: Method, tensor: Tensor) -> _Found:
             "has its data in a .ptd file, which the bundled runtime does not read",
             "export the model with its constants in the .pte file (without `external_constants`)",
         )
-    if tensor.offset >= 0 and not _is_in_its_pool(method, tensor):
-        yield "pool", "is outside of its planned memory", _EXPORT_AGAIN
-
-
-def _is_in_its_pool(method: Method, tensor: Tensor) -> bool:
-    item = _item_bytes(tensor)
-    return (
+    if tensor.offset >= 0 and not (
         0 < tensor.pool < len(method.planned)
-        and tensor.offset + _known_bytes(tensor) <= method.planned[tensor.pool]
+        and tensor.offset + _bytes(tensor) <= method.planned[tensor.pool]
         and tensor.offset % item == 0
-    )
+    ):
+        yield "pool", "is outside of its planned memory", _EXPORT_AGAIN
 
 
 def _of_instructions(method: Method) -> _Found:
@@ -834,19 +829,3 @@ def _kind(value: Value) -> str:
         case ValueList():
             types = _types(value)
             return f"a list of {' and '.join(map(type_name, sorted(types)))}" if types else "a list"
-
-
-def _item_bytes(tensor: Tensor) -> int:
-    return NUMPY_TYPES[tensor.scalar_type]().itemsize
-
-
-def _extent(tensor: Tensor) -> int:
-    """Return the bytes of a tensor in which sizes of 0 count as 1, as the loader computes them."""
-    return prod(max(size, 1) for size in tensor.sizes) * _item_bytes(tensor)
-
-
-def _known_bytes(value: Value) -> int:
-    """Return the bytes of a tensor of a type that NumPy has; 0 for any other value."""
-    if not isinstance(value, Tensor) or value.scalar_type not in NUMPY_TYPES:
-        return 0
-    return prod(value.sizes) * _item_bytes(value)

@@ -43,10 +43,8 @@ from harness.check.budget import (
 from harness.check.history.samples import HistoryOverride, Metric
 from harness.check.subject import Subject
 from harness.formatting import printable
-from harness.records.clock_domain import ClockDomain
 from harness.records.energy import OperatorEnergy
-from harness.records.signature import Signature
-from harness.records.trace import DELEGATE_CALL, EXECUTION, NO_COUNT, Kind
+from harness.records.trace import DELEGATE_CALL, EXECUTION, NO_COUNT, ClockDomain, Kind, Signature
 from harness.records.verdict import Check, check
 
 

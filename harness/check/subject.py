@@ -16,11 +16,9 @@ from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.call_tree import CallTree, call_tree
 from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals, memory
 from harness.analyze.statistics import Operator, largest_operators
-from harness.records.clock_domain import Ping
 from harness.records.energy import EnergyRecord
 from harness.records.result import ClockQuality, CoreRecord
-from harness.records.signature import InstructionRecord
-from harness.records.trace import Trace
+from harness.records.trace import InstructionRecord, Ping, Trace
 
 if TYPE_CHECKING:
     from harness.analyze.alignment import RateEvidence

@@ -19,14 +19,7 @@ import click
 
 from harness import __version__
 from harness.cli.command import report_defect, report_failure, report_usage_error
-from harness.errors import (
-    EXHAUSTED,
-    EXIT_CODES,
-    HarnessError,
-    HostError,
-    UsageError,
-    did_you_mean,
-)
+from harness.errors import EXHAUSTED, EXIT_CODES, HarnessError, HostError, UsageError, did_you_mean
 from harness.files import display_path
 from harness.interrupts import interrupt_behind, interrupt_text, interrupts, settle
 from harness.plugins import COMMANDS, is_extension, load_plugin, plugin_names, unfit_plugin

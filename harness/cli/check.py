@@ -228,7 +228,7 @@ def budget_command(
             hint="name a budget FILE, or a --board whose board file names one",
         )
     budget = Budget.load(file, name, model_name(model), unit)
-    from harness.report.checks import budget_document, print_budget
+    from harness.report.run import budget_document, print_budget
 
     if output.json:
         print_document(budget_document(budget))
@@ -250,7 +250,7 @@ def explain_command(names: tuple[str, ...], output: OutputOptions) -> None:
     """
     from harness.documentation import explain, page_names, read_page
     from harness.records.verdict import CODES
-    from harness.report.checks import explain_document, print_codes, print_pages
+    from harness.report.run import explain_document, print_codes, print_pages
 
     pages = [
         explain(name) if name.upper() in CODES else (None, read_page(name))

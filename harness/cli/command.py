@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import logging
 import math
 import os
@@ -673,7 +674,9 @@ probe_options = panel(
 """Options about debug probes, passed as ``elf``, ``symbol``, ``until`` and ``reset``."""
 
 
-def _parse_pairs(pairs: Any, what: str, right: str, example: str) -> dict[str, str]:
+def _parse_pairs(
+    _: click.Context, __: click.Parameter, pairs: Any, *, what: str, right: str, example: str
+) -> dict[str, str]:
     """Split ``PATTERN=TEXT``; a pattern may contain the sign, too."""
     texts = {}
     for pair in pairs:
@@ -687,14 +690,12 @@ def _parse_pairs(pairs: Any, what: str, right: str, example: str) -> dict[str, s
     return texts
 
 
-def _parse_time_scales(_: click.Context, __: click.Parameter, pairs: Any) -> dict[str, str]:
-    return _parse_pairs(pairs, "time scale", "rate", "npu*=100 MHz, 24 bits")
-
-
-def _parse_layouts(_: click.Context, __: click.Parameter, pairs: Any) -> dict[str, str]:
-    return _parse_pairs(pairs, "metadata", "layout", "npu*=npu_macs:u32, npu_bytes:u32")
-
-
+_parse_time_scales = functools.partial(
+    _parse_pairs, what="time scale", right="rate", example="npu*=100 MHz, 24 bits"
+)
+_parse_layouts = functools.partial(
+    _parse_pairs, what="metadata", right="layout", example="npu*=npu_macs:u32, npu_bytes:u32"
+)
 time_scale_option = setting_option("time_scales", callback=_parse_time_scales)
 """``--time-scale PATTERN=RATE``, passed as the dictionary ``time_scales``."""
 
@@ -713,7 +714,7 @@ def reading_options(function: _F) -> _F:
         dump: int | None,
         **kwargs: Any,
     ) -> Any:
-        from harness.records.clock_domain import ClockDomain
+        from harness.records.trace import ClockDomain
         from harness.runs.source import ReadOptions
 
         reading = ReadOptions(

@@ -44,8 +44,8 @@ from harness.printing import print_text
 
 if TYPE_CHECKING:
     from harness.flash.plan import FlashSteps
-    from harness.records.clock_domain import CounterPassesRecord
     from harness.records.flashing import FlashRecord
+    from harness.records.trace import CounterPassesRecord
     from harness.runs.device import ExaminedPostmortem, Lookup
     from harness.runs.source import EvaluatedRun
     from harness.target.selection import Chosen
@@ -144,7 +144,7 @@ def _show_passes(output: OutputOptions, passes: CounterPassesRecord) -> None:
 
 def _refuse_archive(model: Path, archive: Path) -> None:
     """Raise an error, before anything is run, for an archive of several test sets."""
-    from harness.decode.bundled_program import is_bundled_program
+    from harness.decode.pte import is_bundled_program
     from harness.errors import UsageError
     from harness.files import read_model
 

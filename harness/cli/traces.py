@@ -30,8 +30,8 @@ from harness.errors import FormatError, NotComparableError, UsageError, write_er
 from harness.files import display_path, find_model, read_model, write_atomic
 from harness.formatting import printable
 from harness.printing import print_document, print_message
-from harness.records.clock_domain import ClockDomain
 from harness.records.result import RunIdentity, encode, recorded_settings
+from harness.records.trace import ClockDomain
 from harness.report.description import Fact
 from harness.runs.source import (
     ModelMetadata,
@@ -78,11 +78,10 @@ def inspect_command(model: Path, boards: tuple[str, ...], output: OutputOptions)
 
     With --board, also estimates the instructions of every operator from measured coefficients.
     """
-    from harness.analyze.instructions import instruction_model
+    from harness.analyze.workload import instruction_model
     from harness.check.fit import examine
     from harness.config.board import board_names, load_board
-    from harness.decode.bundled_program import is_bundled_program, read_bundled_program
-    from harness.decode.pte import read_named_program
+    from harness.decode.pte import is_bundled_program, read_bundled_program, read_named_program
     from harness.report.model import describe_model, print_model
     from harness.target.build import code_sizes
 

@@ -1,10 +1,11 @@
-"""Defaults of a project: the table ``[tool.etharness]`` of its ``pyproject.toml``."""
+"""Defaults of a project: the table ``[tool.etharness]`` of its ``pyproject.toml``; its history."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -17,6 +18,10 @@ from harness.records.store_address import StoreAddress
 
 _FILE = "pyproject.toml"
 _TABLE = ("tool", "etharness")
+
+HISTORY_VARIABLE: Final = "ETHARNESS_HISTORY"
+HISTORY_FOLDER: Final = ".etharness"
+_HISTORY_FILE: Final = "history.sqlite"
 
 
 _Defaults = msgspec.defstruct(
@@ -110,3 +115,31 @@ def _project(document: Document, folder: Path) -> Project:
         budget=absolute(folder / table.budget) if table.budget else None,
         history=history.within(absolute(folder)) if history else None,
     )
+
+
+def configured_history(project: Project) -> StoreAddress | None:
+    """Return the history that ``$ETHARNESS_HISTORY`` or the project sets; None if neither does.
+
+    Raises:
+        UsageError: The project's table ``[tool.etharness]`` is invalid.
+    """
+    if url := os.environ.get(HISTORY_VARIABLE, "").strip():
+        return StoreAddress(url).within(Path.cwd())
+    return project.history
+
+
+def default_history(within: Path | None = None) -> StoreAddress:
+    """Return the URL or path of the history that commands use by default.
+
+    It is ``$ETHARNESS_HISTORY`` if set, else ``history`` of ``[tool.etharness]`` in the project's
+    ``pyproject.toml``. Otherwise it is ``.etharness/history.sqlite`` in the nearest folder, from
+    ``within`` (default: the current folder) upwards, that has an ``.etharness`` or is a git
+    checkout; or in ``within`` itself if there is no such folder.
+    """
+    if configured := configured_history(find_project(within)):
+        return configured
+    here = (within or Path.cwd()).absolute()
+    for folder in (here, *here.parents):
+        if (folder / HISTORY_FOLDER).is_dir() or (folder / ".git").exists():
+            return StoreAddress(str(folder / HISTORY_FOLDER / _HISTORY_FILE))
+    return StoreAddress(str(here / HISTORY_FOLDER / _HISTORY_FILE))

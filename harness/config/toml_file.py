@@ -18,8 +18,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from harness.errors import UsageError, did_you_mean
-from harness.files import read_limited
-from harness.records.decode_json import DESCRIBING
+from harness.files import DESCRIBING, read_limited
 from harness.records.store_address import StoreAddress
 
 _T = TypeVar("_T")

@@ -28,21 +28,21 @@ from harness.decode.device_log_chunks import (
     read_chunk,
     read_chunks,
     read_header,
-    read_tracer_logs,
     split_chunk,
     without_repeated,
 )
 from harness.decode.device_log_format import Record
 from harness.errors import FormatError
 from harness.files import is_padding
-from harness.records.clock_domain import ClockDomain, HardwareCounter
 from harness.records.trace import (
     NO_CLOCK,
     NO_COUNT,
     NO_NAME,
     Block,
+    ClockDomain,
     Damage,
     EmptyEvents,
+    HardwareCounter,
     Kind,
     Trace,
     concatenate,
@@ -84,7 +84,7 @@ def read_log(
         FormatError: The log is invalid (the error has offset and field), or nothing is intact.
     """
     if damage is None:
-        logs = read_tracer_logs(data)
+        logs = join_chunks(read_chunks(data))
     else:
         known = len(clocks) or NO_CLOCK
         logs = join_chunks(_salvaged_chunks(data, known, damage), damage)
@@ -107,13 +107,16 @@ def _trace(
 ) -> Trace:
     records = log.records
     events = records.events
+    measured = records.all_of(Record.COUNTING)[["events", "start", "end"]].tolist()
     trace = Trace.unset(
         len(events),
         names=log.names,
         blocks=_read_blocks(records, log.names),
         clocks=domains,
         counters=counters,
-        empty_events=_read_empty_events(records, domains[0]),
+        empty_events=[
+            EmptyEvents(count, domains[0].passed(start, end)) for count, start, end in measured
+        ],
         metadata_bytes=data if len(records.numbers(Record.DELEGATE)) else b"",
         debug_values=log.values,
         losses=log.losses,
@@ -160,11 +163,6 @@ def _read_counters(logs: Sequence[TracerLog]) -> list[HardwareCounter]:
 def _own_counters(log: TracerLog) -> list[HardwareCounter]:
     declared = log.records.all_of(Record.COUNTER)[["name", "bits", "inside", "around"]]
     return [HardwareCounter(log.names[name], *rest) for name, *rest in declared.tolist()]
-
-
-def _read_empty_events(records: Records, clock: ClockDomain) -> list[EmptyEvents]:
-    measured = records.all_of(Record.COUNTING)[["events", "start", "end"]].tolist()
-    return [EmptyEvents(count, clock.passed(start, end)) for count, start, end in measured]
 
 
 def _fill_counts(trace: Trace, log: TracerLog) -> None:

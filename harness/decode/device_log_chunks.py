@@ -94,18 +94,21 @@ class Records:
         places: Offset of each record in the file.
         rows: Number of events before each record: the row of an event, or of the event after a
             prefix record.
+        events: Indices of the records that are events.
     """
 
     raw: Bytes
     kinds: Bytes
     places: Ints
     rows: Ints
+    events: Ints
 
     @classmethod
     def of(cls, raw: Bytes, kinds: Bytes, places: Ints) -> Records:
-        """Create the object, and compute ``rows``."""
+        """Create the object, and compute ``rows`` and ``events``."""
         is_event = np.isin(kinds, _EVENTS)
-        return cls(raw, kinds, places, np.cumsum(is_event) - is_event)
+        rows: Ints = np.cumsum(is_event) - is_event
+        return cls(raw, kinds, places, rows, np.flatnonzero(is_event))
 
     def __len__(self) -> int:
         """Number of records."""
@@ -115,18 +118,9 @@ class Records:
         """Return the indices of the records of a kind."""
         return np.flatnonzero(self.kinds == kind)
 
-    def view(self, numbers: Ints, kind: Record) -> np.ndarray:
-        """Return the given records as a structured array of a kind."""
-        return self.raw[numbers].view(_LAYOUTS[kind])[:, 0]
-
     def all_of(self, kind: Record) -> np.ndarray:
         """Return all records of a kind as a structured array."""
-        return self.view(self.numbers(kind), kind)
-
-    @property
-    def events(self) -> Ints:
-        """Indices of the records that are events."""
-        return np.flatnonzero(np.isin(self.kinds, _EVENTS))
+        return self.raw[self.numbers(kind)].view(_LAYOUTS[kind])[:, 0]
 
     def refuse(self, bad: Bools, numbers: Ints, within: int, field: str, message: str) -> None:
         """Raise for the first of the records ``numbers`` that is ``bad``.
@@ -151,9 +145,7 @@ def read_records(data: bytes, start: int, count: int, name_count: int) -> Record
     unknown = records.kinds == _UNKNOWN
     records.refuse(unknown, np.arange(count), 0, "kind", "unknown record kind")
     _check_fields(records, name_count)
-    _check_flags(records)
     _check_prefixes(records)
-    _check_delegates(records)
     _check_allocators(records)
     _check_counters(records)
     _check_counts(records)
@@ -235,29 +227,23 @@ def _check_fields(records: Records, name_count: int) -> None:
             elif column == "name":
                 bad = (values[column] >= name_count) & (values[column] != fmt.NO_NAME)
                 records.refuse(bad, numbers, within, f"{kind.name} name", "name id out of range")
-
-
-def _check_flags(records: Records) -> None:
-    for kind, known in _FLAGS.items():
-        unknown = (records.all_of(kind)["flags"] & ~np.uint8(known)) != 0
-        records.refuse(unknown, records.numbers(kind), 1, f"{kind.name} flags", "unknown flag")
+        if kind in _FLAGS:
+            unknown = (values["flags"] & ~np.uint8(_FLAGS[kind])) != 0
+            records.refuse(unknown, numbers, 1, f"{kind.name} flags", "unknown flag")
 
 
 def _check_prefixes(records: Records) -> None:
-    """Check that every prefix record is followed by its event."""
+    """Check that every prefix record is followed by its event, and has no stray length."""
     for kind, allowed in _FOLLOWERS.items():
         numbers = records.numbers(kind)
         behind = numbers + 1
         if kind is Record.DELEGATE:
-            behind += _payload_records(records.all_of(kind)["length"])
+            delegates = records.all_of(kind)
+            behind += _payload_records(delegates["length"])
+            bad = (delegates["flags"] == 0) & (delegates["length"] != 0)
+            records.refuse(bad, numbers, 8, "DELEGATE length", "length without metadata")
         alone = ~np.isin(np.append(records.kinds, _PAYLOAD)[behind], allowed)
         records.refuse(alone, numbers, 0, kind.name, "no event follows")
-
-
-def _check_delegates(records: Records) -> None:
-    numbers, delegates = records.numbers(Record.DELEGATE), records.all_of(Record.DELEGATE)
-    bad = (delegates["flags"] == 0) & (delegates["length"] != 0)
-    records.refuse(bad, numbers, 8, "DELEGATE length", "length without metadata")
 
 
 def _check_allocators(records: Records) -> None:
@@ -485,15 +471,6 @@ class TracerLog:
     filtered_events: int
     stack: Stack | None
     full: bool
-
-
-def read_tracer_logs(data: bytes) -> list[TracerLog]:
-    """Read all images in ``data``; return one joined log per tracer, by tracer number.
-
-    Raises:
-        FormatError: An image is invalid, or images contradict each other.
-    """
-    return join_chunks(read_chunks(data))
 
 
 def join_chunks(chunks: Iterable[Chunk], damage: list[Damage] | None = None) -> list[TracerLog]:
@@ -785,8 +762,8 @@ class _Joined:
         if carried and records.kinds[carried - 1] == Record.BLOCK and follows:
             if self._block is None:
                 raise _chunk_error(chunk, fmt.HEADER_SIZE, "BLOCK", "continues an unknown block")
-            copy = records.view(np.array([carried - 1]), Record.BLOCK)
-            self._amended[self._block] = int(copy["bundled_input_index"][0])
+            [copy] = records.raw[carried - 1 : carried].view(_LAYOUTS[Record.BLOCK])[:, 0]
+            self._amended[self._block] = int(copy["bundled_input_index"])
             known[carried - 1] = True
         return known
 

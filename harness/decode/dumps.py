@@ -27,8 +27,7 @@ from harness.decode.ed00_reader import NO_IDENTIFIER, Window, find_dump, read_du
 from harness.decode.ed00_schema import IDENTIFIER
 from harness.errors import FormatError
 from harness.files import Content, is_padding
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
-from harness.records.trace import Damage, Losses, Trace
+from harness.records.trace import HOST_NANOSECONDS, ClockDomain, Damage, Losses, Trace
 
 _SECTION: Final = rb"#\[RUN THIS\]"
 _COMMAND: Final = b'echo "'

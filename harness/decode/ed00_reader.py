@@ -33,11 +33,12 @@ from harness.decode.flatbuffer import (
 )
 from harness.errors import FormatError
 from harness.files import Content, is_padding, release
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
 from harness.records.trace import (
+    HOST_NANOSECONDS,
     NO_CLOCK,
     NO_NAME,
     Block,
+    ClockDomain,
     Damage,
     DebugValue,
     Kind,
@@ -279,7 +280,7 @@ class _DumpReader:
         """Return the positions of the references in vectors, and the number present in each."""
         counts = self.counts(vectors, field)
         items = VectorItems(vectors, counts, 4)
-        return items.between(0, len(items)), counts
+        return items.between(0, items.count), counts
 
     def counts(self, vectors: Ints, field: str, *, are_events: bool = False) -> Ints:
         """Return the number of references that are present in vectors."""
@@ -298,7 +299,7 @@ class _DumpReader:
             self.leave_out(cut, count - int(there[row]) if fits else None)
 
         def fitting(rows: Ints) -> None:
-            buffer.fits(vectors[rows], there[rows], 4, field)
+            buffer.fit(there[rows] * 4, vectors[rows], field, "vectors overlap")
 
         _, kept = self.surviving(np.arange(len(vectors)), fitting, events=None)
         held = np.zeros(len(vectors), np.int64)
@@ -322,10 +323,10 @@ class _DumpReader:
         run_names = self.events.text_codes(runs.names)
         allocator_names = self.events.text_codes(runs.allocator_names)
         events = VectorItems(runs.events, runs.event_counts, 4)
-        columns = Columns(len(events))
-        lost = np.zeros(len(events) if self.damage is not None else 0, np.bool_)
+        columns = Columns(events.count)
+        lost = np.zeros(events.count if self.damage is not None else 0, np.bool_)
         filled = 0
-        for first in range(0, len(events), _SLICE):
+        for first in range(0, events.count, _SLICE):
             slots = events.between(first, first + _SLICE)
             if first % _RELEASED == 0:
                 release(self.buffer.data)

@@ -18,7 +18,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 import msgspec
 
 from harness.errors import FormatError, MissingFileError, UsageError
-from harness.records.decode_json import decode_json
+from harness.files import decode_json
 
 _IDENTIFIER: Final = "ETRECORD_V0"
 _EDGE: Final = "edge_dialect_exported_program"

@@ -168,7 +168,7 @@ class FlatBuffer:
         """
         counts = self.lengths(positions, item_size, field)
         items = VectorItems(positions, counts, item_size)
-        return items.between(0, len(items)), counts
+        return items.between(0, items.count), counts
 
     def lengths(self, positions: Ints, item_size: int, field: str) -> Ints:
         """Return the lengths of vectors; those at position 0 are absent and have no items.
@@ -181,14 +181,10 @@ class FlatBuffer:
         present = np.flatnonzero(positions)
         with of_entries(present):
             counts[present] = self.counts(positions[present], item_size, field)
-        self.fits(positions, counts, item_size, field)
+        self.fit(counts * item_size, positions, field, "vectors overlap")
         return counts
 
-    def fits(self, positions: Ints, counts: Ints, item_size: int, field: str) -> None:
-        """Require that ``counts`` items of all vectors together fit into the buffer."""
-        self._all_inside(counts * item_size, positions, field, "vectors overlap")
-
-    def _all_inside(self, sizes: Ints, positions: Ints, field: str, why: str) -> None:
+    def fit(self, sizes: Ints, positions: Ints, field: str, why: str) -> None:
         """Require that the total size fits into the buffer; the largest entries fail."""
         room = self.end - self.start
         if int(sizes.sum()) > room:
@@ -223,25 +219,27 @@ class FlatBuffer:
         places, shared = np.unique(positions, return_inverse=True)
         with shared_by(shared):
             lengths = self.string_lengths(places, field)
-            self._all_inside(lengths, places, field, "strings overlap")
+            self.fit(lengths, places, field, "strings overlap")
         texts = [self.text(place).decode("utf-8", "surrogateescape") for place in places.tolist()]
         return [texts[index] for index in shared.tolist()]
 
 
 class VectorItems:
-    """The positions of the items of vectors, one vector after the other, computed on demand."""
+    """The positions of the items of vectors, one vector after the other, computed on demand.
+
+    Attributes:
+        count: Number of items of all vectors.
+    """
 
     def __init__(self, positions: Ints, counts: Ints, item_size: int) -> None:
         """Take positions and lengths of the vectors, which are in the buffer."""
         self._size, self._ends = item_size, np.cumsum(counts)
         self._firsts = positions + 4 - (self._ends - counts) * item_size
-
-    def __len__(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
+        self.count = int(self._ends[-1]) if len(self._ends) else 0
 
     def between(self, first: int, behind: int) -> Ints:
         """Return the positions of the items from ``first`` on, before ``behind``."""
-        numbers = np.arange(first, min(behind, len(self)), dtype=np.int64)
+        numbers = np.arange(first, min(behind, self.count), dtype=np.int64)
         vectors = np.searchsorted(self._ends, numbers, side="right")
         return self._firsts[vectors] + numbers * self._size
 

@@ -14,11 +14,10 @@ import msgspec
 from harness.decode import device_log_format as log_format
 from harness.decode import postmortem_format as fmt
 from harness.decode.device_log import read_log
-from harness.decode.device_log_chunks import LogHeader, read_tracer_logs
+from harness.decode.device_log_chunks import LogHeader, join_chunks, read_chunks
 from harness.decode.postmortem_format import CortexM, Fault, Field, Phase, Riscv, Signal
 from harness.errors import FormatError
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Trace
+from harness.records.trace import ClockDomain, Trace
 
 _HEAD: Final = struct.Struct(f"<IHH{fmt.BUILD_ID_SIZE}sIIIIH11BBHII")
 _RUN: Final = struct.Struct("<II")
@@ -206,7 +205,7 @@ class _PostmortemReader:
             else:
                 if torn:
                     self.damage.append(f"the last {torn} records of the log are incomplete")
-                return shorter, trace, read_tracer_logs(shorter)[0].names
+                return shorter, trace, join_chunks(read_chunks(shorter))[0].names
         self.damage.append(f"the log is invalid: {first_error}")
         return b"", None, []
 

@@ -24,8 +24,7 @@ from harness.analyze.symbols import EventSymbols
 from harness.analyze.ticks import forward, nanoseconds_per_tick, unwrap
 from harness.errors import UsageError
 from harness.export.values import escaped
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import EXECUTION, LOADING, NO_CLOCK, Kind, Trace
+from harness.records.trace import EXECUTION, LOADING, NO_CLOCK, ClockDomain, Kind, Trace
 
 if TYPE_CHECKING:
     from harness.records.energy import EventEnergy, MeasuredEnergy

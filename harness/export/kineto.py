@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from harness.analyze.operands import Argument, planned_ids
 from harness.analyze.symbols import EventSymbols
+from harness.analyze.workload import Argument, planned_ids
 from harness.decode.program import Method, Tensor, Value, ValueList
 from harness.export.timeline import Drawing, Track, draw, process_labels, process_name
 from harness.records.result import NO_RUN, RunIdentity

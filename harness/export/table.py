@@ -26,11 +26,20 @@ from harness.analyze.ticks import durations, to_nanoseconds, unknown_durations
 from harness.errors import FormatError, UsageError, write_error
 from harness.export.event_times import Symbols, energy_columns, place_columns
 from harness.export.values import ValueDocument, debug_value, escaped, unescaped, value_document
-from harness.files import replace_file
-from harness.records.clock_domain import ClockDomain, HardwareCounter
-from harness.records.decode_json import decode_json
+from harness.files import decode_json, replace_file
 from harness.records.result import NO_RUN, RunIdentity
-from harness.records.trace import NO_CLOCK, NO_COUNT, NO_NAME, Block, Kind, Losses, Stack, Trace
+from harness.records.trace import (
+    NO_CLOCK,
+    NO_COUNT,
+    NO_NAME,
+    Block,
+    ClockDomain,
+    HardwareCounter,
+    Kind,
+    Losses,
+    Stack,
+    Trace,
+)
 
 if TYPE_CHECKING:
     from harness.records.energy import MeasuredEnergy

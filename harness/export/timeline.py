@@ -20,9 +20,9 @@ import numpy.typing as npt
 from harness.analyze.blocks import blocks_of
 from harness.analyze.call_tree import call_tree
 from harness.analyze.memory import allocator_rows
-from harness.analyze.operands import Arguments
-from harness.analyze.operands import event_arguments as operands_of
 from harness.analyze.symbols import EventSymbols
+from harness.analyze.workload import Arguments
+from harness.analyze.workload import event_arguments as operands_of
 from harness.decode.program import Call, Method
 from harness.export.event_times import (
     Ints,

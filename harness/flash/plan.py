@@ -25,11 +25,18 @@ from harness.config.toml_file import read_document
 from harness.config.unit import UsbPort
 from harness.errors import PortError, UsageError, did_you_mean
 from harness.files import absolute
-from harness.flash.commands import CustomCommand, Gdb
 from harness.flash.execute import version_of
 from harness.flash.image import Image, ImageFormat, read_image
-from harness.flash.probes import choose_probe, connected, parse_selector
-from harness.flash.tool import FlashStep, Job, Tool
+from harness.flash.tool import (
+    CustomCommand,
+    FlashStep,
+    Gdb,
+    Job,
+    Tool,
+    choose_probe,
+    connected,
+    parse_selector,
+)
 from harness.plugins import (
     FLASH_TOOLS,
     extension_remedy,

@@ -1,24 +1,162 @@
 """Base class of flashing tools: capabilities, requirements, and the commands to run.
 
 Tools only return commands; ``execute.py`` runs them. So a dry run works for tools that are not
-installed, and a new tool is a class of a few lines.
+installed, and a new tool is a class of a few lines. The core has gdb, also for simulated boards,
+and commands of a board file.
+
+Debug probes and bootloaders on USB are selected by ``VID:PID:Serial``. Product names cannot tell
+two probes of a kind apart. The list comes from Linux's sysfs; no device is opened. USB ids of kinds
+of devices are VID:PID, or VID for all devices of a vendor.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final, Generic, TypeVar, get_args, get_origin
+from typing import Annotated, ClassVar, Final, Generic, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec.structs import replace
 
 from harness.config.board import Strict
 from harness.config.unit import UsbPort
-from harness.errors import UsageError
-from harness.files import absolute
+from harness.errors import InfrastructureError, UsageError, did_you_mean
+from harness.files import absolute, resolve_word
 from harness.flash.image import Image, ImageFormat
+from harness.target.ports import system_root
+
+ST_LINK: Final = tuple(
+    f"0483:{product}"
+    for product in ("3744", "3748", "374a", "374b", "374d", "374e", "374f", "3752", "3753", "3754")
+)
+"""V1, V2, V2-1, V3 (their PIDs in ST's TN1235)."""
+
+J_LINK: Final = ("1366",)
+"""SEGGER, also on Nordic's boards."""
+
+CMSIS_DAP: Final = (
+    "0d28:0204",  # Arm DAPLink, micro:bit
+    "2e8a:000c",  # Raspberry Pi Debug Probe
+    "c251:f001",  # Keil ULINK2
+    "c251:2750",  # Keil ULINKplus
+    "03eb:2111",  # Microchip EDBG
+    "03eb:2141",  # Microchip Atmel-ICE
+    "03eb:2175",  # Microchip nEDBG
+    "1fc9:0143",  # NXP MCU-Link
+    "1fc9:0090",  # NXP LPC-Link2
+    "0451:bef3",  # TI XDS110
+)
+FTDI: Final = ("0403:6010", "0403:6011", "0403:6014")
+ESP_JTAG: Final = ("303a:1001",)
+"""USB-Serial-JTAG built into Espressif's chips."""
+
+ST_DFU: Final = ("0483:df11",)
+"""The ROM bootloader of STM32."""
+
+RP_BOOT: Final = ("2e8a:0003", "2e8a:000f")
+"""The bootloaders of RP2040 and RP2350."""
+
+_SELECTOR: Final = re.compile(r"([0-9A-Fa-f]{1,4}):([0-9A-Fa-f]{1,4})(?::(.*))?", re.DOTALL)
+
+
+def connected(root: Path | None = None) -> list[UsbPort]:
+    """Return the USB devices of this host, sorted; empty without sysfs.
+
+    Args:
+        root: Directory with ``sys``; None for ``system_root``.
+    """
+    probes = []
+    for folder in ((root or system_root()) / "sys/bus/usb/devices").glob("*"):
+        texts = [_read(folder / name) for name in ("idVendor", "idProduct", "serial")]
+        if texts[0] and texts[1]:
+            ids = int(texts[0], 16), int(texts[1], 16)
+            probes.append(UsbPort(*ids, texts[2], location=folder.name))
+    return sorted(probes)
+
+
+def choose_probe(
+    selector: str, kinds: Collection[str], devices: Sequence[UsbPort], user: str
+) -> UsbPort | None:
+    """Select one connected device.
+
+    Args:
+        selector: VID:PID:Serial or VID:PID; "" for any device of ``kinds``.
+        kinds: USB ids that the tool supports, VID:PID or VID; a selector may name others.
+        devices: The connected devices.
+        user: The board that the probe is for, in messages.
+
+    Returns:
+        The device; None without a selector if no known kind is connected: the tool may support
+        more kinds.
+
+    Raises:
+        UsageError: The selector is invalid, or several devices match; the hint lists them.
+        InfrastructureError: The selected device is not connected.
+    """
+    if not selector:
+        matching = [device for device in devices if device.is_of(kinds)]
+        if len(matching) > 1:
+            raise UsageError(
+                f"{len(matching)} probes are connected, and none is selected for {user}",
+                hint=f"select one with --probe, or `probe` in units.toml: {_list(matching)}",
+            )
+        return matching[0] if matching else None
+    wanted = parse_selector(selector)
+    matching = [device for device in devices if _matches(device, wanted)]
+    if len(matching) > 1:
+        raise UsageError(
+            f"{len(matching)} connected devices match {selector} for {user}",
+            hint=f"add the serial number: {_list(matching)}",
+        )
+    if matching:
+        return matching[0]
+    if devices:
+        probes = [device for device in devices if device.is_of(kinds)] or devices
+        raise InfrastructureError(
+            f"the probe {selector} of {user} is not connected",
+            hint=f"plug it in; connected devices: {_list(probes)}",
+        )
+    # Without sysfs the tool itself will report a missing probe.
+    return wanted
+
+
+def parse_selector(text: str) -> UsbPort:
+    """Parse VID:PID:Serial or VID:PID.
+
+    Raises:
+        UsageError: The text is neither.
+    """
+    match = _SELECTOR.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"invalid probe selector {text!r}",
+            hint="use VID:PID:Serial, hexadecimal, such as 0483:374b:066DFF485550755187121723",
+        )
+    vid, pid, serial = match.groups()
+    return UsbPort(int(vid, 16), int(pid, 16), serial or "")
+
+
+def _matches(device: UsbPort, wanted: UsbPort) -> bool:
+    # Tools disagree about the case of serial numbers, which are mostly hexadecimal.
+    same = not wanted.serial or device.serial.casefold() == wanted.serial.casefold()
+    return (device.vid, device.pid) == (wanted.vid, wanted.pid) and same
+
+
+def _list(devices: Sequence[UsbPort]) -> str:
+    return ", ".join(f"{device.selector} (USB {device.location})" for device in devices)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
 
 Options = TypeVar("Options", bound=Strict)
 
@@ -245,3 +383,163 @@ class Tool(ABC, Generic[Options]):
         Raises:
             FlashError: The board refused the image.
         """
+
+
+_PLACEHOLDER: Final = re.compile(r"\{(\w*)\}")
+
+
+Server = Annotated[str, msgspec.Meta(pattern=r"\A([\w/:[][\w./:@[\]-]*)?\Z")]
+"""Address of a gdbserver, which becomes a part of a line of a script; "" for none."""
+
+
+class GdbOptions(Strict, frozen=True):
+    """Address of the gdbserver, and additional gdb commands.
+
+    ``server`` is an argument of ``target remote``: host:port, a socket or a device. ``before`` and
+    ``after`` are gdb commands around ``load``; ``after`` has to reset the board.
+    """
+
+    server: Server = ""
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ("monitor reset",)
+
+
+class Gdb(Tool[GdbOptions]):
+    """gdb with any gdbserver: OpenOCD's, J-Link's, pyOCD's, QEMU's, a Black Magic Probe.
+
+    Loads an ELF file, compares the board's memory with it, and starts the firmware.
+    """
+
+    name = "gdb"
+    programs = (
+        ToolProgram(
+            "gdb-multiarch", "apt-get install gdb-multiarch", ("arm-none-eabi-gdb", "riscv32-gdb")
+        ),
+    )
+    formats = (ImageFormat.ELF,)
+
+    def commands(self, job: Job[GdbOptions]) -> tuple[FlashStep, ...]:
+        """Return one gdb call with a script, which stops at the first command that fails."""
+        server = job.server or job.options.server
+        if not server:
+            raise UsageError(
+                f"no gdbserver address for board {job.board}",
+                hint='set `server = "localhost:3333"` in [flash.options.gdb] of the board file',
+            )
+        image = job.image_as(ImageFormat.ELF)
+        script = [
+            "set pagination off",
+            "set confirm off",
+            "set style enabled off",
+            "set remotetimeout 20",
+            f"target extended-remote {server}",
+            *job.options.before,
+            "load",
+            *(("compare-sections",) if job.verify else ()),
+            *job.options.after,
+            # gdb has cached the registers from before the reset.
+            "maintenance flush register-cache",
+            "echo flashed\\n",
+            "detach",
+        ]
+        path = job.work / "load.gdb"
+        argv = (job.program, "-nx", "-batch", "-x", str(path), str(image.path))
+        denial = r"MIS-MATCHED|did(n't| not) match|[Ll]oad failed"
+        files = {path: "\n".join([*script, ""]).encode()}
+        return (FlashStep(job.stages, argv, files, r"(?m)^flashed$", denial),)
+
+
+class CommandOptions(FlatImageOptions, frozen=True):
+    """Commands as program and arguments, run without a shell.
+
+    ``write`` is required, ``verify`` and ``reset`` are optional. Words may contain {image}, {port},
+    {probe} (VID:PID:Serial), {serial} (the probe's), {address} (of the image) and {board}.
+    ``formats`` are the accepted image formats, preferred first; ``proof`` is a pattern that must
+    match the output of ``write``.
+    """
+
+    write: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    verify: tuple[str, ...] = ()
+    reset: tuple[str, ...] = ()
+    formats: Annotated[tuple[ImageFormat, ...], msgspec.Meta(min_length=1)] = (
+        ImageFormat.ELF,
+        ImageFormat.BIN,
+    )
+    proof: str = ""
+
+
+class CustomCommand(Tool[CommandOptions]):
+    """Runs the commands from the board file, for boards that no other tool supports.
+
+    Verifies only with a ``verify`` command.
+    """
+
+    name = "command"
+    programs = ()
+    formats = tuple(ImageFormat)
+    version = None
+    probes = (*CMSIS_DAP, *ST_LINK, *J_LINK, *FTDI, *ESP_JTAG)
+
+    def resolve_paths(self, options: CommandOptions, folder: Path) -> CommandOptions:
+        """Resolve words such as ``./flash.sh``."""
+        words = {name: getattr(options, name) for name in ("write", "verify", "reset")}
+        return replace(
+            options,
+            **{name: tuple(resolve_word(w, folder) for w in argv) for name, argv in words.items()},
+        )
+
+    def commands(self, job: Job[CommandOptions]) -> tuple[FlashStep, ...]:
+        """Return the commands with their placeholders replaced."""
+        options = job.options
+        image = job.image_as(*options.formats)
+
+        def filled(argv: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(
+                _PLACEHOLDER.sub(lambda match: _value(match[1], job, str(image.path)), word)
+                for word in argv
+            )
+
+        steps = [FlashStep(WRITE, filled(options.write), image.files, options.proof)]
+        if job.verify and options.verify:
+            steps.append(FlashStep(VERIFY, filled(options.verify)))
+        if options.reset:
+            steps.append(FlashStep(RESET, filled(options.reset)))
+        return tuple(steps)
+
+    def named_programs(self, options: CommandOptions) -> tuple[ToolProgram, ...]:
+        """Return the first words of the commands."""
+        lines = (options.write, options.verify, options.reset)
+        return tuple(
+            ToolProgram(argv[0], f"no program {argv[0]}, which [flash.options.command] names")
+            for argv in lines
+            if argv and not _PLACEHOLDER.search(argv[0])
+        )
+
+    def reads_back(self, options: CommandOptions) -> bool:
+        """Whether there is a ``verify`` command."""
+        return bool(options.verify)
+
+
+def _value(name: str, job: Job[CommandOptions], image: str) -> str:
+    probe = job.probe
+    values: dict[str, Callable[[], str]] = {
+        "image": lambda: image,
+        "port": job.needed_port,
+        "probe": lambda: probe.selector if probe else "",
+        "serial": lambda: job.probe_serial,
+        "address": lambda: hex(job.image.address),
+        "board": lambda: job.board,
+    }
+    if name not in values:
+        known = ", ".join(f"{{{word}}}" for word in values)
+        raise UsageError(
+            f"the flash command of board {job.board} has an unknown placeholder {{{name}}}",
+            hint=f"{did_you_mean(name, tuple(values))}known: {known}",
+        )
+    if name in ("probe", "serial") and probe is None:
+        raise UsageError(
+            f"the flash command of board {job.board} contains {{{name}}}, and no probe is "
+            "connected or given",
+            hint="use --probe VID:PID:Serial",
+        )
+    return values[name]()

@@ -28,6 +28,7 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
 )
 
+from harness.config.project import HISTORY_FOLDER
 from harness.errors import (
     FormatError,
     HarnessError,
@@ -35,7 +36,6 @@ from harness.errors import (
     NotWritableError,
     UsageError,
 )
-from harness.history import FOLDER
 from harness.plugins import require
 from harness.records.store_address import StoreAddress, address_of, is_secret
 
@@ -287,7 +287,7 @@ def _prepare_file(file: Path, *, create: bool) -> bool:
             )
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            if file.parent.name == FOLDER and not any(file.parent.iterdir()):
+            if file.parent.name == HISTORY_FOLDER and not any(file.parent.iterdir()):
                 (file.parent / ".gitignore").write_text("*\n")
         except OSError as error:
             raise UsageError(f"cannot create {file.parent}: {error.strerror}") from error

@@ -44,6 +44,7 @@ from harness.check.history.samples import (
 from harness.errors import FormatError
 from harness.export.table import Piece
 from harness.export.values import escaped, unescaped
+from harness.files import decode_json
 from harness.formatting import operator_title
 from harness.history.entries import Selection
 from harness.history.tables import (
@@ -67,7 +68,6 @@ from harness.history.tables import (
     name_digest,
     names_in,
 )
-from harness.records.decode_json import decode_json
 from harness.records.measurement import FIRMWARE, UNRECORDED, MeasurementSettings, settings_of_key
 from harness.records.nightly import NightVerdict
 from harness.records.result import UNFINISHED, ClockQuality, microseconds

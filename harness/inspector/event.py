@@ -20,8 +20,7 @@ from harness.analyze.ticks import default_jitter, forward, signed_steps, to_nano
 from harness.analyze.values import tensor_array
 from harness.errors import FormatError
 from harness.plugins import require
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import DebugValue, Kind, TensorValue, Trace
+from harness.records.trace import ClockDomain, DebugValue, Kind, TensorValue, Trace
 
 MetadataParser = Callable[[list[bytes]], list[str] | dict[str, Any]]
 """Parses the metadata of an event's repeats."""

@@ -12,12 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from harness.analyze.converters import Convert
-from harness.analyze.symbols import (
-    ModuleTime,
-    SymbolTable,
-    module_times,
-    symbols_of_blocks,
-)
+from harness.analyze.symbols import ModuleTime, SymbolTable, module_times, symbols_of_blocks
 from harness.analyze.ticks import with_width
 from harness.decode.etrecord import Module
 from harness.decode.program import Method
@@ -36,8 +31,7 @@ from harness.inspector.event import (
 )
 from harness.inspector.gap import EDGE_GRAPH, InspectorRecord
 from harness.inspector.vgf import parse_vgf_neural_statistics_delegate_metadata
-from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.records.trace import OPERATOR_CALL, Damage, Trace
+from harness.records.trace import HOST_NANOSECONDS, OPERATOR_CALL, Damage, Trace
 from harness.runs.source import Source, load_source, on_scales
 
 if TYPE_CHECKING:

@@ -218,6 +218,7 @@ class Exchange:
         retries: Retry limit of a request.
         board: Name of the board in messages.
         statistics: Counters of the link.
+        mtu: Longest payload of a frame to send, bytes; ``set_mtu`` changes it.
         first_baud: Baud rate at the start of the connection; 0 if the connection has no rate.
         greeted: The device has answered HELLO, so a later start of its firmware is an error.
     """
@@ -247,20 +248,15 @@ class Exchange:
         self._console = console
         self._check_alive = check_alive
         self._sequence = first_sequence % 0x10000
-        self._mtu = MIN_MTU
+        self.mtu = MIN_MTU
         self._decoder = FrameDecoder(MIN_MTU)
         self._skipping_text = False
         """The last over-long frame was text; skipped bytes after it are text, too."""
         self._received: deque[Frame | FrameDamage] = deque()
 
-    @property
-    def mtu(self) -> int:
-        """Longest payload of a frame to send, bytes."""
-        return self._mtu
-
-    @mtu.setter
-    def mtu(self, mtu: int) -> None:
-        self._mtu = mtu
+    def set_mtu(self, mtu: int) -> None:
+        """Set the longest payload of a frame to send, bytes."""
+        self.mtu = mtu
         # Never smaller: frames of the previous size may still be on the way.
         self._decoder.mtu = max(mtu, self._decoder.mtu)
 

@@ -70,8 +70,8 @@ from harness.link.wire import (
     State,
     WhenFull,
 )
-from harness.records.clock_domain import ClockDomain
 from harness.records.run_settings import FullLogAction, LoggedEvents, LoggedValues
+from harness.records.trace import ClockDomain
 
 _T = TypeVar("_T")
 

@@ -19,7 +19,7 @@ from harness.errors import (
     TargetError,
 )
 from harness.link import messages
-from harness.link.exchange import Exchange, LinkStatistics, Progress
+from harness.link.exchange import Exchange, Progress
 from harness.link.frames import Frame
 from harness.link.messages import (
     DEFAULT_OPTIONS,
@@ -48,7 +48,7 @@ from harness.link.wire import (
     State,
     Status,
 )
-from harness.records.clock_domain import Ping
+from harness.records.trace import Ping
 
 _PROBES: Final = 4
 """PINGs at the new rate, within the time that the device stays there without a good frame."""
@@ -169,17 +169,13 @@ class Session:
             first_sequence=self._id,
             clock_ns=clock_ns,
         )
+        self.statistics = self._exchange.statistics
         self.target: TargetInfo | None = None
         self._state: int | None = None
         """State of the device as HELLO told it, until a request may have changed it."""
         self._last_run_id: int | None = None
         self.may_have_values = True
         self._running: DeviceRun | None = None
-
-    @property
-    def statistics(self) -> LinkStatistics:
-        """Counters of the link."""
-        return self._exchange.statistics
 
     def hello(self, timeout_s: float) -> TargetInfo:
         """Send HELLO until the device answers; it may still be booting.
@@ -573,7 +569,7 @@ class Session:
         if kind == Reset.REBOOT:
             self.target = self._last_run_id = None
             self._exchange.greeted = False
-            self._exchange.mtu = MIN_MTU
+            self._exchange.set_mtu(MIN_MTU)
 
     def _greet(self, info: TargetInfo) -> TargetInfo:
         if info.link_version != VERSION:
@@ -590,7 +586,7 @@ class Session:
         self._state, self._last_run_id = info.state, info.last_run_id
         self._exchange.greeted = True
         self._exchange.board = info.board or self._exchange.board
-        self._exchange.mtu = info.mtu
+        self._exchange.set_mtu(info.mtu)
         return info
 
     @contextmanager

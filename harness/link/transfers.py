@@ -688,7 +688,7 @@ class _RegionWriter:
                 self._mark_lost([next(iter(self._pending))])
 
     def _fill_window(self) -> None:
-        while len(self._pending) < self._window.size:
+        while len(self._pending) < int(self._window.size):
             if self._lost:
                 start, end = self._lost.popleft()
                 pieces = self._missing.within(start, end)
@@ -730,7 +730,10 @@ class _RegionWriter:
         self._mark_earlier_lost(frame.sequence)
         self._pending.pop(frame.sequence, None)
         if gained:
-            self._advance()
+            self._window.grow()
+            self._timeouts.progressed()
+            if self._progress is not None:
+                self._progress(len(self._data) - self._missing.count, len(self._data))
 
     def _mark_earlier_lost(self, sequence: int) -> None:
         """Mark pending WRITEs before ``sequence`` as lost: their responses cannot come any more."""
@@ -744,12 +747,6 @@ class _RegionWriter:
                 self._lost.extend(missing)
                 self._window.shrink()
                 self._timeouts.count_loss(MOST_WRITES)
-
-    def _advance(self) -> None:
-        self._window.grow()
-        self._timeouts.progressed()
-        if self._progress is not None:
-            self._progress(len(self._data) - self._missing.count, len(self._data))
 
     def _on_timeout(self) -> None:
         """Send the oldest piece again: the response shows which of the others arrived."""
@@ -776,21 +773,17 @@ class _Window:
     """
 
     def __init__(self) -> None:
-        self._size = 8.0
+        self.size = 8.0
         self._probing = True
         self._since_loss = MOST_WRITES
 
-    @property
-    def size(self) -> int:
-        return int(self._size)
-
     def grow(self) -> None:
-        step = 1.0 if self._probing else 1 / self._size
-        self._size = min(MOST_WRITES, self._size + step)
+        step = 1.0 if self._probing else 1 / self.size
+        self.size = min(MOST_WRITES, self.size + step)
         self._since_loss += 1
 
     def shrink(self) -> None:
-        if self._since_loss < self._size:
-            self._size = max(1.0, self._size / 2)
+        if self._since_loss < self.size:
+            self.size = max(1.0, self.size / 2)
             self._probing = False
         self._since_loss = 0

@@ -17,7 +17,7 @@ from harness.config.project import Project, find_project
 from harness.config.unit import Unit as LabUnit
 from harness.config.unit import UsbPort, load_units, units_file
 from harness.errors import HarnessError, UsageError
-from harness.files import packaged_model
+from harness.files import packaged_models
 from harness.pytest_plugin.options import Settings, settings_of
 from harness.records.run_settings import SETTINGS, SettingPlace, settings_in
 from harness.target.doctor import missing_tools
@@ -126,7 +126,7 @@ def _find_model(name: str, node: pytest.Item | Any) -> Path:
     models = project_of(settings_of(node.config)).models
     beside = [models / name, models / f"{name}.pte"] if models is not None else []
     beside_test = next((path for path in beside if path.is_file()), None)
-    return beside_test or packaged_model(name) or file
+    return beside_test or packaged_models().get(name) or file
 
 
 def budget_of(named: str | os.PathLike[str] | None, node: pytest.Item | Any) -> Path | None:

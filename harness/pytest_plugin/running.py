@@ -18,12 +18,7 @@ from filelock import FileLock, Timeout
 
 from harness.api import Run, RunContext
 from harness.config.board import SerialTarget
-from harness.errors import (
-    ChecksFailedError,
-    HarnessError,
-    InfrastructureError,
-    UsageError,
-)
+from harness.errors import ChecksFailedError, HarnessError, InfrastructureError, UsageError
 from harness.files import read_model
 from harness.link.session import Session
 from harness.pytest_plugin.cases import Case, CaseUnit, budget_of, find_file, with_files

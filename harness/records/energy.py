@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.records.signature import Signature
+from harness.records.trace import Signature
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.records.decode_json import decode_json
+from harness.files import decode_json
 from harness.records.run_settings import SETTINGS
 
 BUNDLED_KERNELS: Final = "bundled C kernels"

@@ -24,12 +24,11 @@ import msgspec
 
 from harness import __version__
 from harness.errors import DamagedError, FormatError, Owner, UsageError
+from harness.files import decode_json
 from harness.printing import printable
-from harness.records.clock_domain import CounterPassesRecord, HardwareCounter, Ping
-from harness.records.decode_json import decode_json
 from harness.records.energy import EnergyRecord
 from harness.records.measurement import MeasurementSettings
-from harness.records.signature import InstructionRecord
+from harness.records.trace import CounterPassesRecord, HardwareCounter, InstructionRecord, Ping
 from harness.records.verdict import OUTPUTS, Check, Verdict
 
 

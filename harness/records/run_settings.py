@@ -61,6 +61,10 @@ class RunSetting:
         above: Lower bound that a number must exceed.
         command_default: Default of the option, where it is another one.
         documentation: Text for its keyword, where the help speaks of the command line.
+        kind: Its type without None.
+        choices: The words that it can be; () for any value.
+        is_file: Whether it is a path.
+        is_files: Whether it is a sequence of paths.
         annotation: Type of its keyword, where it also takes other objects.
         compared: Whether results are comparable only if it is equal.
     """
@@ -71,6 +75,10 @@ class RunSetting:
     help: str
     flags: tuple[str, ...]
     documentation: str
+    kind: Any
+    choices: tuple[str, ...]
+    is_file: bool
+    is_files: bool
     where: SettingPlace = _ALL
     metavar: str | None = None
     least: int | None = None
@@ -84,28 +92,6 @@ class RunSetting:
     def flag(self) -> str:
         """The long name of its option."""
         return self.flags[-1]
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The words that it can be; () for any value."""
-        return get_args(self.type) if get_origin(self.type) is Literal else ()
-
-    @property
-    def kind(self) -> Any:
-        """Its type without None."""
-        if get_origin(self.type) in (UnionType, Union):
-            return next(kind for kind in get_args(self.type) if kind is not type(None))
-        return self.type
-
-    @property
-    def is_file(self) -> bool:
-        """Whether it is a path."""
-        return self.kind is Path
-
-    @property
-    def is_files(self) -> bool:
-        """Whether it is a sequence of paths."""
-        return bool(self.kind == tuple[Path, ...])
 
     def allows(self, number: float) -> bool:
         """Whether a number is within its bounds."""
@@ -435,7 +421,19 @@ def _declared() -> Iterator[RunSetting]:
         told["flags"] = told["flags"] or (f"--{field.name.replace('_', '-')}",)
         told.setdefault("documentation", _documented(told["help"]))
         default = field.default if field.default is not dataclasses.MISSING else {}
-        yield RunSetting(name=field.name, type=types[field.name], default=default, **told)
+        type_ = kind = types[field.name]
+        if get_origin(type_) in (UnionType, Union):
+            kind = next(one for one in get_args(type_) if one is not type(None))
+        yield RunSetting(
+            name=field.name,
+            type=type_,
+            default=default,
+            kind=kind,
+            choices=get_args(type_) if get_origin(type_) is Literal else (),
+            is_file=kind is Path,
+            is_files=kind == tuple[Path, ...],
+            **told,
+        )
 
 
 SETTINGS: Final[Mapping[str, RunSetting]] = MappingProxyType(

@@ -25,8 +25,7 @@ from harness.formatting import (
 from harness.records.energy import EnergyRecord
 from harness.records.measurement import NEITHER_RECORDED
 from harness.records.result import encode
-from harness.records.signature import Signature
-from harness.records.trace import Damage, Losses, Trace
+from harness.records.trace import Damage, Losses, Signature, Trace
 from harness.report.operators import energy_unit
 from harness.report.terminal import show_line, show_table
 from harness.report.words import counted, event_title, with_delegate

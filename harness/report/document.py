@@ -17,17 +17,13 @@ from harness.formatting import printable, with_printable_keys, with_printable_na
 from harness.plugins import DOCUMENTS, load_plugin, plugin_names
 from harness.records.nightly import NightDocument
 from harness.records.result import FirmwareSize, Result, VerdictRecord, encode
-from harness.records.signature import Signature
+from harness.records.trace import Signature
 from harness.records.verdict import Check
-from harness.report.checks import BudgetField, CodeDocument
 from harness.report.compare import ComparisonDocument, ValuesDocument
-from harness.report.description import (
-    LossKind,
-    RunDescription,
-    describe,
-)
+from harness.report.description import LossKind, RunDescription, describe
 from harness.report.model import ModelDocument
 from harness.report.operators import OperatorRow
+from harness.report.run import BudgetField, CodeDocument
 from harness.report.traces import TraceDocument
 from harness.runs.source import EvaluatedRun, all_passed
 from harness.target.build import PlacedModel
@@ -155,7 +151,7 @@ def _reported_operator(row: OperatorRow, point: RooflinePoint | None = None) -> 
         min=row.value("min"),
         max=row.value("max"),
         cold=row.value("cold"),
-        share=row.share,
+        share=row.operator.share,
         counters=with_printable_keys(op.counters),
         roofline=point,
     )

@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from harness.analyze.instructions import InstructionEstimate, InstructionModel, estimate_method
 from harness.analyze.memory import PlannedPool, planned_pools
-from harness.analyze.operands import Argument
-from harness.analyze.workload import Work, constant_bytes, method_steps, work_by_operator
+from harness.analyze.workload import (
+    Argument,
+    InstructionEstimate,
+    InstructionModel,
+    Work,
+    constant_bytes,
+    estimate_method,
+    method_steps,
+    work_by_operator,
+)
 from harness.check.fit import Fit, Need, Refusal
-from harness.decode.bundled_program import TestSet
 from harness.decode.program import Method, Program
+from harness.decode.pte import TestSet
 from harness.report.terminal import print_header, show_line, show_table
 from harness.report.words import percent
 

@@ -13,12 +13,7 @@ from harness.records.nightly import (
     state_counts,
     worst_first,
 )
-from harness.report.words import (
-    OUTCOME_WORDS,
-    ReportTable,
-    counted,
-    counts_text,
-)
+from harness.report.words import OUTCOME_WORDS, ReportTable, counted, counts_text
 
 
 def counts_sentence(night: NightVerdict) -> str:

@@ -17,16 +17,17 @@ from harness.analyze.ticks import durations, unknown_durations
 from harness.check.subject import Subject
 from harness.errors import FormatError
 from harness.formatting import TICKS, DisplayUnit, printable, time_unit
-from harness.records.clock_domain import CYCLES, HardwareCounter
 from harness.records.energy import EnergyRecord, OperatorEnergy
 from harness.records.result import CoreRecord
 from harness.records.trace import (
+    CYCLES,
     DELEGATE_CALL,
     EXECUTION,
     LOADING,
     NO_COUNT,
     OPERATOR_CALL,
     STREAMING,
+    HardwareCounter,
     Kind,
     Trace,
 )
@@ -120,13 +121,13 @@ def describe_counters(
         listing: Its operators, which give the order.
         recorded: The counters of its result, with what reading them costs.
     """
-    columns = _columns(subject.trace)
     parts = [
         [row for row in rows if row.operator.counters]
         for rows in (listing.operators, listing.scopes)
     ]
     if not any(parts):
         return None
+    columns = _columns(subject.trace)
     operators, scopes = (_counter_rows(rows, columns) for rows in parts)
     return CounterTable(
         headers=tuple(column.header for column in columns),
@@ -402,11 +403,6 @@ class OperatorRow(msgspec.Struct, frozen=True):
         return "" if self.operator.chain == -1 else str(self.operator.instruction)
 
     @property
-    def share(self) -> float | None:
-        """Its share of the wall time of executions, or of loading (``WallTimes``)."""
-        return self.operator.share
-
-    @property
     def count(self) -> int:
         """Repeats, also those of unknown duration."""
         return len(self.operator.rows)
@@ -414,7 +410,7 @@ class OperatorRow(msgspec.Struct, frozen=True):
     @property
     def share_text(self) -> str:
         """The share in percent, ``UNKNOWN`` without one."""
-        return share_text(self.share)
+        return share_text(self.operator.share)
 
     def value(self, statistic: str) -> float | None:
         """Return a statistic of its times in nanoseconds, or in ticks without a rate.

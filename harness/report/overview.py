@@ -181,7 +181,9 @@ def _summary(run: RunDescription, apart: str) -> RunSummary:
         slowest=operator_title(slowest.operator.name, slowest.operator.instruction)
         if slowest
         else "",
-        slowest_share=f"{slowest.share_text} %" if slowest and slowest.share is not None else "",
+        slowest_share=f"{slowest.share_text} %"
+        if slowest and slowest.operator.share is not None
+        else "",
     )
 
 

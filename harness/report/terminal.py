@@ -106,7 +106,8 @@ def show_table(
     natural = [max(map(len, column)) for column in columns]
     widths = _fitting(natural, numbers, line_width(console))
     cut = {index for index, width in enumerate(widths) if width < natural[index]}
-    lines = _lines(columns[: len(widths)], widths, numbers, cut, _ellipsis(console))
+    ellipsis = "…" if _encodes(console, "…") else "..."
+    lines = _lines(columns[: len(widths)], widths, numbers, cut, ellipsis)
     if title:
         show_line(console, title, style="bold")
     # In one piece: rich takes its time for each text, and there may be 100,000 operators.
@@ -206,10 +207,6 @@ def _encodes(console: Console, text: str) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
-
-
-def _ellipsis(console: Console) -> str:
-    return "…" if _encodes(console, "…") else "..."
 
 
 def sparkline(console: Console, values: Sequence[float]) -> str:

@@ -34,29 +34,27 @@ from harness.formatting import (
     with_printable_names,
 )
 from harness.records.result import ClockQuality, encode
-from harness.records.signature import Signature, by_block
-from harness.records.trace import NO_CLOCK, OPERATOR_CALL, Damage, Kind, Losses, Trace
-from harness.report.description import (
-    ClockQualityDocument,
-    clock_documents,
-    trace_losses,
+from harness.records.trace import (
+    NO_CLOCK,
+    OPERATOR_CALL,
+    Damage,
+    Kind,
+    Losses,
+    Signature,
+    Trace,
+    by_block,
 )
-from harness.report.operators import (
-    UNKNOWN,
-    share_text,
-)
+from harness.report.description import ClockQualityDocument, clock_documents, trace_losses
+from harness.report.operators import UNKNOWN, share_text
 from harness.report.run import Column, print_losses
 from harness.report.terminal import show_line, show_table
-from harness.report.words import (
-    event_title,
-    with_delegate,
-)
+from harness.report.words import event_title, with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from harness.analyze.operands import Argument, Arguments
     from harness.analyze.symbols import EventSymbols, ModuleTime
+    from harness.analyze.workload import Argument, Arguments
 
     _Known = Sequence[EventSymbols | None] | None
     _Given = Sequence[Arguments | None] | None

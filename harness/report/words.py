@@ -12,7 +12,7 @@ from harness.records.trace import EXECUTION
 
 if TYPE_CHECKING:
     from harness.check.history.samples import Metric, StoredResult
-    from harness.records.signature import Signature
+    from harness.records.trace import Signature
 
 
 class ReportTable(NamedTuple):

@@ -17,7 +17,6 @@ from harness.analyze.alignment import rate_evidence
 from harness.analyze.postmortem import PostmortemDocument, places, postmortem_document
 from harness.analyze.ticks import durations, without_wraps
 from harness.config.board import Board, SerialTarget
-from harness.decode.bundled_program import TestSet
 from harness.decode.device_log import (
     JoinedCounts,
     join_counts,
@@ -31,6 +30,7 @@ from harness.decode.dumps import is_device_log
 from harness.decode.ed00_writer import LeftOut, left_out, write_ed00
 from harness.decode.postmortem import Postmortem, read_postmortem
 from harness.decode.postmortem_format import BUILD_ID_SIZE
+from harness.decode.pte import TestSet
 from harness.errors import (
     DeviceRefusedError,
     FormatError,
@@ -45,15 +45,8 @@ from harness.link.messages import CounterList, TargetInfo
 from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.wire import Region, Status
-from harness.records.clock_domain import ClockDomain, CounterPassesRecord, Ping
 from harness.records.measurement import MeasurementSettings
-from harness.records.result import (
-    ReferenceRecord,
-    TargetRecord,
-    TensorRecord,
-    TraceSummary,
-    encode,
-)
+from harness.records.result import ReferenceRecord, TargetRecord, TensorRecord, TraceSummary, encode
 from harness.records.trace import (
     BFLOAT16,
     EXECUTION,
@@ -62,7 +55,10 @@ from harness.records.trace import (
     SENDING,
     STORED_AS,
     WAITING,
+    ClockDomain,
+    CounterPassesRecord,
     Kind,
+    Ping,
     Stack,
     Trace,
     little_endian,
@@ -449,11 +445,12 @@ def save_trace(
     Raises:
         TargetError: The log is inconsistent; its raw bytes are saved in any case.
     """
-    directory.write(LOG if is_device_log(image) else ETDUMP, image)
+    is_log = is_device_log(image)
+    directory.write(LOG if is_log else ETDUMP, image)
     if buffer:
         directory.write(DEBUG_BUFFER, buffer)
     try:
-        trace = read_trace(image, clocks)
+        trace = read_log(image, clocks) if is_log else read_trace(image, clocks)
     except FormatError as error:
         raise TargetError(
             f"the device sent a damaged log: {error.message}",
@@ -463,7 +460,7 @@ def save_trace(
     values = (trace.kind == Kind.DEBUG) & (trace.clock != NO_CLOCK)
     empty = trace.slowest_empty_events
     deepest = max(trace.stacks, key=lambda stack: stack.used, default=Stack(0, 0, 0))
-    if is_device_log(image):
+    if is_log:
         directory.write(ETDUMP, write_ed00(without_wraps(trace), allocation_events=False))
         skipped = left_out(trace, allocation_events=False)
     return trace, TraceSummary(

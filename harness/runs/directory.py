@@ -40,9 +40,7 @@ from msgspec.structs import replace
 
 from harness.check.history.samples import History, decode_history, encode_history
 from harness.errors import DamagedError, FormatError, UsageError, write_error
-from harness.files import MOST_DOCUMENT, read_limited, write_atomic
-from harness.records.clock_domain import ClockDomain
-from harness.records.decode_json import decode_json
+from harness.files import MOST_DOCUMENT, decode_json, read_limited, write_atomic
 from harness.records.flashing import FLASH, FLASH_LOG
 from harness.records.result import (
     RESTORE,
@@ -55,6 +53,7 @@ from harness.records.result import (
     digest_of,
     encode,
 )
+from harness.records.trace import ClockDomain
 
 if TYPE_CHECKING:
     import numpy as np

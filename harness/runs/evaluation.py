@@ -22,22 +22,18 @@ from harness.check.history.compare import compare_with_history
 from harness.check.history.measure import durations_of, numbers_of
 from harness.check.history.samples import History, Measured
 from harness.check.subject import Subject
-from harness.errors import (
-    DamagedError,
-    FormatError,
-    UsageError,
-)
+from harness.errors import DamagedError, FormatError, UsageError
 from harness.files import (
     MOST_DOCUMENT,
     absolute,
     data_directory,
+    decode_json,
     display_path,
     read_limited,
     read_tail,
 )
 from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
-from harness.records.decode_json import decode_json
 from harness.records.result import RESTORE, Result, VerdictRecord, changed_outputs
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict

@@ -27,6 +27,7 @@ from harness.check.history.samples import (
     parse_baseline,
 )
 from harness.check.subject import Subject
+from harness.config.project import default_history
 from harness.errors import (
     FormatError,
     HarnessError,
@@ -35,7 +36,7 @@ from harness.errors import (
     UsageError,
 )
 from harness.files import display_path
-from harness.history import default_history, open_store
+from harness.history import open_store
 from harness.history.entries import provenance_of
 from harness.records.measurement import describe_difference, settings_key
 from harness.records.result import Result, VerdictRecord, microseconds

@@ -16,27 +16,24 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.analyze.workload import instruction_records
-from harness.check.fit import bundled_operators, check_loaded, examine, fit_placed, placed_capacity
+from harness.check.fit import check_fit, check_loaded, fit_placed, operand_types, placed_capacity
 from harness.config.board import Board, Capacity
-from harness.decode.bundled_program import BundledProgram, TestSet, read_bundled_program
 from harness.decode.program import Call, Method, Program
-from harness.decode.pte import read_named_program, read_program
-from harness.errors import (
-    DeviceRefusedError,
-    FormatError,
-    UsageError,
-    did_you_mean,
+from harness.decode.pte import (
+    BundledProgram,
+    TestSet,
+    read_bundled_program,
+    read_named_program,
+    read_program,
 )
+from harness.errors import DeviceRefusedError, FormatError, UsageError, did_you_mean
 from harness.files import display_path
 from harness.flash.plan import Stages
 from harness.link.messages import ModelInfo, TargetInfo
 from harness.link.session import Session
 from harness.link.wire import Status
 from harness.records.measurement import BUNDLED_KERNELS
-from harness.records.result import (
-    DelegateCall,
-    Model,
-)
+from harness.records.result import DelegateCall, Model
 from harness.runs.directory import TEST_SETS
 from harness.runs.request import RunRequest
 from harness.runs.source import test_set_name
@@ -184,7 +181,7 @@ def find_runnable(
             hint=f"{did_you_mean(name, names)}select one with --method: {', '.join(names)}",
         )
     if not request.placed and request.builds_firmware(board):
-        examine(program, method, model_bytes, board).require(model)
+        check_fit(program, method, model_bytes, board, model)
     return method
 
 
@@ -262,7 +259,7 @@ def check_device(
     method = program.method(name)
     if method is None:
         return  # the device names those that it has
-    bundled = info.kernels == BUNDLED_KERNELS and info.operators == len(bundled_operators())
+    bundled = info.kernels == BUNDLED_KERNELS and info.operators == len(operand_types())
     capacity = Capacity(
         info.model_capacity,
         info.arena_capacity,
@@ -272,7 +269,7 @@ def check_device(
     )
     described = replace(board, capacity=capacity)
     size = 0 if holds else len(data)
-    examine(program, method, size, described, bundled=bundled).require(model)
+    check_fit(program, method, size, described, model, bundled=bundled)
 
 
 def describe_model(request: RunRequest, data: bytes, method: Method | None) -> Model:

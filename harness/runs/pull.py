@@ -36,11 +36,7 @@ from harness.runs.device import (
     symbols_of_board,
     with_declared_clock,
 )
-from harness.runs.directory import (
-    CONSOLE,
-    POSTMORTEM_IMAGE,
-    RunDirectory,
-)
+from harness.runs.directory import CONSOLE, POSTMORTEM_IMAGE, RunDirectory
 from harness.runs.source import EvaluatedRun, interpret_delegates, subject_of
 from harness.target.selection import Chosen
 from harness.target.start import start_target

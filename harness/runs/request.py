@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import re
+import subprocess
 import uuid
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields, replace
@@ -14,21 +15,13 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from harness import __version__
-from harness.analyze.converters import check_names, parse_layouts, parse_time_scales
 from harness.config.board import Board, SerialTarget
-from harness.config.project import find_project
+from harness.config.project import configured_history, find_project
 from harness.config.unit import MeterRequest
-from harness.errors import (
-    InfrastructureError,
-    Owner,
-    UsageError,
-    did_you_mean,
-)
+from harness.errors import InfrastructureError, Owner, UsageError, did_you_mean
 from harness.files import absolute
 from harness.flash.plan import HowToFlash
-from harness.history import configured_history
 from harness.link.transports import is_probe
-from harness.records.clock_domain import ClockDomain
 from harness.records.measurement import MeasurementSettings
 from harness.records.result import UNFINISHED, Failure, Result, now_utc
 from harness.records.run_settings import (
@@ -40,10 +33,10 @@ from harness.records.run_settings import (
     settings_in,
 )
 from harness.records.store_address import StoreAddress, address_of
+from harness.records.trace import ClockDomain
 from harness.runs.history import HistoryRef, history_of
 from harness.runs.run_keywords import PathLike, RunKeywords
 from harness.runs.source import ReadOptions
-from harness.target.process_group import run_program
 from harness.target.selection import Chosen, choose
 
 SESSION_VARIABLE: Final = "ETHARNESS_SESSION"
@@ -125,10 +118,16 @@ def current_commit(path: Path) -> str:
 
 def _git(folder: Path, *arguments: str) -> str:
     try:
-        done = run_program(["git", "-C", str(folder), *arguments], _GIT_TIMEOUT_S)
-    except OSError:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_GIT_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout.decode(errors="replace").strip() if done.code == 0 else ""
+    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""
 
 
 def find_time_scales(request: RunRequest, board: Board) -> dict[str, str]:
@@ -139,8 +138,11 @@ def find_time_scales(request: RunRequest, board: Board) -> dict[str, str]:
     """
     # The first matching pattern applies, so those of the request come first.
     scales = {**request.time_scales, **board.time_scales, **request.time_scales}
-    parse_time_scales(scales)
-    check_names(parse_layouts(board.metadata), request.counters)
+    if scales or board.metadata:
+        from harness.analyze.converters import check_names, parse_layouts, parse_time_scales
+
+        parse_time_scales(scales)
+        check_names(parse_layouts(board.metadata), request.counters)
     return scales
 
 
@@ -198,7 +200,7 @@ def request_on(chosen: Chosen, model: PathLike, given: GivenSettings) -> RunRequ
             unit is described wrongly, or its driver is not installed.
     """
     project = find_project()
-    address = given.history or configured_history()
+    address = given.history or configured_history(project)
     probe = probe_request(
         chosen.port, given.elf, given.symbol, given.until, given.reset, given.baud
     )

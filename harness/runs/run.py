@@ -20,9 +20,8 @@ from harness.check.budget import Budget
 from harness.check.subject import model_name
 from harness.config.board import Board, SerialTarget, load_board
 from harness.config.unit import UsbPort
-from harness.decode.bundled_program import TestSet, is_bundled_program
 from harness.decode.program import Program
-from harness.decode.pte import read_named_program
+from harness.decode.pte import TestSet, is_bundled_program, read_named_program
 from harness.errors import (
     HarnessError,
     HostError,
@@ -43,16 +42,9 @@ from harness.link.session import Session
 from harness.link.transfers import LogChunks
 from harness.link.wire import Region
 from harness.plugins import TARGETS, load_extension
-from harness.records.clock_domain import Ping
 from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
-from harness.records.result import (
-    Failure,
-    Result,
-    TensorRecord,
-    TestSetRecord,
-    now_utc,
-)
-from harness.records.trace import Trace
+from harness.records.result import Failure, Result, TensorRecord, TestSetRecord, now_utc
+from harness.records.trace import Ping, Trace
 from harness.records.verdict import Verdict
 from harness.runs.device import (
     CounterPasses,
@@ -85,12 +77,7 @@ from harness.runs.loading import (
     test_set_folder,
 )
 from harness.runs.meter import RunMeter, meter_of_run
-from harness.runs.request import (
-    ProbeRequest,
-    RunRequest,
-    find_time_scales,
-    unfinished_result,
-)
+from harness.runs.request import ProbeRequest, RunRequest, find_time_scales, unfinished_result
 from harness.runs.source import (
     EvaluatedRun,
     interpret_delegates,

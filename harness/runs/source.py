@@ -36,23 +36,15 @@ from harness.errors import (
     UsageError,
 )
 from harness.files import MOST_MODEL, Content, map_or_read, read_limited, read_model
-from harness.records.clock_domain import ClockDomain
 from harness.records.result import Failure, Model, Result, RunIdentity, VerdictRecord, moment
-from harness.records.trace import EXECUTION, Damage, Kind, Trace, concatenate
+from harness.records.trace import EXECUTION, ClockDomain, Damage, Kind, Trace, concatenate
 from harness.records.verdict import Verdict
-from harness.runs.directory import (
-    DEBUG_BUFFER,
-    ETDUMP,
-    LOG,
-    RESULT,
-    RunDirectory,
-    recorded_clocks,
-)
+from harness.runs.directory import DEBUG_BUFFER, ETDUMP, LOG, RESULT, RunDirectory, recorded_clocks
 
 if TYPE_CHECKING:
-    from harness.analyze.operands import Arguments
     from harness.analyze.postmortem import PostmortemDocument
     from harness.analyze.symbols import EventSymbols
+    from harness.analyze.workload import Arguments
     from harness.check.history.comparison import HistoryComparison
     from harness.check.history.samples import History
     from harness.decode.program import Method
@@ -73,6 +65,8 @@ def interpret_delegates(
     Raises:
         UsageError: A time scale or a layout is invalid, or does not fit the trace.
     """
+    if not scales and not metadata:
+        return trace
     from harness.analyze.converters import (
         parse_layouts,
         parse_time_scales,
@@ -404,7 +398,7 @@ def load_metadata(
     if model is not None:
         if not model.exists():
             raise UsageError(f"model {model} not found")
-        from harness.analyze.operands import event_arguments
+        from harness.analyze.workload import event_arguments
         from harness.decode.pte import read_program
 
         methods = executed_methods(trace, read_program(read_model(model)), method)

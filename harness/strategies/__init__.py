@@ -26,13 +26,7 @@ from harness.strategies.executions import (  # noqa: E402  # noqa: E402
     timelines,
     wrapped_traces,
 )
-from harness.strategies.traces import (  # noqa: E402
-    arbitrary_traces,
-    debug_values,
-    ed00_files,
-    names,
-    traces,
-)
+from harness.strategies.traces import arbitrary_traces, debug_values, ed00_files, names, traces  # noqa: E402
 
 __all__ = [
     "DeviceLog",

@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain, HardwareCounter
-from harness.records.trace import NO_NAME, Block, DebugValue, Kind, Trace
+from harness.records.trace import (
+    HOST_NANOSECONDS,
+    NO_NAME,
+    Block,
+    ClockDomain,
+    DebugValue,
+    HardwareCounter,
+    Kind,
+    Trace,
+)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,15 @@ import numpy as np
 from hypothesis import strategies as st
 
 from harness.analyze.ticks import default_jitter
-from harness.records.clock_domain import ClockDomain, HardwareCounter
-from harness.records.trace import DELEGATE_CALL, EXECUTION, OPERATOR_CALL, Block, Trace
+from harness.records.trace import (
+    DELEGATE_CALL,
+    EXECUTION,
+    OPERATOR_CALL,
+    Block,
+    ClockDomain,
+    HardwareCounter,
+    Trace,
+)
 from harness.strategies.by_hand import EventSpec, RunSpec, trace_of
 
 _LONGEST: Final = 2**55

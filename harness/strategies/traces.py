@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 
 from harness.decode.ed00_schema import ValueType
 from harness.decode.ed00_writer import write_ed00
-from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain, HardwareCounter
-from harness.records.trace import NO_COUNT, Block, DebugValue, Kind, TensorValue, Trace
+from harness.records.trace import (
+    HOST_NANOSECONDS,
+    NO_COUNT,
+    Block,
+    ClockDomain,
+    DebugValue,
+    HardwareCounter,
+    Kind,
+    TensorValue,
+    Trace,
+)
 
 INT32: Final = st.integers(-(2**31), 2**31 - 1)
 INT64: Final = st.integers(-(2**63), 2**63 - 1)

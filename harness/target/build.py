@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import platform
 import re
 import shutil
 import sys
@@ -25,7 +26,7 @@ from filelock import FileLock, Timeout
 from harness.config.board import Board, Build, Capacity, RtlCore, RtlTarget, SerialTarget
 from harness.errors import InfrastructureError, UsageError
 from harness.files import absolute, data_directory, user_cache, write_atomic
-from harness.plugins import TARGETS, load_extension, require_linux
+from harness.plugins import TARGETS, load_extension
 from harness.records.result import FirmwareSize
 from harness.target.process_group import run_program, with_death_signal
 
@@ -198,6 +199,21 @@ def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
         training = (firmware if placed is None else _build_image(board, None)).image
     simulator = simulators.build_simulator(board.target.core, training)
     return replace(firmware, simulator=simulator)
+
+
+def require_linux(feature: str, hint: str) -> None:
+    """Do nothing on Linux.
+
+    Args:
+        feature: The feature that needs it; begins the error message.
+        hint: What to use instead.
+
+    Raises:
+        UsageError: This is another operating system.
+    """
+    system = platform.system()
+    if system != "Linux":
+        raise UsageError(f"{feature} needs Linux, and this is {system or 'unknown'}", hint=hint)
 
 
 def require_linux_host(board: Board) -> None:
@@ -391,7 +407,6 @@ def firmware_sizes(firmware: Firmware) -> Iterator[FirmwareSize]:
     Raises:
         InfrastructureError: The toolchain's ``size`` failed.
     """
-    program = _program(firmware.preset)
     for room, folder in [*((room, f"src/{room}") for room in ROOMS), ("executorch", "executorch")]:
         compiled = firmware.directory / "CMakeFiles/rooms.dir" / folder
         # Objects of sources that were renamed or removed since stay in the build directory.
@@ -403,17 +418,26 @@ def firmware_sizes(firmware: Firmware) -> Iterator[FirmwareSize]:
             and (sources / path.relative_to(compiled).with_suffix("")).is_file()
         ]
         if objects:
-            yield _total(room, _measure(program, objects))
+            yield _measure(room, firmware.preset, objects)
     yield image_size(firmware)
 
 
 def image_size(firmware: Firmware) -> FirmwareSize:
-    """Return the size of the linked image.
+    """Return the size of the linked image; it is measured once and kept beside the image.
 
     Raises:
         InfrastructureError: The toolchain's ``size`` failed.
     """
-    return _total("image", _measure(_program(firmware.preset), [firmware.image]))
+    image = firmware.image
+    kept = image.with_name(f".{image.name}.size")
+    with suppress(OSError, ValueError):
+        if kept.stat().st_mtime_ns >= image.stat().st_mtime_ns:
+            text, data, bss = map(int, kept.read_text().split())
+            return FirmwareSize("image", text, data, bss)
+    size = _measure("image", firmware.preset, [image])
+    with suppress(OSError):  # of a cache that others own
+        write_atomic(kept, f"{size.text} {size.data} {size.bss}\n".encode())
+    return size
 
 
 def code_sizes(boards: Sequence[Board]) -> list[int | None]:
@@ -435,15 +459,10 @@ def _code_size(board: Board, digest: Callable[[Path], str]) -> int | None:
     return size.text + size.data
 
 
-def _program(preset: str) -> str:
-    """Return the name of ``size`` in the toolchain of ``preset``."""
+def _measure(part: str, preset: str, files: Sequence[Path]) -> FirmwareSize:
+    """Return the sums of text, data and bss, as printed by the toolchain's ``size``."""
     compiler, _ = compiler_for(preset)
-    toolchain = compiler.removesuffix("gcc") if compiler.endswith("-gcc") else ""
-    return f"{toolchain}size"
-
-
-def _measure(program: str, files: Sequence[Path]) -> list[list[int]]:
-    """Return rows of text, data and bss, as printed by ``size`` in Berkeley format."""
+    program = f"{compiler.removesuffix('gcc') if compiler.endswith('-gcc') else ''}size"
     command = [program, *map(str, files)]
     try:
         done = run_program(command, _TOOL_LIMIT_S)
@@ -452,10 +471,7 @@ def _measure(program: str, files: Sequence[Path]) -> list[list[int]]:
     if done.code != 0:
         raise InfrastructureError(f"cannot measure the firmware: {program} {done.how}")
     lines = done.stdout.decode(errors="replace").splitlines()
-    return [[int(cell) for cell in line.split()[:3]] for line in lines[1:]]
-
-
-def _total(part: str, rows: list[list[int]]) -> FirmwareSize:
+    rows = [[int(cell) for cell in line.split()[:3]] for line in lines[1:]]
     return FirmwareSize(part, *(sum(column) for column in zip(*rows, strict=True)))
 
 

@@ -212,6 +212,7 @@ class ProcessGroup:
         pid: Its process id, which is also the id of its session and group.
         returncode: Its exit status (negative: signal); None before `end`.
         remaining: Processes that were still alive when `end` gave up.
+        leftover: These in words; "" if there are none.
     """
 
     def __init__(
@@ -236,6 +237,7 @@ class ProcessGroup:
             OSError: It cannot be started.
         """
         self.remaining: tuple[Process, ...] = ()
+        self.leftover = ""
         self._ended = False
         started = False
         try:
@@ -309,34 +311,27 @@ class ProcessGroup:
         """
         # Another Ctrl-C waits: what still runs would write on, and its lock would be free.
         with deferred():
-            return self._end()
-
-    def _end(self) -> int | None:
-        if self._ended:
+            if self._ended:
+                return self._process.returncode
+            deadline = time.monotonic() + _GONE_S
+            pause = _POLL_S
+            while True:
+                self._kill()
+                left = self._left()
+                if not left or time.monotonic() >= deadline:
+                    break
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_POLL_S)
+            self._ended = True
+            self.remaining = tuple(left)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(max(_POLL_S, deadline - time.monotonic()))
+            self._drain.end()
+            if left:
+                names = ", ".join(map(str, left))
+                self.leftover = f"still alive {_GONE_S:g} s after SIGKILL: {names}"
+                _log.warning("%s", self.leftover)
             return self._process.returncode
-        deadline = time.monotonic() + _GONE_S
-        pause = _POLL_S
-        while True:
-            self._kill()
-            left = self._left()
-            if not left or time.monotonic() >= deadline:
-                break
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_POLL_S)
-        self._ended = True
-        self.remaining = tuple(left)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(max(_POLL_S, deadline - time.monotonic()))
-        self._drain.end()
-        if left:
-            _log.warning("%s", self.leftover)
-        return self._process.returncode
-
-    @property
-    def leftover(self) -> str:
-        """Processes that survived SIGKILL, in words; "" if there are none."""
-        left = ", ".join(map(str, self.remaining))
-        return f"still alive {_GONE_S:g} s after SIGKILL: {left}" if left else ""
 
     def _kill(self) -> None:
         """Kill its group; on Windows the tree of its children."""

@@ -353,22 +353,19 @@ def _start_native(board: Board, firmware: Firmware) -> ProcessTarget:
         InfrastructureError: It cannot be started, or the pseudo-terminal cannot be opened.
     """
     child = ProcessTarget(f"the firmware of {board.name}", [str(firmware.image)])
+    limit = board.deadlines.boot_s
     try:
-        path = _link_path(child, board)
+        child.wait_for(lambda: _LINK.search(child.output()) is not None, limit)
+        printed = _LINK.search(child.output())
+        if printed is None:
+            child.check_alive()
+            raise TargetError(f"{child.name} printed no `link:` line on stdout within {limit:g} s")
+        path = printed[1].decode("utf-8", errors="replace")
         transport = open_serial(path, _BAUD)
     except HarnessError:
         child.close()
         raise
     return child.linked(transport, f"{firmware.image} (process {child.pid}) on {path}")
-
-
-def _link_path(child: ProcessTarget, board: Board) -> str:
-    limit = board.deadlines.boot_s
-    child.wait_for(lambda: _LINK.search(child.output()) is not None, limit)
-    if match := _LINK.search(child.output()):
-        return match[1].decode("utf-8", errors="replace")
-    child.check_alive()
-    raise TargetError(f"{child.name} printed no `link:` line on stdout within {limit:g} s")
 
 
 def start_empty(board: Board, machine: QemuTarget, gdbserver: Path) -> ProcessTarget:

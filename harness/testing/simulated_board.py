@@ -13,16 +13,7 @@ from dataclasses import dataclass, field
 from harness.errors import TransportClosedError
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, encode_frame
 from harness.link.transfers import MissingRanges
-from harness.link.wire import (
-    LISTEN_MS,
-    MIN_MTU,
-    READ_QUEUE,
-    RESPONSE,
-    Op,
-    Region,
-    State,
-    Status,
-)
+from harness.link.wire import LISTEN_MS, MIN_MTU, READ_QUEUE, RESPONSE, Op, Region, State, Status
 
 _SHORTEST_WAIT = 1e-9
 """Seconds: what the clock can tell apart. Waits of less, left over by rounding, would add up to it

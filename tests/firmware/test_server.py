@@ -11,19 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import Losses, Region, read_log
-from harness.testing import (
-    RESPONSE,
-    Op,
-    Reset,
-    State,
-    Status,
-    encode_frame,
-    messages,
-    wire,
-)
-from harness.testing import (
-    device_log_format as log_format,
-)
+from harness.testing import RESPONSE, Op, Reset, State, Status, encode_frame, messages, wire
+from harness.testing import device_log_format as log_format
 from tests.conftest import ROOT
 from tests.support.c_server import MTU, TICK, CServer
 from tests.support.examples import examples

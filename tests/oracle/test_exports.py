@@ -26,7 +26,7 @@ from harness import (
     read_program,
     write_ed00,
 )
-from harness.analyze.operands import Argument
+from harness.analyze.workload import Argument
 from harness.export.kineto import Operands, TensorNumbers, profiler_inputs
 from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace

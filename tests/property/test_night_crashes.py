@@ -15,12 +15,7 @@ from hypothesis import strategies as st
 from harness import NightlyStep
 from harness.extensions.lab.nightly import journal as nightly_journal
 from harness.extensions.lab.nightly.journal import Account, Ended, Journal, ended_of
-from harness.extensions.lab.nightly.night import (
-    Night,
-    Prepared,
-    open_night,
-    prepare,
-)
+from harness.extensions.lab.nightly.night import Night, Prepared, open_night, prepare
 from tests.support.examples import examples
 from tests.support.night_world import HOW, Killed, World
 from tests.support.nights import written_plan

@@ -10,7 +10,7 @@ import pytest
 import harness
 from harness import NO_NAME, Tensor, read_program
 from harness.analyze.blocks import executed_methods
-from harness.analyze.operands import event_arguments
+from harness.analyze.workload import event_arguments
 from tests.conftest import FIXTURES, MODELS
 
 pytestmark = pytest.mark.sim

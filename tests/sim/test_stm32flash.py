@@ -15,12 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness import FlashError, Image, Segment
-from tests.support.flash import (
-    IMAGE,
-    installed,
-    job_of,
-    run_job,
-)
+from tests.support.flash import IMAGE, installed, job_of, run_job
 
 pytestmark = pytest.mark.sim
 

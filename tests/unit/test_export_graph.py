@@ -22,7 +22,7 @@ from harness import (
     read_ed00,
     read_program,
 )
-from harness.analyze.operands import Argument, planned_ids
+from harness.analyze.workload import Argument, planned_ids
 from harness.export.kineto import TensorNumbers, profiler_inputs
 from harness.extensions.exports.execution_trace import GraphNode, graph
 from tests.conftest import FIXTURES, MODELS, CommandResult

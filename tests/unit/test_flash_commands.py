@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import harness
 from harness import Image, ImageFormat, InfrastructureError, Job, Segment, UsageError, UsbPort
 from harness.flash.plan import check_flash, choose_tool, find_tool
-from harness.flash.probes import choose_probe, connected, parse_selector
+from harness.flash.tool import choose_probe, connected, parse_selector
 from tests.conftest import BOARDS, ROOT
 
 ELF = Image(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness import Failure, UsageError, open_store
-from harness.history import default_history
+from harness.config.project import default_history
 from harness.history.results import EXPORT_TYPES
 from tests.conftest import CommandResult
 from tests.support.documents import document

@@ -15,8 +15,7 @@ import pytest
 
 from harness import FormatError, UsageError, read_json
 from harness.check.history.samples import decode_history
-from harness.files import CappedFile, open_regular
-from harness.records.decode_json import decode_json
+from harness.files import CappedFile, decode_json, open_regular
 from harness.runs.directory import RunDirectory
 from tests.conftest import CommandResult
 from tests.support.flash import serial_native

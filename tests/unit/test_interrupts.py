@@ -11,14 +11,7 @@ import weakref
 
 import pytest
 
-from harness.interrupts import (
-    Terminated,
-    deferred,
-    exit_code_of,
-    heed,
-    interrupt_text,
-    interrupts,
-)
+from harness.interrupts import Terminated, deferred, exit_code_of, heed, interrupt_text, interrupts
 
 LONGEST_S = 30.0
 """After that an interrupt is lost."""

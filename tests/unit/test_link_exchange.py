@@ -265,7 +265,7 @@ def test_frames_of_the_previous_size_are_accepted_after_it_was_lowered() -> None
     assert exchange.mtu == MIN_MTU == 256
     long_frame = answer(1, OK + bytes(500))
     for mtu, heard in ((256, FrameDamage), (1024, Frame), (256, Frame)):
-        exchange.mtu = mtu
+        exchange.set_mtu(mtu)
         port.coming.append(long_frame)
         assert isinstance(exchange.listen(1.0), heard)
         assert exchange.mtu == mtu

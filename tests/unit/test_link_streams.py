@@ -12,10 +12,7 @@ import pytest
 import serial
 
 from harness import InfrastructureError, LinkError, TransportClosedError, open_port
-from harness.link.transports import (
-    PolledSerialTransport,
-    SocketTransport,
-)
+from harness.link.transports import PolledSerialTransport, SocketTransport
 from harness.testing import Transport
 
 

@@ -17,11 +17,7 @@ from harness.extensions.lab.nightly.commands import Children
 from harness.extensions.lab.power import run
 from harness.files import CappedBuffer
 from harness.flash.execute import Log, run_steps
-from harness.target.process_group import (
-    ProcessGroup,
-    run_program,
-    session_members,
-)
+from harness.target.process_group import ProcessGroup, run_program, session_members
 from tests.support.processes import READY_S, time_out_once_ready, wait_until
 
 pytestmark = pytest.mark.slow

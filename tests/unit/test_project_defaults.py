@@ -10,9 +10,8 @@ import pytest
 
 import harness
 from harness import UsageError
-from harness.config.project import Project, find_project
-from harness.files import packaged_model
-from harness.history import default_history
+from harness.config.project import Project, default_history, find_project
+from harness.files import packaged_models
 from harness.records.store_address import StoreAddress
 from harness.runs.request import request_of
 from tests.conftest import MODELS, CommandResult
@@ -100,7 +99,7 @@ def test_models_are_files_then_those_of_the_project_then_packaged(project: Path)
     found = find_project()
     for name in ("net", "net.pte"):
         assert found.find_model(Path(name)) == project / "nets" / "net.pte"
-    assert found.find_model(Path("kws_int8")) == packaged_model("kws_int8")
+    assert found.find_model(Path("kws_int8")) == packaged_models()["kws_int8"]
     Path("net.pte").write_bytes(b"")
     assert found.find_model(Path("net.pte")) == Path("net.pte")
     assert found.find_model(Path("nets/other.pte")) == Path("nets/other.pte")

@@ -13,9 +13,9 @@ import pytest
 from harness import Image, ImageFormat, Segment, load_units
 from harness.cli import cli
 from harness.cli.command import FilePath
+from harness.config.project import default_history
 from harness.files import absolute, display_path, resolve_word
 from harness.flash.plan import find_tool, tool_names
-from harness.history import default_history
 from harness.records.store_address import StoreAddress
 from harness.target.build import build_root
 from harness.target.selection import lock_directory

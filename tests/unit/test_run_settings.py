@@ -14,7 +14,7 @@ import pytest
 import harness
 from harness import MeasurementSettings, UsageError
 from harness.extensions.lab.nightly.plan import load_plan, options_of
-from harness.files import packaged_model
+from harness.files import packaged_models
 from harness.pytest_plugin.cases import CaseUnit, with_files
 from harness.pytest_plugin.running import Runs
 from harness.records.run_settings import SETTINGS, RunSettings, SettingPlace, settings_in
@@ -139,7 +139,7 @@ def doors(
     monkeypatch.setattr("harness.pytest_plugin.running.run_model", doors.end)
     for name in ("a.npy", "b.npy", "b.toml", "fw.elf"):
         Path(name).touch()
-    model = packaged_model("small_int8")
+    model = packaged_models()["small_int8"]
     assert model is not None
     Path("m.pte").write_bytes(model.read_bytes())
     return doors

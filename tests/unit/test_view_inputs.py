@@ -17,7 +17,7 @@ from harness import (
     read_program,
 )
 from harness.analyze.blocks import blocks_of, executed_methods, find_method
-from harness.analyze.operands import Arguments, event_arguments, method_arguments
+from harness.analyze.workload import Arguments, event_arguments, method_arguments
 from tests.conftest import MODELS
 from tests.support import traces
 from tests.support.programs import ProgramBuilder

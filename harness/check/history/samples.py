@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from harness.errors import FormatError, UsageError
 from harness.export.values import escaped, unescaped
-from harness.records.decode_json import decode_json
+from harness.files import decode_json
 from harness.records.measurement import MeasurementSettings
 from harness.records.result import ClockQuality
 from harness.records.trace import Losses

@@ -30,8 +30,7 @@ from harness.analyze.ticks import (
 from harness.check.subject import Subject
 from harness.duration import Duration
 from harness.formatting import printable
-from harness.records.clock_domain import HardwareCounter
-from harness.records.trace import EXECUTION, NO_COUNT, Kind, Losses, Trace
+from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Kind, Losses, Trace
 from harness.records.verdict import Check, check, none_of
 
 _Ints = npt.NDArray[np.int64]
@@ -267,6 +266,8 @@ def counter_value_checks(subject: Subject) -> Iterator[Check]:
                 f"of {describe(trace, first)}"
             )
         yield _counted("I20", "counts fit the width of the counter", counter, wrong, reason)
+    if not trace.counters:
+        return
     pairs = _AT_MOST + ((_CYCLES_RULE,) if subject.single_issue else ())
     for part, whole in pairs:
         yield from _parts(trace, part, whole)

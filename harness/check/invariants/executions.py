@@ -1,26 +1,37 @@
 """Checks that executions log the same events (I10), completed (I12), were measured (I13), are all
 in the log (I15), return the right outputs (I11) and run the program's instructions (I14).
+
+Checks memory: allocations fit, do not overlap and are freed (I06 to I09), allocators have their
+planned size and do not grow (I16, I17), and stacks do not overflow (I18).
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.blocks import SCOPES, BlockRun, contradiction, equal_rows, executions, runs
+from harness.analyze.blocks import (
+    SCOPES,
+    BlockRun,
+    block_numbers,
+    contradiction,
+    equal_rows,
+    executions,
+    runs,
+)
+from harness.analyze.memory import AllocatorMemory
 from harness.check.invariants.events import order_known
 from harness.check.subject import ModelOutput, Subject
 from harness.decode.program import Call, Instruction, Method
-from harness.formatting import KERNEL_EVENT
-from harness.records.signature import InstructionRecord
-from harness.records.trace import EXECUTION, STREAMING, Kind, Trace
+from harness.formatting import KERNEL_EVENT, stack_use
+from harness.records.trace import EXECUTION, STREAMING, InstructionRecord, Kind, Trace
 from harness.records.verdict import Check, check, none_of
 
 
@@ -302,7 +313,7 @@ def _executions(subject: Subject) -> Iterator[list[_Event]]:
     The last execution of a tracer is skipped if not all requested ones completed: it may have been
     interrupted.
     """
-    trace = subject.trace
+    trace, delegated = subject.trace, subject.trace.delegated
     named = runs(trace, without=STREAMING)
     interrupted: set[int] = set()
     if (subject.runs_completed or 0) < (subject.runs_requested or 0):
@@ -313,19 +324,19 @@ def _executions(subject: Subject) -> Iterator[list[_Event]]:
         if run.signature in seen or run.order in interrupted:
             continue
         seen.add(run.signature)
-        events = list(_events_of(trace, run.order))
+        block = trace.blocks[run.order]
+        events = [
+            _Event(
+                run.order,
+                trace.text(int(trace.name[row])) or "",
+                (int(trace.chain[row]), int(trace.instruction[row])),
+                bool(delegated[row]),
+            )
+            for row in range(block.first, block.first + block.count)
+            if trace.kind[row] == Kind.PROFILE
+        ]
         if any(event.place[0] != -1 or event.name == EXECUTION for event in events):
             yield events
-
-
-def _events_of(trace: Trace, order: int) -> Iterator[_Event]:
-    block = trace.blocks[order]
-    delegated = trace.delegated
-    for row in range(block.first, block.first + block.count):
-        if trace.kind[row] == Kind.PROFILE:
-            name = trace.text(int(trace.name[row])) or ""
-            place = int(trace.chain[row]), int(trace.instruction[row])
-            yield _Event(order, name, place, bool(delegated[row]))
 
 
 @dataclass(frozen=True)
@@ -352,15 +363,6 @@ class _Program:
         # Whoever has scopes of kernels has them of delegates. Other instructions may run unseen.
         calls = {Call.KERNEL, Call.DELEGATE}
         return cls(method, logged | calls) if logged & calls else None
-
-    @cached_property
-    def first(self) -> frozenset[Place]:
-        """The instructions with which an execution may begin."""
-        return self._logged_from([(0, 0)])
-
-    def after(self, place: Place) -> frozenset[Place]:
-        """Return the instructions that may follow one."""
-        return self._logged_from(self._successors(place))
 
     def _successors(self, place: Place) -> Iterator[Place]:
         chain, index = place
@@ -397,22 +399,19 @@ class _Program:
         if behind is not None:
             return f"{_text(behind)} is logged after {EXECUTION}"
         within = [event for event in events if event.place[0] != -1]
-        return self._walk(within)
-
-    def _walk(self, events: Sequence[_Event]) -> str | None:
-        """Follow the scopes of instructions through the program."""
-        allowed, begun = self.first, 0
-        for number, event in enumerate(events):
+        # The scopes of instructions must be those on a way through the program.
+        allowed, begun = self._logged_from([(0, 0)]), 0
+        for number, event in enumerate(within):
             if event.delegated or event.name not in SCOPES:
                 continue
             if event.place not in allowed:
                 return f"{_text(event)} runs where {self._expected(allowed)} should"
-            if defect := self._inner(events[begun:number], event):
+            if defect := self._inner(within[begun:number], event):
                 return defect
-            allowed, begun = self.after(event.place), number + 1
+            allowed, begun = self._logged_from(self._successors(event.place)), number + 1
         if _END not in allowed:
             return f"the execution ends where {self._expected(allowed)} should run"
-        left = next((event for event in events[begun:] if not event.delegated), None)
+        left = next((event for event in within[begun:] if not event.delegated), None)
         return f"{_text(left)} has no scope of its instruction" if left else None
 
     def _inner(self, events: Sequence[_Event], scope: _Event) -> str | None:
@@ -467,3 +466,160 @@ def _place(place: Place) -> str:
 
 def _named(step: Instruction) -> str:
     return step.name or step.call.name.lower()
+
+
+TEMPORARY: Final = "temporary"
+"""The allocator whose memory lasts for one execution. All other allocators hold their memory as
+long as the method is loaded."""
+
+_KEPT: Final = re.compile(r"method|unplanned|planned_\d+")
+"""Allocators that hold the method and its tensors from loading on."""
+
+
+def memory_checks(subject: Subject) -> Iterator[Check]:
+    """Check every allocator with logged allocations.
+
+    An allocator name that several tracers log is skipped: each core or task may have its own
+    allocator of this name, and the log does not tell them apart.
+    """
+    tracer = subject.trace.tracer
+    used = [item for item in subject.memory.allocators if len(item.rows)]
+    followed = [item for item in used if (tracer[item.rows] == tracer[item.rows[0]]).all()]
+    for item in followed:
+        yield from _within(subject, item)
+    if len(followed) == len(used) and used and subject.arena_capacity is not None:
+        peak, capacity = subject.memory.peak, subject.arena_capacity
+        yield _fits("all allocators together", peak, capacity, "of the arena")
+    for item in followed:
+        what = "allocations overlap a live allocation"
+        yield _rows("I07", subject.trace, item, item.overlapping, what)
+    if not order_known(subject.trace.losses):
+        return
+    if used and not subject.trace.filtered_events:
+        unused = [item for item in subject.memory.allocators if not len(item.rows)]
+        yield from (_planned(item) for item in unused if item.planned)
+    for item in followed:
+        what = "frees match no live allocation"
+        yield _rows("I08", subject.trace, item, item.unmatched, what)
+        if item.allocator.label == TEMPORARY and _is_freed(subject.trace, item):
+            yield _all_freed(subject, item)
+        if item.allocator.label in subject.planned:
+            yield _planned(item)
+        if _KEPT.fullmatch(item.allocator.label) and subject.planned:
+            yield from _no_growth(subject, item)
+
+
+def _within(subject: Subject, item: AllocatorMemory) -> Iterator[Check]:
+    """Compare the highest allocated address of an allocator with its capacity.
+
+    Without logged offsets the peak is used, a lower bound of the needed memory.
+    """
+    capacity = item.planned if item.planned is not None else subject.arena_capacity
+    if capacity is None:
+        return
+    needed = item.peak if item.reach is None else item.reach
+    source = "planned" if item.planned is not None else "of the arena"
+    yield _fits(_name(item), needed, capacity, source)
+
+
+def _fits(subject: str, needed: int, capacity: int, source: str) -> Check:
+    passed = needed <= capacity
+    relation = "fit in" if passed else "exceed"
+    return check(
+        "I06",
+        subject=subject,
+        measured=float(needed),
+        limit=float(capacity),
+        unit="bytes",
+        passed=passed,
+        reason=f"{needed:,} bytes {relation} the {capacity:,} bytes {source}",
+    )
+
+
+def _rows(
+    code: str, trace: Trace, item: AllocatorMemory, rows: tuple[int, ...], what: str
+) -> Check:
+    reason = f"0 {what}"
+    if rows:
+        size = abs(int(trace.size[rows[0]]))
+        offset = int(trace.offset[rows[0]])
+        place = f" at offset {offset:,}" if offset >= 0 else ""
+        block = int(block_numbers(trace)[rows[0]])
+        reason = f"{len(rows):,} {what}, first {size:,} bytes{place} in block {block}"
+    return none_of(code, _name(item), len(rows), reason)
+
+
+def _all_freed(subject: Subject, item: AllocatorMemory) -> Check:
+    """Check that 0 bytes are live after the allocator's last event in every block."""
+    blocks = block_numbers(subject.trace)[item.rows]
+    last = np.flatnonzero(np.diff(blocks, append=-1) != 0)
+    kept = last[item.live[last] != 0]
+    reason = f"0 bytes are live at the end of {len(last):,} blocks"
+    if len(kept):
+        first = int(kept[0])
+        reason = (
+            f"{int(item.live[first]):,} bytes are still live at the end of block "
+            f"{int(blocks[first])}; {len(kept):,} of {len(last):,} blocks leave memory allocated"
+        )
+    return none_of("I09", _name(item), int(abs(item.live[last]).max()), reason, "bytes")
+
+
+def _is_freed(trace: Trace, item: AllocatorMemory) -> bool:
+    """Return whether the tracer logs frees: it did, or it logs offsets, which ETDump does not."""
+    return bool((trace.size[item.rows] < 0).any() or (trace.offset[item.rows] >= 0).all())
+
+
+def _planned(item: AllocatorMemory) -> Check:
+    """Compare the allocated bytes of an allocator with its plan."""
+    planned = item.planned or 0
+    taken = int(item.live[-1]) if len(item.live) else 0
+    relation = "as planned" if taken == planned else f"but {planned:,} bytes are planned"
+    return check(
+        "I16",
+        subject=_name(item),
+        measured=float(taken),
+        limit=float(planned),
+        unit="bytes",
+        passed=taken == planned,
+        reason=f"{taken:,} bytes are allocated, {relation}",
+    )
+
+
+def _no_growth(subject: Subject, item: AllocatorMemory) -> Iterator[Check]:
+    """Check that as many bytes are live after each execution as before it.
+
+    The cold execution is skipped: it may allocate what all executions need.
+    """
+    warm = [run.order for run in subject.runs if run.executes and not run.cold]
+    if not warm:
+        return
+    change = np.zeros(len(subject.trace.blocks), np.int64)
+    np.add.at(change, block_numbers(subject.trace)[item.rows], np.diff(item.live, prepend=0))
+    grown = [order for order in warm if change[order]]
+    reason = f"its size is the same after {len(warm):,} warm executions"
+    if grown:
+        reason = (
+            f"it changes by {int(change[grown[0]]):,} bytes in block {grown[0]}; {len(grown):,} of "
+            f"{len(warm):,} warm executions change it"
+        )
+    yield none_of("I17", _name(item), int(np.abs(change[grown]).sum()), reason, "bytes")
+
+
+def stack_checks(subject: Subject) -> Iterator[Check]:
+    """Check that no stack was used up to its end, or beyond it."""
+    for stack in subject.trace.stacks:
+        if not stack.used or not stack.size:
+            continue
+        yield check(
+            "I18",
+            subject=f"stack of tracer {stack.tracer}",
+            measured=float(stack.used),
+            limit=float(stack.size),
+            unit="bytes",
+            passed=not stack.overflowed,
+            reason=stack_use(stack.used, stack.size),
+        )
+
+
+def _name(item: AllocatorMemory) -> str:
+    return item.allocator.label or "(no name)"

@@ -17,8 +17,7 @@ from typing import Final, Literal
 import msgspec
 
 from harness.errors import HostError, UsageError
-from harness.files import MOST_DOCUMENT, display_path, read_limited, write_atomic
-from harness.records.decode_json import decode_json
+from harness.files import MOST_DOCUMENT, decode_json, display_path, read_limited, write_atomic
 from harness.records.result import encode
 
 _SHORT: Final = 10

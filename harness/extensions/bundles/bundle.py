@@ -39,8 +39,7 @@ from harness.check.evaluate import DEFAULT_BUDGET
 from harness.check.history.samples import decode_history, encode_history
 from harness.config.board import Board, load_board
 from harness.errors import FormatError, UsageError
-from harness.files import MOST_DOCUMENT, read_limited
-from harness.records.decode_json import decode_json
+from harness.files import MOST_DOCUMENT, decode_json, read_limited
 from harness.records.nightly import NightDocument
 from harness.records.result import ClockRecord, VerdictRecord, encode
 from harness.runs.device import examine

@@ -53,7 +53,6 @@ from harness.analyze.statistics import Operator
 from harness.analyze.ticks import unwrap
 from harness.errors import FormatError
 from harness.extensions.energy.recording import Recording
-from harness.records.clock_domain import ClockDomain
 from harness.records.energy import (
     CurrentCurve,
     EnergyRecord,
@@ -61,7 +60,7 @@ from harness.records.energy import (
     MeasuredEnergy,
     OperatorEnergy,
 )
-from harness.records.trace import EXECUTION, Kind, Trace
+from harness.records.trace import EXECUTION, ClockDomain, Kind, Trace
 
 _TOLERANCES: Final = (Fraction(500, 1_000_000), Fraction(30_000, 1_000_000))
 """Accepted difference of the rate from the declared one: of crystals, then of RC oscillators."""

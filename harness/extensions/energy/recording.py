@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import FormatError
-from harness.files import read_limited
-from harness.records.decode_json import decode_json
+from harness.files import decode_json, read_limited
 
 MOST_RECORDING: Final = 1 << 30
 """Largest recording, bytes: 20 minutes of a PPK2, one minute of a Joulescope."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from harness.analyze.operands import Argument, Arguments
+from harness.analyze.workload import Argument, Arguments
 from harness.decode.program import Method
 from harness.export.kineto import Operands, TensorNumbers
 from harness.export.timeline import Drawing, draw

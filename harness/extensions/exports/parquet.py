@@ -19,7 +19,7 @@ from harness.export.table import (
     trace_of,
 )
 from harness.export.values import ValueDocument
-from harness.records.decode_json import decode_json
+from harness.files import decode_json
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 

@@ -24,9 +24,11 @@ from harness.config.unit import UsbPort
 from harness.errors import FlashError, UsageError
 from harness.files import read_regular
 from harness.flash.image import ImageFormat
-from harness.flash.probes import CMSIS_DAP, RP_BOOT, ST_DFU
 from harness.flash.tool import (
+    CMSIS_DAP,
     RESET,
+    RP_BOOT,
+    ST_DFU,
     VERIFY,
     WRITE,
     FlashStep,

@@ -9,9 +9,13 @@ from msgspec.structs import replace
 from harness.config.board import Strict, Word
 from harness.errors import UsageError
 from harness.flash.image import ImageFormat
-from harness.flash.probes import CMSIS_DAP, ESP_JTAG, FTDI, J_LINK, ST_LINK
 from harness.flash.tool import (
+    CMSIS_DAP,
+    ESP_JTAG,
+    FTDI,
+    J_LINK,
     RESET,
+    ST_LINK,
     VERIFY,
     WRITE,
     FlashStep,

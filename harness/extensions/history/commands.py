@@ -69,7 +69,8 @@ settings_option = option(
 
 def opened(url: StoreAddress | None, *, create: bool = False) -> Store:
     """Open a history, the default one if ``url`` is None; create it only with ``create``."""
-    from harness.history import default_history, open_store
+    from harness.config.project import default_history
+    from harness.history import open_store
 
     return open_store(url or default_history(), create=create)
 

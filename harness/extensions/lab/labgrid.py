@@ -41,9 +41,9 @@ from msgspec.structs import replace
 from harness.config.unit import Unit, UsbPort
 from harness.errors import BusyError, HarnessError, InfrastructureError, PortError, UsageError
 from harness.extensions.lab.leases import own_start, process_start
+from harness.files import decode_json
 from harness.formatting import printable
-from harness.plugins import require_linux
-from harness.records.decode_json import decode_json
+from harness.target.build import require_linux
 from harness.target.process_group import run_program
 
 _MARK: Final = "etharness"

@@ -42,8 +42,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.errors import BusyError, InfrastructureError
-from harness.files import NotRegularFileError, read_regular, replace_file
-from harness.records.decode_json import decode_json
+from harness.files import NotRegularFileError, decode_json, read_regular, replace_file
 from harness.target.process_group import read_process
 from harness.target.selection import (
     Flock,

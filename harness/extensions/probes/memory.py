@@ -33,9 +33,8 @@ from harness.extensions.probes.firmware_elf import FirmwareElf, Symbol
 from harness.flash.image import read_image
 from harness.link.messages import TensorInfo
 from harness.link.transfers import MOST_REGION
-from harness.records.clock_domain import ClockDomain
 from harness.records.result import TargetRecord, TraceSummary
-from harness.records.trace import NO_CLOCK, NUMPY_TYPES
+from harness.records.trace import NO_CLOCK, NUMPY_TYPES, ClockDomain
 from harness.runs.device import save_trace
 from harness.runs.directory import RunDirectory, from_clock_domain
 from harness.runs.request import ProbeRequest

@@ -54,10 +54,9 @@ from harness.extensions.qualify.stages import (
     stream,
     wrap,
 )
-from harness.files import write_atomic
+from harness.files import decode_json, write_atomic
 from harness.flash.plan import HowToFlash, Stages
 from harness.formatting import printable
-from harness.records.decode_json import decode_json
 from harness.records.result import encode, now_utc
 from harness.target.build import build_firmware
 from harness.target.ports import device_of, port_text

@@ -44,8 +44,7 @@ from harness.flash.plan import FlashRequest
 from harness.link.messages import RunOptions
 from harness.link.session import Session
 from harness.link.wire import ProfilingLevel, Region, Reset, State, Status, WhenFull
-from harness.records.clock_domain import ClockDomain, Ping
-from harness.records.trace import EXECUTION, NO_COUNT, STREAMING, Kind, Trace
+from harness.records.trace import EXECUTION, NO_COUNT, STREAMING, ClockDomain, Kind, Ping, Trace
 from harness.runs.device import fetch, tensor_from_bytes, tensor_to_bytes, with_declared_clock
 from harness.runs.line_quality import GOOD_LOSS, RateQuality, measure_rates
 from harness.runs.request import RunRequest

@@ -48,8 +48,9 @@ def command(url: StoreAddress | None, directory: Path, title: str, output: Outpu
     The site needs no server: open DIR/index.html, or publish the folder. Only files whose content
     changed are written.
     """
+    from harness.config.project import default_history
     from harness.extensions.web.site.writer import SiteOptions, write_site
-    from harness.history import default_history, open_store
+    from harness.history import open_store
 
     with open_store(url or default_history(), create=False) as store, output.stages() as stages:
         changes = write_site(store, directory, SiteOptions(title=title), stages)

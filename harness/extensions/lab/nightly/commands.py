@@ -27,8 +27,7 @@ from harness.extensions.lab.labgrid import HeldPlace
 from harness.extensions.lab.nightly.plan import NightlyPlan, NightUnit, model_file, options_of
 from harness.extensions.lab.nightly.worker import Ending, Examined, command_failed
 from harness.extensions.lab.units import hold
-from harness.files import CappedFile, read_regular, read_tail
-from harness.records.decode_json import decode_json
+from harness.files import CappedFile, decode_json, read_regular, read_tail
 from harness.records.flashing import FLASH, FlashRecord
 from harness.records.nightly import NightlyStep
 from harness.records.result import Failure, Result, now_utc

@@ -42,9 +42,15 @@ from harness.extensions.lab.nightly.plan import (
     options_of,
     path_of,
 )
-from harness.files import MOST_DOCUMENT, MOST_MODEL, check_size, read_limited, read_regular
+from harness.files import (
+    MOST_DOCUMENT,
+    MOST_MODEL,
+    check_size,
+    decode_json,
+    read_limited,
+    read_regular,
+)
 from harness.history import open_store
-from harness.records.decode_json import decode_json
 from harness.records.nightly import Attempt, NightDocument, NightlyStep, Trouble, UnitEvent
 from harness.records.store_address import StoreAddress
 from harness.runs.history import HISTORY_OPEN_S, add_results

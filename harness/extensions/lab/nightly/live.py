@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from harness.config.project import HISTORY_VARIABLE
 from harness.errors import UsageError
 from harness.extensions.lab.nightly.commands import Children
 from harness.extensions.lab.nightly.journal import Account, Ended, Record
 from harness.extensions.lab.nightly.night import Night, Prepared, quarantine_tonight, verdict_of
 from harness.extensions.lab.nightly.verdict import Quarantine
 from harness.files import write_atomic
-from harness.history import VARIABLE
 from harness.plugins import SITES, load_extension
 from harness.printing import print_text, printable
 from harness.records.nightly import (
@@ -235,7 +235,7 @@ class LiveSite:
             [*self._command, str(file)],
             _UPDATE_S,
             log=directory / _LOG,
-            environment={VARIABLE: self._url.with_secrets()},
+            environment={HISTORY_VARIABLE: self._url.with_secrets()},
         )
         if ending.expired or ending.code != 0:
             return (ending.output.splitlines() or [ending.text])[-1]

@@ -15,8 +15,7 @@ import numpy.typing as npt
 from harness.analyze.memory import HeldMemory, PlannedPool, PlannedTensor, planned_pools
 from harness.analyze.ticks import nanoseconds_per_tick
 from harness.check.subject import Subject
-from harness.decode.bundled_program import program_bytes
-from harness.decode.pte import read_program
+from harness.decode.pte import program_bytes, read_program
 from harness.errors import FormatError
 from harness.extensions.web.html.svg import (
     SIZE,
@@ -34,8 +33,7 @@ from harness.extensions.web.html.svg import (
     thinned,
 )
 from harness.formatting import TICKS, operator_kind, operator_title, printable
-from harness.records.signature import InstructionRecord
-from harness.records.trace import EXECUTION, LOADING, Kind
+from harness.records.trace import EXECUTION, LOADING, InstructionRecord, Kind
 from harness.report.description import AllocatorUse, RunDescription
 from harness.report.traces import during
 from harness.report.words import (

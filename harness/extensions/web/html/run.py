@@ -29,11 +29,7 @@ from harness.extensions.web.html.svg import (
     line,
     strip,
 )
-from harness.extensions.web.html.timeline import (
-    executions,
-    icicles,
-    timeline_view,
-)
+from harness.extensions.web.html.timeline import executions, icicles, timeline_view
 from harness.formatting import TICKS, DisplayUnit, operator_title, printable, time_unit
 from harness.records.result import Result
 from harness.records.trace import EXECUTION, Kind, type_name
@@ -307,7 +303,7 @@ def operators_view(
         drawn: Numbers of the executions whose timelines are drawn.
         limits: How many of each kind are shown.
     """
-    rest = [row.share for row in table.operators[limits.rows :]]
+    rest = [row.operator.share for row in table.operators[limits.rows :]]
     known = [share for share in rest if share is not None]
     writer = _Writer(subject, numbers, drawn, table.unit.name)
     return {
@@ -528,7 +524,7 @@ def _slowest(run: RunDescription, numbers: BaselineNumbers) -> Tile:
         return Tile("slowest operator", "unknown", "", "no operator was logged", comparable=False)
     row, times = rows[0], rows[0].operator.times
     timed = row.operator.ns is not None
-    share = "" if row.share is None else f", {percent(row.share)} of the time"
+    share = "" if row.operator.share is None else f", {percent(row.operator.share)} of the time"
     return Tile(
         label="slowest operator",
         value=brief(row_title(row), 60),

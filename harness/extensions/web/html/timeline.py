@@ -16,8 +16,7 @@ from harness.analyze.ticks import durations, event_nanoseconds, unknown_duration
 from harness.check.subject import Subject
 from harness.extensions.web.html.svg import Axis, FrameBox, Limits, Tick, View, timeline
 from harness.formatting import TICKS, OperatorKind, operator_kind, operator_title
-from harness.records.signature import by_block
-from harness.records.trace import EXECUTION, OPERATOR_CALL, Kind
+from harness.records.trace import EXECUTION, OPERATOR_CALL, Kind, by_block
 from harness.report.words import (
     brief,
     left_out,

@@ -15,8 +15,7 @@ from typing import Final
 import msgspec
 
 from harness.errors import HostError, UsageError
-from harness.files import display_path, write_atomic
-from harness.records.decode_json import decode_json
+from harness.files import decode_json, display_path, write_atomic
 
 MANIFEST: Final = "etharness-site.json"
 

@@ -23,6 +23,7 @@ import msgspec
 from harness import __version__
 from harness.check.history.comparison import OTHER_WORDS, percentage
 from harness.check.history.samples import occasion_of
+from harness.config.project import default_history
 from harness.errors import HarnessError
 from harness.extensions.web.html.page import (
     Matrix,
@@ -48,10 +49,10 @@ from harness.extensions.web.site.models import (
     night_page,
     site_results,
 )
-from harness.history import default_history, open_store
+from harness.files import decode_json
+from harness.history import open_store
 from harness.history.store import Store
 from harness.printing import print_text
-from harness.records.decode_json import decode_json
 from harness.records.nightly import NightVerdict, SiteRequest
 from harness.records.result import microseconds
 from harness.report.overview import RunSummary
