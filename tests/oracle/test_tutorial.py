@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("executorch.exir", reason="needs torch and executorch")
 
-pytestmark = [pytest.mark.oracle, pytest.mark.sim, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.oracle, pytest.mark.sim]
 
 PAGE = (Path(__file__).parents[2] / "docs/tutorial.md").read_text()
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -21,7 +21,7 @@ from tests.sim.test_models_on_boards import signatures
 from tests.support.boards import started
 from tests.support.zoo import BEYOND, compare, execute, exported, run, runs, script
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.oracle
 EMULATED = "qemu-mps2-an385"
 SAMPLE = 6
 NATIVE_SAMPLE = 16

@@ -140,7 +140,7 @@ def _bash(script: str, folder: Path, variables: Mapping[str, str]) -> tuple[int,
     return done.returncode, done.stdout
 
 
-pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
 BUDGET = """
 schema = 1

@@ -69,6 +69,7 @@ def test_the_rest_works_without_extensions(extensions: Sequence[str], tmp_path: 
         "-q",
         "-p",
         "no:cacheprovider",
+        "--hypothesis-profile=fast",  # more examples are tried where nothing is deleted
         "-m",
         "not long and not sim",
         "tests/contract",

@@ -15,7 +15,7 @@ from tests.conftest import MODELS
 from tests.packaging.conftest import ROOT, Installed
 from tests.support.examples import sampled
 
-pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.packaging.conftest import EXTRAS, ROOT, Installed
 
-pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

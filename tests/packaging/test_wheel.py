@@ -23,7 +23,7 @@ def test_kws(etharness_run):
     assert etharness_run.slowest("native_call_*conv*").p50 < 10 * s
 """
 
-pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
 
 def test_the_wheel_holds_boards_schemas_and_firmware(wheel: Path) -> None:

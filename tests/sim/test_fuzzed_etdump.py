@@ -5,19 +5,28 @@ from __future__ import annotations
 import ctypes as ct
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from harness import ClockDomain, FormatError, Trace, read_ed00, read_log, write_ed00
-from tests.support.fuzzing import SOURCE, fuzzed_traces
+from tests.support.fuzzing import SOURCE, fuzz_traces, saved_traces
 
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 CLOCKS = [ClockDomain(f"clock {number}", None, 32) for number in range(256)]
 
 
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[bytes, bytes]]:
-    return fuzzed_traces(tmp_path_factory.mktemp("fuzzed"))
+def traces(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[bytes, bytes]]:
+    """What the fuzzer found, once for all workers."""
+    folder = shared / "fuzzed_traces"
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            unfinished = tmp_path_factory.mktemp("fuzzed")
+            fuzz_traces(unfinished)
+            unfinished.rename(folder)
+        return saved_traces(folder)
 
 
 @pytest.fixture(scope="module")

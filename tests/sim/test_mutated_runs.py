@@ -52,16 +52,26 @@ def executorchs() -> Subject:
 
 
 @pytest.fixture(scope="module")
-def subjects(shared: Path) -> dict[str, Subject]:
-    """One sound run of each kind."""
-    found = {"executorch": executorchs()}
-    for number, (board, model, options) in enumerate(KINDS_OF_RUNS):
-        folder = shared / "sound_runs" / str(number)
-        with FileLock(shared / "sound_runs.lock"):
+def sound_runs(shared: Path, worker_id: str) -> list[Path]:
+    """One sound run of each kind; workers that need them at once begin with different ones."""
+    numbers = [*range(len(KINDS_OF_RUNS))]
+    Random(worker_id).shuffle(numbers)
+    for number in numbers:
+        board, model, options = KINDS_OF_RUNS[number]
+        folder = shared / f"sound_run_{number}"
+        with FileLock(folder.with_suffix(".lock")):
             if not folder.exists():
                 harness.run(
                     MODELS / f"{model}.pte", board=board, runs=RUNS, output=folder, **options
                 )
+    return [shared / f"sound_run_{number}" for number in range(len(KINDS_OF_RUNS))]
+
+
+@pytest.fixture(scope="module")
+def subjects(sound_runs: list[Path]) -> dict[str, Subject]:
+    """What is evaluated of these runs, and of a dump of ExecuTorch."""
+    found = {"executorch": executorchs()}
+    for folder, (board, model, options) in zip(sound_runs, KINDS_OF_RUNS, strict=True):
         source = load_source(folder)
         words = " ".join(f"{key} {value}" for key, value in options.items())
         subject = subject_of(source.trace, source.result, directory=folder)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.rack import Fault
 from tests.support.rack.whole import Disturbance, Setting, whole_night
 
-pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
 SEED = 11
 FAULTS = (

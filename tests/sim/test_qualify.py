@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes as ct
 import json
 import os
+import re
 import struct
 import tomllib
 from collections.abc import Callable
@@ -231,7 +232,6 @@ def test_a_sound_board_qualifies(board: str, tmp_path: Path, etharness: Etharnes
     assert "Figures" in (tmp_path / "qualification.html").read_text()
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("board", sampled(QUICKLY, "qemu-mps2-an385"))
 def test_other_simulated_boards_qualify_quickly(
     board: str, tmp_path: Path, etharness: Etharness
@@ -246,6 +246,23 @@ def test_other_simulated_boards_qualify_quickly(
     assert "quickly" in (tmp_path / "qualification.md").read_text().splitlines()[0]
     with pytest.raises(UsageError, match="is of a quick qualification"):
         qualify(QualifyRequest(Chosen(board), tmp_path, resume=True))
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_network_is_compared_or_the_stage_is_not_run(
+    quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However slow the networks are expected to be: that they do not fit is another matter."""
+    request = QualifyRequest(Chosen("native"), tmp_path, only=("networks",), quick=quick)
+    monkeypatch.setattr(stages, "_PER_EXECUTION_S", 100.0)  # beyond _QUICK_S
+    stage = qualify(request).stage("networks")
+    of_all = re.match(r"(\d+) of (\d+) networks that fit match", stage.message)
+    assert of_all is not None, stage.message
+    assert (int(of_all[1]) == 1) is quick
+    monkeypatch.setattr(stages, "_PER_EXECUTION_S", 1e6)
+    stage = qualify(request).stage("networks")
+    assert stage.state == "not run"
+    assert re.match("time was over before any of the .* networks that fit was", stage.message)
 
 
 @every_board

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Collection
 from fractions import Fraction
@@ -30,12 +31,15 @@ from harness import (
 )
 from harness.extensions.web.site.writer import write_site
 from harness.report.words import metric_title
+from tests.support.examples import examples
 from tests.support.results import Made, made, trace_with
 from tests.support.sites import started
 
 OPERATORS = ["native_call_conv.out", "native_call_add.out", "native_call_softmax.out"]
 LIMITS = HistoryLimits()
 RUNS = 5
+EXAMPLES = int(os.environ.get("ETHARNESS_SITE_EXAMPLES", "0")) or examples(40)
+"""Every example writes a site; `make measure` tries more."""
 
 
 def nights_of(
@@ -125,7 +129,7 @@ def on_pages(site: Path) -> dict[str, Any]:
 
 
 @pytest.mark.long
-@settings(suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck), max_examples=EXAMPLES)
 @given(results=NIGHTS)
 @example(nights_of(2, noise=0.05, factor=20.0, changed=OPERATORS[:1], share=0.6))
 @example(nights_of(2, noise=0.05, factor=20.0, changed=OPERATORS, share=1.0))

@@ -76,9 +76,6 @@ _USUAL_EXECUTE_S: Final = 60.0
 _SHORT_S: Final = 120.0
 """Longest time of a stage that grows with the slowness of a simulator."""
 
-_QUICK_S: Final = 10.0
-"""Longest time of the stage ``networks`` of a quick qualification."""
-
 _OUT_OF_TIME_CODE: Final = 75
 """Exit code when only time was missing: the same command with --resume goes on."""
 
@@ -303,8 +300,6 @@ class _Qualifier:
 
     def _limit_s(self, stage: Stage) -> float:
         """Return the longest time of a stage; a short one has more on a simulator of a core."""
-        if self._request.quick and stage.name == "networks":
-            return _QUICK_S
         slowness = max(1.0, self._board.deadlines.execute_s / _USUAL_EXECUTE_S)
         return stage.limit_s * (slowness if stage.limit_s <= _SHORT_S else 1.0)
 

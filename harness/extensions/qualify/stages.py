@@ -626,6 +626,9 @@ _TICKS_PER_MAC: Final = 10
 _PER_EXECUTION_S: Final = 0.5
 """Time of a network besides upload and arithmetic."""
 
+_QUICK_S: Final = 10.0
+"""Time after which a quick qualification begins with no further network, seconds."""
+
 _ALMOST_S: Final = 2.0
 """Seconds left of a stage whose time is as good as over."""
 
@@ -697,6 +700,10 @@ def networks(bench: Bench) -> StageRecord:
             "check the compiler's options of the core",
             *figures,
         )
+    if found.late and not found.matched:
+        late = len(found.late)
+        message = f"time was over before any of the {late} networks that fit was compared"
+        return ended("not run", message, "raise --limit, and --resume", figures)
     if not found.matched:
         return failed("no packaged network fits", "see `etharness inspect` for what is missing")
     matched, late = len(found.matched), len(found.late)
@@ -712,6 +719,7 @@ class _Comparison:
 
     def __init__(self, bench: Bench) -> None:
         self._bench, self._pace = bench, _Pace(bench)
+        self._quick_until = time.monotonic() + _QUICK_S
         self.matched: list[str] = []
         self.wrong: list[str] = []
         self.late: list[str] = []
@@ -723,7 +731,7 @@ class _Comparison:
         fits = fit(network.method, len(network.data), bench.board).fits
         if fits is False:
             return True
-        if self._pace.predicted_s(network) > bench.left_s:
+        if self._pace.predicted_s(network) > self._left_s():
             self.late.append(network.name)
             return True
         began = time.monotonic()
@@ -748,6 +756,12 @@ class _Comparison:
             how = "bit for bit" if network.exact else f"largest error {error:.3g}"
             self.figures.append(StageFigure(network.name, how))
         return True
+
+    def _left_s(self) -> float:
+        """Return the time left for a network, seconds; a busy host is no reason to compare none."""
+        if self._bench.quick and self.matched:
+            return min(self._bench.left_s, self._quick_until - time.monotonic())
+        return self._bench.left_s
 
     def leave(self, others: Sequence[_Network]) -> None:
         """Count networks that nobody has asked the board for, as far as they fit."""
