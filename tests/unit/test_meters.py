@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from harness import FormatError, HarnessError, MeterError, MeterRequest, UsageError
-from harness.extensions.energy.meters import Meter, Ppk2Calibration, Ppk2Samples, open_meter
+from harness.extensions.energy.meters import open_meter
 from harness.extensions.energy.recording import (
     Recording,
     RecordingHeader,
@@ -135,11 +135,11 @@ def test_a_second_recording_of_a_meter_begins_anew(
     meter.close()
 
 
-def test_samples_out_of_step_are_refused() -> None:
+def test_samples_out_of_step_are_refused(ppk2: Callable[..., FakePpk2], tmp_path: Path) -> None:
     data = words().astype("<u4").tobytes()[1:]
-    samples = Ppk2Samples(Ppk2Calibration(METADATA, VOLTS), VOLTS, 0)
+    device = ppk2(np.frombuffer(data[: len(data) // 4 * 4], "<u4"))
     with pytest.raises(MeterError, match="out of step"):
-        samples.decode(np.frombuffer(data[: len(data) // 4 * 4], "<u4"))
+        record(MeterRequest.parse(f"ppk2:{device.port}", VOLTS), tmp_path / "samples")
 
 
 @pytest.mark.slow
@@ -151,9 +151,10 @@ def test_a_port_without_a_ppk2_says_so(ppk2: Callable[..., FakePpk2]) -> None:
         open_meter(MeterRequest.parse("ppk2:/dev/no-such-port", 3.3))
 
 
-def test_a_damaged_calibration_is_refused() -> None:
+def test_a_damaged_calibration_is_refused(ppk2: Callable[..., FakePpk2]) -> None:
+    device = ppk2(words(), "R2: ohms\nEND")
     with pytest.raises(MeterError, match="invalid calibration: 'R2: ohms'"):
-        Ppk2Calibration("R2: ohms\nEND", 3.3)
+        open_meter(MeterRequest.parse(f"ppk2:{device.port}", 3.3))
 
 
 class _Broken:
@@ -183,7 +184,7 @@ class _Broken:
 
 
 def test_a_meter_that_fails_during_the_run_fails_the_run(tmp_path: Path) -> None:
-    meter: Meter = _Broken(MeterError("gone"))
+    meter = _Broken(MeterError("gone"))
     with (
         MeterRecorder(meter, tmp_path / "samples") as recorder,
         pytest.raises(MeterError, match="gone"),

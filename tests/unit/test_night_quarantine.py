@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import Attempt, NightlyStep, Owner, StepOutcome, UsageError
-from harness.extensions.lab.nightly.verdict import (
-    QuarantineEntry,
-    load_quarantine,
-    passes_in_a_row,
-    with_passes,
-)
+from harness.extensions.lab.nightly.verdict import load_quarantine, with_passes
 
 TODAY = date(2026, 11, 22)
 ENTRY = """
@@ -119,10 +115,10 @@ OWNERS = st.sampled_from([None, Owner.LINK, Owner.PRODUCT])
 def test_passes_are_counted_since_the_last_failure_of_that_kind(
     nights: list[list[Owner | None]],
 ) -> None:
-    entry = QuarantineEntry(
-        owner="o", reason="r", expires=TODAY, unit="desk-1", failures=(Owner.LINK,)
-    )
+    text = ENTRY.replace('"desk-*"', '"desk-1"') + "reprove = 99\n"
     made = [[outcome(o, number=1 + i) for i, o in enumerate(night)] for night in nights]
     flat = [o for night in nights for o in night]
     since = flat[len(flat) - flat[::-1].index(Owner.LINK) :] if Owner.LINK in flat else flat
-    assert passes_in_a_row(entry, made) == since.count(None)
+    with TemporaryDirectory() as folder:
+        [status] = with_passes(written(Path(folder), text), made, TODAY).status(())
+    assert status.passes == since.count(None)

@@ -23,8 +23,7 @@ from harness import (
     UsbHubPower,
     load_units,
 )
-from harness.config.unit import Power
-from harness.extensions.lab.power import states_of_port, switch, switch_of
+from harness.extensions.lab.power import switch
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.processes import time_out_once_ready
@@ -109,7 +108,9 @@ def device() -> Iterator[tuple[int, str]]:
     os.close(slave)
 
 
-def unit(board: str, power: Power | None, port: str | None = None) -> Unit:
+def unit(
+    board: str, power: CommandPower | RelayPower | UsbHubPower | None, port: str | None = None
+) -> Unit:
     return Unit("u1", board, port=port, power=power, off_s=0.01, settle_s=0.01)
 
 
@@ -124,13 +125,6 @@ def test_a_hub_is_asked_and_believed_when_it_says_so(uhubctl: Install, board: st
     assert (switched.went, switched.back_s) == (None, None), "it has no port to tell by"
 
 
-def test_what_a_hub_says_of_a_port_is_what_it_said_last() -> None:
-    assert states_of_port(OFF, 3) == {"1-4": False, "2-4": False}
-    assert states_of_port(ON, 3) == {"1-4": True}
-    assert states_of_port(OFF, 2) == {}
-    assert states_of_port("  Port 3: 0100 power\n", 3) == {}, "of no hub"
-
-
 @pytest.mark.parametrize(
     ("answers", "why", "hint"),
     [
@@ -140,6 +134,7 @@ def test_what_a_hub_says_of_a_port_is_what_it_said_last() -> None:
             "some hubs",
         ),
         ({"off": OFF.replace("Port 3", "Port 2")}, "reports no state of port 3", "lists the ports"),
+        ({"off": "  Port 3: 0000 off\n"}, "reports no state of port 3", "lists the ports"),
         (
             {"off": NONE, "code": 1},
             "no USB hub that can switch its ports at 1-4",
@@ -277,7 +272,7 @@ def test_a_board_that_does_not_come_back_is_to_be_looked_at(
 
 def test_a_unit_that_nothing_can_switch(board: str) -> None:
     with pytest.raises(UsageError, match="unit 'u1' has no power control") as caught:
-        switch_of(unit(board, None))
+        switch(unit(board, None), "off")
     assert "power = {" in caught.value.hint
 
 

@@ -14,7 +14,6 @@ from harness import (
     find_unit,
     load_units,
 )
-from harness.config.unit import units_file
 from harness.extensions.lab.nightly.night import prepare
 from harness.runs.request import request_of
 from tests.support.nights import PLAN, written_plan
@@ -103,16 +102,16 @@ def test_the_labs_file_is_the_environments_or_the_one_here_or_the_users(tmp_path
     monkeypatch.chdir(here)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
     monkeypatch.delenv("ETHARNESS_UNITS", raising=False)
-    assert units_file() is None
     with pytest.raises(UsageError, match=r"no units\.toml found") as caught:
         load_units()
     assert "ETHARNESS_UNITS" in caught.value.hint
-    users = write(home / "etdump-harness", RACK)
-    assert units_file() == users
-    write(here, RACK)
-    assert units_file() == Path.cwd() / "units.toml"
+    write(home / "etdump-harness", RACK.replace("h743-a", "users"))
+    assert [unit.id for unit in load_units()] == ["far", "users"]
+    write(here, RACK.replace("h743-a", "here"))
+    assert [unit.id for unit in load_units()] == ["far", "here"]
     monkeypatch.setenv("ETHARNESS_UNITS", "/elsewhere.toml")
-    assert units_file() == Path("/elsewhere.toml")
+    with pytest.raises(UsageError, match=r"/elsewhere\.toml"):
+        load_units()
 
 
 def test_where_labgrid_is_to_look_is_said_in_one_way_and_only_to_labgrid(tmp_path):
