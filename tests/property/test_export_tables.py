@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import FormatError, Trace, export_trace, read_json, read_log
-from harness.export.table import COLUMNS, count_column
-from harness.export.values import escaped, unescaped
 from harness.extensions.exports.parquet import read_parquet
-from harness.strategies import device_logs, traces
+from harness.strategies import EventSpec, RunSpec, device_logs, trace_of, traces
 from tests.property.test_etdump_roundtrip import full_log, full_trace
 from tests.support.documents import document
 from tests.support.examples import examples
@@ -23,13 +21,32 @@ any_trace = st.one_of(traces(counters=3), device_logs().map(lambda log: read_log
 FULL = [full_trace(), read_log(full_log().image())]
 
 
-@given(st.one_of(st.binary(), st.text().map(str.encode)))
+COLUMNS = (
+    *("block", "block_name", "bundled_input_index", "tracer", "record", "kind", "name"),
+    *("chain", "instruction", "delegate_int", "delegate_str", "clock", "clock_name"),
+    *("start", "end", "ticks", "ns", "metadata", "allocator", "allocator_name", "size"),
+    *("offset", "failed", "value"),
+)
+"""What every table has of an event, before the counts of hardware counters."""
+
+
+def named(*names: str) -> Trace:
+    """A trace with an event of each of these names."""
+    return trace_of(RunSpec([EventSpec(name, 0, 1) for name in names]))
+
+
+def escaped(trace: Trace) -> list[str]:
+    """The names of the events as they are in tables."""
+    return [event["name"] for event in json.loads(export_trace(trace, "json").data)["events"]]
+
+
+@given(st.one_of(st.binary(min_size=1), st.text(min_size=1).map(str.encode)))
 def test_every_name_is_text_and_comes_back(raw: bytes) -> None:
-    name = raw.decode("utf-8", "surrogateescape")
-    text = escaped(name)
+    trace = named(raw.decode("utf-8", "surrogateescape"))
+    [text] = escaped(trace)
     assert text.encode().decode() == text
     assert not set(text) & {"\n", "\t", "\r", "\0"}
-    assert unescaped(text) == name
+    assert read_json(export_trace(trace, "json").data) == trace
 
 
 @pytest.mark.attack(
@@ -37,8 +54,8 @@ def test_every_name_is_text_and_comes_back(raw: bytes) -> None:
 )
 def test_a_name_that_looks_escaped_is_not_mistaken_for_another() -> None:
     names = [r"\xff", b"\xff".decode("utf-8", "surrogateescape"), r"\\xff", "\\", r"\\"]
-    assert len({escaped(name) for name in names}) == len(names)
-    assert escaped("aten::add.out é") == "aten::add.out é"
+    assert len(set(escaped(named(*names)))) == len(names)
+    assert escaped(named("aten::add.out é")) == ["aten::add.out é"]
 
 
 @given(any_trace)
@@ -69,14 +86,19 @@ def test_a_delimited_table_has_every_cell(trace: Trace, format_: tuple[str, str]
     text = export_trace(trace, name).data.decode()
     assert text.count("\n") == len(trace) + 1  # no name breaks a line
     rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    counts = tuple(count_column(escaped(counter.name)) for counter in trace.counters)
+    whole = json.loads(export_trace(trace, "json").data)
+    counters, documents = (
+        [item["name"] for item in whole["header"].get("counters", [])],
+        whole["events"],
+    )
+    assert len(counters) == len(trace.counters)
+    counts = tuple(f"count_{name}" for name in counters)
     assert tuple(rows[0][: len(COLUMNS) + len(counts)]) == COLUMNS + counts
-    documents = json.loads(export_trace(trace, "json").data)["events"]
     assert len(rows) - 1 == len(documents) == len(trace)
     for cells, event in zip(rows[1:], documents, strict=True):
         recorded = event.get("counts", {})
-        for column, counter in enumerate(trace.counters, start=len(COLUMNS)):
-            assert cells[column] == str(recorded.get(escaped(counter.name), ""))
+        for column, counter in enumerate(counters, start=len(COLUMNS)):
+            assert cells[column] == str(recorded.get(counter, ""))
         for column, cell in zip(COLUMNS, cells, strict=False):
             expected = event[column]
             if column == "metadata" and expected is not None:

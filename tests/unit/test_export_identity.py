@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import RunIdentity, Trace, export_trace, format_names, read_ed00, read_log
-from harness.export.table import delimited
-from harness.export.values import escaped
 from harness.runs.directory import RunDirectory
+from harness.strategies import EventSpec, RunSpec, trace_of
 from tests.conftest import CommandResult
 from tests.support.exports import CPU, NPU, delegated_trace
 from tests.support.logs import CompactLog
@@ -118,10 +117,10 @@ def test_no_cell_is_a_formula(name: str, cell: str, form: str) -> None:
     assert row["delegate_int"] == "-1", "a number is no formula"
 
 
-@given(st.lists(st.text().map(escaped), min_size=1, max_size=3, unique=True))
-def test_escaped_texts_are_safe_and_stay_different(texts: list[str]) -> None:
-    columns = {str(number): [text] for number, text in enumerate(texts)}
-    file = io.StringIO(delimited(columns, ",").decode(), newline="")
-    [_, cells] = csv.reader(file)
+@given(st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=3, unique=True))
+def test_names_are_safe_cells_and_stay_different(names: list[str]) -> None:
+    events = [EventSpec(name, number, number + 1) for number, name in enumerate(names)]
+    text = export_trace(trace_of(RunSpec(events)), "csv").data.decode()
+    cells = [row["name"] for row in csv.DictReader(io.StringIO(text, newline=""))]
     assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in cells)
-    assert len(set(cells)) == len(texts)
+    assert len(set(cells)) == len(names)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 from harness import (
     ClockDomain,
@@ -21,7 +21,6 @@ from harness import (
     export_trace,
     read_log,
 )
-from harness.export.event_times import place_columns
 from harness.strategies import traces
 from tests.support.examples import examples
 from tests.support.exports import delegated_trace
@@ -50,16 +49,17 @@ def names(trace: Trace, name: str) -> list[int]:
 @given(traces())
 @settings(max_examples=examples(25))
 def test_every_start_is_that_of_the_drawing_or_absent(trace: Trace) -> None:
-    columns, notes = place_columns(trace)
-    found = columns["start_ns"]
+    assume(len(trace))
+    found = starts_of(trace)
+    notes = [note for note in export_trace(trace, "csv").notes if note.startswith("no start_ns")]
     if notes:
-        assert found == [None] * len(trace)
+        assert found == [""] * len(trace)
         with pytest.raises(UsageError) as caught:
             draw(trace)
-        assert notes == (f"no start_ns: {caught.value}",)
+        assert notes == [f"no start_ns: {caught.value}"]
         return
     drawing = draw(trace)
-    assert [found[row] for row in drawing.row.tolist()] == drawing.start.tolist()
+    assert [int(found[row]) for row in drawing.row.tolist()] == drawing.start.tolist()
 
 
 def test_without_a_rate_there_is_no_start_and_a_note() -> None:
