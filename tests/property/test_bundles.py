@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from harness import (
@@ -26,20 +26,17 @@ from harness import (
     UsageError,
     VerdictRecord,
     evaluate_path,
+    render_report,
     write_ed00,
     write_report,
 )
 from harness.extensions.bundles import bundle
 from harness.extensions.bundles.bundle import (
-    BUNDLES,
     Archive,
     Manifest,
     Packed,
-    Replayed,
-    extract_bundle,
     open_bundle,
     pack,
-    replay,
 )
 from harness.runs.directory import RunDirectory
 from tests.conftest import CommandResult
@@ -214,17 +211,10 @@ RULES = st.sampled_from(
 )
 
 
-def replayed(file: Path) -> Replayed:
-    with tempfile.TemporaryDirectory() as scratch:
-        bundle = open_bundle(file)
-        extract_bundle(bundle, Path(scratch))
-        return replay(bundle, Path(scratch))
-
-
 @given(TRACES, st.lists(RULES, unique=True), st.booleans(), st.booleans())
-@settings(max_examples=15)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_a_bundle_says_is_said_again(
-    trace: Any, rules: list[str], extended: bool, as_run: bool
+    etharness: Etharness, trace: Any, rules: list[str], extended: bool, as_run: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch) / "someone's home"
@@ -244,10 +234,9 @@ def test_what_a_bundle_says_is_said_again(
         how = ReadOptions(day=date(2026, 11, 21))
         run = evaluate_path(path, budget, how)
         write_report(home / "bundle.zip", [run])
-        again = replayed(home / "bundle.zip")
-        assert again.same, again.difference()
-        assert again.verdict.exit_code == (not run.passed)
-        assert b"home" not in again.then
+        again = etharness("replay", home / "bundle.zip", "--json")
+        assert again.code == (not run.passed), again.err  # another verdict has exit code 3
+        assert "home" not in again.out
         sources = {check.source for check in run.verdict.checks if check.code != "B05"}
         expected = "../budget.toml:" if extended else "budget.toml:"
         assert all(source.startswith(expected) for source in sources if source)
@@ -261,7 +250,7 @@ def small() -> bytes:
         path = Path(scratch) / "trace.etdp"
         path.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20, instruction=1)]))))
         run = evaluate_path(path)
-        return BUNDLES([run])
+        return render_report("bundle.zip", [run])
 
 
 def with_files(change: Callable[[dict[str, bytes]], None], tmp_path: Path) -> Path:
@@ -339,14 +328,16 @@ def test_nothing_is_read_that_is_not_in_the_bundle(field: str, name: str, tmp_pa
         open_bundle(repacked(tmp_path, unpack(small()), **{field: name}))
 
 
-def test_a_budget_that_extends_what_is_not_in_the_bundle_is_refused(tmp_path: Path) -> None:
+def test_a_budget_that_extends_what_is_not_in_the_bundle_is_refused(
+    etharness: Etharness, tmp_path: Path
+) -> None:
     (tmp_path / "outside.toml").write_text("schema = 1\n")
     steps = "../" * 20
     text = f"schema = 1\nextends = '{steps}{tmp_path.as_posix()[1:]}/outside.toml'\n"
     files = {**unpack(small()), "budget/b.toml": text.encode()}
     bundle = repacked(tmp_path, files, budget="budget/b.toml")
-    with pytest.raises(FormatError, match="which is not in it"):
-        replayed(bundle)
+    result = etharness("replay", bundle)
+    assert (result.code, "which is not in it" in result.err) == (2, True), result.err
 
 
 def test_another_verdict_is_shown_and_does_not_compare(
@@ -393,22 +384,24 @@ def test_what_a_bundle_lacks_is_said(tmp_path: Path) -> None:
     result = msgspec.structs.replace(FINISHED, board="someone's own")
     directory.write_result(result)
     run = reported(trace=None, result=result, directory=tmp_path / "run")
-    (tmp_path / "b.zip").write_bytes(BUNDLES([run]))
+    (tmp_path / "b.zip").write_bytes(render_report("bundle.zip", [run]))
     missing = open_bundle(tmp_path / "b.zip").manifest.missing
     assert any("the board file of someone's own" in what for what in missing)
 
 
 def test_a_bundle_is_of_one_run_whose_files_are_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a bundle contains one run, not 2"):
-        BUNDLES([reported(), reported()])
+        render_report("bundle.zip", [reported(), reported()])
     gone = EvaluatedRun(str(tmp_path / "gone"), None, reported().verdict)
     with pytest.raises(UsageError, match=r"cannot bundle .*gone: No such file"):
-        BUNDLES([gone])
+        render_report("bundle.zip", [gone])
     with pytest.raises(UsageError, match="cannot read the bundle"):
         open_bundle(tmp_path / "none.zip")
 
 
-def test_a_budget_of_an_earlier_place_is_not_asked_for(tmp_path: Path) -> None:
+def test_a_budget_of_an_earlier_place_is_not_asked_for(
+    etharness: Etharness, tmp_path: Path
+) -> None:
     """The result names a budget by a path of the machine that ran it."""
     directory = RunDirectory.create(tmp_path / "run")
     verdict = VerdictRecord(passed=True, budget="/nowhere/budget.toml", checks=())
@@ -420,7 +413,9 @@ def test_a_budget_of_an_earlier_place_is_not_asked_for(tmp_path: Path) -> None:
     run = evaluate_path(tmp_path / "run", budget, how)
     write_report(tmp_path / "b.zip", [run])
     budget.unlink()
-    assert replayed(tmp_path / "b.zip").same
+    result = etharness("replay", tmp_path / "b.zip")
+    assert result.code == (not run.passed), result.err
+    assert "identical to the verdict of" in result.out
 
 
 def test_what_was_given_beside_a_trace_is_in_the_bundle(
@@ -477,7 +472,7 @@ def test_names_that_do_not_fit_into_an_archive_are_said(tmp_path: Path) -> None:
     trace.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20)]))))
     run = evaluate_path(trace)
     with pytest.raises(UsageError, match=r"cannot archive 'trace/a:b\.etdp'"):
-        BUNDLES([run])
+        render_report("bundle.zip", [run])
 
 
 def test_a_trace_alone_is_judged_as_of_the_board_and_model_that_are_said(

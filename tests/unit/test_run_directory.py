@@ -11,18 +11,20 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from harness import ClockDomain, Ping, UsageError
-from harness.records import result as results
-from harness.runs.directory import RunDirectory, from_clock_domain, to_clock_domain
+import harness
+from harness import ClockDomain, ClockRecord, Failure, Ping, UsageError
+from harness.runs.directory import RunDirectory
+from harness.strategies import DeviceLog
 from tests.conftest import ROOT
 from tests.support.reported import FINISHED
+from tests.support.results import TARGET
 
 RESULT = replace(
     FINISHED,
     exit_code=1,
     link={"retries": 1},
     pings=(Ping(host_before_ns=1, host_after_ns=2, epoch=0, ticks=7),),
-    failure=results.Failure(kind="TargetError", message="gone", hint=""),
+    failure=Failure(kind="TargetError", message="gone", hint=""),
 )
 
 
@@ -36,7 +38,8 @@ def test_a_result_comes_back_and_follows_the_schema(tmp_path: Path) -> None:
 
 def test_a_result_of_another_version_is_refused(tmp_path: Path) -> None:
     directory = RunDirectory.create(tmp_path)
-    document = json.loads(results.encode(RESULT))
+    directory.write_result(RESULT)
+    document = json.loads((tmp_path / "result.json").read_text())
     (tmp_path / "result.json").write_text(json.dumps({**document, "schema": 2}))
     with pytest.raises(UsageError, match=r"result\.json: unsupported result: .*schema"):
         directory.read_result()
@@ -86,6 +89,10 @@ def test_a_directory_without_a_result_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hz", [Fraction(25_000_000), Fraction(32_768, 3), None])
-def test_clock_domains_survive_json(hz: Fraction | None) -> None:
-    domain = ClockDomain("timer", hz, 24, down=True)
-    assert to_clock_domain(from_clock_domain(domain)) == domain
+def test_a_trace_has_the_clocks_of_its_result(hz: Fraction | None, tmp_path: Path) -> None:
+    rate = hz or Fraction(0)
+    clock = ClockRecord("timer", 24, True, rate.numerator, rate.denominator)
+    directory = RunDirectory.create(tmp_path)
+    directory.write("trace.etlog", DeviceLog().block("Execute").profile("a", 9, 5).image())
+    directory.finish(replace(FINISHED, target=replace(TARGET, clocks=(clock,))))
+    assert harness.load(tmp_path).trace.clocks == (ClockDomain("timer", hz, 24, down=True),)
