@@ -31,13 +31,7 @@ from harness import (
     write_report,
 )
 from harness.extensions.bundles import bundle
-from harness.extensions.bundles.bundle import (
-    Archive,
-    Manifest,
-    Packed,
-    open_bundle,
-    pack,
-)
+from harness.extensions.bundles.bundle import Archive, Manifest, Packed, open_bundle, pack
 from harness.runs.directory import RunDirectory
 from tests.conftest import CommandResult
 from tests.support.documents import document

@@ -19,13 +19,7 @@ from harness import (
     durations,
     operator_statistics,
 )
-from harness.analyze.converters import (
-    Function,
-    Rate,
-    parse_time_scales,
-    rescale,
-    time_scale,
-)
+from harness.analyze.converters import Function, Rate, parse_time_scales, rescale, time_scale
 from harness.analyze.ticks import to_nanoseconds
 
 GROUP = "etdump_harness.time_scales"

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import harness
+from harness import UsageError
 from harness.cli import cli
-from harness.printing import LogFormatter, message_lines, print_document, without_commands
 from tests.conftest import CommandResult
 
 PACKAGE = Path(harness.__file__).parent
@@ -61,43 +61,78 @@ def test_one_place_prints() -> None:
         ("# a ## b [c]", "# a ## b [c]"),
     ],
 )
-def test_commands_of_ci_systems_become_text(text: str, shown: str) -> None:
-    assert without_commands(text) == shown
+def test_commands_of_ci_systems_become_text(
+    text: str, shown: str, fails_with: Callable[[str], list[str]]
+) -> None:
+    assert fails_with(f"x\n{text}") == ["error: x", *(f"    {line}" for line in shown.split("\n"))]
+
+
+@pytest.fixture
+def fails_with(
+    etharness: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], list[str]]:
+    """What a command prints that fails with some message."""
+
+    def call(message: str) -> list[str]:
+        def fail(**_: object) -> None:
+            raise UsageError(message)
+
+        command = cli.get_command(None, "boards")  # type: ignore[arg-type]
+        assert command is not None
+        monkeypatch.setattr(command, "callback", fail)
+        code, out, err = etharness("boards")
+        assert (code, out) == (2, "")
+        return err.splitlines()
+
+    return call
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    text=st.text(st.characters(exclude_categories=["Cs"]))
+    text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
     | st.sampled_from(["##[a]", "###vso[", "\x9b\U000e0001", "\u202e", "\x7f"])
 )
-def test_a_document_is_printed_without_loss(capfd: pytest.CaptureFixture[str], text: str) -> None:
-    print_document(json.dumps({"name": text}, ensure_ascii=False).encode())
-    out = capfd.readouterr().out
-    assert json.loads(out) == {"name": text}
+def test_a_document_is_printed_without_loss(
+    etharness: Callable[..., CommandResult], tmp_path: Path, text: str
+) -> None:
+    file = tmp_path / "budget.toml"
+    event = json.dumps(text, ensure_ascii=False).replace("\x7f", r"\u007f")
+    file.write_text(f"schema = 1\n[[time]]\nevent = {event}\nlimit_us = 1\n", "utf-8")
+    out = etharness("budget", file, "--board", "native", "--model", "x", "--json").out
+    assert [item["value"] for item in json.loads(out) if item["field"] == "event"] == [text]
     assert out.replace("\n", "").isprintable()
     assert "##[" not in out
     assert "##vso[" not in out
 
 
-def test_lines_of_a_tool_are_indented() -> None:
-    assert message_lines("it says\r\n::a::\tb\n\n\x1b[1m") == [
-        "it says",
-        "    ::a::   b",
+def test_lines_of_a_tool_are_indented(fails_with: Callable[[str], list[str]]) -> None:
+    assert fails_with("it says\r\n::a::\tb\n\n\x1b[1m") == [
+        "error: it says",
+        r"    \x3a:a::   b",
         "",
         r"    \x1b[1m",
     ]
 
 
 def test_logged_texts_are_inert() -> None:
-    try:
-        raise ValueError("\x1b[2J\n::error::")
-    except ValueError as error:
-        record = logging.LogRecord(
-            *("harness", logging.WARNING, "a.py", 1, "it says %s", ("a\n::error::b\x9b",)),
-            (type(error), error, error.__traceback__),
-        )
-    lines = LogFormatter("%(levelname)s %(message)s").format(record).split("\n")
-    assert lines[0] == "WARNING it says a"
+    program = (
+        "import logging\n"
+        "from harness.cli import main, setup\n"
+        "def warn():\n"
+        "    try:\n"
+        "        raise ValueError('\\x1b[2J\\n::error::')\n"
+        "    except ValueError:\n"
+        "        log = logging.getLogger('harness')\n"
+        "        log.warning('it says %s', 'a\\n::error::b\\x9b', exc_info=True)\n"
+        "    return []\n"
+        "setup.board_names = warn\n"
+        "main(['boards'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    lines = done.stderr.splitlines()
+    assert lines[0] == "WARNING harness: it says a"
     assert lines[1] == r"    \x3a:error::b\x9b"
     assert lines[-1] == r"    \x3a:error::"
     assert all(line.isprintable() for line in lines)

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness import UsageError
-from harness.config.project import Project, default_history, find_project
-from harness.files import packaged_models
-from harness.records.store_address import StoreAddress
+from harness import UsageError, packaged_models
+from harness.config.project import default_history
 from harness.runs.request import request_of
-from tests.conftest import MODELS, CommandResult
+from tests.conftest import MODELS, ROOT, CommandResult
 from tests.support.inner_pytest import inner
 
 __all__ = ["inner"]
@@ -45,25 +43,24 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_nearest_table_counts_and_its_paths_are_relative_to_its_file(project: Path) -> None:
-    assert find_project() == Project(
-        file=project / "pyproject.toml",
-        board="native",
-        models=project / "nets",
-        budget=project / "budgets" / "small.toml",
-        history=StoreAddress(str(project / "results.sqlite")),
-    )
-    text = '[tool.etharness]\nboard = "boards/mine.toml"\nhistory = "postgresql://lab/h"\n'
+    shutil.copy(ROOT / "boards/native.toml", project / "src/mine.toml")
+    text = '[tool.etharness]\nboard = "mine.toml"\nhistory = "postgresql://lab/h"\n'
     (project / "src" / "pyproject.toml").write_text(text)
-    found = find_project()
-    assert (found.board, str(found.history)) == (
-        str(project / "src/boards/mine.toml"),
+    request = request_of("net", None, {})
+    assert (request.board, str(request.history)) == (
+        str(project / "src/mine.toml"),
         "postgresql://lab/h",
     )
-    assert found.models is None
+    assert request.budget is None
+    assert request.model == Path.cwd() / "net"  # the other table names the models
 
 
-def test_no_table_means_no_defaults(tmp_path: Path) -> None:
-    assert find_project(tmp_path) == Project()
+def test_no_table_means_no_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    request = request_of("kws_int8", "native", {})
+    assert (request.budget, request.history) == (None, None)
+    with pytest.raises(UsageError, match="board"):
+        request_of("kws_int8", None, {})
 
 
 @pytest.mark.parametrize(
@@ -79,30 +76,34 @@ def test_no_table_means_no_defaults(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_named_by_file_line_and_key(
-    tmp_path: Path, text: str, message: str, hint: str
+    tmp_path: Path, text: str, message: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     file = tmp_path / "pyproject.toml"
     file.write_text(f"[tool.etharness]\n{text}\n")
     with pytest.raises(UsageError) as caught:
-        find_project(tmp_path)
+        request_of("kws_int8", "native", {})
     assert caught.value.message == f"{file}:{message}"
     assert caught.value.hint == hint
 
 
-def test_it_must_be_a_table(tmp_path: Path) -> None:
+def test_it_must_be_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text("[tool]\netharness = 1\n")
     with pytest.raises(UsageError, match=r"pyproject.toml:2:1: `tool.etharness` is not a table"):
-        find_project(tmp_path)
+        request_of("kws_int8", "native", {})
 
 
 def test_models_are_files_then_those_of_the_project_then_packaged(project: Path) -> None:
-    found = find_project()
+    def found(name: str) -> Path:
+        return request_of(name, "native", {}).model
+
     for name in ("net", "net.pte"):
-        assert found.find_model(Path(name)) == project / "nets" / "net.pte"
-    assert found.find_model(Path("kws_int8")) == packaged_models()["kws_int8"]
+        assert found(name) == project / "nets" / "net.pte"
+    assert found("kws_int8") == packaged_models()["kws_int8"]
     Path("net.pte").write_bytes(b"")
-    assert found.find_model(Path("net.pte")) == Path("net.pte")
-    assert found.find_model(Path("nets/other.pte")) == Path("nets/other.pte")
+    assert found("net.pte") == Path.cwd() / "net.pte"
+    assert found("nets/other.pte") == Path.cwd() / "nets/other.pte"
 
 
 def test_a_request_is_filled_in_and_arguments_win(

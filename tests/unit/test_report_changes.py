@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 from rich.console import Console
 
 from harness import Metric, compare_with_history
-from harness.report.changes import describe_changes
-from harness.report.run import print_changes
+from harness.report.description import describe
+from harness.report.run import print_run
 from tests.support.histories import HistoryBuilder, night, noisy, operator, size
+from tests.support.reported import reported
 
 
 def printed(builder: HistoryBuilder, *, detailed: bool = False) -> str:
-    out = io.StringIO()
+    """What a comparison adds to the text of a run."""
+    plain = reported()
     comparison = compare_with_history(builder.history(), builder.judged)
-    changes = describe_changes(comparison)
-    print_changes(Console(file=out, width=200), changes, detailed=detailed)
-    return out.getvalue()
+    texts = []
+    for run in (plain, replace(plain, comparison=comparison)):
+        out = io.StringIO()
+        console = Console(file=out, width=200)
+        print_run(console, describe(run), verbosity=int(detailed), show_verdict=False)
+        texts.append(out.getvalue())
+    assert texts[1].startswith(f"{texts[0]}\n")
+    return texts[1].removeprefix(f"{texts[0]}\n")
 
 
 def slower() -> HistoryBuilder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -32,7 +33,6 @@ from harness import (
     TensorRecord,
     Trace,
     TraceSummary,
-    UsageError,
     Verdict,
     evaluate_path,
     render_report,
@@ -40,10 +40,8 @@ from harness import (
 )
 from harness.analyze.postmortem import PostmortemDocument
 from harness.decode.postmortem import EventDocument
-from harness.extensions.web.html import page
 from harness.extensions.web.html.svg import Limits, axis, thinned
-from harness.report.formats import check_report_file
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, CommandResult
 from tests.support.compared import with_history
 from tests.support.pages import Page
 from tests.support.reported import FINISHED, SMALL, failed_run, held, reported, unmet
@@ -396,13 +394,13 @@ def test_the_same_runs_give_the_same_bytes() -> None:
 
 
 def test_without_jinja_the_extra_is_named_before_anything_runs(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, etharness: Callable[..., CommandResult], tmp_path: Path
 ) -> None:
-    page.environment.cache_clear()
-    check_report_file(Path("night.html"))
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(UsageError) as caught:
-        render_report("report.html", [reported()])
-    assert "etdump-harness[report]" in caught.value.hint
-    with pytest.raises(UsageError, match="jinja2"):
-        check_report_file(Path("night.html"))
+    run = ("run", "--board", "native", "--model", "small_int8", "-o", tmp_path / "run")
+    for command in (run, ("check", ETDUMP)):
+        code, _, err = etharness(*command, "--report", tmp_path / "report.html")
+        assert code == 2
+        assert "jinja2" in err
+        assert "etdump-harness[report]" in err
+    assert not (tmp_path / "run").exists()

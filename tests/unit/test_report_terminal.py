@@ -6,7 +6,9 @@ import io
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -29,9 +31,10 @@ from harness import (
     read_log,
 )
 from harness.formatting import printable, time_unit
-from harness.report.description import describe, describe_verdict
-from harness.report.run import print_run, print_verdict
-from harness.report.terminal import open_console, show_line, show_table, sparkline
+from harness.report.description import describe
+from harness.report.run import print_run
+from harness.report.terminal import show_table
+from tests.conftest import CommandResult
 from tests.support.logs import CompactLog
 from tests.support.reported import FINISHED, held, unmet
 
@@ -80,10 +83,14 @@ def test_piped_output_is_plain_and_uncut() -> None:
     assert "losses: none" in text
 
 
-def test_names_between_colons_are_no_emoji() -> None:
-    out = io.StringIO()
-    show_line(open_console(out), "model ns:bug:x.pte")
-    assert out.getvalue() == "model ns:bug:x.pte\n"
+def test_names_between_colons_are_no_emoji(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    file, budget = tmp_path / "trace.etlog", tmp_path / "budget.toml"
+    file.write_bytes(CompactLog().block("Execute").profile("ns:bug:x", 0, 100).image())
+    budget.write_text('schema = 1\n[[time]]\nevent = "ns:bug:x"\nlimit_us = 1\n')
+    out = etharness("check", file, "--budget", budget, "--clock-hz", "1000000").out
+    assert "failed: B01 ns:bug:x, " in out
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 100, 300])
@@ -134,14 +141,30 @@ def test_any_table_fits_any_width_with_whole_numbers(
             assert any(row[place] in line.split() for line in table)
 
 
-def test_a_sparkline_shows_outliers_and_keeps_small_steps_small() -> None:
-    console = Console(file=io.StringIO(), width=80)
-    assert sparkline(console, [1, 8, 4.5]) == "▁█▅"
-    assert sparkline(console, [3, 3]) == "▁▁"
-    assert sparkline(console, [0, 0]) == "▁▁"
-    assert sparkline(console, [1000, 1001]) == "▁▁", "0.1 % is no step"
-    ascii_only = Console(file=io.TextIOWrapper(io.BytesIO(), encoding="ascii"), width=80)
-    assert sparkline(ascii_only, [1, 8, 4.5]) == "_#+"
+@pytest.mark.parametrize(
+    ("lengths", "encoding", "shown"),
+    [
+        ([100, 800, 450], "utf-8", "▁█▅"),
+        ([3, 3], "utf-8", "▁▁"),
+        ([0, 0], "utf-8", "▁▁"),
+        ([1000, 1001], "utf-8", "▁▁"),  # 0.1 % is no step
+        ([100, 800, 450], "ascii", "_#+"),
+    ],
+)
+def test_bars_show_outliers_and_keep_small_steps_small(
+    lengths: list[int], encoding: str, shown: str
+) -> None:
+    log = CompactLog()
+    for length in lengths:
+        log.block("Execute").profile("native_call_a", 0, length)
+    subject = Subject(read_log(log.image(), [SYSTICK]))
+    data = io.BytesIO()
+    file = io.TextIOWrapper(data, encoding=encoding)
+    print_run(Console(file=file, width=200), describe(EvaluatedRun("out", subject, Verdict(()))))
+    file.flush()
+    lines = data.getvalue().decode(encoding).splitlines()
+    [row] = [line.split() for line in lines if line.startswith("a #0")]
+    assert row[5] == shown
 
 
 def test_operators_show_the_longest_execution_of_each_part_of_the_run() -> None:
@@ -266,10 +289,16 @@ def test_runs_that_are_not_alike_show_on_request() -> None:
 
 
 def shown_verdict(*checks: Check, verbosity: int = 0, width: int | None = None) -> list[str]:
-    out = io.StringIO()
-    console = Console(file=out, width=width or 10_000, force_terminal=width is not None)
-    print_verdict(console, describe_verdict(Verdict(checks)), verbosity=verbosity)
-    return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()[1:]
+    """The lines that a verdict adds to a run."""
+    run = describe(EvaluatedRun("out", Subject(trace()), Verdict(checks)))
+    texts = []
+    for show in (False, True):
+        out = io.StringIO()
+        console = Console(file=out, width=width or 10_000, force_terminal=width is not None)
+        print_run(console, run, verbosity=verbosity, show_verdict=show)
+        texts.append(re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()))
+    assert texts[1].startswith(texts[0])
+    return texts[1].removeprefix(texts[0]).splitlines()[1:]
 
 
 def test_a_verdict_ends_with_the_worst_failures_and_warnings_stand_before() -> None:
