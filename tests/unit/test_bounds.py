@@ -22,7 +22,9 @@ from filelock import FileLock
 from harness import (
     Attempt,
     FormatError,
+    HarnessError,
     HostError,
+    MeterRequest,
     NightlyStep,
     PortError,
     ProbeError,
@@ -37,7 +39,7 @@ from harness import (
 from harness.decode import etrecord
 from harness.extensions.bundles.bundle import open_bundle, pack
 from harness.extensions.energy import recording, run
-from harness.extensions.energy.meters import CsvSamples
+from harness.extensions.energy.meters import open_meter
 from harness.extensions.energy.recording import RecordingHeader, SampleBlock, read_recording
 from harness.extensions.energy.run import MeterRecorder
 from harness.extensions.lab.nightly import commands, journal
@@ -54,9 +56,9 @@ from harness.extensions.lab.nightly.journal import (
 )
 from harness.extensions.lab.nightly.night import prepare
 from harness.extensions.probes.debug_probe import open_probe
-from harness.files import Content, TooLargeError, map_or_read, read_limited
+from harness.files import map_or_read, read_limited
 from harness.link import transfers
-from harness.link.transfers import LogChunks, LogTooLongError
+from harness.link.transfers import LogChunks
 from harness.target import build
 from harness.target.build import alone_in, building_in
 from harness.testing import messages
@@ -143,9 +145,9 @@ def test_a_file_without_end_is_refused_before_memory_is_taken(
 
 
 def test_other_files_have_limits_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TooLargeError, match=r"big\.bin is too large"):
+    with pytest.raises(UsageError, match=r"big\.bin is too large"):
         read_image(huge(tmp_path / "big.bin"))
-    with pytest.raises(TooLargeError, match=r"power\.samples is too large"):
+    with pytest.raises(UsageError, match=r"power\.samples is too large"):
         read_recording(huge(tmp_path / "power.samples", b'{"meter":"x","hz_numerator":1}\n'))
     record = tmp_path / "etrecord.bin"
     with zipfile.ZipFile(record, "w") as archive:
@@ -173,7 +175,7 @@ def test_of_earlier_nights_the_newest_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("read", [lambda path: read_limited(path, 3_000_000), map_or_read])
 def test_a_pipe_without_end_is_refused(
-    read: Callable[[Path], Content], monkeypatch: pytest.MonkeyPatch
+    read: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its size is not known before, as of ``<(command)`` in a shell."""
     monkeypatch.setattr(files, "MOST_PIPE", 3_000_000)
@@ -187,7 +189,7 @@ def test_a_pipe_without_end_is_refused(
     writer = threading.Thread(target=write, daemon=True)
     writer.start()
     try:
-        with pytest.raises(TooLargeError, match="the limit is 3,000,000"):
+        with pytest.raises(UsageError, match="the limit is 3,000,000"):
             read(Path(f"/dev/fd/{out}"))
     finally:
         os.close(out)
@@ -207,7 +209,7 @@ def test_a_region_larger_than_any_memory_is_not_read(monkeypatch: pytest.MonkeyP
 def test_a_streamed_log_has_an_end() -> None:
     chunks = LogChunks()
     chunks.add(messages.LogPart(1, 0, 100, 0, bytes(100)))
-    with pytest.raises(LogTooLongError, match=r"exceeds .* in chunk 2") as caught:
+    with pytest.raises(HarnessError, match=r"exceeds .* in chunk 2") as caught:
         chunks.wanted(messages.LogWait(1, 1, MOST_LOG - 99))
     assert caught.value.exit_code == 4  # of the model and its options, not of the infrastructure
     assert "--profile method" in caught.value.hint
@@ -267,7 +269,7 @@ def test_a_journal_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "--fresh" in caught.value.hint
     assert (tmp_path / "journal.jsonl").stat().st_size <= 200
     huge(tmp_path / "journal.jsonl")
-    with pytest.raises(TooLargeError):
+    with pytest.raises(UsageError, match=r"journal\.jsonl is too large"):
         read_journal(tmp_path / "journal.jsonl")
 
 
@@ -323,7 +325,7 @@ def test_the_build_cache_loses_what_was_unused_for_longest(
 
 def test_a_line_without_end_of_a_csv_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "samples.csv"
-    meter = CsvSamples(file, 3.3, 0)
+    meter = open_meter(MeterRequest.parse(f"csv:{file}", 3.3, 0))
     meter.start()
     file.write_text("time(s),current(A),D0\n" + "1" * (MOST_LINE + 1))
     meter.stop()

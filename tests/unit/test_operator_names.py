@@ -1,17 +1,35 @@
-"""Short names, titles and kinds of operators."""
+"""Short names, titles and kinds of operators, as a timeline shows them."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 
 import pytest
 
-from harness.formatting import OperatorKind, operator_kind, operator_title, short_operator_name
+from harness import export_trace
+from harness.strategies import EventSpec, RunSpec, trace_of
 from tests.conftest import FIXTURES
 
 OPERATORS = re.findall(
     r"^\| `([^`]+)`", (FIXTURES.parents[1] / "docs/operators.md").read_text(), re.MULTILINE
 )
+
+
+def shown(names: Sequence[str], **facts: object) -> list[tuple[str, str]]:
+    """Title and kind of an event of each name, of the instruction with its number."""
+    events = [
+        EventSpec(name, number, number + 1, **{"instruction": number, **facts})
+        for number, name in enumerate(names)
+    ]
+    document = json.loads(export_trace(trace_of(RunSpec(events)), "kineto").data)
+    found = {
+        event["args"]["Ev Idx"]: (event["name"], event["args"]["kind"])
+        for event in document["traceEvents"]
+        if "Ev Idx" in event.get("args", {})
+    }
+    return [found[number] for number in range(len(names))]
 
 
 @pytest.mark.parametrize(
@@ -28,33 +46,34 @@ OPERATORS = re.findall(
         ("Method::execute", "Method::execute"),
         ("OPERATOR_CALL", "OPERATOR_CALL"),
         ("conv2d.0 + relu", "conv2d.0 + relu"),
-        ("", ""),
     ],
 )
 def test_short_names(name: str, short: str) -> None:
-    assert short_operator_name(name) == short
+    [(title, _)] = shown([name])
+    assert title.removesuffix(" #0") == short
 
 
 def test_titles_have_the_instruction_and_print_safely() -> None:
-    assert operator_title("native_call_convolution.out", 5) == "convolution #5"
-    assert operator_title("native_call_convolution.out", 0) == "convolution #0"
-    assert operator_title("Method::execute", -1) == "Method::execute"
-    assert operator_title("Method::execute") == "Method::execute"
-    assert operator_title("\x1b[2J", 1) == r"\x1b[2J #1"
+    names = ["native_call_convolution.out", "native_call_convolution.out", "\x1b[2J"]
+    assert [title for title, _ in shown(names)] == [
+        "convolution #0",
+        "convolution #1",
+        r"\x1b[2J #2",
+    ]
+    [(title, _)] = shown(["Method::execute"], chain=-1, instruction=-1)
+    assert title == "Method::execute"
 
 
 def test_events_and_instructions_of_an_operator_agree() -> None:
     assert len(OPERATORS) > 250
-    for name in OPERATORS:
-        event = "native_call_" + name.partition("::")[2]
-        assert short_operator_name(event) == short_operator_name(name)
-        assert operator_kind(event) is operator_kind(name)
+    events = ["native_call_" + name.partition("::")[2] for name in OPERATORS]
+    assert shown(events) == shown(OPERATORS)
 
 
 def test_every_bundled_operator_has_a_kind() -> None:
-    known = {name: operator_kind(name) for name in OPERATORS}
-    unknown = {OperatorKind.OTHER, OperatorKind.RUNTIME, OperatorKind.LOADING}
-    assert [name for name, kind in known.items() if kind in unknown] == []
+    kinds = dict(zip(OPERATORS, (kind for _, kind in shown(OPERATORS)), strict=True))
+    unknown = {"other", "runtime", "loading"}
+    assert [name for name, kind in kinds.items() if kind in unknown] == []
 
 
 @pytest.mark.parametrize(
@@ -81,8 +100,12 @@ def test_every_bundled_operator_has_a_kind() -> None:
     ],
 )
 def test_kinds(name: str, kind: str) -> None:
-    assert operator_kind(name).value == kind
+    assert [kind for _, kind in shown([name])] == [kind]
 
 
 def test_work_of_a_delegate_is_the_delegates() -> None:
-    assert operator_kind("conv2d", delegated=True) is OperatorKind.DELEGATE
+    events = [EventSpec("conv2d", 1, 2, delegate="npu"), EventSpec("DELEGATE_CALL", 0, 3)]
+    document = json.loads(export_trace(trace_of(RunSpec(events)), "kineto").data)
+    kinds = {event["args"].get("kind") for event in document["traceEvents"] if "args" in event}
+    assert kinds - {None} == {"delegate"}
+    assert shown(["conv2d"]) == [("conv2d #0", "convolution")]
