@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -13,12 +15,12 @@ from harness import (
     Program,
     TensorValue,
     Trace,
-    UsageError,
+    export_trace,
     read_program,
+    write_ed00,
 )
-from harness.analyze.blocks import blocks_of, executed_methods, find_method
-from harness.analyze.workload import Arguments, event_arguments, method_arguments
-from tests.conftest import MODELS
+from harness.analyze.blocks import executed_methods
+from tests.conftest import MODELS, CommandResult
 from tests.support import traces
 from tests.support.programs import ProgramBuilder
 from tests.support.traces import EventSpec, RunSpec
@@ -51,41 +53,58 @@ def small_program() -> Program:
     return read_program(builder.finish([x], [w]))
 
 
-def texts(found: Arguments | None) -> tuple[list[str], list[str]]:
-    assert found is not None
-    return [item.text for item in found.inputs], [item.text for item in found.outputs]
+Texts = tuple[list[str], list[str]]
 
 
-def arguments(trace: Trace, method: Method) -> list[Arguments | None]:
-    return event_arguments(trace, blocks_of(trace, method))
+def arguments(trace: Trace, method: Method) -> list[Texts | None]:
+    """Inputs and outputs of each event, as a timeline of the model shows them."""
+    document = json.loads(export_trace(trace, "kineto", None, method).data)
+    rows = {
+        event["args"]["Ev Idx"]: event["args"]
+        for event in document["traceEvents"]
+        if "Ev Idx" in event.get("args", {})
+    }
+    found: list[Texts | None] = []
+    for row in range(len(trace)):
+        known = rows.get(row, {})
+        texts = [known[key].split(", ") if known.get(key) else [] for key in ("inputs", "outputs")]
+        found.append((texts[0], texts[1]) if "operator" in known else None)
+    return found
 
 
 def test_inputs_and_outputs_are_told_apart() -> None:
-    static = method_arguments(small_program().methods[0])
+    events: list[Row] = [
+        ("native_call_relu.out", 0, 0, None),
+        ("DELEGATE_CALL", 0, 1, None),
+        ("native_call_add.out", 0, 2, None),
+    ]
     bound = "float32[8]?"
-    assert texts(static[0, 0]) == ([bound], [bound])
-    assert texts(static[0, 1]) == ([bound], [bound])
-    assert texts(static[0, 2]) == ([bound, bound, "1"], [bound])
+    assert arguments(trace_of(events), small_program().methods[0]) == [
+        ([bound], [bound]),
+        ([bound], [bound]),
+        ([bound, bound, "1"], [bound]),
+    ]
 
 
 def test_an_operator_in_place_keeps_its_input() -> None:
     builder = ProgramBuilder([0, 64])
-    x, y = builder.tensor((4,), memory=(1, 0)), builder.tensor((4,), memory=(1, 16))
+    x, y = builder.tensor((4,), memory=(1, 0)), builder.tensor((3,), memory=(1, 16))
     builder.call("aten::copy_", x, y, x, overload="")
     builder.move(x, y)
     builder.jump_if_false(builder.value("bool", ("u8", 1)), 0)
     builder.free(x)
-    static = method_arguments(read_program(builder.finish([x, y], [x])).methods[0])
-    numbers = {
-        place: ([item.number for item in found.inputs], [item.number for item in found.outputs])
-        for place, found in static.items()
-    }
-    assert numbers == {
-        (0, 0): ([x, y], [x]),
-        (0, 1): ([x], [y]),
-        (0, 2): ([2], []),
-        (0, 3): ([x], []),
-    }
+    method = read_program(builder.finish([x, y], [x])).methods[0]
+    names = ("native_call_copy_", "move", "jump", "free")
+    found = arguments(
+        trace_of([(name, 0, number, None) for number, name in enumerate(names)]), method
+    )
+    first, second = "float32[4]", "float32[3]"
+    assert found == [
+        ([first, second], [first]),
+        ([first], [second]),
+        (["True"], []),
+        ([first], []),
+    ]
 
 
 def test_events_get_the_arguments_of_their_instruction() -> None:
@@ -97,10 +116,11 @@ def test_events_get_the_arguments_of_their_instruction() -> None:
         ("Method::execute", -1, 0, None),
     ]
     found = arguments(trace_of(events, events), method)
-    assert found[0] is found[1] is found[4]
+    assert found[0] == found[4]
+    assert found[0] is not None
     assert found[2] is not None
-    assert found[2].instruction.name == "Npu"
-    assert found[3] is None
+    # What is around operators and executes no instruction itself has none.
+    assert found[1] is found[3] is None
 
 
 def test_logged_sizes_replace_bounds_from_then_on_within_a_run() -> None:
@@ -116,14 +136,11 @@ def test_logged_sizes_replace_bounds_from_then_on_within_a_run() -> None:
         ("OPERATOR_CALL", 0, 2, None),
     ]
     found = arguments(trace_of(events, events[:1]), method)
-    assert texts(found[0]) == (["float32[8]?"], ["float32[3]"])
-    assert texts(found[2]) == texts(found[0])
-    assert texts(found[3]) == (["float32[3]"], ["float32[5]"])
-    assert texts(found[6]) == (["float32[3]", "float32[5]", "1"], ["float32[8]?"])
-    assert found[6] is not None
-    assert found[6].inputs[0].strides == (1,)
+    assert found[0] == (["float32[8]?"], ["float32[3]"])
+    assert found[3] == (["float32[3]"], ["float32[5]"])
+    assert found[6] == (["float32[3]", "float32[5]", "1"], ["float32[8]?"])
     # The next run has logged nothing.
-    assert texts(found[8]) == (["float32[8]?"], ["float32[8]?"])
+    assert found[8] == (["float32[8]?"], ["float32[8]?"])
 
 
 def test_a_list_that_was_logged_as_one_value_is_divided() -> None:
@@ -132,13 +149,14 @@ def test_a_list_that_was_logged_as_one_value_is_divided() -> None:
     found = arguments(
         trace_of([("native_call_add.out", 0, 2, None), (None, 0, 2, tensors)]), method
     )
-    assert texts(found[0])[1] == ["float32[2]"]
+    assert found[0] is not None
+    assert found[0][1] == ["float32[2]"]
 
 
 def test_values_that_fit_no_arguments_are_left_alone() -> None:
     method = small_program().methods[0]
     events: list[Row] = [("DELEGATE_CALL", 0, 1, None), (None, 0, 1, logged(3))]
-    assert texts(arguments(trace_of(events), method)[0]) == (["float32[8]?"], ["float32[8]?"])
+    assert arguments(trace_of(events), method)[0] == (["float32[8]?"], ["float32[8]?"])
 
 
 def test_another_models_trace_is_refused() -> None:
@@ -153,21 +171,39 @@ def test_another_models_trace_is_refused() -> None:
         arguments(trace_of(events), method)
 
 
-def test_the_method_is_found_by_its_operators_or_named() -> None:
-    program = read_program((MODELS / "methods.pte").read_bytes())
+@pytest.fixture
+def exported(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> Callable[..., CommandResult]:
+    """Export a trace with a model of two methods, and perhaps the name of one."""
+
+    def export(trace: Trace, method: str = "") -> CommandResult:
+        (tmp_path / "trace.etdp").write_bytes(write_ed00(trace))
+        named = ["--method", method] if method else []
+        model = ("--model", MODELS / "methods.pte")
+        words = ("export", tmp_path / "trace.etdp", "-f", "kineto", *model)
+        return etharness(*words, *named, "--force", "-o", tmp_path / "trace.json")
+
+    return export
+
+
+def test_the_method_is_found_by_its_operators_or_named(
+    exported: Callable[..., CommandResult], tmp_path: Path
+) -> None:
     forward = trace_of([("native_call_sigmoid.out", 0, 5, None)])
-    assert find_method(program, forward).name == "forward"
-    with pytest.raises(NotComparableError, match="no execution of the trace is of method 'encode'"):
-        find_method(program, forward, "encode")
-    with pytest.raises(UsageError, match="several"):
-        find_method(program, trace_of([("native_call_relu.out", 0, 2, None)]))
-    with pytest.raises(NotComparableError, match="not of any method"):
-        find_method(program, trace_of([("native_call_tanh.out", 0, 0, None)]))
-    with pytest.raises(UsageError, match="method 'decode' not found"):
-        find_method(program, forward, "decode")
+    assert exported(forward).code == 0
+    assert "aten::sigmoid.out" in (tmp_path / "trace.json").read_text()
+    for trace, method, code, said in (
+        (forward, "encode", 3, "no execution of the trace is of method 'encode'"),
+        (trace_of([("native_call_relu.out", 0, 2, None)]), "", 2, "several"),
+        (trace_of([("native_call_tanh.out", 0, 0, None)]), "", 3, "not of any method"),
+        (forward, "decode", 2, "method 'decode' not found"),
+    ):
+        found = exported(trace, method)
+        assert (found.code, said in found.err) == (code, True), found.err
 
 
-def test_each_execution_has_its_own_method() -> None:
+def test_each_execution_has_its_own_method(exported: Callable[..., CommandResult]) -> None:
     program = read_program((MODELS / "methods.pte").read_bytes())
     encode, forward = (
         [
@@ -180,7 +216,7 @@ def test_each_execution_has_its_own_method() -> None:
     trace = trace_of(loading, forward, encode, forward[:1], forward)
     names = [found and found.name for found in executed_methods(trace, program, "forward")]
     assert names == [None, *(program.methods[index].name for index in (1, 0, 1, 1))]
-    with pytest.raises(UsageError, match="executions of several methods"):
-        find_method(program, trace_of(forward, encode))
+    both = exported(trace_of(forward, encode))
+    assert (both.code, "executions of several methods" in both.err) == (2, True), both.err
     with pytest.raises(NotComparableError, match="execution 2 of the trace"):
         executed_methods(trace_of(loading, forward, [("DELEGATE_CALL", 0, 0, None)]), program)
