@@ -8,7 +8,6 @@ how the output began, the tail what came last.
 from __future__ import annotations
 
 import io
-import json
 import mmap
 import os
 import re
@@ -515,6 +514,8 @@ def decode_json(data: bytes | str, type_: Any = Any, *, strict: bool = True) -> 
             it is computed with, and raises errors for the others that nobody expects of a
             damaged file.
     """
+    import json
+
     import msgspec
 
     try:

@@ -13,8 +13,6 @@ import msgspec
 
 from harness.analyze.memory import allocator_totals
 from harness.analyze.statistics import Operator
-from harness.check.budget import Budget
-from harness.documentation import DocumentationPage
 from harness.formatting import printable, stack_use
 from harness.records.result import encode
 from harness.records.verdict import OUTPUTS, Check, Code, Severity
@@ -37,7 +35,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from harness.analyze.postmortem import PostmortemDocument
+    from harness.check.budget import Budget
     from harness.decode.postmortem import EventDocument, Postmortem
+    from harness.documentation import DocumentationPage
 
 
 _TEST_SET_HEADERS = ["method", "test set", "executions", "median execution", "outputs", "verdict"]
