@@ -28,6 +28,7 @@ class FakeGdbserver:
         registers: Whether a single register can be read.
         no_breakpoints: All breakpoints are in use.
         silent: Packets that are never answered, by their beginning; ``halt`` for the halt.
+        timeout_s: How long a client waits for an answer, seconds.
         log: Packets received, without acknowledgements.
     """
 
@@ -44,6 +45,7 @@ class FakeGdbserver:
     registers: bool = True
     no_breakpoints: bool = False
     silent: tuple[bytes, ...] = ()
+    timeout_s: float = 30.0
     log: list[bytes] = field(default_factory=list)
 
     BASE = 0x1000
@@ -63,7 +65,7 @@ class FakeGdbserver:
 
     @property
     def address(self) -> str:
-        return f"gdb://127.0.0.1:{self._server.getsockname()[1]}?timeout=0.3"
+        return f"gdb://127.0.0.1:{self._server.getsockname()[1]}?timeout={self.timeout_s}"
 
     def _serve(self) -> None:
         with contextlib.suppress(OSError):

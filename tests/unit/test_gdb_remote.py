@@ -52,7 +52,7 @@ def test_memory_arrives_whatever_the_server_does_to_packets(
     board = FakeGdbserver(bytearray(memory), features=features, chunk=chunk, encode=encode)
     board.unasked, board.chatter, board.damage = unasked, chatter, damage
     with board as server:
-        with open_probe(server.address.replace("0.3", "5")) as probe:
+        with open_probe(server.address) as probe:
             assert probe.read(BASE + first, size) == memory[first : first + size]
             assert probe.statistics.bytes_read == size
             probe.write(BASE + first, bytes(reversed(memory[first : first + size])))
@@ -138,7 +138,10 @@ def test_memory_that_cannot_be_accessed() -> None:
     ],
 )
 def test_a_server_that_does_not_answer(silent: tuple[bytes, ...], message: str) -> None:
-    with FakeGdbserver(silent=silent) as server, pytest.raises(ProbeError, match=message) as caught:
+    with (
+        FakeGdbserver(silent=silent, timeout_s=0.3) as server,
+        pytest.raises(ProbeError, match=message) as caught,
+    ):
         open_probe(server.address)
     assert caught.value.exit_code == 75
     assert caught.value.hint
@@ -184,14 +187,19 @@ def test_whatever_a_gdbserver_answers_is_an_error_of_ours(replies: list[bytes]) 
                 return b"S05"
             return replies[len(self.log) % len(replies)]
 
-    with Babbling() as server, suppress(HarnessError), open_probe(server.address) as probe:
+    with (
+        Babbling(timeout_s=0.3) as server,
+        suppress(HarnessError),
+        open_probe(server.address) as probe,
+    ):
         probe.read(0x1000, 8)
         probe.reset("reset halt")
         probe.run_to(0x1000, 0.1)
 
 
 def test_a_board_that_does_not_halt(caplog: pytest.LogCaptureFixture) -> None:
-    with FakeGdbserver(silent=(b"halt",)) as server, open_probe(server.address) as probe:
+    silent = FakeGdbserver(silent=(b"halt",), timeout_s=3.0)
+    with silent as server, open_probe(server.address) as probe:
         probe.resume()
         with caplog.at_level(logging.WARNING):
             with pytest.raises(ProbeError, match="did not halt within"):

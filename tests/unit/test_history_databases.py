@@ -291,7 +291,7 @@ def test_a_lock_that_lasts_is_reported(postgresql: Server) -> None:
 
     url = postgresql.new_database()
     name = postgresql.name_of(url)
-    with open_store(url, deadline_s=0.2) as store:
+    with open_store(url, deadline_s=1) as store:
         with psycopg.connect(postgresql.url(name)) as holder:
             holder.execute("LOCK TABLE name IN ACCESS EXCLUSIVE MODE")
             with pytest.raises(InfrastructureError, match="stayed locked"):

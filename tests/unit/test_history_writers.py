@@ -17,6 +17,7 @@ import pytest
 import sqlalchemy  # noqa: F401 - once, before children are forked
 
 from harness import InfrastructureError, Selection, entry_of, measure, open_store
+from harness.history.store import Store
 from tests.support.results import Made, made, trace_with
 
 pytestmark = pytest.mark.slow
@@ -74,7 +75,7 @@ def test_eight_processes_add_each_result_once(empty_url: str, tmp_path: Path) ->
     processes = [in_child(lambda seed=seed: write(seed)) for seed in range(writers)]  # type: ignore[misc]
     (tmp_path / "go").touch()
     for process in processes:
-        process.join(60)
+        process.join(600)
         assert process.exitcode == 0
     counts = [int((tmp_path / f"added{seed}").read_text()) for seed in range(writers)]
     assert sum(counts) == count
@@ -107,7 +108,7 @@ def test_a_killed_writer_leaves_whole_results(store_url: str) -> None:
         time.sleep(chance.uniform(0.02, 0.25))
         assert process.pid is not None
         os.kill(process.pid, signal.SIGKILL)
-        process.join(60)
+        process.join(600)
         check_whole(store_url, expected)
     if "://" not in store_url:
         with closing(sqlite3.connect(store_url)) as connection:
@@ -124,17 +125,31 @@ def test_a_killed_writer_leaves_whole_results(store_url: str) -> None:
 def test_a_writer_waits_for_another_and_counts_it(tmp_path: Path) -> None:
     file = tmp_path / "h.sqlite"
     one, other = result(1), result(2)
+    waiting: list[Store] = []
+
+    def wait() -> bool:
+        with open_store(str(file), deadline_s=600) as patient:
+            waiting.append(patient)
+            return patient.add(other.result, other.subject)
+
     with open_store(str(file)) as store:
         store.add(one.result, one.subject)
         with closing(sqlite3.connect(file, isolation_level=None)) as holder:
             holder.execute("BEGIN IMMEDIATE")
             assert len(store.results()) == 1, "readers do not wait"
-            with open_store(str(file), deadline_s=0.3) as impatient:
-                with pytest.raises(InfrastructureError, match=r"stayed locked for 0\.3 s"):
-                    impatient.add(other.result, other.subject)
-                assert impatient.retries > 0
-            holder.execute("COMMIT")
-        assert store.add(other.result, other.subject)
+            with (
+                open_store(str(file), deadline_s=0.3) as impatient,
+                pytest.raises(InfrastructureError, match=r"stayed locked for 0\.3 s"),
+            ):
+                impatient.add(other.result, other.subject)
+            with ThreadPoolExecutor() as threads:
+                added = threads.submit(wait)
+                while not (waiting and waiting[0].retries):
+                    assert not added.done()
+                    time.sleep(0.01)
+                holder.execute("COMMIT")
+                assert added.result(600)
+        assert not store.add(other.result, other.subject)
 
 
 def test_a_reader_waits_while_a_file_is_being_made(tmp_path: Path) -> None:
@@ -149,4 +164,4 @@ def test_a_reader_waits_while_a_file_is_being_made(tmp_path: Path) -> None:
             time.sleep(0.3)
             assert not waiting.done()
             holder.execute("COMMIT")
-            waiting.result(60)
+            waiting.result(600)

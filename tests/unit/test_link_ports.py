@@ -45,7 +45,9 @@ AGREED = b"".join(
 
 
 @contextmanager
-def server(serve: Callable[[socket.socket], None], scheme: str) -> Iterator[str]:
+def server(
+    serve: Callable[[socket.socket], None], scheme: str, timeout_s: float = 20.0
+) -> Iterator[str]:
     """A TCP server that does that with each connection; its address."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -58,7 +60,7 @@ def server(serve: Callable[[socket.socket], None], scheme: str) -> Iterator[str]
 
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
-        yield f"{scheme}://127.0.0.1:{listening.getsockname()[1]}?timeout=0.5"
+        yield f"{scheme}://127.0.0.1:{listening.getsockname()[1]}?timeout={timeout_s}"
         listening.shutdown(socket.SHUT_RDWR)
 
 
@@ -81,11 +83,11 @@ def hanging_up(connection: socket.socket) -> None:
     """Return, so that the connection is closed."""
 
 
-def agreeing(connection: socket.socket, **wrong: int) -> None:
+def agreeing(connection: socket.socket, until: threading.Event | None = None, **wrong: int) -> None:
     """Agree to RFC 2217, confirm all that is asked for but what is to be wrong; echo data."""
     connection.sendall(AGREED)
     decoder = TelnetDecoder()
-    while data := connection.recv(65536):
+    while data := received(connection, until):
         for item in decoder.feed(data):
             if isinstance(item, bytes):
                 connection.sendall(escape(item))
@@ -95,6 +97,16 @@ def agreeing(connection: socket.socket, **wrong: int) -> None:
                     value = wrong[setting.name].to_bytes(len(value), "big")
                 if setting <= Setting.CONTROL or setting is Setting.PURGE:
                     connection.sendall(port_answer(setting, value))
+
+
+def received(connection: socket.socket, until: threading.Event | None) -> bytes:
+    """Receive what comes next; nothing if nothing is left after the event."""
+    while True:
+        over = until is not None and until.is_set()
+        with suppress(TimeoutError):
+            return connection.recv(65536)
+        if over:
+            return b""
 
 
 def echoing(connection: socket.socket) -> None:
@@ -280,8 +292,9 @@ def test_a_server_whose_port_is_taken_says_so(scheme: str, first: bytes) -> None
     ],
 )
 def test_servers_that_do_not_do_their_part(words: list[bytes], why: str, remedy: str) -> None:
+    timeout_s = 0.5 if "within" in why else 20.0
     with (
-        server(saying(*words), "rfc2217") as address,
+        server(saying(*words), "rfc2217", timeout_s) as address,
         pytest.raises(PortError, match=why) as caught,
     ):
         open_port(address, 115_200)
@@ -317,28 +330,31 @@ def test_a_server_that_never_stops_negotiating_is_given_up() -> None:
             connection.recv(65536)
 
     with (
-        server(saying(then=negotiate), "rfc2217") as address,
+        server(saying(then=negotiate), "rfc2217", 0.5) as address,
         pytest.raises(PortError, match=r"did not agree|timed out"),
     ):
         open_port(address, 115_200)
 
 
 @contextmanager
-def scripted() -> Iterator[tuple[Any, socket.socket]]:
+def scripted(timeout_s: float = 20.0) -> Iterator[tuple[Any, socket.socket]]:
     """A port of a server that has confirmed everything, and the server's end."""
+    opened = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
 
         def confirm() -> socket.socket:
             theirs, _ = listening.accept()
             theirs.settimeout(0.2)
-            with suppress(TimeoutError):
-                agreeing(theirs)
+            agreeing(theirs, opened)
+            theirs.settimeout(20)
             return theirs
 
         confirmed = pool.submit(confirm)
-        address = f"rfc2217://127.0.0.1:{listening.getsockname()[1]}?timeout=0.5"
-        with closing(open_port(address, 115_200)) as port, confirmed.result() as theirs:
-            yield port, theirs
+        address = f"rfc2217://127.0.0.1:{listening.getsockname()[1]}?timeout={timeout_s}"
+        with closing(open_port(address, 115_200)) as port:
+            opened.set()
+            with confirmed.result() as theirs:
+                yield port, theirs
 
 
 OVERRUN, FRAMING = 2, 8
@@ -371,7 +387,7 @@ def test_a_server_that_suspends_the_flow_is_obeyed() -> None:
 
 
 def test_a_late_answer_is_not_taken_for_one_to_the_next_question() -> None:
-    with scripted() as (port, theirs):
+    with scripted(timeout_s=3.0) as (port, theirs):
         with pytest.raises(PortError, match="did not confirm BAUDRATE 230400"):
             port.set_baud(230_400)
         for baud in (230_400, 460_800):
