@@ -52,9 +52,9 @@ def changed_result(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 def read_in_time(document: dict[str, Any]) -> None:
     """Have the host read the clock, which is its own, within 40 us each time."""
-    pings = document["pings"]
-    zero = pings[0]["host_before_ns"] - pings[0]["ticks"]
-    for ping in pings:
+    readings = [document["restart"], *document["pings"]]
+    zero = readings[0]["host_after_ns"] - readings[0]["ticks"]
+    for ping in readings:
         late = ping["host_before_ns"] - zero - ping["ticks"]
         at = zero + ping["ticks"] + round(late / 2**32) * 2**32
         ping |= {"host_before_ns": at - 20_000, "host_after_ns": at + 20_000}
