@@ -30,12 +30,12 @@ OPERATORS: Final = 25
 EXECUTIONS: Final = 20
 """Executions per run."""
 
-KNOWN: Final = 40
+KNOWN: Final = 20
 """Nights of a life with one run each, which every rule gets as its history."""
 
 BEFORE: Final = 60
-"""Nights of a life before the first one that counts; a rule compares the last 20 of them, too, so
-that its history is one that it has made."""
+"""Nights of a life before the first one that counts; a rule compares the last 40 of them, too,
+so that its history is one that it has made."""
 
 NIGHTS: Final = 90
 """Nights of a life."""
@@ -513,7 +513,8 @@ class Life:
         factors *= self._board[night] * self._build[night - age]
         moments = begin + np.arange(EXECUTIONS) / EXECUTIONS
         for number, effect in enumerate(self.noise.effects):
-            factors = factors * effect.during(self._chance(3, night, number), moments)
+            if type(effect).during is not Effect.during:
+                factors = factors * effect.during(self._chance(3, night, number), moments)
             factors = factors * effect.run(chance)
         return np.asarray(LEVELS * factors)
 

@@ -28,6 +28,9 @@ from harness.check.history.samples import Floats
 LIMIT: Final = 0.02
 """Smaller changes do not count, whatever their significance."""
 
+SURE: Final = 0.5
+"""Changes that need no second night if nothing else is at hand."""
+
 LEVEL: Final = 0.01
 """Probability of an alarm in a quiet night that the tests are made for."""
 
@@ -258,7 +261,7 @@ def harness(history: Floats, session: Session) -> Report:
     )
 
 
-SecondLook = Literal["none", "again", "pairs", "next night"]
+SecondLook = Literal["none", "again", "pairs", "next night", "again, next night"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +277,8 @@ class Robust:
         level: Probability of a suspect in a quiet night that the test is made for.
         second: ``again``: the median of repeats in the same session is suspect, too; ``pairs``: so
             is the difference to the baseline's firmware, measured in turns; ``next night``: the
-            operator was suspect in the night before.
+            operator was suspect in the night before; ``again, next night``: both, but for changes
+            of more than a half, which are reported at once.
         repeats: Most repeats, or pairs, of the second look.
         wait: Durations of a run between repeats.
         divide: Divide by the common factor.
@@ -300,17 +304,22 @@ class Robust:
             suspects = suspects * (suspects == yesterday)
         else:
             suspects = self.suspects(history, now, tick_ns)
-        if self.second == "again":
+        if self.second.startswith("again"):
             suspects = self._again(suspects, history, session)
         elif self.second == "pairs":
             suspects = self._pairs(suspects, session)
+        if self.second == "again, next night" and suspects.any():
+            yesterday = self.suspects(history[:-1], history[-1], tick_ns)
+            level = np.median(history[-self.window :], axis=0)
+            change = self.columns((now / level)[None, :])[0] - 1
+            suspects = suspects * ((suspects == yesterday) | (np.abs(change) > SURE))
         return Report(suspects[:-1] != 0, bool(suspects[-1]))
 
     def suspects(self, history: Floats, now: Floats, tick_ns: float) -> Floats:
         """Return the sign of each suspected change, or 0; of operators, then of all together."""
         history = history[-self.window :]
         level = np.median(history, axis=0)
-        values = self._columns(np.vstack([history, now]) / level)
+        values = self.columns(np.vstack([history, now]) / level)
         before, after = values[:-1], values[-1]
         middle = np.median(before, axis=0)
         ticks = np.append(tick_ns / level, 0.0)
@@ -324,7 +333,7 @@ class Robust:
         counts = (np.abs(change) > np.maximum(LIMIT, 2 * ticks)) & (p < self.level)
         return np.asarray(np.sign(change) * counts)
 
-    def _columns(self, ratios: Floats) -> Floats:
+    def columns(self, ratios: Floats) -> Floats:
         """Return the ratios of operators, and of all together, shape (nights, operators + 1)."""
         if not self.divide:
             return np.column_stack([ratios, np.ones(len(ratios))])
@@ -345,7 +354,7 @@ class Robust:
         ratios: list[Floats] = []
         while suspects.any() and len(ratios) < self.repeats:
             ratios.append(_pair(session, len(ratios), self.wait))
-            values = self._columns(np.array(ratios)) - 1
+            values = self.columns(np.array(ratios)) - 1
             change = np.median(values, axis=0)
             suspects = suspects * (suspects * change > LIMIT)
         if suspects.any():
@@ -354,59 +363,88 @@ class Robust:
 
 
 @dataclass(frozen=True, slots=True)
-class Clean:
+class Twice:
     """A lenient first look, pairs as the second, and a history of what the second look found.
 
-    The first look is ``Robust`` at a high level. Suspects are measured in pairs with the baseline's
-    firmware. What the pairs do not confirm is noise of the session: the history then keeps the
-    baseline's level times the paired ratio, so the noise of that night does not widen later
-    limits. While such noise lasts, it is expected, and not looked at again.
+    Suspects of the first look are measured in pairs with the baseline's firmware, until the median
+    ratio no longer exceeds 2 %. Whatever lasts for the session changes both firmwares, so the pairs
+    show no difference, and the history keeps the baseline's level times the paired ratio: the noise
+    of such a night does not widen later limits. While it lasts, it is expected, and not measured
+    again every night.
+
+    Firmware differs from commit to commit, if only by the alignment of its code. So a change that
+    the pairs confirm is compared with the commit of the latest night that was as far off: if there
+    is no difference between these two, the level is not new.
 
     Attributes:
         first: The first look.
-        level: Probability of an alarm in a night with a second look that its tests are made for.
-        seen: The most nights of the history that may have been as far off for an alarm; None
-            for any number.
+        level: Probability of an alarm in a night with a second look that its test is made for.
         repeats: Most pairs.
-        clean: Keep what the second look found.
+        clean: Keep what the second look found, and not the first run.
         expect: Expect what the second look of the night before attributed to the session.
+        earlier: Most earlier commits that a confirmed change is compared with.
+        seen: Most nights of the last 60 that were as far off, for an alarm.
+        pool: Use the scatter of all operators in the paired test.
     """
 
-    first: Robust = Robust(level=0.1)
+    first: Robust = Robust(level=1.0, scales=("mad",))
     level: float = LEVEL
-    seen: int | None = None
     repeats: int = 5
     clean: bool = True
     expect: bool = True
-    again: bool = False
+    earlier: int = 3
+    seen: int = 5
+    pool: bool = True
 
     def __call__(self, history: Floats, session: Session) -> Report:
         """Return what is reported of tonight."""
-        now = median_times(session.first)
-        suspects = self.first.suspects(history, now, session.tick_ns)
-        if suspects.any() and self.expect:
-            shift = session.earlier[-1] / history[-1]
-            if np.any(shift != 1):
-                suspects *= self.first.suspects(history, now / shift, session.tick_ns) == suspects
-        if not suspects.any():
-            return Report(suspects[:-1] != 0, False)
-        ratios: list[Floats] = []
-        while len(ratios) < self.repeats and suspects.any():
-            ratios.append(_pair(session, len(ratios)))
-            values = self.first._columns(np.array(ratios)) - 1
-            suspects = suspects * (suspects * np.median(values, axis=0) > LIMIT)
-        kept = np.median(history[-self.first.window :], axis=0) * np.median(ratios, axis=0)
+        now, tick_ns = median_times(session.first), session.tick_ns
+        past = history[~session.reported]
+        suspects, kept = self.first.suspects(past, now, tick_ns), now
+        shift = session.earlier[-1] / history[-1]
+        if self.expect and suspects.any() and not session.reported[-1] and np.any(shift != 1):
+            suspects = suspects * (self.first.suspects(past, now / shift, tick_ns) == suspects)
+            kept = now if suspects.any() else now / shift
         if suspects.any():
-            suspects = suspects * (_paired_p(values) * np.count_nonzero(suspects) < self.level)
-        if suspects.any() and self.seen is not None:
-            before = self.first._columns(history / np.median(history, axis=0)) - 1
-            change = np.median(values, axis=0)
-            as_far = (np.sign(change) * before > np.abs(change) - LIMIT).sum(axis=0)
-            suspects = suspects * (as_far <= self.seen)
-        if suspects.any() and self.again:
-            final = self.first.suspects(history, kept, session.tick_ns)
-            suspects = suspects * (final == suspects)
+            suspects, ratio = self._pairs(suspects, session)
+            kept = np.median(past[-self.first.window :], axis=0) * ratio
+            suspects = self._new(suspects, ratio, history, session)
         return Report(suspects[:-1] != 0, bool(suspects[-1]), kept if self.clean else None)
+
+    def _pairs(self, suspects: Floats, session: Session) -> tuple[Floats, Floats]:
+        """Return the suspects that pairs confirm, and the median ratios of the pairs."""
+        ratios: list[Floats] = []
+        while suspects.any() and len(ratios) < self.repeats:
+            ratios.append(_pair(session, len(ratios)))
+            values = self.first.columns(np.array(ratios)) - 1
+            suspects = suspects * (suspects * np.median(values, axis=0) > LIMIT)
+        if suspects.any():
+            p = _paired_p(values, self.pool) * np.count_nonzero(suspects)
+            suspects = suspects * (p < self.level)
+        return suspects, np.asarray(np.median(ratios, axis=0))
+
+    def _new(self, suspects: Floats, ratio: Floats, history: Floats, session: Session) -> Floats:
+        """Return the suspects that no earlier commit explains."""
+        if not suspects.any():
+            return suspects
+        first = max(0, len(history) - 60)
+        level = np.median(history[-self.first.window :], axis=0)
+        before = self.first.columns(history[first:] / level) - 1
+        change = self.first.columns(ratio[None, :])[0] - 1
+        as_far = (np.sign(change) * before > 0.8 * np.abs(change)) & ~session.reported[first:, None]
+        as_far[:, -1] = False  # alignment does not change all operators
+        suspects = suspects * (as_far.sum(axis=0) <= self.seen)
+        for _ in range(self.earlier):
+            nights = np.flatnonzero((as_far & (suspects != 0)).any(axis=1))
+            if not len(nights):
+                break
+            night = nights[-1]
+            age = len(before) - night
+            values = [_pair(session, number, age=age) for number in range(3)]
+            difference = np.median(self.first.columns(np.array(values)), axis=0) - 1
+            suspects = suspects * ~(as_far[night] & (suspects * difference < LIMIT))
+            as_far[night] = False
+        return suspects
 
 
 def _pair(session: Session, number: int, wait: float = 0.0, age: int = WINDOW // 2) -> Floats:
@@ -416,15 +454,22 @@ def _pair(session: Session, number: int, wait: float = 0.0, age: int = WINDOW //
     return np.asarray(times[0] / times[age])
 
 
-def _paired_p(values: Floats) -> Floats:
+def _paired_p(values: Floats, pool: bool = False) -> Floats:
     """Return p-values of the mean of differences, shape (pairs, n) to (n,).
 
-    The error of an operator is at least half of that of the median operator.
+    Args:
+        values: The differences.
+        pool: The variance is the mean of an operator's own and that of the median operator, which
+            has as many degrees of freedom again. Otherwise it is its own, and at least a quarter of
+            that of the median operator.
     """
     pairs = len(values)
-    errors = values.std(axis=0, ddof=1) / math.sqrt(pairs)
-    errors = np.maximum(np.maximum(errors, np.median(errors[:-1]) / 2), 1e-9)
-    return np.asarray(2 * stdtr(pairs - 1, -np.abs(values.mean(axis=0)) / errors))
+    own = values.var(axis=0, ddof=1)
+    typical = np.median(own[:-1])
+    variances = (own + typical) / 2 if pool else np.maximum(own, typical / 4)
+    errors = np.maximum(np.sqrt(variances / pairs), 1e-9)
+    degrees = (pairs - 1) * (2 if pool else 1)
+    return np.asarray(2 * stdtr(degrees, -np.abs(values.mean(axis=0)) / errors))
 
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -441,13 +486,16 @@ RULES: Final[Mapping[str, Rule]] = {
     "next night": Robust(second="next night"),
     "next night, 10 %": Robust(level=0.1, second="next night"),
     "again, 10 %": Robust(level=0.1, second="again"),
+    "again, next night": Robust(level=0.1, second="again, next night"),
     "pairs, 10 %": Robust(level=0.1, second="pairs"),
-    "clean": Clean(),
-    "clean, no expect": Clean(expect=False),
-    "clean 1": Clean(Robust(level=1.0)),
-    "clean 1 again": Clean(Robust(level=1.0), again=True),
-    "clean seen": Clean(seen=2),
-    "clean mad": Clean(Robust(level=0.1, scales=("mad",)), seen=2),
-    "unclean mad": Clean(Robust(level=0.1, scales=("mad",)), seen=2, clean=False),
+    "twice": Twice(),
+    "twice, counting": Twice(earlier=0),
+    "twice, any commit": Twice(earlier=0, seen=60),
+    "twice, only commits": Twice(seen=60),
+    "twice, sd": Twice(Robust(level=1.0)),
+    "twice, at 10 %": Twice(Robust(level=0.1, scales=("mad",))),
+    "twice, first runs kept": Twice(clean=False),
+    "twice, not expecting": Twice(expect=False),
+    "twice, own scatter": Twice(pool=False),
 }
 """The rivals, by name."""
