@@ -489,7 +489,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "again, next night": Robust(level=0.1, second="again, next night"),
     "pairs, 10 %": Robust(level=0.1, second="pairs"),
     "twice": Twice(),
-    "twice, counting": Twice(earlier=0),
+    "twice, counting": Twice(earlier=0, seen=2),
     "twice, any commit": Twice(earlier=0, seen=60),
     "twice, only commits": Twice(seen=60),
     "twice, sd": Twice(Robust(level=1.0)),
