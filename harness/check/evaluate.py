@@ -12,7 +12,7 @@ import msgspec
 from harness.check.budget import Budget, Waiver
 from harness.check.history.checks import history_checks
 from harness.check.history.comparison import HistoryComparison
-from harness.check.invariants import events, executions
+from harness.check.invariants import agreement, events, executions, intervals
 from harness.check.limits import limit_checks
 from harness.check.subject import Subject
 from harness.errors import FormatError
@@ -26,6 +26,10 @@ _TREE_INVARIANTS: Final[tuple[_Invariant, ...]] = (
     events.order_checks,
     executions.memory_checks,
     events.counter_nesting_checks,
+    agreement.account_checks,
+    agreement.place_checks,
+    intervals.extent_checks,
+    intervals.spent_checks,
 )
 """Invariants that need the call tree."""
 
@@ -42,6 +46,10 @@ _OTHER_INVARIANTS: Final[tuple[_Invariant, ...]] = (
     executions.logged_checks,
     executions.stack_checks,
     events.counter_value_checks,
+    agreement.sequence_checks,
+    agreement.asked_checks,
+    intervals.reading_checks,
+    intervals.copy_checks,
 )
 
 DEFAULT_BUDGET = Budget()

@@ -17,6 +17,7 @@ from harness.analyze.call_tree import CallTree, call_tree
 from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals, memory
 from harness.analyze.statistics import Operator, largest_operators
 from harness.records.energy import EnergyRecord
+from harness.records.measurement import MeasurementSettings
 from harness.records.result import ClockQuality, CoreRecord
 from harness.records.trace import InstructionRecord, Ping, Trace
 
@@ -68,6 +69,9 @@ class Subject:
         trace_capacity: Size of the device's log buffer in bytes.
         arena_capacity: Size of the device's arena in bytes.
         arena_used: Bytes of the arena used by the model.
+        method_bytes: Bytes of it that the board counted for the description of the method.
+        planned_bytes: Bytes of it that the board counted for the method's tensors and temporary
+            memory.
         probe: Duration of an empty event on the device, in ticks of clock 0, without counters.
         qualities: Accuracy of each clock.
         pings: The host's readings of clock 0; None for a trace alone.
@@ -85,6 +89,10 @@ class Subject:
         backends: Names of the backends that instructions call, by chain and instruction.
         day: Day on which waivers are evaluated; None for today.
         emulated_time: Clocks count the steps of an emulator, not real time.
+        runtime: Name of the runtime, as the board reports it; "" if unknown.
+        settings: How the run was measured; None if unknown.
+        test_set: Number of the test set that ran; None for a run of anything else.
+        host_clock: Clock 0 is the clock of a host's operating system.
         core: What the board's core can do at most; None if unknown.
         energy: What the run drew; None if no meter recorded it.
         most_operators: Number of operators with statistics, those with the largest total times;
@@ -99,6 +107,8 @@ class Subject:
     trace_capacity: int | None = None
     arena_capacity: int | None = None
     arena_used: int | None = None
+    method_bytes: int | None = None
+    planned_bytes: int | None = None
     probe: Fraction | None = None
     qualities: tuple[ClockQuality, ...] = ()
     pings: tuple[Ping, ...] | None = None
@@ -115,6 +125,10 @@ class Subject:
     backends: Mapping[tuple[int, int], str] = field(default_factory=dict)
     day: date | None = None
     emulated_time: bool = False
+    runtime: str = ""
+    settings: MeasurementSettings | None = None
+    test_set: int | None = None
+    host_clock: bool = False
     core: CoreRecord | None = None
     energy: EnergyRecord | None = None
     most_operators: int | None = None
@@ -123,6 +137,14 @@ class Subject:
     def single_issue(self) -> bool:
         """Whether the core is known to retire at most one instruction per cycle."""
         return self.core is not None and self.core.issue_width == 1
+
+    @property
+    def served(self) -> bool:
+        """Whether the board carried the run out for the host: it loaded one method and executed it.
+
+        The logs of other traces begin and end anywhere, and may have several methods.
+        """
+        return self.method_bytes is not None
 
     @property
     def operators(self) -> list[Operator]:

@@ -125,6 +125,9 @@ DEFAULT_OPTIONS: Final = ReadOptions()
 
 _NONE: Final[Mapping[str, str]] = {}
 
+HOST_CPU: Final = "host"
+"""The CPU of firmware that runs as a process of a host."""
+
 
 _ZIP: Final = b"PK\x03\x04"
 """Beginning of a ``.npz`` file."""
@@ -755,6 +758,10 @@ def subject_of(
     probe = None
     if target and target.probe_pairs:
         probe = Fraction(target.probe_ticks, target.probe_pairs)
+    # A debug probe reads no answer of the board: its result has sums of what the log says.
+    counted = model if target is not None and target.link_version else None
+    if counted is not None and not counted.method_bytes:
+        counted = None
     return Subject(
         trace,
         board=result.board,
@@ -764,11 +771,17 @@ def subject_of(
         trace_capacity=target.trace_capacity if target else None,
         arena_capacity=(target.arena_capacity or None) if target else None,
         arena_used=model.arena_bytes if model else None,
+        method_bytes=counted.method_bytes if counted else None,
+        planned_bytes=counted.planned_bytes if counted else None,
         probe=probe,
         qualities=result.clock_quality,
         pings=result.pings,
         restart=result.restart,
         emulated_time=result.emulated_time,
+        runtime=target.runtime if target else "",
+        settings=result.settings,
+        test_set=result.test_set,
+        host_clock=target is not None and target.cpu == HOST_CPU and not result.emulated_time,
         core=result.core,
         energy=result.energy,
         planned=model.planned if model else {},

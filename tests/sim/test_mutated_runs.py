@@ -17,6 +17,7 @@ from harness.runs.source import load_source, subject_of
 from tests.conftest import FIXTURES, MODELS
 from tests.support.counter_mutations import COUNTER_KINDS, KINDS_OF_ANY_COUNTER
 from tests.support.mutations import KINDS, Draft, NotApplicableError
+from tests.support.run_mutations import AS_WRAPS, RUN_KINDS
 
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
@@ -120,5 +121,34 @@ def test_a_mutation_is_caught_wherever_it_applies(kind: str, subjects: dict[str,
                     missed.append((name, seed))
             except FormatError:
                 pass
+    assert applied, "no run has what this kind changes"
+    assert missed == []
+
+
+def defects(subject: Subject) -> set[tuple[str, str, str]]:
+    """Errors and warnings."""
+    return {
+        (check.code, check.subject, check.severity)
+        for check in evaluate(subject).checks
+        if not check.passed and check.severity != "note" and check.code != "I05"
+    }
+
+
+@pytest.mark.parametrize("kind", RUN_KINDS)
+def test_a_contradiction_in_a_run_is_found(kind: str, subjects: dict[str, Subject]) -> None:
+    applied, missed = 0, []
+    for name, subject in subjects.items():
+        draft = Draft(subject, Random(f"{kind} {name}"))
+        try:
+            RUN_KINDS[kind](draft)
+        except NotApplicableError:
+            continue
+        applied += 1
+        try:
+            found = defects(draft.changed) - defects(subject)
+        except FormatError:
+            continue
+        if not found and not (kind in AS_WRAPS and (subject.emulated_time or not subject.pings)):
+            missed.append(name)
     assert applied, "no run has what this kind changes"
     assert missed == []

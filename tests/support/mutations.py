@@ -29,6 +29,7 @@ class Draft:
         facts: Fields of the subject to replace.
         losses: Losses of the trace.
         stacks: Stacks of the trace.
+        filtered: Number of events that the trace says were filtered.
         random: Chooses where.
     """
 
@@ -40,6 +41,7 @@ class Draft:
     def __post_init__(self) -> None:
         trace = self.subject.trace
         self.losses, self.stacks = trace.losses, trace.stacks
+        self.filtered = trace.filtered_events
         columns = {
             item.name: column.tolist()
             for item in dataclasses.fields(trace)
@@ -79,6 +81,7 @@ class Draft:
             blocks=tuple(blocks),
             losses=self.losses,
             stacks=self.stacks,
+            filtered_events=self.filtered,
         )
         return replace(self.subject, trace=made.sealed(), **self.facts)
 

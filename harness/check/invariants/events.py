@@ -30,7 +30,7 @@ from harness.analyze.ticks import (
 from harness.check.subject import Subject
 from harness.duration import Duration
 from harness.formatting import printable
-from harness.records.trace import EXECUTION, NO_COUNT, HardwareCounter, Kind, Losses, Trace
+from harness.records.trace import EXECUTION, LOADING, NO_COUNT, HardwareCounter, Kind, Losses, Trace
 from harness.records.verdict import Check, check, none_of
 
 _Ints = npt.NDArray[np.int64]
@@ -103,6 +103,7 @@ def nesting_checks(subject: Subject) -> Iterator[Check]:
         crossing, text = _crossing(trace, scopes, beyond)
         yield _found("I02", "scopes", crossing, text, "instructions do not overlap")
     yield from _delegates(subject)
+    yield from _successive(subject)
 
 
 def _found(code: str, subject: str, count: int, first: str, rule: str = "") -> Check:
@@ -162,6 +163,30 @@ def _crossing(trace: Trace, scopes: Scopes, beyond: int) -> tuple[int, str]:
     other = int(first[place]) + int(np.argmin(start[first[place] : place]))
     pair = describe(trace, int(rows[place])), describe(trace, int(rows[other]))
     return len(found), f"{pair[0]}: it starts before {pair[1]} ends"
+
+
+def _successive(subject: Subject) -> Iterator[Check]:
+    """Check that loading and executions of a tracer follow one another.
+
+    Ends are in log order, as I04 checks; a scope that begins early shows only here. Several
+    executions in one block are left to I14.
+    """
+    trace, tree = subject.trace, subject.tree
+    rows = np.flatnonzero(own_scopes(trace) & trace.named(LOADING[0], EXECUTION))
+    if len(rows) < 2:
+        return
+    dump = np.searchsorted(subject.dumps, rows, side="right")
+    same = (np.diff(trace.tracer[rows].astype(np.int64)) == 0) & (np.diff(dump) == 0)
+    same &= np.diff(block_numbers(trace)[rows]) != 0
+    early = np.flatnonzero(same & (tree.start[rows[1:]] < tree.end[rows[:-1]]))
+    text = ""
+    if len(early):
+        before, row = int(rows[early[0]]), int(rows[early[0] + 1])
+        text = (
+            f"{describe(trace, row)}: it starts {tree.end[before] - tree.start[row]:,} ticks "
+            f"before {describe(trace, before)} ends"
+        )
+    yield _found("I02", "executions", len(early), text, "executions follow one another")
 
 
 def _delegates(subject: Subject) -> Iterator[Check]:
@@ -268,9 +293,28 @@ def counter_value_checks(subject: Subject) -> Iterator[Check]:
         yield _counted("I20", "counts fit the width of the counter", counter, wrong, reason)
     if not trace.counters:
         return
+    yield from _standing(trace)
     pairs = _AT_MOST + ((_CYCLES_RULE,) if subject.single_issue else ())
     for part, whole in pairs:
         yield from _parts(trace, part, whole)
+
+
+def _standing(trace: Trace) -> Iterator[Check]:
+    """Check that counters of cycles and instructions count in every execution that takes time."""
+    executions = own_scopes(trace) & trace.named(EXECUTION) & (durations(trace) >= MANY_TICKS)
+    for column, counter in enumerate(trace.counters):
+        counts = trace.counts[:, column]
+        counted = executions & (counts != NO_COUNT) & _cannot_wrap(trace, counter)
+        if counter.name not in _CYCLES_RULE or not counted.any():
+            continue
+        still = np.flatnonzero(counted & (counts == 0))
+        reason = f"it counts in all {int(np.count_nonzero(counted)):,} executions"
+        if len(still):
+            reason = (
+                f"it counts nothing in {len(still):,} executions; the first is "
+                f"{describe(trace, int(still[0]))}"
+            )
+        yield _counted("I20", f"{counter.name} count in executions", counter, still, reason)
 
 
 def _parts(trace: Trace, part: str, whole: str) -> Iterator[Check]:
@@ -309,6 +353,12 @@ ENOUGH_EVENTS: Final = 8
 
 STILL_EVENTS: Final = 32
 """Consecutive events with one reading from which on a clock counts as stopped."""
+
+MIN_EXECUTIONS: Final = 3
+"""Executions needed to say that one of them takes too few ticks."""
+
+MANY_TICKS: Final = 64
+"""Ticks of most executions from which on one without a tick shows a stopped clock."""
 
 STILL_FACTOR: Final = 4
 """How many times longer this stretch must be than the next longest: a coarse clock has many
@@ -357,6 +407,8 @@ def _stopped(trace: Trace, rows: _Ints, ticks: npt.NDArray[np.uint64]) -> tuple[
         # A delegate may read its clock only once per event, so this is certain for clock 0 only.
         severity = "error" if trace.clock[rows[0]] == 0 else "warning"
         return severity, f"all {len(rows):,} events take 0 ticks"
+    if trace.clock[rows[0]] == 0 and (still := _still_execution(trace, ticks)) is not None:
+        return "error", f"{describe(trace, still)} takes 0 ticks, others of its kind take many"
     end = trace.end[rows]
     changes = np.flatnonzero((np.diff(end) != 0) | (ticks[rows[1:]] != 0))
     stretches = np.diff(np.concatenate([[-1], changes, [len(rows) - 1]]))
@@ -370,6 +422,17 @@ def _stopped(trace: Trace, rows: _Ints, ticks: npt.NDArray[np.uint64]) -> tuple[
             f"{length:,} consecutive events from {describe(trace, row)} have the same reading",
         )
     return "", ""
+
+
+def _still_execution(trace: Trace, ticks: npt.NDArray[np.uint64]) -> int | None:
+    """Return an execution that takes no tick, though most take many; None if there is none."""
+    executions = np.flatnonzero(own_scopes(trace) & trace.named(EXECUTION))
+    _, first = np.unique(block_numbers(trace)[executions], return_index=True)
+    executions = executions[first]
+    if len(executions) < MIN_EXECUTIONS or np.median(ticks[executions]) < MANY_TICKS:
+        return None
+    still = executions[ticks[executions] == 0]
+    return int(still[0]) if len(still) else None
 
 
 def order_checks(subject: Subject) -> Iterator[Check]:

@@ -112,8 +112,9 @@ def completion_checks(subject: Subject) -> Iterator[Check]:
         subject="executions",
         measured=float(completed),
         unit="executions",
-        # 0 of 0 fails: a board may not have executed anything when its log was pulled.
-        passed=completed >= max(requested, 1),
+        # 0 of 0 fails: a board may not have executed anything when its log was pulled. A board
+        # that executes on its own may have executed more often than asked.
+        passed=completed >= max(requested, 1) and not (subject.served and completed > requested),
         reason=f"{completed} of {requested} executions completed",
     )
 
@@ -472,7 +473,7 @@ TEMPORARY: Final = "temporary"
 """The allocator whose memory lasts for one execution. All other allocators hold their memory as
 long as the method is loaded."""
 
-_KEPT: Final = re.compile(r"method|unplanned|planned_\d+")
+KEPT: Final = re.compile(r"method|unplanned|planned_\d+")
 """Allocators that hold the method and its tensors from loading on."""
 
 
@@ -496,17 +497,24 @@ def memory_checks(subject: Subject) -> Iterator[Check]:
     if not order_known(subject.trace.losses):
         return
     if used and not subject.trace.filtered_events:
-        unused = [item for item in subject.memory.allocators if not len(item.rows)]
-        yield from (_planned(item) for item in unused if item.planned)
+        yield from _unused(subject)
     for item in followed:
         what = "frees match no live allocation"
         yield _rows("I08", subject.trace, item, item.unmatched, what)
         if item.allocator.label == TEMPORARY and _is_freed(subject.trace, item):
             yield _all_freed(subject, item)
         if item.allocator.label in subject.planned:
-            yield _planned(item)
-        if _KEPT.fullmatch(item.allocator.label) and subject.planned:
+            yield _compare_planned(_name(item), item.planned or 0, live_at_end(item))
+        if KEPT.fullmatch(item.allocator.label) and subject.planned:
             yield from _no_growth(subject, item)
+
+
+def _unused(subject: Subject) -> Iterator[Check]:
+    """Compare planned pools without any allocation with their plan."""
+    allocators = {item.allocator.label: item for item in subject.memory.allocators}
+    for name, planned in subject.planned.items():
+        if planned and (name not in allocators or not len(allocators[name].rows)):
+            yield _compare_planned(name, planned, 0)
 
 
 def _within(subject: Subject, item: AllocatorMemory) -> Iterator[Check]:
@@ -569,14 +577,17 @@ def _is_freed(trace: Trace, item: AllocatorMemory) -> bool:
     return bool((trace.size[item.rows] < 0).any() or (trace.offset[item.rows] >= 0).all())
 
 
-def _planned(item: AllocatorMemory) -> Check:
+def live_at_end(item: AllocatorMemory) -> int:
+    """Return the bytes of an allocator that are live at the end of the log."""
+    return int(item.live[-1]) if len(item.live) else 0
+
+
+def _compare_planned(name: str, planned: int, taken: int) -> Check:
     """Compare the allocated bytes of an allocator with its plan."""
-    planned = item.planned or 0
-    taken = int(item.live[-1]) if len(item.live) else 0
     relation = "as planned" if taken == planned else f"but {planned:,} bytes are planned"
     return check(
         "I16",
-        subject=_name(item),
+        subject=name,
         measured=float(taken),
         limit=float(planned),
         unit="bytes",
