@@ -32,6 +32,7 @@ from harness import (
 )
 from harness.analyze.call_tree import call_tree
 from harness.config.board import load_board
+from harness.decode.pte import ModelFile
 from harness.runs.loading import place_model
 from tests.support.rtl import CORES, QEMU, board_file
 
@@ -81,7 +82,7 @@ def measure(
     """
     board, _ = load_board(str(board_path))
     path = MODELS / f"{network}.pte"
-    placed = place_model(path, path.read_bytes(), board) if network else None
+    placed = place_model(ModelFile(path, path.read_bytes()), board) if network else None
     firmware = build_firmware(board, placed)
     notes = board_path.with_suffix(".notes")
     if firmware.simulator is not None:  # it says at its end what it did

@@ -523,7 +523,17 @@ class Budget(Rules, frozen=True):
             UsageError: A file is missing or invalid, or files extend each other in a cycle; the
                 message names file, line and key.
         """
-        files = read_files(Path(path))
+        return cls.merged(read_files(Path(path)), board, model, unit)
+
+    @classmethod
+    def merged(
+        cls, files: Sequence[BudgetSource], board: str = "", model: str = "", unit: str = ""
+    ) -> Budget:
+        """Merge a budget file and those it extends, as ``read_files`` returns them.
+
+        Raises:
+            UsageError: As ``load``.
+        """
         _check_boards(files, board)
         drafts = _Drafts()
         for file in files:
@@ -531,7 +541,7 @@ class Budget(Rules, frozen=True):
             for index, section in enumerate(file.content.sections):
                 if _is_for(section, board, model, unit):
                     drafts.layer(file, file.document.data["for"][index], ("for", index))
-        return drafts.budget(Path(path), tuple(file.name for file in files))
+        return drafts.budget(files[-1].document.path, tuple(file.name for file in files))
 
     def source(self, *keys: str | int) -> str:
         """Return ``file:line`` of a rule or field, or of the table around it; "" if in no file."""
@@ -562,6 +572,8 @@ class BudgetSource:
 
 def read_files(path: Path) -> list[BudgetSource]:
     """Read a budget file and all files it extends, each once, in the order in which they apply.
+
+    The file itself comes last.
 
     Raises:
         UsageError: As ``Budget.load``.

@@ -135,6 +135,7 @@ def build_command(
     Prints the path of the image, its build id, and the size of each part.
     """
     from harness.config.board import load_board
+    from harness.decode.pte import ModelFile
     from harness.files import find_model, read_model
     from harness.report.document import BuildDocument, placed_document
     from harness.runs.loading import place_model
@@ -148,7 +149,7 @@ def build_command(
     placed = None
     if model is not None:
         path = find_model(model)
-        placed = place_model(path, read_model(path), description, upload=upload or 0)
+        placed = place_model(ModelFile(path, read_model(path)), description, upload=upload or 0)
     firmware = build_firmware(description, placed)
     sizes = list(firmware_sizes(firmware))
     image = firmware.image

@@ -12,12 +12,14 @@ decode or report do not have, and it trusts its input.
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
+from functools import cached_property, partial
 from math import prod
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -45,6 +47,7 @@ from harness.decode.program import (
 )
 from harness.decode.pte_schema import KernelTypes
 from harness.errors import FormatError
+from harness.files import display_path
 from harness.records.trace import STORED_AS, little_endian
 
 _Item = TypeVar("_Item")
@@ -241,6 +244,42 @@ def read_named_program(data: bytes, name: str) -> Program:
         named = FormatError(f"{name} is {text}", hint=error.hint or _COPY_AGAIN)
         named.offset, named.field = error.offset, error.field
         raise named from error
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """The program of a model's file, read once.
+
+    Attributes:
+        path: The file.
+        data: The program, without the test sets of a bundled one.
+        test_sets: The test sets to run of a bundled program; () for a program alone.
+    """
+
+    path: Path
+    data: bytes
+    test_sets: tuple[TestSet, ...] = ()
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The SHA-256 of the program."""
+        return hashlib.sha256(self.data).digest()
+
+    @cached_property
+    def program(self) -> Program:
+        """Its methods.
+
+        Raises:
+            FormatError: It is another kind of file, truncated or damaged; names the file.
+        """
+        return read_named_program(self.data, display_path(self.path))
+
+    def method(self, name: str) -> Method | None:
+        """Return a method; None if the program cannot be read, or has no such method."""
+        try:
+            return self.program.method(name)
+        except FormatError:  # the device decides whether the file is valid
+            return None
 
 
 _COPY_AGAIN: Final = "export it again, or copy it again and compare sizes"

@@ -14,7 +14,6 @@ items.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, dataclass, fields
 from fractions import Fraction
@@ -642,10 +641,9 @@ class TargetInfo:
                 found["clocks"] = clocks
         return cls(answer.version, answer.mtu, **found)
 
-    def holds(self, model: bytes) -> bool:
-        """Return whether ``model`` is the one in the firmware image."""
-        placed = self.placed
-        return placed is not None and hashlib.sha256(model).digest().startswith(placed.digest)
+    def holds(self, digest: bytes) -> bool:
+        """Return whether the model with this SHA-256 is the one in the firmware image."""
+        return self.placed is not None and digest.startswith(self.placed.digest)
 
 
 def _tags() -> dict[int, dict[str, Construct]]:

@@ -25,6 +25,7 @@ from harness.link.messages import (
     DEFAULT_OPTIONS,
     Answer,
     BaudBody,
+    CommitBody,
     CounterList,
     DeviceClock,
     DeviceStatus,
@@ -322,12 +323,18 @@ class Session:
             raise
 
     def load_model(
-        self, data: bytes, *, method: str = "", progress: Progress | None = None
+        self,
+        data: bytes,
+        *,
+        digest: bytes = b"",
+        method: str = "",
+        progress: Progress | None = None,
     ) -> ModelInfo:
         """Have the device load a ``.pte`` file; upload it unless the device holds it already.
 
         Args:
             data: The file; not uploaded if it is in the firmware image.
+            digest: Its SHA-256, if that is known already.
             method: The method that will run; empty for ``forward``.
             progress: Called with (bytes arrived, total bytes).
 
@@ -336,25 +343,23 @@ class Session:
             LinkError: The upload failed.
             TargetError: The device restarted or died.
         """
+        digest = digest or hashlib.sha256(data).digest()
+        commit = CommitBody(Region.MODEL, 0, digest, method)
         with self._noticing_restart():
-            held = self._load_held(data, method)
+            held = self._load_held(commit)
             if held is not None:
                 return held
             self.statistics.model_bytes += len(data)
-            return upload(
-                self._exchange, Region.MODEL, 0, data, messages.ModelInfo.parse, progress, method
-            )
+            return upload(self._exchange, commit, data, messages.ModelInfo.parse, progress)
 
-    def _load_held(self, data: bytes, method: str) -> ModelInfo | None:
-        """Load the model that the device holds, if it is ``data``.
+    def _load_held(self, asked: CommitBody) -> ModelInfo | None:
+        """Load the model that the device holds, if it has the digest that is asked for.
 
         It holds that of an earlier run, or has one in its image. A COMMIT without an upload has the
         device compare the digest.
         """
-        commit = messages.CommitBody(
-            Region.MODEL, 0, hashlib.sha256(data).digest(), method
-        ).encode()
-        if self.target is not None and self.target.holds(data):
+        commit = asked.encode()
+        if self.target is not None and self.target.holds(asked.digest):
             # A refusal is final: an upload would be refused for the same reason.
             return self._exchange.request(Op.COMMIT, commit, messages.ModelInfo.parse, backoff=True)
         state, self._state = self._state, None
@@ -385,7 +390,9 @@ class Session:
             TargetError: The device restarted or died.
         """
         with self._noticing_restart():
-            upload(self._exchange, Region.INPUT, index, data, Answer.parse, sizes=sizes)
+            digest = hashlib.sha256(data).digest()
+            commit = CommitBody(Region.INPUT, index, digest)
+            upload(self._exchange, commit, data, Answer.parse, sizes=sizes)
 
     def output_info(self, index: int, declared: TensorInfo) -> TensorInfo:
         """Return the type and actual shape of an output after a run.

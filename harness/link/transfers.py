@@ -563,24 +563,20 @@ _WORTH_REPEATING: Final = (Status.GAP, Status.DIGEST_MISMATCH)
 
 def upload(
     exchange: Exchange,
-    region: Region,
-    index: int,
+    asked: CommitBody,
     data: bytes,
     parse: Callable[[bytes], _T],
     progress: Progress | None = None,
-    method: str = "",
     sizes: Sequence[int] = (),
 ) -> _T:
     """Write ``data`` into a region and commit it.
 
     Args:
         exchange: The link.
-        region: The region to write.
-        index: Number of the input.
+        asked: The region, and the SHA-256 of its contents.
         data: The contents of the region.
         parse: Parses the response to COMMIT.
         progress: Called with (bytes arrived, total bytes).
-        method: Method of a model to load.
         sizes: Shape of a dynamic input.
 
     Raises:
@@ -588,9 +584,9 @@ def upload(
         LinkError: The transfer failed.
         TargetError: The target died meanwhile.
     """
+    region, index = Region(asked.region), asked.index
     opening = Op.OPEN, OpenBody(region, index, len(data), tuple(sizes)).encode(), Answer.parse
-    digest = hashlib.sha256(data).digest()
-    commit = Op.COMMIT, CommitBody(region, index, digest, method).encode(), parse
+    commit = Op.COMMIT, asked.encode(), parse
 
     def write(start: int, end: int) -> tuple[Op, bytes, Callable[[bytes], WriteAnswer]]:
         body = WriteBody(region, index, start, data[start:end])

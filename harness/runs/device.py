@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -446,7 +445,7 @@ def save_trace(
         TargetError: The log is inconsistent; its raw bytes are saved in any case.
     """
     is_log = is_device_log(image)
-    directory.write(LOG if is_log else ETDUMP, image)
+    written = directory.write(LOG if is_log else ETDUMP, image)
     if buffer:
         directory.write(DEBUG_BUFFER, buffer)
     try:
@@ -465,8 +464,8 @@ def save_trace(
         skipped = left_out(trace, allocation_events=False)
     return trace, TraceSummary(
         **counts_of(trace),
-        log_bytes=len(image),
-        sha256=hashlib.sha256(image).hexdigest(),
+        log_bytes=written.nbytes,
+        sha256=written.sha256,
         streaming_ticks=_ticks_of(trace, SENDING),
         waiting_ticks=_ticks_of(trace, WAITING),
         stack_used=deepest.used,

@@ -95,6 +95,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._written: dict[str, FileRecord] = {}
 
     @classmethod
     def create(cls, path: Path) -> RunDirectory:
@@ -133,9 +134,12 @@ class RunDirectory:
             raise write_error(error, f"cannot make the run directory {path}") from error
         return cls(path)
 
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file atomically."""
+    def write(self, name: str, data: bytes) -> FileRecord:
+        """Write a file atomically, and return its record for the result."""
         write_atomic(self.path / name, data)
+        record = FileRecord(len(data), hashlib.sha256(data).hexdigest())
+        self._written[name] = record
+        return record
 
     def write_tensor(self, name: str, array: np.ndarray) -> str:
         """Write an array and return its name relative to the directory."""
@@ -155,9 +159,8 @@ class RunDirectory:
     def finish(self, result: Result) -> Result:
         """Write ``result.json`` with a record of all other files; return the result as written."""
         names = (name for name in self.files() if name not in _UNRECORDED)
-        return self.write_result(
-            replace(result, files={name: self._record(name) for name in names})
-        )
+        files = {name: self._written.get(name) or self._record(name) for name in names}
+        return self.write_result(replace(result, files=files))
 
     def write_late(self, name: str, data: bytes) -> None:
         """Write a file into a run directory, and record it in the result if that is finished."""
@@ -169,8 +172,7 @@ class RunDirectory:
         # If this is interrupted, the file is unrecorded and can be removed; it is never recorded
         # with a wrong digest.
         self._write_files(others)
-        self.write(name, data)
-        self._write_files({**others, name: self._record(name)})
+        self._write_files({**others, name: self.write(name, data)})
 
     def _write_files(self, files: Mapping[str, FileRecord]) -> None:
         """Replace the records of files in ``result.json``; fields of later versions stay."""

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from harness.analyze.postmortem import PostmortemDocument
-from harness.check.budget import Budget, read_files
+from harness.check.budget import Budget, BudgetSource
 from harness.check.evaluate import DEFAULT_BUDGET, evaluate
 from harness.check.history.compare import compare_with_history
 from harness.check.history.measure import durations_of, numbers_of
@@ -66,31 +66,28 @@ _PACKAGED: Final = ("boards", "budgets")
 """Folders of the packaged budgets, in a checkout and in an installed package."""
 
 
-def pack_budget(budget: Path, folder: str) -> tuple[str, dict[str, bytes]]:
+def pack_budget(sources: Sequence[BudgetSource], folder: str) -> tuple[str, dict[str, bytes]]:
     """Return the files of a budget, with the paths between them kept.
 
     Args:
-        budget: The file.
+        sources: The file and those that it extends, as ``read_files`` returns them.
         folder: Folder for the copies, such as ``used_budget``.
 
     Returns:
-        The name of the copy of ``budget``, and the content of every file by its name.
-
-    Raises:
-        UsageError: As ``Budget.load``.
+        The name of the copy of the file, and the content of every file by its name.
     """
-    files = [(absolute(file.document.path), file.document.text) for file in read_files(budget)]
+    files = [(absolute(file.document.path), file.document.text) for file in sources]
     above = Path(os.path.commonpath([file.parent for file, _ in files]))
     names = {file: f"{folder}/{file.relative_to(above).as_posix()}" for file, _ in files}
     contents = {names[file]: text.encode() for file, text in files}
-    return names[absolute(budget)], contents
+    return names[files[-1][0]], contents
 
 
-def save_budget(run: RunDirectory, budget: Path | None) -> str:
+def save_budget(run: RunDirectory, sources: Sequence[BudgetSource]) -> str:
     """Copy a budget and what it extends into a run directory; return the name of its copy."""
-    if budget is None:
+    if not sources:
         return ""
-    name, files = pack_budget(budget, USED_BUDGET)
+    name, files = pack_budget(sources, USED_BUDGET)
     for file, content in files.items():
         (run.path / file).parent.mkdir(parents=True, exist_ok=True)
         run.write(file, content)

@@ -6,11 +6,9 @@ upload, when the device has described itself. A refusal becomes an error of its 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
-from collections.abc import Iterable
-from pathlib import Path
+from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
@@ -18,16 +16,10 @@ from msgspec.structs import replace
 from harness.analyze.workload import instruction_records
 from harness.check.fit import check_fit, check_loaded, fit_placed, operand_types, placed_capacity
 from harness.config.board import Board, Capacity
-from harness.decode.program import Call, Method, Program
-from harness.decode.pte import (
-    BundledProgram,
-    TestSet,
-    read_bundled_program,
-    read_named_program,
-    read_program,
-)
+from harness.decode.program import Call, Method
+from harness.decode.pte import ModelFile, is_bundled_program, read_bundled_program
 from harness.errors import DeviceRefusedError, FormatError, UsageError, did_you_mean
-from harness.files import display_path
+from harness.files import display_path, read_model
 from harness.flash.plan import Stages
 from harness.link.messages import ModelInfo, TargetInfo
 from harness.link.session import Session
@@ -56,14 +48,17 @@ def test_set_folder(method: str, index: int) -> str:
     return f"{TEST_SETS}/{name}-{index}"
 
 
-def read_test_sets(data: bytes, request: RunRequest) -> BundledProgram:
-    """Read a bundled program with the test sets that a request runs.
+def read_model_file(request: RunRequest) -> ModelFile:
+    """Read the model of a request; of a bundled program also the test sets that it runs.
 
     Raises:
-        UsageError: The program has no test sets for the method, a test set does not fit it, or the
-            request has inputs or references of its own.
-        FormatError: The file is damaged.
+        UsageError: The file is missing; or a bundled program has no test sets for the method, a
+            test set does not fit it, or the request has inputs or references of its own.
+        FormatError: A bundled program is damaged.
     """
+    data = read_model(request.model)
+    if not is_bundled_program(data):
+        return ModelFile(request.model, data)
     name = display_path(request.model)
     if request.inputs or request.references:
         raise UsageError(
@@ -89,18 +84,17 @@ def read_test_sets(data: bytes, request: RunRequest) -> BundledProgram:
             hint=f"{did_you_mean(request.method, known)}methods with test sets: {', '.join(known)}",
         )
     chosen = tuple(each for each in bundled.test_sets if request.method in (None, each.method))
-    _require_fitting(bundled.program, chosen, name)
-    return BundledProgram(bundled.program, chosen)
+    model = ModelFile(request.model, bundled.program, chosen)
+    with suppress(FormatError):  # the run itself fails with it, and has a result
+        _require_fitting(model)
+    return model
 
 
-def _require_fitting(program: bytes, test_sets: Iterable[TestSet], name: str) -> None:
+def _require_fitting(model: ModelFile) -> None:
     """Check the numbers of inputs and outputs before anything is started."""
-    try:
-        methods = {method.name: method for method in read_program(program).methods}
-    except FormatError:  # the device decides whether the program is valid
-        return
-    for each in test_sets:
-        method = methods.get(each.method)
+    name = display_path(model.path)
+    for each in model.test_sets:
+        method = model.program.method(each.method)
         if method is None:
             raise UsageError(
                 f"{name}: the program has no method {each.method!r}, which test sets are for",
@@ -135,63 +129,56 @@ def check_placeable(request: RunRequest, board: Board) -> None:
         )
 
 
-def place_model(path: Path, data: bytes, board: Board, *, upload: int = 0) -> PlacedModel:
+def place_model(model: ModelFile, board: Board, *, upload: int = 0) -> PlacedModel:
     """Return a model to place in the image of a board's firmware.
 
     Args:
-        path: The ``.pte`` file, for its name and for messages.
-        data: Its bytes.
+        model: The model.
         board: The board.
         upload: Bytes to keep as a buffer for uploads of other models.
 
     Raises:
         UsageError: It is not a model, or the board cannot run one of its methods.
     """
-    name = display_path(path)
-    methods = read_named_program(data, name).methods
+    methods = model.program.methods
     capacity = placed_capacity(methods, board, upload=upload)
     for method in methods:
-        fit = fit_placed(method, methods, len(data), board)
+        fit = fit_placed(method, methods, len(model.data), board)
         if fit is not None:
-            fit.require(f"{name} placed in flash")
-    return PlacedModel(path.name, data, capacity)
+            fit.require(f"{display_path(model.path)} placed in flash")
+    return PlacedModel(model.path.name, model.data, capacity)
 
 
-def find_runnable(
-    program: Program, name: str, board: Board, request: RunRequest, model_bytes: int
-) -> Method:
-    """Return a method of a program that a board should run, before anything is built or started.
+def require_runnable(model: ModelFile, name: str, board: Board, request: RunRequest) -> None:
+    """Check that a board can run a method, before anything is built or started.
 
     Args:
-        program: The program.
+        model: The model.
         name: Name of the method.
         board: The board.
-        request: Names the model's file, and whether the firmware is built here.
-        model_bytes: Size of the program's file.
+        request: Says whether the firmware is built here.
 
     Raises:
         UsageError: The program has no such method, or the board cannot run it.
+        FormatError: The program cannot be read.
     """
-    model = display_path(request.model)
-    method = program.method(name)
+    method = model.program.method(name)
     if method is None:
-        names = [each.name for each in program.methods]
+        names = [each.name for each in model.program.methods]
         raise UsageError(
-            f"{model} has no method {name!r}",
+            f"{display_path(model.path)} has no method {name!r}",
             hint=f"{did_you_mean(name, names)}select one with --method: {', '.join(names)}",
         )
     if not request.placed and request.builds_firmware(board):
-        check_fit(program, method, model_bytes, board, model)
-    return method
+        check_fit(model.program, method, len(model.data), board, display_path(model.path))
 
 
 def load_model(
     session: Session,
     info: TargetInfo,
     board: Board,
-    request: RunRequest,
-    data: bytes,
-    program: Program,
+    model: ModelFile,
+    name: str,
     stages: Stages,
 ) -> ModelInfo:
     """Have a device load a method; upload the program unless the device holds it already.
@@ -200,9 +187,8 @@ def load_model(
         session: The conversation with the device.
         info: The device's description of itself.
         board: Its board file.
-        request: Names the model file and the method.
-        data: The ``.pte`` file.
-        program: Its methods.
+        model: The model.
+        name: Name of the method.
         stages: Called to report progress.
 
     Raises:
@@ -210,34 +196,33 @@ def load_model(
         UsageError: The program has no such method, or the board cannot run it.
         FormatError: The device found it damaged.
     """
-    check_device(info, board, data, program, request.model, request.method_name)
+    check_device(info, board, model, name)
     try:
         loaded = session.load_model(
-            data,
-            method=request.method_name,
+            model.data,
+            digest=model.digest,
+            method=name,
             progress=lambda done, total: stages("uploading", done, total),
         )
     except DeviceRefusedError as error:
         if error.status == Status.NO_METHOD:
             raise UsageError(
-                f"cannot run {request.model}: {error.message}",
+                f"cannot run {model.path}: {error.message}",
                 hint="select another method with --method",
             ) from error
         if error.status == Status.BAD_PROGRAM:
             raise FormatError(
-                f"{request.model} is not a complete ExecuTorch program: {error.message}",
+                f"{model.path} is not a complete ExecuTorch program: {error.message}",
                 offset=error.detail if error.executorch_error is None else None,
                 hint="export it again, or copy it again and compare sizes",
             ) from error
         raise
-    check_loaded(info, program.method(request.method_name), loaded)
-    _log.info("loaded %s, %d bytes", request.model, len(data))
+    check_loaded(info, model.method(name), loaded)
+    _log.info("loaded %s, %d bytes", model.path, len(model.data))
     return loaded
 
 
-def check_device(
-    info: TargetInfo, board: Board, data: bytes, program: Program, path: Path, name: str
-) -> None:
+def check_device(info: TargetInfo, board: Board, model: ModelFile, name: str) -> None:
     """Refuse a method ``name`` that a device cannot run, by its description of itself.
 
     Firmware with a selection of the bundled kernels, or with others, checks by itself: it reports
@@ -246,17 +231,17 @@ def check_device(
     Raises:
         UsageError: The device cannot run it.
     """
-    model = display_path(path)
-    holds = info.holds(data)
-    if info.placed is not None and not holds and len(data) > info.model_capacity:
-        build = f"`etharness build --board {board.name} --model {model}`"
+    file, nbytes = display_path(model.path), len(model.data)
+    holds = info.holds(model.digest)
+    if info.placed is not None and not holds and nbytes > info.model_capacity:
+        build = f"`etharness build --board {board.name} --model {file}`"
         room = f"of up to {info.model_capacity:,} bytes" if info.model_capacity else "of no model"
         raise UsageError(
-            f"cannot upload {model} ({len(data):,} bytes) to {info.board}: its firmware holds "
+            f"cannot upload {file} ({nbytes:,} bytes) to {info.board}: its firmware holds "
             f"{info.placed.name} in flash and takes uploads {room}",
             hint=f"flash firmware with this model, from {build}; or flash firmware without a model",
         )
-    method = program.method(name)
+    method = model.method(name)
     if method is None:
         return  # the device names those that it has
     bundled = info.kernels == BUNDLED_KERNELS and info.operators == len(operand_types())
@@ -268,18 +253,19 @@ def check_device(
         info.debug_capacity,
     )
     described = replace(board, capacity=capacity)
-    size = 0 if holds else len(data)
-    check_fit(program, method, size, described, model, bundled=bundled)
+    size = 0 if holds else nbytes
+    check_fit(model.program, method, size, described, file, bundled=bundled)
 
 
-def describe_model(request: RunRequest, data: bytes, method: Method | None) -> Model:
+def describe_model(request: RunRequest, model: ModelFile) -> Model:
     """Return what a file says of the program that runs; inputs, outputs and memory are added."""
+    method = model.method(request.method_name)
     pools = method.planned if method is not None else ()
     planned = {f"planned_{pool}": pools[pool] for pool in range(1, len(pools))}
     return Model(
-        file=display_path(request.model),
-        sha256=hashlib.sha256(data).hexdigest(),
-        nbytes=len(data),
+        file=display_path(model.path),
+        sha256=model.digest.hex(),
+        nbytes=len(model.data),
         planned_bytes=sum(planned.values()),
         method_bytes=0,
         method=request.method_name,
@@ -290,14 +276,6 @@ def describe_model(request: RunRequest, data: bytes, method: Method | None) -> M
         outputs=(),
         name=request.name or msgspec.UNSET,
     )
-
-
-def read_method(model: bytes, name: str) -> Method | None:
-    """Read a method of a ``.pte`` file; None if it cannot be read, or has no such method."""
-    try:
-        return read_program(model).method(name)
-    except FormatError:  # the device decides whether the file is valid
-        return None
 
 
 def delegate_calls(method: Method | None) -> tuple[DelegateCall, ...]:

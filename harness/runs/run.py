@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec.structs import replace
 
 from harness.analyze.placement import quality_of_run
-from harness.check.budget import Budget
+from harness.check.budget import Budget, BudgetSource, read_files
 from harness.check.subject import model_name
 from harness.config.board import Board, SerialTarget, load_board
 from harness.config.unit import UsbPort
-from harness.decode.program import Program
-from harness.decode.pte import TestSet, is_bundled_program, read_named_program
+from harness.decode.pte import ModelFile, TestSet
 from harness.errors import (
     HarnessError,
     HostError,
@@ -31,7 +30,7 @@ from harness.errors import (
     RestartedError,
     UsageError,
 )
-from harness.files import CappedBuffer, absolute, display_path, find_model, read_model
+from harness.files import CappedBuffer, absolute, display_path, find_model
 from harness.flash.flashing import flash_and_open
 from harness.flash.plan import FlashRequest, Stages
 from harness.interrupts import exit_code_of, heed, interrupt_text, interrupts, took_effect
@@ -70,10 +69,10 @@ from harness.runs.loading import (
     bundled_model,
     check_placeable,
     describe_model,
-    find_runnable,
     load_model,
     place_model,
-    read_test_sets,
+    read_model_file,
+    require_runnable,
     test_set_folder,
 )
 from harness.runs.meter import RunMeter, meter_of_run
@@ -200,8 +199,12 @@ class RunRecorder:
             run = evaluate_test_sets(title, result, self.test_sets, path)
         else:
             against = self.plan.request.against
-            run = evaluate_run(title, trace, result, budget, path, history=against)
-            run = dataclasses.replace(run, budget_copy=save_budget(self.directory, budget))
+            run = evaluate_run(title, trace, result, self.plan.rules, path, history=against)
+            run = dataclasses.replace(
+                run,
+                budget=str(budget[-1].document.path) if budget else "",
+                budget_copy=save_budget(self.directory, budget),
+            )
         self._evaluated = run
         self.update(failure=None, verdict=verdict_record(run), exit_code=run.verdict.exit_code)
 
@@ -308,25 +311,25 @@ class RunPlan:
     Attributes:
         request: The request; its model is a path that exists.
         board: The board.
-        model: The program, without the test sets of a bundled one.
-        budget: The budget file, absolute; None for none.
+        model: The program, and the test sets of a bundled one.
+        budget: The budget file and those that it extends; empty for none.
+        rules: The rules of the budget for the unit that runs the model; None without a budget.
         references: One per output of the model, or none.
         time_scales: The time scales of the request and the board.
         meter: The meter; None to record no current.
         stages: Called to report progress.
-        test_sets: The test sets of a bundled program.
-        test_set: The one to run; None for a run with inputs of its own.
+        test_set: The test set to run; None for a run with inputs of its own.
     """
 
     request: RunRequest
     board: Board
-    model: bytes
-    budget: Path | None
+    model: ModelFile
+    budget: list[BudgetSource]
+    rules: Budget | None
     references: list[np.ndarray]
     time_scales: dict[str, str]
     meter: RunMeter | None
     stages: Stages
-    test_sets: tuple[TestSet, ...] = ()
     test_set: TestSet | None = None
 
 
@@ -338,29 +341,32 @@ def plan_run(request: RunRequest, stages: Stages) -> RunPlan:
     """
     board, board_file = load_board(request.board)
     request = dataclasses.replace(request, model=find_model(request.model))
-    file = read_model(request.model)
-    bundled = read_test_sets(file, request) if is_bundled_program(file) else None
-    model, test_sets = (bundled.program, bundled.test_sets) if bundled else (file, ())
+    model = read_model_file(request)
     check_placeable(request, board)
-    budget = find_budget(request, board, board_file)
+    budget = read_budget(request, board, board_file)
+    rules = merged_rules(budget, request, board, request.place.name or board.name)
     references = [read_npy(path) for path in request.references]
     if request.against is not None:
         request.against.check()
     scales = find_time_scales(request, board)
     meter = None if request.energy is None else meter_of_run(request.energy)
-    return RunPlan(request, board, model, budget, references, scales, meter, stages, test_sets)
+    return RunPlan(request, board, model, budget, rules, references, scales, meter, stages)
 
 
-def find_budget(request: RunRequest, board: Board, board_file: Path) -> Path | None:
-    """Return the budget file of the request, else of the board, once it is known to be valid."""
+def read_budget(request: RunRequest, board: Board, board_file: Path) -> list[BudgetSource]:
+    """Read the budget file of the request, else of the board; empty without one."""
     # Absolute, because it is recorded with the verdict and read again from other folders.
-    file = absolute(request.budget) if request.budget else None
-    if file is None and board.budget:
-        file = board_file.parent / board.budget
-    if file is not None:
-        name = request.name or model_name(request.model.name)
-        Budget.load(file, board.name, name, request.place.name or board.name)
-    return file
+    if request.budget:
+        return read_files(absolute(request.budget))
+    return read_files(board_file.parent / board.budget) if board.budget else []
+
+
+def merged_rules(
+    budget: Sequence[BudgetSource], request: RunRequest, board: Board, unit: str
+) -> Budget | None:
+    """Return the rules for a run on a unit; None without a budget."""
+    name = request.name or model_name(request.model.name)
+    return Budget.merged(budget, board.name, name, unit) if budget else None
 
 
 def run_model(
@@ -386,7 +392,7 @@ def run_model(
     if request.through is not None:
         return probe_target().run_by_probe(request, stages, ended)
     plan = plan_run(request, stages)
-    board, runs = plan.board, request.runs * (len(plan.test_sets) or 1)
+    board, runs = plan.board, request.runs * (len(plan.model.test_sets) or 1)
     settings = with_firmware(request.settings, board)
     result = unfinished_result(plan.request, board, plan.time_scales)
     result = replace(result, runs_requested=runs, settings=settings)
@@ -395,11 +401,10 @@ def run_model(
 
 @dataclass(frozen=True, slots=True)
 class _Device:
-    """A connected device, the program to run on it, and the passes that read its counters."""
+    """A connected device, and the passes that read its counters."""
 
     session: Session
     info: TargetInfo
-    program: Program
     passes: CounterPasses
 
 
@@ -416,11 +421,10 @@ class _Run(RunRecorder):
         """
         plan, board = self.plan, self.plan.board
         # Before the board waits; an invalid or unsupported model has a result, too.
-        program = read_named_program(plan.model, display_path(plan.request.model))
-        for name in dict.fromkeys(test_set.method for test_set in plan.test_sets) or [
-            plan.request.method_name
-        ]:
-            find_runnable(program, name, board, plan.request, len(plan.model))
+        test_sets = plan.model.test_sets
+        names = dict.fromkeys(test_set.method for test_set in test_sets)
+        for name in names or [plan.request.method_name]:
+            require_runnable(plan.model, name, board, plan.request)
         with ExitStack() as stack:
             port = self._hold_unit(stack)
             if plan.meter is not None:
@@ -436,12 +440,12 @@ class _Run(RunRecorder):
             )
             try:
                 info = self._connect(session, build_id)
-                device = _Device(session, info, program, plan_passes(session, info, plan.request))
+                device = _Device(session, info, plan_passes(session, info, plan.request))
                 if info.postmortem:
                     save_earlier_postmortem(session, self.directory)
-                trace = None if plan.test_sets else self._measure(device)
+                trace = None if test_sets else self._measure(device)
                 connected = self.result
-                for test_set in plan.test_sets:
+                for test_set in test_sets:
                     self._run_test_set(test_set, device, connected)
                 self._restore_baud(session)
             except RestartedError as error:
@@ -459,7 +463,7 @@ class _Run(RunRecorder):
         return trace
 
     def _hold_unit(self, stack: ExitStack) -> UsbPort | str | None:
-        """Hold the unit; return the port, which labgrid reports for its place."""
+        """Hold the unit, whose rules apply; return its port, which labgrid may report."""
         chosen, reason = self.plan.request.place, f"run of {self.plan.request.model.name}"
         timeout_s = self.plan.board.deadlines.unit_s
         unit = stack.enter_context(hold_if(chosen.leased, reason=reason, timeout_s=timeout_s))
@@ -468,6 +472,9 @@ class _Run(RunRecorder):
         name = unit.id if chosen.leased and chosen.leased.match else chosen.unit
         held = dataclasses.replace(chosen, port=unit.port, unit=name)
         self.update(port=held.port_name, unit=held.name)
+        plan = self.plan
+        rules = merged_rules(plan.budget, plan.request, plan.board, self.result.unit)
+        self.plan = dataclasses.replace(plan, rules=rules)
         return held.port
 
     def _start(self, stack: ExitStack, port: UsbPort | str | None) -> tuple[Target, str | None]:
@@ -478,7 +485,7 @@ class _Run(RunRecorder):
             self.plan.stages(build_stage(board), 0, 0)
             placed = None
             if request.placed:
-                placed = place_model(request.model, self.plan.model, board)
+                placed = place_model(self.plan.model, board)
             firmware = build_firmware(board, placed)
             self.update(image=image_size(firmware))
         if flash is not None:
@@ -495,7 +502,7 @@ class _Run(RunRecorder):
         board = self.plan.board
         info = with_declared_clock(session.hello(board.deadlines.boot_s), board)
         kernels = "" if info.kernels == BUNDLED_KERNELS else info.kernels or "unknown"
-        self._set(kernels=kernels, placed=info.holds(self.plan.model))
+        self._set(kernels=kernels, placed=info.holds(self.plan.model.digest))
         self.update(target=describe_target(info))
         check_identity(info, board, build_id)
         self._raise_baud(session, info)
@@ -535,7 +542,6 @@ class _Run(RunRecorder):
             self.plan,
             request=dataclasses.replace(self.plan.request, method=method),
             references=[*test_set.expected],
-            test_sets=(),
             test_set=test_set,
         )
         result = replace(
@@ -565,7 +571,7 @@ class _Run(RunRecorder):
         """Run one method with one set of inputs on a connected target."""
         plan, session = self.plan, device.session
         loaded = load_model(
-            session, device.info, plan.board, plan.request, plan.model, device.program, plan.stages
+            session, device.info, plan.board, plan.model, plan.request.method_name, plan.stages
         )
         self._set_inputs(device, loaded)
         others: list[bytes] = []
@@ -617,7 +623,7 @@ class _Run(RunRecorder):
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
             inputs.append(TensorRecord(tensor.scalar_type, array.shape, array.nbytes, file))
         model = replace(
-            describe_model(request, plan.model, device.program.method(request.method_name)),
+            describe_model(request, plan.model),
             planned_bytes=loaded.planned_bytes,
             method_bytes=loaded.method_bytes,
             inputs=tuple(inputs),

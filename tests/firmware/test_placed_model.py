@@ -34,8 +34,8 @@ def test_hello_names_the_placed_model(etstub: ct.CDLL, mtu: int) -> None:
     server = CServer(etstub, model=0, mtu=mtu, placed=MODEL)
     info = messages.TargetInfo.parse(server.ask(Op.HELLO, messages.HelloBody(1).encode()))
     assert info.placed == messages.PlacedModelInfo(digest_of(MODEL)[:8], "placed.pte")
-    assert info.holds(MODEL)
-    assert not info.holds(OTHER)
+    assert info.holds(digest_of(MODEL))
+    assert not info.holds(digest_of(OTHER))
     assert info.model_capacity == 0
 
 
@@ -53,7 +53,7 @@ def test_the_answer_is_read_by_a_host_that_does_not_know_the_mtu(
     if info.placed is None:
         assert room < 2 + 8
     else:
-        assert info.holds(MODEL)
+        assert info.holds(digest_of(MODEL))
         assert "placed.pte".startswith(info.placed.name)
         assert info.placed.name == "placed.pte" or room == 0
 
@@ -61,7 +61,7 @@ def test_the_answer_is_read_by_a_host_that_does_not_know_the_mtu(
 def test_without_one_hello_names_none(etstub: ct.CDLL) -> None:
     info = messages.TargetInfo.parse(CServer(etstub).ask(Op.HELLO, messages.HelloBody(1).encode()))
     assert info.placed is None
-    assert not info.holds(MODEL)
+    assert not info.holds(digest_of(MODEL))
 
 
 def test_its_digest_loads_it_without_an_upload(server: CServer) -> None:

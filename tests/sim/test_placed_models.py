@@ -11,15 +11,8 @@ import numpy as np
 import pytest
 
 import harness
-from harness import (
-    Region,
-    Session,
-    UsageError,
-    packaged_models,
-    read_program,
-    tensor_from_bytes,
-    tensor_to_bytes,
-)
+from harness import Region, Session, UsageError, packaged_models, tensor_from_bytes, tensor_to_bytes
+from harness.decode.pte import ModelFile
 from harness.extensions.bundles.bundle import open_bundle
 from harness.runs.loading import check_device, place_model
 from harness.target.build import image_size
@@ -78,7 +71,7 @@ def test_a_network_in_flash_gives_the_references_outputs(
     assert session.statistics.bytes_sent < loaded.inputs[0].nbytes + 1000
     other = (MODELS / "small_int8.pte").read_bytes()
     with pytest.raises(UsageError, match=f"holds {model.name} in flash and takes uploads of no"):
-        check_device(info, board, other, read_program(other), Path("small_int8.pte"), "forward")
+        check_device(info, board, ModelFile(Path("small_int8.pte"), other), "forward")
 
 
 def test_a_buffer_for_uploads_takes_other_models() -> None:
@@ -159,9 +152,9 @@ def test_a_model_is_placed_exactly_where_inspect_says_it_fits(
     data, described = packaged_models()[model].read_bytes(), harness.Board.load(board)
     needs = placed_needs(etharness, packaged_models()[model], board)
     if not any(need["shortfall"] for need in needs.values()):
-        placed = place_model(packaged_models()[model], data, described)
+        placed = place_model(ModelFile(packaged_models()[model], data), described)
         assert placed.capacity.arena == needs["arena"]["available"]
         assert placed.capacity.inputs == needs["inputs"]["available"]
     else:
         with pytest.raises(UsageError, match=r"bytes needed|leaves no arena"):
-            place_model(packaged_models()[model], data, described)
+            place_model(ModelFile(packaged_models()[model], data), described)

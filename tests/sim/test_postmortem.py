@@ -12,6 +12,7 @@ import pytest
 
 import harness
 from harness import Kind, Region, RestartedError, Session, build_firmware
+from harness.decode.pte import ModelFile
 from harness.runs.loading import place_model
 from harness.testing import Reset
 from tests.conftest import MODELS, NATIVE_PRESET, CommandResult
@@ -111,7 +112,7 @@ def test_a_reset_from_outside_in_a_run_names_the_operator_too(board: str, tmp_pa
 def test_a_fault_with_the_model_in_flash_names_the_line(tmp_path: Path) -> None:
     board = "qemu-mps2-an386"
     description = harness.Board.load(board)
-    placed = place_model(MODEL, MODEL.read_bytes(), description)
+    placed = place_model(ModelFile(MODEL, MODEL.read_bytes()), description)
     image = build_firmware(description, placed).image
     stop = Debugger(
         *(board, tmp_path, "quantized_linear"), stops=STOPS, then=UNDEFINED["arm"], image=image

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import harness
 from harness import Session, build_firmware, start_target
+from harness.decode.pte import ModelFile
 from harness.runs.loading import place_model
 from harness.target.start import ProcessTarget
 from harness.testing import Transport
@@ -61,7 +62,7 @@ def started(name: str, placed: Path | None = None, **settings: float) -> Iterato
     """Build and start a board, with a model in its image if given; ``settings`` of the session."""
     board = harness.Board.load(name)
     console = bytearray()
-    model = placed and place_model(placed, placed.read_bytes(), board)
+    model = placed and place_model(ModelFile(placed, placed.read_bytes()), board)
     with start_target(board, build_firmware(board, model)) as target:
         assert isinstance(target, ProcessTarget)
         arguments = {"deadline_s": board.deadlines.request_s} | settings

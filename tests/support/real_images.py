@@ -12,6 +12,7 @@ from filelock import FileLock
 
 import harness
 from harness import Firmware
+from harness.decode.pte import ModelFile
 from harness.runs.loading import place_model
 from harness.target.build import PLACED_TARGET, build_directory, build_preset, source_digest
 from tests.conftest import ROOT
@@ -32,7 +33,7 @@ def real_image(name: str, model: Path | None = None, *, upload: int = 0) -> Firm
     directory.parent.mkdir(parents=True, exist_ok=True)
     built, target, placed = board.build.image, "firmware", None
     if model is not None:
-        placed = place_model(model, model.read_bytes(), board, upload=upload)
+        placed = place_model(ModelFile(model, model.read_bytes()), board, upload=upload)
         built = target = PLACED_TARGET
         build_id = placed.build_id(sources)
     image = directory / f"{name}-{build_id}.elf"

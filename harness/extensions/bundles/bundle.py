@@ -422,7 +422,7 @@ class _Contents:
         directory = self._run.directory
         if directory is not None and path.is_relative_to(directory):
             return f"{RUN}/{path.relative_to(directory).as_posix()}"
-        name, files = pack_budget(path, "budget")
+        name, files = pack_budget(read_files(path), "budget")
         self._files |= files
         return name
 

@@ -31,7 +31,7 @@ from harness.records.result import Model, TensorRecord
 from harness.records.trace import Trace
 from harness.runs.device import save_output, save_references
 from harness.runs.directory import PARTIAL, RunDirectory
-from harness.runs.loading import describe_model, read_method
+from harness.runs.loading import describe_model
 from harness.runs.pull import pulled_result, pulled_run
 from harness.runs.request import ProbeRequest, RunRequest, unfinished_result
 from harness.runs.run import RunPlan, RunRecorder, plan_run
@@ -69,7 +69,7 @@ def run_by_probe(
         )
     _refuse_link_options(request)
     plan = plan_run(request, stages)
-    if plan.test_sets:
+    if plan.model.test_sets:
         raise UsageError(
             f"{request.model} is a bundled program, whose inputs have to be sent over a link",
             hint="give --model the .pte file that the firmware contains",
@@ -98,7 +98,7 @@ class _ProbeRun(RunRecorder):
         self, plan: RunPlan, directory: RunDirectory, wanted: ProbeRequest, elf: FirmwareElf
     ) -> None:
         self.wanted, self.elf = wanted, elf
-        self.method = read_method(plan.model, plan.request.method_name)
+        self.method = plan.model.method(plan.request.method_name)
         result = unfinished_result(plan.request, plan.board, plan.time_scales)
         super().__init__(plan, directory, result)
 
@@ -157,7 +157,7 @@ class _ProbeRun(RunRecorder):
     def _describe(self, trace: Trace, outputs: tuple[TensorRecord, ...], unread: str) -> Model:
         """Describe the model by its file, and the memory of its method by the trace."""
         taken = sum(row.total_bytes for row in allocator_totals(trace) if row.name == "method")
-        model = describe_model(self.plan.request, self.plan.model, self.method)
+        model = describe_model(self.plan.request, self.plan.model)
         return replace(model, method_bytes=taken, outputs=outputs, outputs_unread=unread)
 
 
