@@ -212,7 +212,7 @@ from harness.runs.device import tensor_to_bytes as tensor_to_bytes
 from harness.runs.evaluation import evaluate_path as evaluate_path
 from harness.runs.evaluation import evaluate_run as evaluate_run
 from harness.runs.history import HistoryRef as HistoryRef
-from harness.runs.request import LoadKeywords as LoadKeywords
+from harness.runs.run_keywords import LoadKeywords as LoadKeywords
 from harness.runs.run_keywords import RunKeywords as RunKeywords
 from harness.runs.source import EvaluatedRun as EvaluatedRun
 from harness.runs.source import ReadOptions as ReadOptions

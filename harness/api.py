@@ -31,9 +31,9 @@ from harness.records.verdict import Verdict
 from harness.report.description import failure_text
 from harness.runs.evaluation import find_run, with_verdict
 from harness.runs.history import HistoryRef, add_reported, history_of, with_judgements
-from harness.runs.request import LoadKeywords, read_options, request_of
+from harness.runs.request import read_options, request_of
 from harness.runs.run import run_model
-from harness.runs.run_keywords import PathLike, RunKeywords
+from harness.runs.run_keywords import LoadKeywords, PathLike, RunKeywords
 from harness.runs.source import EvaluatedRun
 
 if TYPE_CHECKING:

@@ -124,12 +124,11 @@ def render_version() -> str:
 
 
 def render_run_keywords() -> str:
-    """The TypedDict of the keywords of ``harness.run``, for type checkers."""
-    from harness.records.run_settings import SettingPlace, settings_in
+    """The TypedDicts of the keywords of ``harness.run`` and ``harness.load``."""
+    from harness.records.run_settings import READ_SETTINGS, SETTINGS
 
-    keywords = settings_in(SettingPlace.API)
     lines = [
-        '"""Keywords of ``harness.run``.',
+        '"""Keywords of ``harness.run`` and ``harness.load``, for type checkers.',
         "",
         "Generated from ``harness/records/run_settings.py`` by ``schema/generate.py``.",
         '"""',
@@ -138,6 +137,7 @@ def render_run_keywords() -> str:
         "",
         "import os",
         "from collections.abc import Mapping, Sequence",
+        "from datetime import date",
         "from typing import TypedDict",
         "",
         "from harness.config.unit import MeterRequest",
@@ -145,18 +145,27 @@ def render_run_keywords() -> str:
         "",
         "PathLike = str | os.PathLike[str]",
         "",
-        "",
-        "class RunKeywords(TypedDict, total=False):",
-        '    """Options of ``harness.run``, with the defaults of ``etharness run``.',
-        "",
-        "    Attributes:",
     ]
+    run = "Options of ``harness.run``, with the defaults of ``etharness run``."
+    lines += _keywords("RunKeywords", run, SETTINGS)
+    load = "Options of ``harness.load``, for files that do not say these things themselves."
+    lines += _keywords("LoadKeywords", load, READ_SETTINGS)
+    return "\n".join([*lines, ""])
+
+
+def _keywords(name: str, title: str, settings: Mapping[str, RunSetting]) -> Iterator[str]:
+    """Yield the lines of a TypedDict of the settings that the API takes."""
+    from harness.records.run_settings import SettingPlace, settings_in
+
+    keywords = settings_in(SettingPlace.API, settings)
+    yield from ("", f"class {name}(TypedDict, total=False):")
+    yield from (f'    """{title}', "", "    Attributes:")
     for setting in keywords:
         text = f"{setting.name}: {setting.documentation}"
-        lines += textwrap.wrap(text, 100, initial_indent=8 * " ", subsequent_indent=12 * " ")
-    lines += ['    """', ""]
-    lines += [f"    {setting.name}: {_keyword_type(setting)}" for setting in keywords]
-    return "\n".join([*lines, ""])
+        yield from textwrap.wrap(text, 100, initial_indent=8 * " ", subsequent_indent=12 * " ")
+    yield from ('    """', "")
+    yield from (f"    {setting.name}: {_keyword_type(setting)}" for setting in keywords)
+    yield ""
 
 
 def _keyword_type(setting: RunSetting) -> str:

@@ -18,7 +18,6 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -39,7 +38,13 @@ from harness.printing import (
     print_text,
     printable,
 )
-from harness.records.run_settings import SETTINGS, RunSetting
+from harness.records.run_settings import (
+    READ_SETTINGS,
+    SETTINGS,
+    RunSetting,
+    SettingPlace,
+    settings_in,
+)
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -356,7 +361,11 @@ def setting_option(name: str, parameter: str | None = None, **more: Any) -> Call
         parameter: Parameter of the command that gets its value; None for the name of the setting.
         more: Further arguments of ``click.option``.
     """
-    setting = SETTINGS[name]
+    return option_of(SETTINGS[name], parameter, **more)
+
+
+def option_of(setting: RunSetting, parameter: str | None = None, **more: Any) -> Callable[[_F], _F]:
+    """Return the option of a setting; arguments as for ``setting_option``."""
     default = setting.default if setting.command_default is None else setting.command_default
     details: dict[str, Any] = {"metavar": setting.metavar, "help": setting.help}
     if setting.default is False:
@@ -369,7 +378,7 @@ def setting_option(name: str, parameter: str | None = None, **more: Any) -> Call
         details |= {"default": default, "show_default": bool(str(default))}
         details["show_default"] &= "[default" not in setting.help
     details["type"] = None if setting.default is False else _option_type(setting)
-    return option(*setting.flags, parameter or name, **{**details, **more})
+    return option(*setting.flags, parameter or setting.name, **{**details, **more})
 
 
 def _option_type(setting: RunSetting) -> click.ParamType[Any] | None:
@@ -381,6 +390,8 @@ def _option_type(setting: RunSetting) -> click.ParamType[Any] | None:
     if setting.kind is int:
         return click.INT if bounds == (None, None) else click.IntRange(*bounds)
     if setting.kind is float:
+        if bounds == (None, None):
+            return click.FLOAT
         return click.FloatRange(*bounds, min_open=setting.above is not None)
     return None
 
@@ -702,79 +713,14 @@ time_scale_option = setting_option("time_scales", callback=_parse_time_scales)
 
 def reading_options(function: _F) -> _F:
     """Add the options about trace files and pass them as one ``reading`` argument."""
+    settings = settings_in(SettingPlace.COMMAND, READ_SETTINGS)
+    parse = {"time_scales": _parse_time_scales, "metadata": _parse_layouts}
 
-    def collect(
-        *args: Any,
-        clock_hz: float | None,
-        clock_bits: int | None,
-        salvage: bool,
-        debug_buffer: Path | None,
-        time_scales: dict[str, str],
-        metadata: dict[str, str],
-        dump: int | None,
-        **kwargs: Any,
-    ) -> Any:
-        from harness.records.trace import ClockDomain
+    def collect(*args: Any, **kwargs: Any) -> Any:
         from harness.runs.source import ReadOptions
 
-        reading = ReadOptions(
-            clock=ClockDomain("given", Fraction(clock_hz)) if clock_hz else None,
-            clock_bits=clock_bits,
-            salvage=salvage,
-            debug_buffer=debug_buffer,
-            time_scales=time_scales,
-            metadata=metadata,
-            dump=dump,
-        )
+        reading = ReadOptions(**{setting.name: kwargs.pop(setting.name) for setting in settings})
         return function(*args, reading=reading, **kwargs)
 
-    return with_options(
-        function,
-        collect,
-        panel(
-            READING,
-            option(
-                "--clock-hz",
-                metavar="HZ",
-                type=float,
-                help="Ticks per second of a file that records no rate.  [default: nanoseconds for "
-                "ED00 files]",
-            ),
-            option(
-                "--clock-bits",
-                metavar="N",
-                type=click.IntRange(8, 64),
-                help="Width of the counter, 8 to 64 bits; ticks wrap at 2**N.  [default: the "
-                "recorded width; 64 for ED00 files]",
-            ),
-            option(
-                "--salvage",
-                is_flag=True,
-                help="Read the intact parts of a damaged file and report the rest.",
-            ),
-            option(
-                "--debug-buffer",
-                metavar="FILE",
-                type=FilePath(),
-                help="File with the bytes of the tensors that an ETDump logged.",
-            ),
-            option(
-                "--dump",
-                metavar="N",
-                type=click.IntRange(1),
-                help="Read only the Nth dump of a file with several; a device that was reset puts "
-                "the newest first.  [default: all, as one trace]",
-            ),
-            time_scale_option,
-            option(
-                "--metadata",
-                multiple=True,
-                callback=_parse_layouts,
-                metavar="PATTERN=LAYOUT",
-                help="Counters in the metadata of delegates' events "
-                "(`etharness explain delegates`): "
-                "'*=npu_macs:u32, npu_bytes:u32' or 'npu*=ethos-u'.  [default: those of the run] "
-                "Repeatable.",
-            ),
-        ),
-    )
+    options = (option_of(setting, callback=parse.get(setting.name)) for setting in settings)
+    return with_options(function, collect, panel(READING, *options))

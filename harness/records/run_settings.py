@@ -1,8 +1,9 @@
-"""The settings of a run, each declared once.
+"""The settings of a run, and of reading one, each declared once.
 
 From these declarations come the options of ``etharness run``, the keywords of ``harness.run``, the
 keys of a plan, the arguments of the pytest marker, the defaults of a project, and the settings that
-make results comparable.
+make results comparable; likewise the options of commands that read traces, and the keywords of
+``harness.load``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
+from datetime import date
 from enum import Flag, auto
 from pathlib import Path
 from types import MappingProxyType, UnionType
@@ -46,11 +48,11 @@ _ALL: Final = _TEST | SettingPlace.PLAN
 
 @dataclass(frozen=True, slots=True)
 class RunSetting:
-    """The declaration of a setting.
+    """The declaration of a setting of a run, or of reading one.
 
     Attributes:
         name: Name in Python and in files.
-        type: Type of its value in ``GivenSettings``.
+        type: Type of its value in ``GivenSettings`` or ``ReadSettings``.
         default: Value of a run that does not say it.
         help: Help text of its option.
         where: Where it can be given.
@@ -129,6 +131,12 @@ def _setting(default: Any, help_text: str, *flags: str, **more: Any) -> Any:
     if isinstance(default, dict):
         return dataclasses.field(default_factory=dict, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
+
+
+_TIME_SCALE_HELP: Final = (
+    "Tick rate of delegates' events (`etharness explain clocks`): 'npu*=100 MHz, 24 bits', "
+    "'7=3/8' of the log's rate, or '*=@NAME' of an entry point. Repeatable."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +251,7 @@ class RunSettings:
     )
     time_scales: Mapping[str, str] = _setting(
         {},
-        "Tick rate of delegates' events (`etharness explain clocks`): 'npu*=100 MHz, 24 bits', "
-        "'7=3/8' of the log's rate, or '*=@NAME' of an entry point. Repeatable.",
+        _TIME_SCALE_HELP,
         "--time-scale",
         metavar="PATTERN=RATE",
         documentation='Tick rates of delegates\' events by pattern: ``{"npu*": "100 MHz"}``.',
@@ -409,14 +416,82 @@ class GivenSettings(RunSettings):
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSettings:
+    """What the files of a trace may not say themselves, as a person gives it."""
+
+    clock_hz: float | None = _setting(
+        None,
+        "Ticks per second of a file that records no rate.  [default: nanoseconds for ED00 files]",
+        where=_CALL,
+        metavar="HZ",
+    )
+    clock_bits: int | None = _setting(
+        None,
+        "Width of the counter, 8 to 64 bits; ticks wrap at 2**N.  [default: the recorded width; 64 "
+        "for ED00 files]",
+        where=_CALL,
+        metavar="N",
+        least=8,
+        most=64,
+    )
+    salvage: bool = _setting(
+        False, "Read the intact parts of a damaged file and report the rest.", where=_CALL
+    )
+    debug_buffer: Path | None = _setting(
+        None,
+        "File with the bytes of the tensors that an ETDump logged.",
+        where=_CALL,
+        metavar="FILE",
+    )
+    dump: int | None = _setting(
+        None,
+        "Read only the Nth dump of a file with several; a device that was reset puts the newest "
+        "first.  [default: all, as one trace]",
+        where=_CALL,
+        metavar="N",
+        least=1,
+    )
+    time_scales: Mapping[str, str] = _setting(
+        {},
+        _TIME_SCALE_HELP,
+        "--time-scale",
+        where=_CALL,
+        metavar="PATTERN=RATE",
+        documentation='Tick rates of delegates\' events by pattern: ``{"npu*": "100 MHz"}``.',
+    )
+    metadata: Mapping[str, str] = _setting(
+        {},
+        "Counters in the metadata of delegates' events (`etharness explain delegates`): "
+        "'*=npu_macs:u32, npu_bytes:u32' or 'npu*=ethos-u'.  [default: those of the run] "
+        "Repeatable.",
+        where=_CALL,
+        metavar="PATTERN=LAYOUT",
+        documentation="Counters in the metadata of delegates' events by pattern: "
+        '``{"npu*": "npu_macs:u32"}``.',
+    )
+    etrecord: Path | None = _setting(
+        None, "ETRecord of the model; limits on modules need it.", where=SettingPlace.API
+    )
+    day: date | None = _setting(
+        None,
+        "Day on which waivers with an end are evaluated.  [default: that of the run, or today]",
+        where=SettingPlace.API,
+    )
+    board: str = _setting(
+        "", "Board whose rules apply to a trace without a result.", where=SettingPlace.API
+    )
+    model: str = _setting("", "Model whose rules apply, likewise.", where=SettingPlace.API)
+
+
 def _documented(help_text: str) -> str:
     """Return the help of an option as a sentence about a keyword."""
     return re.sub(r"  \[default: (.*)\]", r" Default: \1.", help_text)
 
 
-def _declared() -> Iterator[RunSetting]:
-    types = get_type_hints(GivenSettings)
-    for field in dataclasses.fields(GivenSettings):
+def _declared(settings: type[RunSettings | ReadSettings]) -> Iterator[RunSetting]:
+    types = get_type_hints(settings)
+    for field in dataclasses.fields(settings):
         told = dict(field.metadata)
         told["flags"] = told["flags"] or (f"--{field.name.replace('_', '-')}",)
         told.setdefault("documentation", _documented(told["help"]))
@@ -437,11 +512,19 @@ def _declared() -> Iterator[RunSetting]:
 
 
 SETTINGS: Final[Mapping[str, RunSetting]] = MappingProxyType(
-    {setting.name: setting for setting in _declared()}
+    {setting.name: setting for setting in _declared(GivenSettings)}
 )
 """All settings by name, in the order of their declaration."""
 
 
-def settings_in(place: SettingPlace) -> list[RunSetting]:
+READ_SETTINGS: Final[Mapping[str, RunSetting]] = MappingProxyType(
+    {setting.name: setting for setting in _declared(ReadSettings)}
+)
+"""All settings of reading by name, in the order of their declaration."""
+
+
+def settings_in(
+    place: SettingPlace, settings: Mapping[str, RunSetting] = SETTINGS
+) -> list[RunSetting]:
     """Return the settings that can be given in a place."""
-    return [setting for setting in SETTINGS.values() if place in setting.where]
+    return [setting for setting in settings.values() if place in setting.where]

@@ -9,10 +9,8 @@ import subprocess
 import uuid
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from datetime import date
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 from harness import __version__
 from harness.config.board import Board, SerialTarget
@@ -25,6 +23,7 @@ from harness.link.transports import is_probe
 from harness.records.measurement import MeasurementSettings
 from harness.records.result import UNFINISHED, Failure, Result, now_utc
 from harness.records.run_settings import (
+    READ_SETTINGS,
     SETTINGS,
     GivenSettings,
     RunSetting,
@@ -33,9 +32,8 @@ from harness.records.run_settings import (
     settings_in,
 )
 from harness.records.store_address import StoreAddress, address_of
-from harness.records.trace import ClockDomain
 from harness.runs.history import HistoryRef, history_of
-from harness.runs.run_keywords import PathLike, RunKeywords
+from harness.runs.run_keywords import LoadKeywords, PathLike, RunKeywords
 from harness.runs.source import ReadOptions
 from harness.target.selection import Chosen, choose
 
@@ -148,36 +146,6 @@ def find_time_scales(request: RunRequest, board: Board) -> dict[str, str]:
 
 NO_METER: Final = "none"
 """Turns off the meter of a unit."""
-
-
-class LoadKeywords(TypedDict, total=False):
-    """Options of ``harness.load``, for files that do not say these things themselves.
-
-    Attributes:
-        clock_hz: Ticks per second; ED00 files count nanoseconds by default.
-        clock_bits: Width of the counter, 8 to 64 bits.
-        dump: The only dump to read of a file with several, from 1.
-        salvage: Read the intact parts of a damaged file.
-        debug_buffer: File with the bytes of logged tensors.
-        time_scales: What ticks of delegates' events mean, by pattern.
-        metadata: What counters the metadata of delegates' events contains, by pattern.
-        etrecord: ETRecord of the model; limits on modules need it.
-        day: Day on which waivers with an end are evaluated.
-        board: Board whose rules apply to a trace without a result.
-        model: Model whose rules apply, likewise.
-    """
-
-    clock_hz: float | None
-    clock_bits: int | None
-    dump: int | None
-    salvage: bool
-    debug_buffer: PathLike | None
-    time_scales: Mapping[str, str]
-    metadata: Mapping[str, str]
-    etrecord: PathLike | None
-    day: date | None
-    board: str
-    model: str
 
 
 def request_of(model: PathLike, board: PathLike | Board | None, options: RunKeywords) -> RunRequest:
@@ -293,19 +261,15 @@ def read_options(options: LoadKeywords) -> ReadOptions:
     """Return how a path is read.
 
     Raises:
-        UsageError: An option is unknown.
+        UsageError: An option is unknown or wrong.
     """
-    values: dict[str, Any] = {**options}
-    hz = values.pop("clock_hz", None)
-    clock = ClockDomain("given", Fraction(hz)) if hz else None
-    for name in ("debug_buffer", "etrecord"):
-        if values.get(name) is not None:
-            values[name] = absolute(values[name])
-    try:
-        return ReadOptions(clock=clock, **values)
-    except TypeError as error:
-        known = ", ".join(LoadKeywords.__annotations__)
-        raise UsageError(f"wrong option: {error}", hint=f"options: {known}") from None
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in READ_SETTINGS:
+            hint = f"{did_you_mean(name, READ_SETTINGS)}options: {', '.join(READ_SETTINGS)}"
+            raise UsageError(f"wrong option: load has no option {name!r}", hint=hint)
+        values[name] = _checked(READ_SETTINGS[name], value)
+    return ReadOptions(**values)
 
 
 def _new_folder(board: str, model: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Keywords of ``harness.run``.
+"""Keywords of ``harness.run`` and ``harness.load``, for type checkers.
 
 Generated from ``harness/records/run_settings.py`` by ``schema/generate.py``.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import TypedDict
 
 from harness.config.unit import MeterRequest
@@ -119,3 +120,37 @@ class RunKeywords(TypedDict, total=False):
     history: str | None
     baseline: str | None
     progress: Stages | None
+
+
+class LoadKeywords(TypedDict, total=False):
+    """Options of ``harness.load``, for files that do not say these things themselves.
+
+    Attributes:
+        clock_hz: Ticks per second of a file that records no rate. Default: nanoseconds for ED00
+            files.
+        clock_bits: Width of the counter, 8 to 64 bits; ticks wrap at 2**N. Default: the recorded
+            width; 64 for ED00 files.
+        salvage: Read the intact parts of a damaged file and report the rest.
+        debug_buffer: File with the bytes of the tensors that an ETDump logged.
+        dump: Read only the Nth dump of a file with several; a device that was reset puts the newest
+            first. Default: all, as one trace.
+        time_scales: Tick rates of delegates' events by pattern: ``{"npu*": "100 MHz"}``.
+        metadata: Counters in the metadata of delegates' events by pattern: ``{"npu*":
+            "npu_macs:u32"}``.
+        etrecord: ETRecord of the model; limits on modules need it.
+        day: Day on which waivers with an end are evaluated. Default: that of the run, or today.
+        board: Board whose rules apply to a trace without a result.
+        model: Model whose rules apply, likewise.
+    """
+
+    clock_hz: float | None
+    clock_bits: int | None
+    salvage: bool
+    debug_buffer: PathLike | None
+    dump: int | None
+    time_scales: Mapping[str, str]
+    metadata: Mapping[str, str]
+    etrecord: PathLike | None
+    day: date | None
+    board: str
+    model: str

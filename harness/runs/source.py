@@ -10,7 +10,7 @@ import io
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
@@ -37,6 +37,7 @@ from harness.errors import (
 )
 from harness.files import MOST_MODEL, Content, map_or_read, read_limited, read_model
 from harness.records.result import Failure, Model, Result, RunIdentity, VerdictRecord, moment
+from harness.records.run_settings import ReadSettings
 from harness.records.trace import EXECUTION, ClockDomain, Damage, Kind, Trace, concatenate
 from harness.records.verdict import Verdict
 from harness.runs.directory import DEBUG_BUFFER, ETDUMP, LOG, RESULT, RunDirectory, recorded_clocks
@@ -83,35 +84,20 @@ def interpret_delegates(
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions(ReadSettings):
     """Options for reading and evaluating a trace, in addition to its run directory.
 
     Attributes:
-        clock: Clock of a file that does not record one.
-        salvage: Read the intact part of a damaged file.
-        debug_buffer: File with the bytes of logged tensors.
-        time_scales: Time scales of delegate events, by pattern.
-        metadata: Layouts of the metadata of delegate events, by pattern.
-        etrecord: The ETRecord of the model.
-        day: Date for waivers that expire; None for the date of the run, or today.
-        board: Board type for the rules, for a trace without a result.
-        model: Model for the rules, for a trace without a result.
-        clock_bits: Width of the counter of clock 0; None for that of the file.
-        dump: The only dump to read of a file with several, from 1; None for all.
+        clock: Clock of a file that does not record one; by default one of ``clock_hz``.
     """
 
     clock: ClockDomain | None = None
-    salvage: bool = False
-    debug_buffer: Path | None = None
-    time_scales: Mapping[str, str] = field(default_factory=dict)
-    etrecord: Path | None = None
-    day: date | None = None
-    board: str = ""
-    model: str = ""
-    clock_bits: int | None = None
-    dump: int | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.clock is None and self.clock_hz:
+            clock = ClockDomain("given", Fraction(self.clock_hz))
+            object.__setattr__(self, "clock", clock)
 
     def load(self, path: Path) -> Source:
         """Read a trace; log a warning for each counter that looks narrower than recorded."""
