@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections import Counter
@@ -157,11 +158,8 @@ def _beside_history(
         level = compared[0].baseline.value if compared[0].baseline is not None else level
     noise = (min(baseline), max(baseline)) if baseline else None
     judgement, word = _word(compared, what, change, baseline, now)
-    return TrackedNumber(
-        number.name,
-        number.value,
-        number.text,
-        number.exact,
+    return dataclasses.replace(
+        number,
         change=change,
         change_text=_change_text(change, word),
         judgement=judgement,

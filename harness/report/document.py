@@ -116,7 +116,7 @@ def report_document(runs: Sequence[EvaluatedRun], night: NightDocument | None = 
 
 def _reported(run: RunDescription) -> ReportedDocument:
     table, subject, comparison = run.operators, run.run.subject, run.run.comparison
-    places = {} if run.roofline is None else {id(i.row): i.point for i in run.roofline.rows}
+    places = {} if run.roofline is None else {id(row): point for row, point in run.roofline.rows}
     return ReportedDocument(
         title=run.title,
         passed=run.verdict.outcome == "pass",

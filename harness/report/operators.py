@@ -59,12 +59,8 @@ class CounterCell:
     heat: int
 
 
-@dataclass(frozen=True, slots=True)
-class CounterRow:
-    """An operator or a scope, with a cell for each column."""
-
-    row: OperatorRow
-    cells: tuple[CounterCell, ...]
+CounterRow = tuple["OperatorRow", tuple[CounterCell, ...]]
+"""An operator or a scope, and a cell for each column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +86,8 @@ class CounterTable:
                 of = " of scopes" if what == "scope" else ""
                 headers = [what, "instruction", *self.headers]
                 cells = [
-                    [item.row.name, item.row.instruction, *(cell.text for cell in item.cells)]
-                    for item in rows
+                    [row.name, row.instruction, *(cell.text for cell in row_cells)]
+                    for row, row_cells in rows
                 ]
                 numbers = range(1, len(headers))
                 yield ReportTable(f"Hardware counters{of} (median)", headers, cells, numbers)
@@ -173,7 +169,7 @@ def _counter_rows(
         for column in zip(*values, strict=True)
     ]
     return tuple(
-        CounterRow(
+        (
             row,
             tuple(
                 CounterCell(
@@ -233,33 +229,25 @@ ROOFLINE_HEADERS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class RooflineRow:
-    """An operator: its place, and its texts in the order of ROOFLINE_HEADERS."""
-
-    row: OperatorRow
-    point: RooflinePoint
-    cells: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class RooflineTable:
     """Operators against what their core can do.
 
     Attributes:
         core: What it can do.
         roof: The same as a sentence.
-        rows: Operators of known work and cycles, in the order of ``OperatorListing``.
+        rows: Operators of known work and cycles with their places, in the order of
+            ``OperatorListing``.
     """
 
     core: CoreRecord
     roof: str
-    rows: tuple[RooflineRow, ...]
+    rows: tuple[tuple[OperatorRow, RooflinePoint], ...]
 
     @property
     def table(self) -> ReportTable:
         """The rows as a table."""
         numbers = range(1, len(ROOFLINE_HEADERS) - 1)
-        cells = [item.cells for item in self.rows]
+        cells = [_roofline_cells(row, point) for row, point in self.rows]
         return ReportTable(f"Roofline: {self.roof}", ROOFLINE_HEADERS, cells, numbers)
 
 
@@ -278,12 +266,12 @@ def describe_roofline(subject: Subject, listing: OperatorListing) -> RooflineTab
         core=core,
         roof=f"the core can do {number(core.macs_per_cycle)} MACs and load or store "
         f"{number(core.bytes_per_cycle)} bytes in a cycle",
-        rows=tuple(_roofline_row(rows[id(operator)], point) for operator, point in points),
+        rows=tuple((rows[id(operator)], point) for operator, point in points),
     )
 
 
-def _roofline_row(row: OperatorRow, point: RooflinePoint) -> RooflineRow:
-    cells = (
+def _roofline_cells(row: OperatorRow, point: RooflinePoint) -> tuple[str, ...]:
+    return (
         row.name,
         row.instruction,
         f"{point.macs:,}",
@@ -294,7 +282,6 @@ def _roofline_row(row: OperatorRow, point: RooflinePoint) -> RooflineRow:
         f"{100 * point.share:.1f}",
         point.bound,
     )
-    return RooflineRow(row, point, cells)
 
 
 _MILLI: Final = 1e-3

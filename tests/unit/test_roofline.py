@@ -100,9 +100,9 @@ def test_reports_name_the_bound_of_each_operator() -> None:
     table = describe(run).roofline
     assert table is not None
     assert table.roof == "the core can do 0.5 MACs and load or store 4 bytes in a cycle"
-    cells = {item.cells[0]: item.cells[1:] for item in table.rows}
-    assert cells["kernel0"] == ("0", "1,000", "400", "2,500", "0.400", "2.50", "80.0", "compute")
-    assert cells["kernel1"][-2:] == ("95.2", "memory")
+    cells = {name: rest for name, *rest in table.table.rows}
+    assert cells["kernel0"] == ["0", "1,000", "400", "2,500", "0.400", "2.50", "80.0", "compute"]
+    assert cells["kernel1"][-2:] == ["95.2", "memory"]
     out = io.StringIO()
     print_run(Console(file=out, width=200), describe(run))
     assert "Roofline: the core can do 0.5 MACs" in out.getvalue()

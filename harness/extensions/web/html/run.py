@@ -48,7 +48,6 @@ from harness.report.operators import (
     UNKNOWN,
     OperatorListing,
     OperatorRow,
-    RooflineRow,
     RooflineTable,
 )
 from harness.report.words import (
@@ -66,6 +65,8 @@ from harness.report.words import (
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+
+    from harness.analyze.workload import RooflinePoint
 
 
 def link_facts(result: Result | None) -> Iterator[Fact]:
@@ -158,19 +159,20 @@ def roofline_curve(table: RooflineTable | None, limits: Limits) -> Curve | None:
 
     Others have no place on a logarithmic scale.
     """
-    placed = [item for item in table.rows[: limits.rows] if item.point.macs] if table else []
+    placed = [item for item in table.rows[: limits.rows] if item[1].macs] if table else []
     if table is None or not placed:
         return None
     core = table.core
+    points = [point for _, point in placed]
     ridge = core.macs_per_cycle / core.bytes_per_cycle
-    along = _axis([ridge, *(item.point.intensity for item in placed)])
-    up = _axis([core.macs_per_cycle, *(item.point.macs_per_cycle for item in placed)])
+    along = _axis([ridge, *(point.intensity for point in points)])
+    up = _axis([core.macs_per_cycle, *(point.macs_per_cycle for point in points)])
     # The slanted part of the roof begins where it enters the picture.
     left = max(along.low, up.low - math.log10(core.bytes_per_cycle))
     peak = SIZE - up.at(math.log10(core.macs_per_cycle))
     start = SIZE - up.at(left + math.log10(core.bytes_per_cycle))
     roof = [(along.at(left), start), (along.at(math.log10(ridge)), peak), (SIZE, peak)]
-    bounds = [item.point.bound for item in placed]
+    bounds = [point.bound for point in points]
     counts = ", ".join(f"{bounds.count(bound)} by {bound}" for bound in dict.fromkeys(bounds))
     summary = (
         f"{len(placed)} operators below a roof of {number(core.macs_per_cycle)} MACs per cycle"
@@ -180,7 +182,7 @@ def roofline_curve(table: RooflineTable | None, limits: Limits) -> Curve | None:
         summary=f"Roofline: {summary}; bound {counts}",
         line=line(roof),
         area="",
-        marks=tuple(_mark(item, along, up) for item in placed),
+        marks=tuple(_mark(row, point, along, up) for row, point in placed),
         rules=(),
         columns=(),
         scale=tuple(Tick(100 - up.at(place) / 10, text) for place, text in _ticks(up)),
@@ -203,12 +205,11 @@ def _ticks(axis: Axis) -> list[tuple[float, str]]:
     return [(place, text) for place, text in places if axis.low <= place <= axis.high]
 
 
-def _mark(item: RooflineRow, along: Axis, up: Axis) -> Mark:
-    point = item.point
+def _mark(row: OperatorRow, point: RooflinePoint, along: Axis, up: Axis) -> Mark:
     text = (
-        f"{brief(item.row.name)}, instruction {item.row.instruction}: {item.cells[5]} MACs per "
-        f"cycle, {item.cells[6]} MACs per byte, {item.cells[7]} % of the roof, bound by "
-        f"{point.bound}"
+        f"{brief(row.name)}, instruction {row.instruction}: {point.macs_per_cycle:.3f} MACs per "
+        f"cycle, {point.intensity:.2f} MACs per byte, {100 * point.share:.1f} % of the roof, "
+        f"bound by {point.bound}"
     )
     x, y = along.at(math.log10(point.intensity)), up.at(math.log10(point.macs_per_cycle))
     return Mark(x, SIZE - y, text, point.bound)
