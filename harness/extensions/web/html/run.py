@@ -44,12 +44,7 @@ from harness.report.description import (
     link_line,
     shape_text,
 )
-from harness.report.operators import (
-    UNKNOWN,
-    OperatorListing,
-    OperatorRow,
-    RooflineTable,
-)
+from harness.report.operators import UNKNOWN, OperatorListing, OperatorRow, RooflineTable
 from harness.report.words import (
     brief,
     bytes_unit,
