@@ -150,7 +150,7 @@ def render_run_keywords() -> str:
     lines += _keywords("RunKeywords", run, SETTINGS)
     load = "Options of ``harness.load``, for files that do not say these things themselves."
     lines += _keywords("LoadKeywords", load, READ_SETTINGS)
-    return "\n".join([*lines, ""])
+    return "\n".join(lines)
 
 
 def _keywords(name: str, title: str, settings: Mapping[str, RunSetting]) -> Iterator[str]:
