@@ -49,12 +49,15 @@ class Log:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = CappedFile(path)
+        self._within_line = False
         # Closes the file even if a flashing ends early without close().
         self.close = weakref.finalize(self, self._file.close)
 
     def write(self, data: bytes) -> None:
         """Append output of a command."""
         self._file.write(data)
+        if data:
+            self._within_line = not data.endswith(b"\n")
 
     def note(self, text: str) -> None:
         """Append a line of ours.
@@ -62,7 +65,8 @@ class Log:
         Raises:
             OSError: This or an earlier write failed.
         """
-        self.write(f"# {text}\n".encode(errors="backslashreplace"))
+        begin = "\n" if self._within_line else ""  # a program may be ended within a line
+        self.write(f"{begin}# {text}\n".encode(errors="backslashreplace"))
         if self._file.error is not None:
             raise self._file.error
 

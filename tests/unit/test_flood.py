@@ -154,7 +154,7 @@ def test_a_tool_that_never_stops_leaves_a_bounded_log(board: Path, tmp_path: Pat
     [left_out] = re.findall(rb"\n\[(\d+) bytes left out\] *\n", log)
     assert int(left_out) > 0
     *_, last, status, failed = log.splitlines()
-    assert last == b"erasing, sector 7"
+    assert b"erasing, sector 7".startswith(last), "it was ended within a line, or behind one"
     assert status == b"# exit status -9"
     assert b"attempt 1 failed" in failed
     assert record_of(tmp_path / "out")["failure"]["kind"] == "FlashError"
