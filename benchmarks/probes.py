@@ -24,8 +24,7 @@ from msgspec.structs import replace as with_fields
 from harness import Region, Session, build_firmware, open_port, start_target
 from harness.config.board import Build, load_board
 from harness.extensions.probes.debug_probe import ProbeStatistics, open_probe
-from harness.extensions.probes.firmware_elf import FirmwareElf
-from harness.extensions.probes.memory import MemoryTracers
+from harness.extensions.probes.memory import FirmwareElf, MemoryTracers
 from harness.extensions.probes.rtt import RttTransport
 from harness.runs.request import ProbeRequest
 from harness.testing import Transport
@@ -146,7 +145,7 @@ def by_probe(count: int, symbol: str | None = None) -> list[Taken]:
                 began = time.perf_counter()
                 with open_probe(server) as probe:
                     tracers = MemoryTracers(probe, ProbeRequest(image, symbol), elf)
-                    size = len(tracers.read_settled(60.0).image)
+                    size = len(tracers.read_settled(60.0)[0])
                 taken.append(Taken(size, time.perf_counter() - began, probe.statistics))
     return taken
 

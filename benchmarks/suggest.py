@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness import Budget, Subject, evaluate
-from harness.extensions.budgets.suggest import Wishes, suggest
+from harness.extensions.budgets.suggest import suggest
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from harness.runs.source import subject_of
@@ -40,7 +40,7 @@ def main() -> None:
         runs = executed(Path(scratch))
         measured = [next(runs) for _ in range(MEASURED)]
         file = Path(scratch) / "budget.toml"
-        file.write_text(suggest(measured, Wishes()), encoding="utf-8")
+        file.write_text(suggest(measured), encoding="utf-8")
         budget = Budget.load(file, "native", MODEL.name)
         broken: Counter[str] = Counter()
         failed = 0

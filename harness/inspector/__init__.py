@@ -11,8 +11,8 @@ from harness.inspector.comparators import (
     compare_results,
 )
 from harness.inspector.event import Event, PerfData, TimeScale
-from harness.inspector.inspector import Inspector
-from harness.inspector.vgf import (
+from harness.inspector.inspector import (
+    Inspector,
     parse_vgf_neural_statistics_delegate_metadata,
     parse_vgf_neural_statistics_metadata,
 )

@@ -70,23 +70,6 @@ class _Logged:
     outputs: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Captured:
-    """What a program computed.
-
-    Attributes:
-        values: The value of each debug handle's last node.
-        nodes: All nodes of each debug handle.
-        quantized: The value of every node that quantizes.
-        outputs: The outputs of the program.
-    """
-
-    values: dict[DebugHandle, Any]
-    nodes: dict[DebugHandle, list[Any]]
-    quantized: dict[Any, Any]
-    outputs: Any
-
-
 def numeric_gap(
     inspector: Inspector,
     record: Any,
@@ -106,8 +89,7 @@ def numeric_gap(
     if not record._representative_inputs:
         raise ValueError("the ETRecord has no representative inputs to compute values from")
     inputs = record._representative_inputs
-    captured = _capture(program, inputs if _is_sequence(inputs) else [inputs])
-    computed, nodes = captured.values, captured.nodes
+    computed, nodes, _, _ = _capture(program, inputs if _is_sequence(inputs) else [inputs])
     names = {handle: [node.name for node in found] for handle, found in nodes.items()}
     logged, runtime_names = _runtime_values(inspector)
     table = comparator.compare(_pair(computed, logged), names, runtime_names)
@@ -228,20 +210,16 @@ def compare_with_record(
     stored = record.reference_outputs(method) if test_set is not None else None
     program = _reference(record.program(), None, True, method)
     tensors = [torch.from_numpy(array) for array in inputs]
-    captured = _capture(program, tensors, flat=True, device=values_by_handle(logged))
-    outputs = captured.outputs
+    device = values_by_handle(logged)
+    values, nodes, quantized, outputs = _capture(program, tensors, flat=True, device=device)
     if stored is not None and test_set is not None and test_set < len(stored):
         outputs = stored[test_set]
-    single = {handle[0]: handle for handle in captured.values if len(handle) == 1}
-    ends = {number: _fused_quantize(captured.nodes[handle]) for number, handle in single.items()}
+    single = {handle[0]: handle for handle in values if len(handle) == 1}
+    ends = {number: _fused_quantize(nodes[handle]) for number, handle in single.items()}
     reference = ReferenceValues(
-        {number: _arrays(captured.values[handle]) for number, handle in single.items()},
+        {number: _arrays(values[handle]) for number, handle in single.items()},
         _arrays(outputs),
-        {
-            number: _arrays(captured.quantized[node])
-            for number, node in ends.items()
-            if node in captured.quantized
-        },
+        {number: _arrays(quantized[node]) for number, node in ends.items() if node in quantized},
     )
     return compare_with_reference(logged, reference)
 
@@ -268,7 +246,7 @@ _DeviceValues = Mapping[int, Sequence[Sequence[np.ndarray]]]
 
 def _capture(
     program: Any, inputs: Sequence[Any], *, flat: bool = False, device: _DeviceValues | None = None
-) -> _Captured:
+) -> tuple[dict[DebugHandle, Any], dict[DebugHandle, list[Any]], dict[Any, Any], Any]:
     """Execute a program, and capture what its nodes compute.
 
     Args:
@@ -276,6 +254,10 @@ def _capture(
         inputs: Its arguments.
         flat: The inputs are those of the method instead, nested arguments in order.
         device: Values that replace those of nodes once these are captured.
+
+    Returns:
+        The value of each debug handle's last node; all nodes of each debug handle; the value of
+        every node that quantizes; and the outputs of the program.
     """
     torch, fx = require("oracle", "a numeric gap", "torch", "torch.fx")
     values: dict[DebugHandle, Any] = {}
@@ -301,7 +283,7 @@ def _capture(
     module = program.module()
     logged = _logged_of_nodes(module, device or {})
     outputs = Capturer(module).run(*inputs, enable_io_processing=not flat)
-    return _Captured(values, nodes, quantized, outputs)
+    return values, nodes, quantized, outputs
 
 
 def _logged_of_nodes(module: Any, device: _DeviceValues) -> dict[Any, list[Sequence[np.ndarray]]]:

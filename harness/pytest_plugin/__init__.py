@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from harness.api import Run
     from harness.config.board import Board
     from harness.link.session import Session
-    from harness.pytest_plugin.cases import Case, CaseUnit
-    from harness.pytest_plugin.running import Runs
+    from harness.pytest_plugin.running import Case, CaseUnit, Runs
     from harness.records.trace import Trace
 
 __all__ = ["Duration", "ms", "ns", "s", "us"]
@@ -75,7 +74,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Create a test for each of its boards and models."""
     if _CASE in metafunc.fixturenames:
-        from harness.pytest_plugin.cases import parametrize
+        from harness.pytest_plugin.running import parametrize
 
         parametrize(metafunc)
 
@@ -118,9 +117,8 @@ def pytest_runtest_makereport(
 @pytest.fixture(scope="session")
 def _etharness_runs(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Runs of this session, each executed once."""
-    from harness.pytest_plugin.cases import project_of
     from harness.pytest_plugin.options import settings_of
-    from harness.pytest_plugin.running import Runs
+    from harness.pytest_plugin.running import Runs, project_of
     from harness.runs.history import history_of
 
     settings = settings_of(pytestconfig)

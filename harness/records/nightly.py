@@ -486,30 +486,18 @@ class StepUnderWay(msgspec.Struct, frozen=True):
 
 
 class NightSoFar(msgspec.Struct, frozen=True):
-    """A nightly run while it runs, and its end.
+    """A nightly run while it runs, and its end, for the process that updates its site.
 
     Attributes:
         document: Its outcomes and verdict, as far as they are.
         under_way: What its units run.
         changed_utc: When something last happened.
         interrupted: It ended before all steps had, and can be resumed.
+        directories: Run directories to add to the history first.
     """
 
     document: NightDocument
     under_way: list[StepUnderWay]
     changed_utc: str
     interrupted: bool
-
-
-class SiteRequest(msgspec.Struct, frozen=True):
-    """What a process that updates the site of a running night has to do.
-
-    Attributes:
-        site: Folder of the site.
-        directories: Run directories to add to the history first.
-        night: The night.
-    """
-
-    site: str
-    directories: tuple[str, ...]
-    night: NightSoFar
+    directories: tuple[str, ...] = ()

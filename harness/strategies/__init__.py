@@ -16,17 +16,23 @@ from harness.plugins import require
 
 require("testing", "harness.strategies", "hypothesis")
 
-from harness.strategies.by_hand import EventSpec, RunSpec, trace_of  # noqa: E402
 from harness.strategies.device_log import DeviceLog, damaged, device_logs  # noqa: E402
-from harness.strategies.executions import (  # noqa: E402  # noqa: E402
+from harness.strategies.traces import (  # noqa: E402  # noqa: E402  # noqa: E402  # noqa: E402
     DrawnTimeline,
+    EventSpec,
     Execution,
+    RunSpec,
+    arbitrary_traces,
     clock_domains,
+    debug_values,
+    ed00_files,
     executions,
+    names,
     timelines,
+    trace_of,
+    traces,
     wrapped_traces,
 )
-from harness.strategies.traces import arbitrary_traces, debug_values, ed00_files, names, traces  # noqa: E402
 
 __all__ = [
     "DeviceLog",

@@ -28,7 +28,7 @@ from harness import (
     evaluate,
     write_ed00,
 )
-from harness.extensions.budgets.suggest import Wishes, readable, suggest
+from harness.extensions.budgets.suggest import readable, suggest
 from tests.conftest import FIXTURES, CommandResult
 from tests.support.documents import document
 from tests.support.examples import examples
@@ -93,7 +93,7 @@ def execution(draw: st.DrawFn, work: list[tuple[str, int, Any]], counters: int) 
 
 
 WISHES = st.builds(
-    Wishes,
+    dict,
     margin=st.sampled_from([0.0, 0.003, 0.2, 1.0]),
     share=st.sampled_from([0.0, 0.05, 0.5]),
     statistic=st.sampled_from(["p50", "max", "avg"]),
@@ -110,10 +110,10 @@ def held(subject: Subject, path: Path) -> list[Check]:
 @given(subjects(), WISHES)
 @settings(max_examples=examples(25))
 def test_what_was_measured_keeps_to_it(
-    tmp_path_factory: pytest.TempPathFactory, measured: list[Subject], wishes: Wishes
+    tmp_path_factory: pytest.TempPathFactory, measured: list[Subject], wishes: dict[str, Any]
 ) -> None:
     path = tmp_path_factory.mktemp("suggest") / "budget.toml"
-    path.write_text(suggest(measured, wishes), encoding="utf-8")
+    path.write_text(suggest(measured, **wishes), encoding="utf-8")
     for subject in measured:
         assert held(subject, path) == []
 
@@ -143,9 +143,8 @@ def test_an_operator_slowed_by_more_than_the_margin_fails(
     ]
     whole = EventSpec(EXECUTION, 0, int(starts[-1]), chain=-1)
     trace = trace_of(RunSpec([*events, whole]), RunSpec([*events, whole]))
-    wishes = Wishes(margin, share=0.0)  # all have a limit of their own
     path = tmp_path_factory.mktemp("suggest") / "budget.toml"
-    path.write_text(suggest([Subject(trace)], wishes))
+    path.write_text(suggest([Subject(trace)], margin, share=0.0))
     row = data.draw(st.integers(0, len(took) - 1))
     assert held(Subject(slower(trace, row, 1 + 0.5 * margin)), path) == []
     # Rounding up adds a twentieth of the margin at most; a tick is what a clock can tell.
@@ -186,7 +185,7 @@ def test_reruns_on_a_busy_host_keep_to_the_suggestion_of_five_runs(
 ) -> None:
     runs = reruns(seed, 105)
     path = tmp_path / "budget.toml"
-    path.write_text(suggest(runs[:5], Wishes()))
+    path.write_text(suggest(runs[:5]))
     assert sum(bool(held(run, path)) for run in runs[5:]) <= 1
     assert all(held(slowed(run, 3), path) for run in runs[5:10]), "it still limits something"
 
@@ -203,7 +202,7 @@ def test_a_quiet_board_keeps_tight_limits_on_the_median(tmp_path: Path) -> None:
         Subject(trace_of(RunSpec([EventSpec("op", 0, took), EventSpec(EXECUTION, 0, took, -1)])))
         for took in spread
     ]
-    text = suggest(runs, Wishes())
+    text = suggest(runs)
     assert "busy host" not in text
     assert '"min"' not in text
     path = tmp_path / "budget.toml"

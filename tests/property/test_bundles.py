@@ -234,7 +234,7 @@ def test_what_a_bundle_says_is_said_again(
         sources = {check.source for check in run.verdict.checks if check.code != "B05"}
         expected = "../budget.toml:" if extended else "budget.toml:"
         assert all(source.startswith(expected) for source in sources if source)
-        assert not open_bundle(home / "bundle.zip").manifest.model
+        assert not open_bundle(home / "bundle.zip")[0].model
 
 
 @cache
@@ -379,7 +379,7 @@ def test_what_a_bundle_lacks_is_said(tmp_path: Path) -> None:
     directory.write_result(result)
     run = reported(trace=None, result=result, directory=tmp_path / "run")
     (tmp_path / "b.zip").write_bytes(render_report("bundle.zip", [run]))
-    missing = open_bundle(tmp_path / "b.zip").manifest.missing
+    missing = open_bundle(tmp_path / "b.zip")[0].missing
     assert any("the board file of someone's own" in what for what in missing)
 
 
@@ -455,7 +455,7 @@ def test_a_file_of_a_run_directory_brings_all_of_it(etharness: Etharness, tmp_pa
     directory.write("trace.etdp", write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20)]))))
     file = tmp_path / "b.zip"
     checked = etharness("check", tmp_path / "run/trace.etdp", "--report", file)
-    manifest = open_bundle(file).manifest
+    manifest, _ = open_bundle(file)
     assert manifest.evaluated == "run/trace.etdp"
     assert "run/result.json" in {entry.name for entry in manifest.files}
     assert etharness("replay", file).code == checked.code

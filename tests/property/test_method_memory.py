@@ -12,8 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from harness import Call, Dynamism, Instruction, Method, ProbeError, TargetError, Tensor
-from harness.extensions.probes.firmware_elf import Symbol
-from harness.extensions.probes.memory import find_methods, read_outputs
+from harness.extensions.probes.memory import Symbol, find_methods, read_outputs
 from harness.testing import device_log_format as fmt
 
 BASE = 0x2000_0000

@@ -34,7 +34,7 @@ from harness import (
 )
 from harness.report.traces import print_tree
 from harness.strategies import executions
-from harness.strategies.executions import Execution
+from harness.strategies.traces import Execution
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.examples import examples

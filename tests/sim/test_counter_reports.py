@@ -11,7 +11,7 @@ import pytest
 
 import harness
 from harness import EXECUTION, Result, export_trace, open_store, write_ed00
-from harness.extensions.budgets.suggest import Wishes, suggest
+from harness.extensions.budgets.suggest import suggest
 from harness.inspector import Event, Inspector
 
 pytestmark = pytest.mark.sim
@@ -66,7 +66,7 @@ def test_one_instruction_less_than_measured_fails_a_suggested_budget(
     run: harness.Run, tmp_path: Path
 ) -> None:
     path = tmp_path / "budget.toml"
-    path.write_text(suggest([run.subject], Wishes(margin=0.0)))
+    path.write_text(suggest([run.subject], margin=0.0))
     assert run.check(path).passed
     measured = int(run.operator(EXECUTION).counters["instret"].max)
     tighter = path.read_text().replace(f"{measured:_}", f"{measured - 1:_}")

@@ -23,7 +23,7 @@ from harness import DamagedError, EvaluatedRun, Failure, HistoryRef, RestartedEr
 from harness.extensions.bundles.bundle import Archive, Manifest, Packed, pack
 from harness.extensions.lab.nightly.night import Night
 from harness.inspector import Inspector
-from harness.pytest_plugin.cases import CaseUnit
+from harness.pytest_plugin.running import CaseUnit
 from harness.pytest_plugin.running import Runs as SessionRuns
 from harness.runs.directory import RunDirectory
 from harness.runs.history import add_reported

@@ -22,8 +22,7 @@ import pytest
 import harness
 from harness import Session, TargetError, UsageError, build_firmware, start_target
 from harness.extensions.probes.debug_probe import halted, open_probe
-from harness.extensions.probes.firmware_elf import FirmwareElf
-from harness.extensions.probes.memory import MemoryTracers
+from harness.extensions.probes.memory import FirmwareElf, MemoryTracers
 from harness.runs.device import pull_trace
 from harness.runs.directory import RunDirectory
 from harness.runs.request import ProbeRequest
@@ -94,7 +93,7 @@ def test_halts_at_random_moments_change_nothing(tmp_path: Path) -> None:
     image = build_tracer_only(tmp_path, model="kws_int8.pte", given=INPUT, executions=executions)
     wanted, elf = ProbeRequest(image, "tracer"), FirmwareElf(image)
     with gdbserver(image, tmp_path, idle=True) as port, open_probe(port) as probe:
-        undisturbed = MemoryTracers(probe, wanted, elf).read_settled(60.0).image
+        undisturbed = MemoryTracers(probe, wanted, elf).read_settled(60.0)[0]
     moments = random.Random(HALTS)
     looks: list[bytes] = []
     with gdbserver(image, tmp_path, stopped=True) as port, open_probe(port) as probe:
@@ -103,8 +102,8 @@ def test_halts_at_random_moments_change_nothing(tmp_path: Path) -> None:
         while not looks or len(looks[-1]) < len(undisturbed):
             time.sleep(moments.uniform(0, 0.004))
             with halted(probe), suppress(TargetError):  # the tracer may not be initialized yet
-                looks.append(tracers.read(tracers.states()).image)
-        final = tracers.read_settled(60.0).image
+                looks.append(tracers.read(tracers.states())[0])
+        final = tracers.read_settled(60.0)[0]
     for log in looks:
         count = int.from_bytes(log[12:16], "little")
         # The last record may not be written yet.

@@ -13,7 +13,7 @@ import pytest
 
 from harness import Owner, Unit, UsbPort, find_unit
 from harness.extensions.lab.health import Health, best_rate, examine, heal
-from harness.extensions.lab.units import hold
+from harness.extensions.lab.holding import hold
 from harness.runs.line_quality import RateQuality
 from tests.conftest import CommandResult
 from tests.sim.test_postmortem import crashed_native

@@ -29,7 +29,7 @@ port = "socket://bench:4001"
 WAITER = """
 import logging, sys
 from harness.config.unit import find_unit
-from harness.extensions.lab.units import hold
+from harness.extensions.lab.holding import hold
 
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 with hold(find_unit("nucleo-7"), reason=sys.argv[1], timeout_s=120) as lease:

@@ -13,15 +13,14 @@ from pathlib import Path
 import pytest
 
 from harness import Unit
-from harness.extensions.lab.holding import open_registry
-from harness.extensions.lab.units import hold
+from harness.extensions.lab.holding import hold, open_registry
 from harness.target.selection import unit_key
 
 PROCESSES = 6
 TURNS = 25
 _RACER = """
 import os, random, sys, time
-from harness.extensions.lab.units import hold
+from harness.extensions.lab.holding import hold
 from harness.config.unit import Unit
 
 log, seed, turns = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

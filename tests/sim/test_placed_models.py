@@ -99,7 +99,7 @@ def test_run_places_a_model_and_uploads_nothing(
     request = ("run", "--board", board, "--model", GESTURE, *files, "--placed")
     outcome = etharness(*request, "-o", tmp_path / "run", "--report", tmp_path / "run.zip")
     assert outcome.code == 0, outcome
-    assert open_bundle(tmp_path / "run.zip").manifest.missing == ()
+    assert open_bundle(tmp_path / "run.zip")[0].missing == ()
     result = harness.load(tmp_path / "run").result
     assert result.link["model_bytes"] == 0
     assert result.link["bytes_sent"] < 2000

@@ -21,7 +21,7 @@ import pytest
 import harness
 from harness import build_firmware, start_target
 from harness.extensions.probes.debug_probe import open_probe
-from harness.extensions.probes.firmware_elf import FirmwareElf
+from harness.extensions.probes.memory import FirmwareElf
 from harness.testing import Transport
 from tests.conftest import ROOT, CommandResult
 from tests.sim.test_rtt import BOARD as RTT_BOARD

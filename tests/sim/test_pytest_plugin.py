@@ -21,8 +21,7 @@ import harness.history.store
 import harness.pytest_plugin
 from harness import Failure, InfrastructureError, build_firmware, open_store
 from harness.pytest_plugin import options as options_module
-from harness.pytest_plugin.cases import CaseUnit
-from harness.pytest_plugin.running import Runs
+from harness.pytest_plugin.running import CaseUnit, Runs
 from harness.records.run_settings import SettingPlace, settings_in
 from harness.runs.directory import RunDirectory
 from tests.conftest import MODELS

@@ -9,7 +9,7 @@ import re
 import struct
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,12 +20,7 @@ import harness
 from harness import Board, Firmware, Target, UsageError, start_target
 from harness.extensions.qualify import stages
 from harness.extensions.qualify.bench import reference_of
-from harness.extensions.qualify.qualification import (
-    STAGE_NAMES,
-    QualifyRequest,
-    qualify,
-    read_qualification,
-)
+from harness.extensions.qualify.qualification import STAGE_NAMES, qualify, read_qualification
 from harness.extensions.qualify.record import Qualification
 from harness.flash.plan import HowToFlash
 from harness.target.selection import Chosen
@@ -201,8 +196,7 @@ def states(record: Qualification) -> dict[str, str]:
 
 def found_by(stage: str, directory: Path, open_target: OpenTarget, board: str = "native") -> str:
     """What a stage alone says about a board with a defect."""
-    request = QualifyRequest(Chosen(board), directory, only=(stage,))
-    record = qualify(request, open_target=open_target)
+    record = qualify(Chosen(board), directory, only=(stage,), open_target=open_target)
     assert (record.qualified, record.exit_code, record.tested) == (False, 1, "")
     found = record.stage(stage)
     assert found.state == "failed", found.message
@@ -245,7 +239,7 @@ def test_other_simulated_boards_qualify_quickly(
     assert (record["quick"], record["qualified"], record["tested"]) == (True, True, "")
     assert "quickly" in (tmp_path / "qualification.md").read_text().splitlines()[0]
     with pytest.raises(UsageError, match="is of a quick qualification"):
-        qualify(QualifyRequest(Chosen(board), tmp_path, resume=True))
+        qualify(Chosen(board), tmp_path, resume=True)
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -253,14 +247,15 @@ def test_a_network_is_compared_or_the_stage_is_not_run(
     quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However slow the networks are expected to be: that they do not fit is another matter."""
-    request = QualifyRequest(Chosen("native"), tmp_path, only=("networks",), quick=quick)
     monkeypatch.setattr(stages, "_PER_EXECUTION_S", 100.0)  # beyond _QUICK_S
-    stage = qualify(request).stage("networks")
+    record = qualify(Chosen("native"), tmp_path, only=("networks",), quick=quick)
+    stage = record.stage("networks")
     of_all = re.match(r"(\d+) of (\d+) networks that fit match", stage.message)
     assert of_all is not None, stage.message
     assert (int(of_all[1]) == 1) is quick
     monkeypatch.setattr(stages, "_PER_EXECUTION_S", 1e6)
-    stage = qualify(request).stage("networks")
+    record = qualify(Chosen("native"), tmp_path, only=("networks",), quick=quick)
+    stage = record.stage("networks")
     assert stage.state == "not run"
     assert re.match("time was over before any of the .* networks that fit was", stage.message)
 
@@ -269,7 +264,7 @@ def test_a_network_is_compared_or_the_stage_is_not_run(
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("board", OTHERS)
 def test_every_other_simulated_board_qualifies(board: str, tmp_path: Path) -> None:
-    record = qualify(QualifyRequest(Chosen(board), tmp_path, limit_s=1500))
+    record = qualify(Chosen(board), tmp_path, limit_s=1500)
     assert record.qualified, [(stage.name, stage.message) for stage in record.failed]
 
 
@@ -293,9 +288,7 @@ def test_a_wrap_is_found_on_a_host_that_reads_too_seldom(
 ) -> None:
     """Between two readings more than half a period passes: which way the counter went is open."""
     monkeypatch.setattr(stages, "_PING_S", 0.25)
-    found = qualify(QualifyRequest(Chosen("qemu-lm3s6965evb"), tmp_path, only=("wrap",))).stage(
-        "wrap"
-    )
+    found = qualify(Chosen("qemu-lm3s6965evb"), tmp_path, only=("wrap",)).stage("wrap")
     assert found.state == "passed", found.message
 
 
@@ -333,7 +326,7 @@ def test_a_dead_hardware_counter_is_found_by_counters(etstub: ct.CDLL, tmp_path:
     board, dead, _source = counted(loads=0)
     assert found_by("counters", tmp_path, dead, board) == "loads did not move in any event"
     board, sound, _other = counted(loads=2)
-    record = qualify(QualifyRequest(Chosen(board), tmp_path, only=("counters",)), open_target=sound)
+    record = qualify(Chosen(board), tmp_path, only=("counters",), open_target=sound)
     assert record.stage("counters").message == (
         "2 of 3 counters moved; x_stall stayed at 0, as they may"
     )
@@ -341,9 +334,7 @@ def test_a_dead_hardware_counter_is_found_by_counters(etstub: ct.CDLL, tmp_path:
 
 def test_a_port_that_cannot_crash_is_no_pass(etstub: ct.CDLL, tmp_path: Path) -> None:
     board, open_target = wired(etstub, tmp_path)
-    record = qualify(
-        QualifyRequest(Chosen(board), tmp_path, only=("crash",)), open_target=open_target
-    )
+    record = qualify(Chosen(board), tmp_path, only=("crash",), open_target=open_target)
     assert states(record)["crash"] == "not offered"
     assert not record.qualified
 
@@ -354,16 +345,16 @@ def test_a_counter_that_was_inhibited_is_dead(tmp_path: Path) -> None:
     stop = Debugger(
         *(board, tmp_path, "etd_server_start_run"), stops=1, then="set $mcountinhibit = 4"
     )
-    request = QualifyRequest(Chosen(str(stop.board_file)), tmp_path / "out", only=("counters",))
-    assert qualify(request).stage("counters").message == "instret did not move in any event"
+    record = qualify(Chosen(str(stop.board_file)), tmp_path / "out", only=("counters",))
+    assert record.stage("counters").message == "instret did not move in any event"
 
 
 def test_a_board_that_says_nothing_is_asked_once(tmp_path: Path) -> None:
     board = tmp_path / "native.toml"
     text = (FIXTURES.parents[1] / "boards/native.toml").read_text()
     board.write_text(text.replace("boot_s = 10", "boot_s = 0.3").replace("budget", "# budget"))
-    request = QualifyRequest(Chosen(str(board)), tmp_path / "out", skip=("flash",))
-    record = qualify(request, open_target=with_line(drop=1.0))
+    out, silent = tmp_path / "out", with_line(drop=1.0)
+    record = qualify(Chosen(str(board)), out, skip=("flash",), open_target=silent)
     assert "no answer to HELLO" in record.stage("link").message
     assert {state for name, state in states(record).items() if name not in ("flash", "link")} == {
         "not run"
@@ -400,10 +391,7 @@ def test_firmware_that_was_not_written_is_found_by_flash(
 
         def flashed(image: Image) -> Qualification:
             how = HowToFlash(images[image], attempts=1)
-            request = QualifyRequest(
-                Chosen(board, port), tmp_path / "out", how=how, only=("flash", "reset")
-            )
-            return qualify(request)
+            return qualify(Chosen(board, port), tmp_path / "out", how=how, only=("flash", "reset"))
 
         right, other = flashed(Image.RIGHT), flashed(Image.OTHER_BUILD)
     assert (states(right)["flash"], states(right)["reset"]) == ("passed", "passed")
@@ -419,12 +407,12 @@ def test_an_interrupt_keeps_what_was_proven(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with running_native() as port:
-        request = QualifyRequest(Chosen(board, port), tmp_path / "out", only=("reset", "crash"))
+        chosen, out, only = Chosen(board, port), tmp_path / "out", ("reset", "crash")
         with pytest.raises(KeyboardInterrupt):
-            qualify(request, interrupt)
+            qualify(chosen, out, interrupt, only=only)
         kept = read_qualification(tmp_path / "out" / QUALIFICATION)
         assert (kept.stage("reset").state, kept.stage("crash").state) == ("passed", "not run")
-        again = qualify(replace(request, resume=True))
+        again = qualify(chosen, out, only=only, resume=True)
     assert again.stage("reset") == kept.stage("reset")
     assert again.stage("crash").state == "passed"
 
@@ -444,15 +432,15 @@ def test_a_record_of_another_board_file_is_not_resumed(tmp_path: Path) -> None:
     board = serial_board(tmp_path)
     (tmp_path / "out").mkdir()
     with pytest.raises(UsageError, match="cannot read"):
-        qualify(QualifyRequest(Chosen(str(board)), tmp_path / "out", resume=True))
+        qualify(Chosen(str(board)), tmp_path / "out", resume=True)
     with running_native() as port:
-        request = QualifyRequest(Chosen(str(board), port), tmp_path / "out", only=("reset",))
-        assert qualify(request).stage("reset").state == "passed"
+        record = qualify(Chosen(str(board), port), tmp_path / "out", only=("reset",))
+        assert record.stage("reset").state == "passed"
     board.write_text(board.read_text() + "# changed\n")
     with pytest.raises(UsageError, match="another board file"):
-        qualify(QualifyRequest(Chosen(str(board)), tmp_path / "out", resume=True))
+        qualify(Chosen(str(board)), tmp_path / "out", resume=True)
     with pytest.raises(UsageError, match="no such stage: 'links'"):
-        qualify(QualifyRequest(Chosen(str(board)), tmp_path / "out", only=("links",)))
+        qualify(Chosen(str(board)), tmp_path / "out", only=("links",))
 
 
 def test_every_packaged_model_has_a_reference() -> None:

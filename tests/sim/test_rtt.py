@@ -12,7 +12,7 @@ import pytest
 
 import harness
 from harness import PortError, build_firmware, open_port
-from harness.extensions.probes.firmware_elf import FirmwareElf
+from harness.extensions.probes.memory import FirmwareElf
 from tests.conftest import CommandResult
 from tests.support.flash import TOOLS_OF_PIP
 from tests.support.tracer_only import gdbserver

@@ -12,7 +12,7 @@ import pytest
 
 import harness
 from harness import Kind, Trace, build_firmware, durations
-from harness.extensions.probes.firmware_elf import FirmwareElf
+from harness.extensions.probes.memory import FirmwareElf
 from tests.conftest import ROOT
 from tests.sim.test_rtt import BOARD as RTT_BOARD
 from tests.sim.test_semihosting import SEMIHOSTING, simulate

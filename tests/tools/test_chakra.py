@@ -14,8 +14,7 @@ import pytest
 pytest.importorskip("chakra", reason="needs the tools that read exports")
 
 from harness import Method, Trace, draw, export_trace, read_ed00, read_program, with_width
-from harness.extensions.exports.chakra import MESSAGES
-from harness.extensions.exports.execution_trace import GraphNode, graph
+from harness.extensions.exports.execution_trace import MESSAGES, GraphNode, graph
 from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace
 from tests.support.protobuf import as_sent, fields_of

@@ -17,7 +17,7 @@ from harness import (
     UsageError,
     evaluate,
 )
-from harness.extensions.budgets.suggest import Wishes, suggest
+from harness.extensions.budgets.suggest import suggest
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 COUNTERS = (HardwareCounter("cycles"), HardwareCounter("instret"), HardwareCounter("jumps"))
@@ -161,7 +161,7 @@ def test_a_section_changes_the_limit_of_the_same_selection(tmp_path: Path) -> No
 def test_a_suggestion_limits_the_counters_of_the_execution(tmp_path: Path) -> None:
     path = tmp_path / "budget.toml"
     wishes: dict[str, Any] = {"margin": 0.0, "share": 0.2}
-    path.write_text(suggest([subject()], Wishes(**wishes)))
+    path.write_text(suggest([subject()], **wishes))
     limits = {
         (item.counter, item.event, item.instruction): item.limit_count
         for item in Budget.load(path).counter

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import harness
 from harness import HOST_NANOSECONDS, Check, ClockDomain, EmptyEvents, Losses, Subject, evaluate
-from harness.strategies.by_hand import EventSpec, RunSpec, trace_of
+from harness.strategies.traces import EventSpec, RunSpec, trace_of
 from tests.conftest import FIXTURES
 from tests.support.logs import profile_trace
 

@@ -24,7 +24,7 @@ from harness import (
 )
 from harness.analyze.ticks import suspected_widths
 from harness.inspector import Inspector, TimeScale
-from harness.strategies.by_hand import EventSpec, RunSpec, trace_of
+from harness.strategies.traces import EventSpec, RunSpec, trace_of
 from tests.conftest import CommandResult
 from tests.support.logs import profile_trace
 from tests.support.results import made, run_directory

@@ -217,7 +217,7 @@ def test_chakras_nodes_are_busy_only_with_their_own_time() -> None:
     from google.protobuf import proto
 
     from harness.export.perfetto import messages
-    from harness.extensions.exports.chakra import MESSAGES
+    from harness.extensions.exports.execution_trace import MESSAGES
 
     types = messages("test_chakra", MESSAGES)
     stream = io.BytesIO(export_trace(delegated_trace(), "chakra").data)

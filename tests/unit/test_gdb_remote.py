@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness import FormatError, HarnessError, ProbeError, TargetError, UsageError, open_port
 from harness.extensions.probes.debug_probe import halted, open_probe
-from harness.extensions.probes.firmware_elf import FirmwareElf
+from harness.extensions.probes.memory import FirmwareElf
 from harness.link.transports import port_identity, split_rtt
 from harness.runs.request import probe_request
 from tests.support.fake_gdbserver import FakeGdbserver

@@ -29,9 +29,8 @@ from harness import (
     open_port,
     start_target,
 )
-from harness.extensions.lab.holding import heartbeats, open_registry
+from harness.extensions.lab.holding import heartbeats, hold, lease, open_registry, release
 from harness.extensions.lab.leases import is_alive, own_start, process_start
-from harness.extensions.lab.units import hold, lease, release
 from harness.target.selection import Flock, lock_directory, lock_keys_of, port_key, unit_key
 from tests.support.leases import FREE, another_process, hold_port, holder
 from tests.support.sysfs import FakeHost

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from harness import Compared, Decision, History, Interval, Metric, MetricStep, Sample, Series
 from harness.check.history.group_sessions import series_of
-from harness.extensions.web.html.history import SeriesChart, outliers, series_axis, series_chart
-from harness.extensions.web.html.svg import Limits, curve
+from harness.extensions.web.html.history import outliers, series_axis, series_chart
+from harness.extensions.web.html.svg import Limits, View, curve
 from harness.report.words import metric_title
 from tests.support.histories import provenance
 
@@ -29,7 +29,7 @@ def history_of(values: Sequence[float], metric: Metric = EXECUTION) -> History:
     return History(tuple(results), (series,), places, "all")
 
 
-def chart_of(values: Sequence[float], *, now: float | None = None) -> SeriesChart:
+def chart_of(values: Sequence[float], *, now: float | None = None) -> View:
     history = history_of(values)
     sample = None if now is None else Sample(now)
     return series_chart(
@@ -39,7 +39,7 @@ def chart_of(values: Sequence[float], *, now: float | None = None) -> SeriesChar
 
 def test_a_title_is_in_words() -> None:
     chart = chart_of([1000.0, 1001.0])
-    assert chart.title == "median execution of kws_int8 on qemu-mps2-an385"
+    assert chart["title"] == "median execution of kws_int8 on qemu-mps2-an385"
 
 
 @pytest.mark.parametrize(
@@ -87,27 +87,27 @@ def test_a_scale_holds_all_and_is_not_narrower_than_noise_and_5_percent(
 
 def test_a_step_of_one_tick_stays_small_and_the_scale_says_where_it_begins() -> None:
     chart = chart_of([9810.0] * 10 + [9811.0] * 10)
-    heights = [mark.y for mark in chart.curve.marks]
+    heights = [mark.y for mark in chart["curve"].marks]
     assert 0 < max(heights) - min(heights) < 10  # of 1,000
-    assert any(text.startswith("The scale begins at 9") for text in chart.legend)
-    assert chart.points[0]["change"] == "+0.0051 %"
+    assert any(text.startswith("The scale begins at 9") for text in chart["legend"])
+    assert chart["points"][0]["change"] == "+0.0051 %"
 
 
 def test_a_scale_from_zero_does_not_say_where_it_begins() -> None:
     chart = chart_of([0.0, 50.0, 100.0])
-    assert not any("begins at" in text for text in chart.legend)
+    assert not any("begins at" in text for text in chart["legend"])
 
 
 def test_an_outlier_is_an_arrow_with_its_number_and_a_step_is_not_one() -> None:
     quiet = [1000.0, 1001.0, 999.0] * 5
     chart = chart_of([*quiet, 90_000.0, *quiet])
-    [note] = chart.curve.notes
+    [note] = chart["curve"].notes
     assert note.text == "▲ 90.0 us"
-    assert chart.curve.marks[len(quiet)].kind == "clipped above"
-    assert chart.curve.line.count("L") == len(quiet) * 2 - 1
-    assert len({mark.y for mark in chart.curve.marks}) > 3  # the others are still told apart
+    assert chart["curve"].marks[len(quiet)].kind == "clipped above"
+    assert chart["curve"].line.count("L") == len(quiet) * 2 - 1
+    assert len({mark.y for mark in chart["curve"].marks}) > 3  # the others are still told apart
     stepped = chart_of([*quiet, *(2 * value for value in quiet)])
-    assert stepped.curve.notes == ()
+    assert stepped["curve"].notes == ()
 
 
 @given(st.lists(st.floats(1.0, 1e6), max_size=30))
@@ -119,9 +119,9 @@ def test_the_last_value_and_neighbours_on_one_side_are_never_clipped(values: lis
 
 def test_the_value_of_now_is_drawn_however_far_it_is() -> None:
     chart = chart_of([1000.0, 1001.0, 999.0] * 5, now=5000.0)
-    assert chart.curve.notes == ()
-    assert chart.curve.marks[-1].kind == "now"
-    assert "+400 % from the baseline's median" in chart.sentence
+    assert chart["curve"].notes == ()
+    assert chart["curve"].marks[-1].kind == "now"
+    assert "+400 % from the baseline's median" in chart["sentence"]
 
 
 def test_noise_and_the_detectable_change_are_drawn_and_named() -> None:
@@ -138,17 +138,17 @@ def test_noise_and_the_detectable_change_are_drawn_and_named() -> None:
     chart = series_chart(
         history, history.series[0], Limits.of(1), now=Sample(1001.0), compared=compared
     )
-    assert chart.curve.area
-    assert "Band: noise between sessions: ±4 % around the baseline." in chart.legend
-    assert [rule.text for rule in chart.curve.rules] == [
+    assert chart["curve"].area
+    assert "Band: noise between sessions: ±4 % around the baseline." in chart["legend"]
+    assert [rule.text for rule in chart["curve"].rules] == [
         "+3 %: smallest change that would be found",
         "-3 %: smallest change that would be found",
     ]
-    assert "A change of 3 % or more would be found." in chart.sentence
+    assert "A change of 3 % or more would be found." in chart["sentence"]
     far = msgspec.structs.replace(compared, detectable=0.9)
     beyond = series_chart(history, history.series[0], Limits.of(1), compared=far)
-    assert beyond.curve.rules == ()
-    assert any("90 %, is beyond this scale" in text for text in beyond.legend)
+    assert beyond["curve"].rules == ()
+    assert any("90 %, is beyond this scale" in text for text in beyond["legend"])
 
 
 def test_a_step_names_its_commits_and_an_accepted_one_has_a_flag() -> None:
@@ -180,23 +180,24 @@ def test_a_step_names_its_commits_and_an_accepted_one_has_a_flag() -> None:
         decisions=(decision, msgspec.structs.replace(decision, unit="other")),
     )
     chart = series_chart(decided, decided.series[0], Limits.of(1), compared=compared)
-    assert "Went from 1,000.0 to 1,500.0 ns (+50.0 %) in commits (00000004, 00000005]" in (
-        chart.sentence
+    assert (
+        "Went from 1,000.0 to 1,500.0 ns (+50.0 %) in commits (00000004, 00000005]"
+        in (chart["sentence"])
     )
-    [drawn], [flag] = chart.curve.steps, chart.curve.flags
+    [drawn], [flag] = chart["curve"].steps, chart["curve"].flags
     assert drawn.text == "+50.0 % in (00000004, 00000005]"
     assert flag.text == "⚑ accepted by jane: rounding"
     assert flag.place == drawn.place
-    svg = str(curve(chart.curve))
+    svg = str(curve(chart["curve"]))
     assert "⚑ accepted by jane" in svg
-    assert curve(chart.curve).count('class="percent"') == len(chart.curve.scale)
+    assert curve(chart["curve"]).count('class="percent"') == len(chart["curve"].scale)
 
 
 @given(st.integers(2, 200))
 def test_labels_of_commits_do_not_overlap(count: int) -> None:
     chart = chart_of([1000.0] * count)
-    labels = sorted([*chart.curve.base, *chart.curve.wide], key=lambda tick: tick.place)
+    labels = sorted([*chart["curve"].base, *chart["curve"].wide], key=lambda tick: tick.place)
     assert labels
     inner = [tick.place for tick in labels if 8 <= tick.place <= 92]
     assert all(b - a >= 18 for a, b in pairwise(inner))
-    assert chart.curve.base[0].text == "00000000"
+    assert chart["curve"].base[0].text == "00000000"

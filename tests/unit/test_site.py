@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, text
 
 from harness import Selection, open_store
 from harness.extensions.web.site.models import commit_page
-from harness.extensions.web.site.writer import SiteOptions, write_site
+from harness.extensions.web.site.writer import write_site
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.results import made, trace_with
@@ -34,7 +34,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def site(history: Path) -> Path:
     """A site, not to be changed."""
     with open_store(str(history)) as store:
-        write_site(store, history.parent / "site", SiteOptions("Nightly results"))
+        write_site(store, history.parent / "site", "Nightly results")
     return history.parent / "site"
 
 
@@ -209,7 +209,7 @@ def test_a_file_that_somebody_changed_is_written_again(site: Path, tmp_path: Pat
     changed[0].write_bytes(b"x")
     changed[1].unlink()
     with open_store(str(site.parent / "h.sqlite")) as store:
-        changes = write_site(store, copy, SiteOptions("Nightly results"))
+        changes = write_site(store, copy, "Nightly results")
     assert [path.read_bytes() for path in changed] == expected
     assert set(changes.written) == {path.relative_to(copy).as_posix() for path in changed}
 

@@ -61,21 +61,16 @@ def page_of(
 ) -> Any:
     """The page that the process of the site writes."""
     request = {
-        "site": str(folder / "site"),
+        "document": night,
+        "under_way": [{"step": each, "attempt": 1, "since_utc": TIMES[1]} for each in under_way],
+        "changed_utc": TIMES[1],
+        "interrupted": interrupted,
         "directories": [],
-        "night": {
-            "document": night,
-            "under_way": [
-                {"step": each, "attempt": 1, "since_utc": TIMES[1]} for each in under_way
-            ],
-            "changed_utc": TIMES[1],
-            "interrupted": interrupted,
-        },
     }
     file = folder / "request.json"
     file.write_bytes(msgspec.json.encode(request))
     subprocess.run(
-        [sys.executable, "-m", "harness.extensions.web.site.writer", file],
+        [sys.executable, "-m", "harness.extensions.web.site.writer", folder / "site", file],
         env={**os.environ, "ETHARNESS_HISTORY": str(folder / "h.sqlite")},
         check=True,
     )

@@ -11,7 +11,7 @@ PROGRAM = """
 import sys, threading
 from harness.config.unit import Unit
 from harness import HarnessError
-from harness.extensions.lab.units import hold
+from harness.extensions.lab.holding import hold
 from harness.records.result import decode
 
 sys.setswitchinterval(1e-6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -140,9 +140,8 @@ def _measured(search: BisectSearch, *, known: bool) -> Iterator[MeasuredCommit]:
         if commit.sha not in of_commit:
             continue
         skipped = commit.sha in search.skipped
-        level = search.evidence.level(commit.sha)
+        value, change, bound = search.evidence.level(commit.sha) or (None, None, inf)
         bad = search.badness(commit) if known or place in (0, last) else None
-        bound = level.bound if level is not None and isfinite(level.bound) else None
         yield MeasuredCommit(
             sha=commit.sha,
             subject=commit.subject,
@@ -150,9 +149,9 @@ def _measured(search: BisectSearch, *, known: bool) -> Iterator[MeasuredCommit]:
             verdict="skipped" if skipped else _verdict(bad),
             probability=bad,
             runs=search.runs_of(commit),
-            value=level.value if level is not None else None,
-            change=level.change if level is not None and known else None,
-            bound=bound if known else None,
+            value=value,
+            change=change if known else None,
+            bound=bound if known and isfinite(bound) else None,
             reason=of_commit[commit.sha][-1] if skipped else "",
         )
 

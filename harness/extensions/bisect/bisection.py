@@ -39,7 +39,6 @@ from harness.extensions.bisect.search import (
 )
 from harness.extensions.bisect.state import (
     STATE,
-    BisectOptions,
     BisectRequest,
     BisectState,
     Commit,
@@ -315,8 +314,10 @@ class Bisection:
         good: str,
         bad: str,
         command: Sequence[str],
-        options: BisectOptions,
         start: Path,
+        *,
+        metric: str,
+        **limits: Any,
     ) -> Bisection:
         """Begin a bisection; a finished one in the same folder is replaced.
 
@@ -326,18 +327,20 @@ class Bisection:
             good: Name of the commit from before the change.
             bad: Name of a commit with the change.
             command: The command that builds and runs a commit.
-            options: What is measured, and how often at most.
             start: Folder in the user's working tree that the command belongs to.
+            metric: What is measured.
+            limits: Further fields of ``BisectRequest``: how often it is measured at most.
 
         Raises:
             UsageError: A commit or the metric is unknown, or another bisection is unfinished.
         """
-        check_metric(options.metric)
+        check_metric(metric)
         first, last = repository.commit(good), repository.commit(bad)
         commits = (first, *repository.between(first, last))
         inside = start.is_relative_to(repository.folder)
         request = BisectRequest(
-            **asdict(options),
+            metric=metric,
+            **limits,
             commits=commits,
             command=tuple(command),
             folder=str(start.relative_to(repository.folder)) if inside else "",

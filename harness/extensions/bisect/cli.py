@@ -132,7 +132,7 @@ def command(
         remove_bisection,
         saved_bisection,
     )
-    from harness.extensions.bisect.state import BisectOptions, Repository
+    from harness.extensions.bisect.state import Repository
 
     chosen = sum((resume, status, reset))
     if chosen > 1 or (chosen and (words or good or bad)):
@@ -159,8 +159,14 @@ def command(
                     hint="etharness bisect --good v1.2 --bad HEAD -- etharness run "
                     "--board native --model model.pte -o {output}",
                 )
-            options = BisectOptions(metric, change, max_runs, retries, float(timeout))
-            bisection = Bisection.begin(repository, folder, good, bad, words, options, Path.cwd())
+            bisection = Bisection.begin(
+                *(repository, folder, good, bad, words, Path.cwd()),
+                metric=metric,
+                change=change,
+                max_runs=max_runs,
+                retries=retries,
+                timeout_s=float(timeout),
+            )
         with closing(bisection):
             _search(bisection, deadline, output)
         state = bisection.state

@@ -86,19 +86,9 @@ class Difference:
         return (self.bad - self.good) / abs(self.good) if self.good else None
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
-    """The value of a commit.
-
-    Attributes:
-        value: Median of its runs.
-        change: Difference from the good commit, as a share; drift is taken out.
-        bound: Half the width of the 95 % confidence interval of ``change``.
-    """
-
-    value: float
-    change: float
-    bound: float
+Level = tuple[float, float, float]
+"""Median of a commit's runs; difference from the good commit, as a share, without drift; half the
+width of the 95 % confidence interval of that."""
 
 
 class NumberEvidence:
@@ -165,16 +155,14 @@ class NumberEvidence:
         value = float(np.median(self._raw[rows]))
         if self.exact:
             good = self._rows(self._request.good.sha)[0]
-            return Level(
-                value, self._share(float(self._values[rows[-1]] - self._values[good])), 0.0
-            )
+            return value, self._share(float(self._values[rows[-1]] - self._values[good])), 0.0
         if not self.difference.found and not self._searched:
-            return Level(value, 0.0, np.inf)
+            return value, 0.0, np.inf
         good = self._centered(self._rows(self._request.good.sha))
         change = self._share(float(np.median(self._centered(rows)) - np.median(good)))
         variance = (MEDIAN_VARIANCE if len(rows) > 2 else 1.0) / len(rows)
         bound = _CONFIDENCE * self._spread * float(np.sqrt(variance))
-        return Level(value, change, bound * (1 + change if self._positive else 1.0))
+        return value, change, bound * (1 + change if self._positive else 1.0)
 
     @property
     def threshold(self) -> float:
@@ -351,7 +339,7 @@ class VerdictEvidence:
             return None
         share = failed / count
         change = share - self.difference.good
-        return Level(share, change, 0.0 if self.exact else min(1.0, 3 / count))
+        return share, change, 0.0 if self.exact else min(1.0, 3 / count)
 
     @property
     def _fails_later(self) -> bool:

@@ -182,8 +182,8 @@ ValueUnit = Literal["ns", "ticks", "bytes", ""]
 """Unit of values; empty for the metric ``verdict``."""
 
 
-class BisectOptions(msgspec.Struct, frozen=True):
-    """What the user chose, besides the two commits and the command.
+class BisectRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a bisection was asked for.
 
     Attributes:
         metric: What is measured, as in ``--metric``.
@@ -192,6 +192,10 @@ class BisectOptions(msgspec.Struct, frozen=True):
         max_runs: Runs of one commit at most, without retries.
         retries: Retries after a failure of the infrastructure.
         timeout_s: Longest time of one run, seconds.
+        commits: The good commit, then all commits up to the bad one, oldest first.
+        command: The command that builds and runs a commit.
+        folder: Folder below the top of the repository that it is started in.
+        started_utc: When it began.
     """
 
     metric: str
@@ -199,18 +203,6 @@ class BisectOptions(msgspec.Struct, frozen=True):
     max_runs: int
     retries: int
     timeout_s: float
-
-
-class BisectRequest(BisectOptions, frozen=True, kw_only=True):
-    """What a bisection was asked for.
-
-    Attributes:
-        commits: The good commit, then all commits up to the bad one, oldest first.
-        command: The command that builds and runs a commit.
-        folder: Folder below the top of the repository that it is started in.
-        started_utc: When it began.
-    """
-
     commits: tuple[Commit, ...]
     command: tuple[str, ...]
     folder: str

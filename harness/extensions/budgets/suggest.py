@@ -6,7 +6,6 @@ import glob
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import median
@@ -35,28 +34,14 @@ _INSTRUCTIONS: Final = "instret"
 
 _WIDTH: Final = 100
 
+_ARRAYS: Final = ("block", "time", "counter", "allocator")
+"""Tables of which a budget has several."""
+
 _QUIET: Final = 1 / 4
 """Spread of the runs, as a part of the margin, up to which the margin alone covers it."""
 
 _SLOW_PHASE: Final = 1.25
 """Room for a phase in which a busy host is slower than in any of the runs (docs/budgets.md)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """Options of the suggested budget.
-
-    Attributes:
-        margin: Relative margin of the limits above the measured values. With 0, limits are exact,
-            and time limits are in ticks if there is one clock.
-        share: Smallest share of the execution time for which an operator gets its own limit.
-        statistic: The limited statistic. Where the runs differ by more than the margin covers, it
-            is ``min`` instead, which other programs of a busy host disturb least.
-    """
-
-    margin: float = 0.2
-    share: float = 0.05
-    statistic: Statistic = "p50"
 
 
 def write_suggestion(
@@ -73,8 +58,8 @@ def write_suggestion(
         file: The budget file to write; an existing file is not replaced.
         paths: Run directories or traces.
         load: Reads the traces of a path.
-        margin: As in `Wishes`.
-        share: As in `Wishes`.
+        margin: As for `suggest`.
+        share: As for `suggest`.
         output: How to print the checks of its limits.
 
     Returns:
@@ -95,7 +80,7 @@ def write_suggestion(
                 hint="`etharness decode` shows its events",
             )
     try:
-        file.write_text(suggest(subjects, Wishes(margin, share)), encoding="utf-8")
+        file.write_text(suggest(subjects, margin, share), encoding="utf-8")
     except OSError as error:
         raise write_error(error, f"cannot write the budget {file}") from error
     verdicts = [evaluate(subject, load_rules(file, subject)) for subject in subjects]
@@ -109,19 +94,28 @@ def write_suggestion(
     return 1 if unmet else 0
 
 
-def suggest(subjects: Sequence[Subject], wishes: Wishes) -> str:
+def suggest(
+    subjects: Sequence[Subject],
+    margin: float = 0.2,
+    share: float = 0.05,
+    statistic: Statistic = "p50",
+) -> str:
     """Return the text of a budget file that these subjects pass.
 
     Args:
         subjects: One or more. Subjects with the same board and model share a section.
-        wishes: Margin, share and statistic of the limits.
+        margin: Relative margin of the limits above the measured values. With 0, limits are exact,
+            and time limits are in ticks if there is one clock.
+        share: Smallest share of the execution time for which an operator gets its own limit.
+        statistic: The limited statistic. Where the runs differ by more than the margin covers, it
+            is ``min`` instead, which other programs of a busy host disturb least.
     """
     groups: dict[tuple[str, str], list[Subject]] = {}
     for subject in subjects:
         groups.setdefault((subject.board, subject.model), []).append(subject)
     lines = [
         "# A first budget, written by `etharness check --suggest`. Limits are the measured values",
-        f"# plus {_percent(wishes.margin)}; time limits apply to the {wishes.statistic}.",
+        f"# plus {_percent(margin)}; time limits apply to the {statistic}.",
         "# `etharness explain budgets` describes all rules.",
         "schema = 1",
     ]
@@ -133,36 +127,26 @@ def suggest(subjects: Sequence[Subject], wishes: Wishes) -> str:
         if len(groups) > 1 or board or model:
             prefix = "for."
             lines += ["[[for]]", f"board = {_pattern(board)}", f"model = {_pattern(model)}"]
-        found = _Group(group, wishes)
+        found = _Group(group, prefix, margin, share, statistic)
         lines += [f"# {line}" for line in found.about_noise()]
         for table in found.tables():
-            lines += ["", *table.lines(prefix)]
+            lines += ["", *table]
     return "\n".join(lines) + "\n"
-
-
-@dataclass(frozen=True, slots=True)
-class _SuggestedTable:
-    """A table of the budget file; ``several`` for an array of tables."""
-
-    name: str
-    fields: dict[str, Any]
-    several: bool = False
-    comment: str = ""
-
-    def lines(self, prefix: str) -> Iterator[str]:
-        if self.comment:
-            yield f"# {self.comment}"
-        header = f"{prefix}{self.name}"
-        yield f"[[{header}]]" if self.several else f"[{header}]"
-        for name, value in self.fields.items():
-            yield f"{name} = {_toml(value)}"
 
 
 class _Group:
     """Runs of one model on one board."""
 
-    def __init__(self, subjects: Sequence[Subject], wishes: Wishes) -> None:
-        self._subjects, self._wishes = subjects, wishes
+    def __init__(
+        self,
+        subjects: Sequence[Subject],
+        prefix: str,
+        margin: float,
+        share: float,
+        statistic: Statistic,
+    ) -> None:
+        self._subjects, self._prefix = subjects, prefix
+        self._margin, self._share, self._statistic = margin, share, statistic
         self._times = [Durations(subject) for subject in subjects]
 
     @cached_property
@@ -184,7 +168,7 @@ class _Group:
     @property
     def _noisy(self) -> bool:
         """Whether the spread is too large for limits on the measured statistic."""
-        return self._wishes.margin > 0 and self._spread > _QUIET * self._wishes.margin
+        return self._margin > 0 and self._spread > _QUIET * self._margin
 
     def about_noise(self) -> Iterator[str]:
         """Yield lines on the spread, if it changes the limits."""
@@ -193,7 +177,7 @@ class _Group:
             yield "time limits apply to the fastest execution of a run (min), and leave room for a"
             yield "slower phase of the host."
 
-    def tables(self) -> Iterator[_SuggestedTable]:
+    def tables(self) -> Iterator[list[str]]:
         """Yield the suggested tables, times first."""
         blocks = dict.fromkeys(
             run.name for subject in self._subjects for run in subject.runs if run.executes
@@ -203,7 +187,14 @@ class _Group:
         yield from self._allocators()
         yield from self._sizes()
 
-    def _of_block(self, block: str) -> Iterator[_SuggestedTable]:
+    def _table(self, name: str, fields: dict[str, Any], comment: str) -> list[str]:
+        """Return the lines of a table of the budget file."""
+        header = f"{self._prefix}{name}"
+        lines = [f"# {comment}"] if comment else []
+        lines.append(f"[[{header}]]" if name in _ARRAYS else f"[{header}]")
+        return lines + [f"{field} = {_toml(value)}" for field, value in fields.items()]
+
+    def _of_block(self, block: str) -> Iterator[list[str]]:
         """Yield limits for the whole execution, its largest operators, and the rest."""
         escaped = _escaped(block)
         yield from self._rule("block", BlockLimit(block=escaped), "the whole execution")
@@ -230,7 +221,7 @@ class _Group:
             yield from self._rule("time", rule, "each of the others")
         yield from self._counters(block, large)
 
-    def _counters(self, block: str, large: Sequence[Operator]) -> Iterator[_SuggestedTable]:
+    def _counters(self, block: str, large: Sequence[Operator]) -> Iterator[list[str]]:
         """Yield limits on every counter for the whole execution, and on instructions of operators.
 
         Instructions are the same in every run, where times are not.
@@ -257,7 +248,7 @@ class _Group:
             fields = _fields(rule) | {"limit_count": math.ceil(self._above(most))}
             if not all(runs):
                 fields["optional"] = True
-            yield _SuggestedTable("counter", fields, True, f"measured {most:,.0f}")
+            yield self._table("counter", fields, f"measured {most:,.0f}")
 
     def _counted(self, rule: CounterLimit, subject: Subject) -> list[Operator]:
         selected = selected_operators(rule, subject)
@@ -282,16 +273,16 @@ class _Group:
             for op in subject.operators:
                 if op.block == block and op.share is not None:
                     shares[op.signature] = max(op.share, shares.get(op.signature, 0.0))
-        large = [op for op in operators if shares.get(op.signature, 0.0) >= self._wishes.share]
+        large = [op for op in operators if shares.get(op.signature, 0.0) >= self._share]
         return sorted(large, key=lambda op: -shares.get(op.signature, 0.0))
 
-    def _rule(self, kind: str, rule: TimeRule, about: str) -> Iterator[_SuggestedTable]:
+    def _rule(self, kind: str, rule: TimeRule, about: str) -> Iterator[list[str]]:
         """Yield the rule with a limit that all runs meet, if the times are known."""
-        statistic: Statistic = "min" if self._noisy else self._wishes.statistic
+        statistic: Statistic = "min" if self._noisy else self._statistic
         rule = msgspec.structs.replace(rule, statistic=statistic)
         found = [matching(rule, times)[0] for times in self._times]
         targets = [target for targets in found for target in targets]
-        for unit in ("ticks", "ns") if self._wishes.margin == 0 else ("ns", "ticks"):
+        for unit in ("ticks", "ns") if self._margin == 0 else ("ns", "ticks"):
             values = [target.values.measure(rule.statistic, unit) for target in targets]
             known = [value for value in values if value is not None]
             if not values or len(known) < len(values):
@@ -303,27 +294,28 @@ class _Group:
                 fields["optional"] = True
             comment = f"measured {_time(measured, unit)}"
             comment += f", slow executions {_time(slow / _SLOW_PHASE, unit)}" if slow else ""
-            yield _SuggestedTable(kind, fields, True, f"{about}: {comment}" if about else comment)
+            yield self._table(kind, fields, f"{about}: {comment}" if about else comment)
             return
 
     def _limit(self, measured: float, unit: str) -> tuple[str, float]:
         if unit == "ticks":
             return "limit_ticks", self._above(measured)
-        if self._wishes.margin == 0:
+        if self._margin == 0:
             return "limit_ns", measured
-        wanted = measured * (1 + self._wishes.margin)
+        wanted = measured * (1 + self._margin)
         name, size = _unit(wanted)
         return f"limit_{name}", self._above(measured / size)
 
     def _above(self, measured: float) -> float:
         """Return a readable number that is larger by the margin."""
-        margin = self._wishes.margin
-        return readable(measured * (1 + margin), margin * _ROUNDING) if margin else measured
+        if not self._margin:
+            return measured
+        return readable(measured * (1 + self._margin), self._margin * _ROUNDING)
 
     def _bytes(self, measured: float) -> int:
         return math.ceil(self._above(measured))
 
-    def _allocators(self) -> Iterator[_SuggestedTable]:
+    def _allocators(self) -> Iterator[list[str]]:
         totals: dict[str, list[Any]] = {}
         for subject in self._subjects:
             for item in subject.allocators:
@@ -336,17 +328,15 @@ class _Group:
                 fields["limit_failures"] = failures
             if len(items) < len(self._subjects):
                 fields["optional"] = True
-            yield _SuggestedTable("allocator", fields, True, f"measured {peak:,} bytes")
+            yield self._table("allocator", fields, f"measured {peak:,} bytes")
 
-    def _sizes(self) -> Iterator[_SuggestedTable]:
+    def _sizes(self) -> Iterator[list[str]]:
         subjects = self._subjects
         stacks = [stack for subject in subjects for stack in subject.trace.stacks]
         if all(subject.trace.stacks for subject in subjects):
             if any(stack.overflowed for stack in stacks):
                 comment = "a stack was used completely and may have overflowed: enlarge it"
-                yield _SuggestedTable(
-                    "stack", {"limit_percent": 99, "severity": "off"}, comment=comment
-                )
+                yield self._table("stack", {"limit_percent": 99, "severity": "off"}, comment)
             else:
                 yield self._size("stack", max(stack.used for stack in stacks))
         taken = [subject.arena_used for subject in subjects if subject.arena_used is not None]
@@ -356,14 +346,14 @@ class _Group:
             flash = max(subject.image["text"] + subject.image["data"] for subject in subjects)
             ram = max(subject.image["data"] + subject.image["bss"] for subject in subjects)
             fields = {"limit_flash_bytes": self._bytes(flash), "limit_ram_bytes": self._bytes(ram)}
-            yield _SuggestedTable("code", fields, comment=f"measured {flash:,} and {ram:,} bytes")
+            yield self._table("code", fields, f"measured {flash:,} and {ram:,} bytes")
         yield from self._losses()
 
-    def _size(self, name: str, measured: int) -> _SuggestedTable:
+    def _size(self, name: str, measured: int) -> list[str]:
         fields = {"limit_bytes": self._bytes(measured)}
-        return _SuggestedTable(name, fields, comment=f"measured {measured:,} bytes")
+        return self._table(name, fields, f"measured {measured:,} bytes")
 
-    def _losses(self) -> Iterator[_SuggestedTable]:
+    def _losses(self) -> Iterator[list[str]]:
         names = ("events", "blocks", "values", "records", "damaged")
         lost = {
             name: max(getattr(subject.trace.losses, name) for subject in self._subjects)
@@ -371,9 +361,7 @@ class _Group:
         }
         if any(lost.values()):
             comment = "these runs have losses: enlarge the log buffer, run again, delete this"
-            yield _SuggestedTable(
-                "losses", {name: n for name, n in lost.items() if n}, comment=comment
-            )
+            yield self._table("losses", {name: n for name, n in lost.items() if n}, comment)
 
 
 class _Escaped(str):

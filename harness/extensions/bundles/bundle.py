@@ -487,19 +487,6 @@ _WHOLE: Final = "use the bundle as it was made"
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
-    """A bundle with verified digests.
-
-    Attributes:
-        manifest: Its manifest.
-        files: Its files by name.
-    """
-
-    manifest: Manifest
-    files: dict[str, bytes]
-
-
-@dataclass(frozen=True, slots=True)
 class Replayed:
     """The outcome of a replay.
 
@@ -529,8 +516,8 @@ class Replayed:
         return "\n".join(difflib.unified_diff(then, now, *names, lineterm="", n=2))
 
 
-def open_bundle(file: Path) -> Bundle:
-    """Read a bundle and verify every digest.
+def open_bundle(file: Path) -> tuple[Manifest, dict[str, bytes]]:
+    """Read a bundle and verify every digest; return its manifest, and its files by name.
 
     Raises:
         UsageError: The file cannot be read.
@@ -573,7 +560,7 @@ def open_bundle(file: Path) -> Bundle:
             raise FormatError(
                 f"{file}/{name}: damaged: missing, although its manifest names it", hint=_WHOLE
             )
-    return Bundle(manifest, files)
+    return manifest, files
 
 
 def _manifest(archive: Archive, file: Path) -> Manifest:
@@ -591,7 +578,7 @@ def _manifest(archive: Archive, file: Path) -> Manifest:
         ) from error
 
 
-def extract_bundle(bundle: Bundle, directory: Path) -> None:
+def extract_bundle(files: Mapping[str, bytes], directory: Path) -> None:
     """Write all files of a bundle into a new or empty directory.
 
     Raises:
@@ -601,7 +588,7 @@ def extract_bundle(bundle: Bundle, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):
             raise UsageError(f"{directory} is not empty", hint="name another directory with --out")
-        for name, data in bundle.files.items():
+        for name, data in files.items():
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
@@ -616,18 +603,17 @@ def replay_bundle(file: Path, directory: Path) -> Replayed:
         UsageError: The file cannot be read, or ``directory`` is not empty or not writable.
         FormatError: The file is not a bundle, is damaged, or is of another version.
     """
-    bundle = open_bundle(file)
-    extract_bundle(bundle, directory)
-    return replay(bundle, directory)
+    manifest, files = open_bundle(file)
+    extract_bundle(files, directory)
+    return replay(manifest, directory)
 
 
-def replay(bundle: Bundle, directory: Path) -> Replayed:
+def replay(manifest: Manifest, directory: Path) -> Replayed:
     """Evaluate the run of a bundle that has been extracted into ``directory``.
 
     Raises:
         UsageError: This version cannot read the bundle's files.
     """
-    manifest = bundle.manifest
     try:
         day = date.fromisoformat(manifest.day) if manifest.day else None
     except ValueError as error:
@@ -663,7 +649,9 @@ def replay(bundle: Bundle, directory: Path) -> Replayed:
         history,
     )
     replayed = bundle_verdict(run, manifest.budget)
-    return Replayed(manifest, run, replayed, bundle.files[VERDICT_FILE], encode(replayed))
+    return Replayed(
+        manifest, run, replayed, (directory / VERDICT_FILE).read_bytes(), encode(replayed)
+    )
 
 
 def _check_budget(run: RunDirectory, budget: Path) -> None:

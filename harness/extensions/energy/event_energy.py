@@ -62,6 +62,8 @@ from harness.records.energy import (
 )
 from harness.records.trace import EXECUTION, ClockDomain, Kind, Trace
 
+Bools = npt.NDArray[np.bool_]
+
 _TOLERANCES: Final = (Fraction(500, 1_000_000), Fraction(30_000, 1_000_000))
 """Accepted difference of the rate from the declared one: of crystals, then of RC oscillators."""
 
@@ -104,21 +106,8 @@ class LoggedEdge:
     rises: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedEdges:
-    """Edges of a log with their places in a recording.
-
-    Attributes:
-        pairs: Index of each logged edge, and the position of the first sample after it.
-        position: Position of each sample, in samples since the first, shape (n,).
-        placed: True for samples whose position is known, shape (n,).
-        lost: Number of missing samples, also of those that only the edges show.
-    """
-
-    pairs: tuple[tuple[int, int], ...]
-    position: Ints
-    placed: np.ndarray
-    lost: int
+_Pairs = tuple[tuple[int, int], ...]
+"""Index of each matched edge of the log, and the position of the first sample after it."""
 
 
 def logged_edges(trace: Trace) -> list[LoggedEdge]:
@@ -209,13 +198,19 @@ class _Hypothesis:
         return len(self.pairs), -self.unseen
 
 
-def match_edges(recording: Recording, edges: list[LoggedEdge], hz: Fraction | None) -> MatchedEdges:
+def match_edges(
+    recording: Recording, edges: list[LoggedEdge], hz: Fraction | None
+) -> tuple[_Pairs, Ints, Bools, int]:
     """Match the edges of a recording with those of a log.
 
     Args:
         recording: The recording.
         edges: The edges that the log implies.
         hz: Declared ticks per second of the board's clock 0.
+
+    Returns:
+        The matched edges; the position of each sample, in samples since the first; whether it is
+        known; and the number of missing samples, also of those that only the edges show.
 
     Raises:
         EdgeError: No match explains all edges, or more than one does.
@@ -383,7 +378,9 @@ def _hidden(
     )
 
 
-def _placed(match: _Hypothesis, recording: Recording, samples: _Samples) -> MatchedEdges:
+def _placed(
+    match: _Hypothesis, recording: Recording, samples: _Samples
+) -> tuple[_Pairs, Ints, Bools, int]:
     """Return the positions of the samples, with the missing ones that the match implies."""
     placed = np.ones(len(recording), np.bool_)
     unseen = np.zeros(len(recording), np.int64)
@@ -401,7 +398,7 @@ def _placed(match: _Hypothesis, recording: Recording, samples: _Samples) -> Matc
     position = index + unseen + lost[np.searchsorted(recording.gap_at, index, side="right")]
     pairs = tuple((edge, int(position[samples.edges[recorded]])) for recorded, edge in match.pairs)
     missing = int(position[-1]) + 1 - len(recording)
-    return MatchedEdges(pairs, position, placed, missing)
+    return pairs, position, placed, missing
 
 
 JITTER_NS: Final = 1_000
@@ -416,7 +413,6 @@ _CURVE_PARTS: Final = 250
 _METER: Final = ClockDomain("meter", Fraction(1_000_000_000), 64)
 
 Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 _Ranges = tuple[Ints, Ints]
 
 
@@ -463,9 +459,9 @@ def align_recording(
         raise EdgeError("several tracers logged; the marker pin is of one of them only")
     clock = trace.clocks[0] if trace.clocks else ClockDomain("unknown", None)
     edges = logged_edges(trace)
-    matched = match_edges(recording, edges, clock.hz)
+    pairs, positions, placed, lost = match_edges(recording, edges, clock.hz)
     period = 1_000_000_000 / recording.header.hz
-    brackets = [_bracket(edges[at], position, period) for at, position in matched.pairs]
+    brackets = [_bracket(edges[at], position, period) for at, position in pairs]
     alignment = align_brackets(brackets, clock, _METER, steadiness)
     if len(alignment.epochs) > 1:
         raise EdgeError(
@@ -473,12 +469,12 @@ def align_recording(
         )
     return AlignedRecording(
         recording,
-        matched.position[matched.placed],
-        np.flatnonzero(matched.placed),
-        _times(trace, alignment, [edges[at].row for at, _ in matched.pairs]),
+        positions[placed],
+        np.flatnonzero(placed),
+        _times(trace, alignment, [edges[at].row for at, _ in pairs]),
         len(edges),
-        len(matched.pairs),
-        matched.lost,
+        len(pairs),
+        lost,
     )
 
 

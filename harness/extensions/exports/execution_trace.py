@@ -1,13 +1,17 @@
-"""A trace as a graph, and as PyTorch's execution trace (JSON of schema 1.1.1-chakra.0.0.4).
+"""A trace as a graph: PyTorch's execution trace (JSON) and MLCommons Chakra's (protocol buffers).
 
 Each slice of the timeline is a node; so are the process and each tracer, which stands for a thread.
 A node is inside the node of the slice around it (a control dependency). Data dependencies come from
 the model: an operator depends on those that wrote its inputs. Without a model, each event depends
 on the one that began before it.
+
+Chakra's format has times in whole microseconds, too coarse for many operators of a microcontroller,
+so each of its nodes also has its times in nanoseconds as attributes.
 """
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -15,9 +19,11 @@ from typing import Any, Final
 
 from harness.analyze.workload import Argument, Arguments
 from harness.decode.program import Method
+from harness.export.formats import Exported, ExportFormat, Request
 from harness.export.kineto import Operands, TensorNumbers
+from harness.export.perfetto import messages
+from harness.export.table import require
 from harness.export.timeline import Drawing, draw
-from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
 PROCESS: Final = "[pytorch|profiler|execution_trace|process]"
@@ -166,20 +172,14 @@ NO_MODEL: Final = "operands and data dependencies are unknown without --model"
 """Note of a graph without them."""
 
 
-def write_execution_trace(
-    trace: Trace, method: Method | None, identity: RunIdentity = NO_RUN
-) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file, and notes on data of the trace that it lacks.
-
-    Args:
-        trace: The trace.
-        method: The executed method; without it operands are unknown.
-        identity: The run of the trace.
+def write_execution_trace(trace: Trace, request: Request) -> Exported:
+    """Return the file, with notes on data of the trace that it lacks.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
-        NotComparableError: The trace is not of this method.
+        NotComparableError: The trace is not of the request's method.
     """
+    method, identity = request.method, request.identity
     drawing = draw(trace, method)
     nodes = graph(drawing, method)
     head = {
@@ -194,7 +194,7 @@ def write_execution_trace(
     lines = ",\n".join(json.dumps(_node(node)) for node in nodes)
     text = json.dumps(head)[:-1] + ', "nodes": [\n' + lines + "\n]}\n"
     notes = drawing.notes if method else (*drawing.notes, NO_MODEL)
-    return text.encode(), notes
+    return Exported(text.encode(), notes)
 
 
 def _node(node: GraphNode) -> dict[str, Any]:
@@ -226,3 +226,112 @@ def _node(node: GraphNode) -> dict[str, Any]:
     if node.stream is not None:
         document |= {"cat": "kernel", "stream": node.stream}
     return document
+
+
+MESSAGES: Final = {
+    "AttributeProto": {
+        "name": (1, "string"),
+        "int64_val": (9, "int64"),
+        "bool_val": (27, "bool"),
+        "string_val": (29, "string"),
+    },
+    "GlobalMetadata": {"version": (1, "string"), "attr": (2, "*AttributeProto")},
+    "IOInfo": {"values": (1, "string"), "shapes": (2, "string"), "types": (3, "string")},
+    "Node": {
+        "id": (1, "uint64"),
+        "name": (2, "string"),
+        "type": (3, "int32"),
+        "ctrl_deps": (4, "*uint64"),
+        "data_deps": (5, "*uint64"),
+        "start_time_micros": (6, "uint64"),
+        "duration_micros": (7, "uint64"),
+        "inputs": (8, "IOInfo"),
+        "outputs": (9, "IOInfo"),
+        "attr": (10, "*AttributeProto"),
+    },
+}
+"""The subset of Chakra's messages that is written; enums are integers."""
+
+_VERSION: Final = "0.0.4"
+_METADATA, _COMPUTE = 1, 4  # types of a node
+
+
+def write_chakra(trace: Trace, request: Request) -> Exported:
+    """Return the file, with notes on data of the trace that it lacks.
+
+    Raises:
+        UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
+        NotComparableError: The trace is not of the request's method.
+    """
+    (proto,) = require("google.protobuf.proto")
+    types = messages("etdump_harness.chakra", MESSAGES)
+    method = request.method
+    drawing = draw(trace, method)
+    nodes = graph(drawing, method)
+    metadata = types["GlobalMetadata"](version=_VERSION)
+    _attributes(metadata, {"schema": "etdump-harness", "finish_ns": nodes[0].duration})
+    _attributes(metadata, {name: text for name, text in request.identity.texts().items() if text})
+    out = io.BytesIO()
+    # The process node is left out; threads are the roots of all other nodes.
+    for message in [metadata, *(_message(types["Node"], node) for node in nodes[1:])]:
+        proto.serialize_length_prefixed(message, out)
+    notes = drawing.notes if method else (*drawing.notes, NO_MODEL)
+    return Exported(out.getvalue(), notes)
+
+
+def _message(type_: Any, node: GraphNode) -> Any:
+    thread = not node.record
+    # The busy time of a CPU node excludes its children.
+    busy = 0 if thread else node.duration if node.stream is not None else node.own
+    message = type_(
+        id=node.id,
+        name=node.name,
+        type=_METADATA if thread else _COMPUTE,
+        ctrl_deps=[] if thread else [node.parent],
+        data_deps=node.data_deps,
+        start_time_micros=node.start // 1000,
+        duration_micros=busy // 1000,
+        inputs=_operands(node.inputs),
+        outputs=_operands(node.outputs),
+    )
+    attributes: dict[str, int | str | bool] = {
+        "is_cpu_op": node.stream is None,
+        "rf_id": node.record,
+        "scope": node.scope,
+        "tid": node.thread,
+        "op_schema": node.schema,
+        "start_ns": node.start,
+        "duration_ns": node.duration,
+        "exclusive_ns": node.own,
+    }
+    if node.stream is not None:
+        attributes["stream"] = node.stream
+    _attributes(message, attributes)
+    return message
+
+
+def _attributes(message: Any, attributes: dict[str, Any]) -> None:
+    for name, value in attributes.items():
+        attribute = message.attr.add(name=name)
+        if isinstance(value, bool):
+            attribute.bool_val = value
+        elif isinstance(value, int):
+            attribute.int64_val = value
+        else:
+            attribute.string_val = value
+
+
+def _operands(operands: Operands) -> dict[str, str]:
+    return {
+        "values": str(operands.values),
+        "shapes": str(operands.shapes),
+        "types": str(operands.types),
+    }
+
+
+CHAKRA: Final = ExportFormat(
+    "MLCommons Chakra's execution trace, protocol buffers (.et).", write_chakra
+)
+PYTORCH_ET: Final = ExportFormat(
+    "PyTorch's execution trace with times, JSON for Chakra's converter.", write_execution_trace
+)

@@ -9,7 +9,7 @@ stacks already have.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,11 +17,9 @@ import msgspec
 import numpy as np
 
 from harness.analyze.blocks import executions
-from harness.analyze.symbols import EventSymbols
-from harness.decode.program import Method
+from harness.export.formats import Exported, ExportFormat, Request
 from harness.export.timeline import Drawing, arrange, draw, process_labels, process_name
 from harness.export.values import escaped
-from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
 _SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
@@ -85,35 +83,31 @@ def _titles(trace: Trace) -> list[str]:
     return titles
 
 
-def write_speedscope(
-    trace: Trace,
-    method: Method | None = None,
-    identity: RunIdentity = NO_RUN,
-    symbols: Sequence[EventSymbols | None] | None = None,
-) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file for speedscope, and notes on data of the trace that it lacks.
+def write_speedscope(trace: Trace, request: Request) -> Exported:
+    """Return the file for speedscope, with notes on data of the trace that it lacks.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
-    drawing = draw(trace, method, symbols=symbols)
+    drawing = draw(trace, request.method, symbols=request.symbols)
     frames: dict[str, int] = {}
     drawn = flames(drawing)
     profiles = [_profile(drawing, flame, frames) for flame in drawn]
     executed = executions(trace)[0].tolist()
     document = {
         "$schema": _SCHEMA,
-        "name": process_name(identity),
+        "name": process_name(request.identity),
         "exporter": "etdump-harness",
         # The first execution is shown first, not the loading before it.
         "activeProfileIndex": next(
             (number for number, flame in enumerate(drawn) if executed[flame.block]), 0
         ),
-        "otherData": {name: text for name, text in identity.texts().items() if text},
+        "otherData": {name: text for name, text in request.identity.texts().items() if text},
         "shared": {"frames": [{"name": name} for name in frames]},
         "profiles": profiles,
     }
-    return msgspec.json.encode(document), (*drawing.notes, *_left_out(drawing))
+    notes = (*drawing.notes, *_left_out(drawing))
+    return Exported(msgspec.json.encode(document), notes)
 
 
 def _profile(drawing: Drawing, flame: Flame, frames: dict[str, int]) -> dict[str, Any]:
@@ -144,13 +138,8 @@ def _profile(drawing: Drawing, flame: Flame, frames: dict[str, int]) -> dict[str
     }
 
 
-def write_folded(
-    trace: Trace,
-    method: Method | None = None,
-    identity: RunIdentity = NO_RUN,
-    symbols: Sequence[EventSymbols | None] | None = None,
-) -> tuple[bytes, tuple[str, ...]]:
-    """Return a line per stack with its self time in nanoseconds, and notes on what is missing.
+def write_folded(trace: Trace, request: Request) -> Exported:
+    """Return a line per stack with its self time in nanoseconds, with notes on what is missing.
 
     The first frame names model and board, and a stack without time the run. Stacks of several
     executions with the same names are one line.
@@ -158,8 +147,8 @@ def write_folded(
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
-    drawing = draw(trace, method, symbols=symbols)
-    root = process_name(identity)
+    drawing = draw(trace, request.method, symbols=request.symbols)
+    root = process_name(request.identity)
     times: Counter[tuple[str, ...]] = Counter()
     beside = 0
     for flame in flames(drawing):
@@ -170,7 +159,7 @@ def write_folded(
                 times[stack] += own
     # Every line has to end in a number, so the identity is a stack without time. In the frames it
     # would make the stacks of two runs differ, which tools compare by their text.
-    labels = ", ".join(process_labels(identity))
+    labels = ", ".join(process_labels(request.identity))
     lines = [f"{_frame(root)};{_frame(labels)} 0\n"] if labels else []
     lines += [
         f"{';'.join(map(_frame, (root, *stack)))} {own}\n" for stack, own in times.items() if own
@@ -181,7 +170,7 @@ def write_folded(
         f"{empty} stacks without a self time": empty,
     }
     own_notes = tuple(note for note, count in notes.items() if count)
-    return "".join(lines).encode(), (*drawing.notes, *own_notes, *_left_out(drawing))
+    return Exported("".join(lines).encode(), (*drawing.notes, *own_notes, *_left_out(drawing)))
 
 
 def self_times_of(drawing: Drawing, flame: Flame) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -207,3 +196,7 @@ def _left_out(drawing: Drawing) -> tuple[str, ...]:
     """Return a line for each kind of data that a flame graph has no place for."""
     counts = {"counters over time": len(drawing.counters), "losses": len(drawing.gaps)}
     return tuple(f"{count} {what}" for what, count in counts.items() if count)
+
+
+FOLDED: Final = ExportFormat("Stacks with their self times, for flame graphs.", write_folded)
+SPEEDSCOPE: Final = ExportFormat("Flame graphs of each run, for speedscope.app.", write_speedscope)

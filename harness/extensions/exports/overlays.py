@@ -18,8 +18,8 @@ from harness.analyze.blocks import blocks_of
 from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
 from harness.decode.program import Instruction, Method, ValueList
 from harness.errors import UsageError
+from harness.export.formats import Exported, ExportFormat, Request
 from harness.formatting import operator_title
-from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import OPERATOR_CALL, Kind, Trace
 
 _ASSUMED: Final = "forward"
@@ -29,19 +29,13 @@ _GRADIENT: Final = [{"stop": 0, "bgColor": "#fff7bc"}, {"stop": 1, "bgColor": "#
 """Yellow to orange, told apart without red and green."""
 
 
-def write_model_explorer(
-    trace: Trace, method: Method | None = None, identity: RunIdentity = NO_RUN
-) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file, and notes on what it assumes and lacks.
-
-    Args:
-        trace: The trace.
-        method: The executed method; its name is that of the graph.
-        identity: The run of the trace.
+def write_model_explorer(trace: Trace, request: Request) -> Exported:
+    """Return the file, with notes on what it assumes.
 
     Raises:
         UsageError: No instruction has a time.
     """
+    method, identity = request.method, request.identity
     times = _median_microseconds(trace, method)
     graph = method.name if method else _ASSUMED
     results = {f"{graph}_{chain}_{index}": {"value": us} for (chain, index), us in times.items()}
@@ -53,22 +47,16 @@ def write_model_explorer(
         "run": {name: text for name, text in identity.texts().items() if text},
     }
     notes = () if method else (f"the graph is assumed to be {_ASSUMED!r} without --model",)
-    return (json.dumps({graph: data}, indent=1) + "\n").encode(), notes
+    return Exported((json.dumps({graph: data}, indent=1) + "\n").encode(), notes)
 
 
-def write_netron(
-    trace: Trace, method: Method | None = None, identity: RunIdentity = NO_RUN
-) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file, and notes on what it lacks.
-
-    Args:
-        trace: The trace.
-        method: The executed method.
-        identity: The run of the trace.
+def write_netron(trace: Trace, request: Request) -> Exported:
+    """Return the file, with notes on what it lacks.
 
     Raises:
         UsageError: The method is unknown, or no instruction has a time.
     """
+    method = request.method
     if method is None:
         raise UsageError(
             "Netron finds times by the values of a model, and the model is not known",
@@ -83,7 +71,7 @@ def write_netron(
             text = f"{us:,.3f} us" + (f", {100 * us / total:.1f} %" if total else "")
             value = {"name": operator_title(step.name, index), "value": text}
             metrics.append({"kind": "value", "target": _computed(method, step), **value})
-    known = {"instructions together": f"{total:,.3f} us", **identity.texts()}
+    known = {"instructions together": f"{total:,.3f} us", **request.identity.texts()}
     facts = [
         {"kind": "graph", "target": method.name, "name": name, "value": text}
         for name, text in known.items()
@@ -92,7 +80,7 @@ def write_netron(
     data = {"signature": "netron:attachment", "metadata": facts, "metrics": metrics}
     lacking = len(times) - len(metrics)
     notes = (f"{lacking} instructions without a value in the model",) if lacking else ()
-    return (json.dumps(data, indent=1) + "\n").encode(), notes
+    return Exported((json.dumps(data, indent=1) + "\n").encode(), notes)
 
 
 def _computed(method: Method, step: Instruction) -> str:
@@ -135,3 +123,9 @@ def _median_microseconds(trace: Trace, method: Method | None) -> dict[tuple[int,
         (chain, index): round(float(np.median(nanoseconds[group])) / 1000, 3)
         for (chain, index), group in zip(places.tolist(), groups, strict=True)
     }
+
+
+MODEL_EXPLORER: Final = ExportFormat(
+    "Times on the nodes of the .pte file in Model Explorer (JSON).", write_model_explorer
+)
+NETRON: Final = ExportFormat("Times on the values of the .pte file in Netron (JSON).", write_netron)

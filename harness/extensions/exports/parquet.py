@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from harness.errors import FormatError
-from harness.export.event_times import Symbols, energy_columns, place_columns
+from harness.export.event_times import energy_columns, place_columns
+from harness.export.formats import Exported, ExportFormat, Request
 from harness.export.table import (
     COLUMNS,
     TableHeader,
@@ -20,13 +21,10 @@ from harness.export.table import (
 )
 from harness.export.values import ValueDocument
 from harness.files import decode_json
-from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from harness.records.energy import MeasuredEnergy
 
 _HEADER: Final = b"etdump_harness.header"
 """Key of the header's JSON in the file's metadata."""
@@ -51,13 +49,8 @@ _TEXTS: Final = (
 )
 
 
-def write_parquet(
-    trace: Trace,
-    identity: RunIdentity = NO_RUN,
-    energy: MeasuredEnergy | None = None,
-    symbols: Symbols = None,
-) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file with the complete ``trace``, and a line if it has no common timeline.
+def write_parquet(trace: Trace, request: Request) -> Exported:
+    """Return the file with the complete ``trace``, with a note if it has no common timeline.
 
     Repeated texts are dictionary-encoded; values are JSON. The identity of its run is in the
     header, and in ``DataFrame.attrs`` of pandas.
@@ -71,21 +64,21 @@ def write_parquet(
         None if value is None else msgspec.json.encode(value).decode() for value in cells["value"]
     ]
     arrays = {name: pa.array(column, _type(pa, name)) for name, column in cells.items()}
-    if energy is not None:
-        joules = energy_columns(energy.events).items()
+    if request.energy is not None:
+        joules = energy_columns(request.energy.events).items()
         arrays |= {name: pa.array(column, pa.float64()) for name, column in joules}
-    places, notes = place_columns(trace, symbols)
+    places, notes = place_columns(trace, request.symbols)
     arrays |= {name: pa.array(column, _type(pa, name)) for name, column in places.items()}
     table = pa.table(
         arrays,
         metadata={
-            _HEADER: msgspec.json.encode(header(trace, identity)),
-            _PANDAS: msgspec.json.encode(identity.texts()),
+            _HEADER: msgspec.json.encode(header(trace, request.identity)),
+            _PANDAS: msgspec.json.encode(request.identity.texts()),
         },
     )
     out = io.BytesIO()
     parquet.write_table(table, out, compression="zstd")
-    return out.getvalue(), notes
+    return Exported(out.getvalue(), notes)
 
 
 def read_parquet(data: bytes) -> Trace:
@@ -124,3 +117,6 @@ def _type(pa: Any, name: str) -> pa.DataType:
     if name in ("metadata", "value"):
         return pa.string()
     return getattr(pa, _TYPES.get(name, "int64").replace("bool", "bool_"))()
+
+
+PARQUET: Final = ExportFormat("The whole trace as typed columns: pandas, DuckDB.", write_parquet)

@@ -6,6 +6,7 @@ import getpass
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,10 +33,12 @@ from harness.cli.command import (
 )
 from harness.errors import UsageError
 from harness.extensions.history.cli import history_command
-from harness.printing import print_document, print_text
+from harness.printing import print_document
 from harness.records.store_address import StoreAddress
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from harness.check.history.samples import BaselineRef, DecisionKind, Provenance
     from harness.history.entries import Selection
     from harness.history.store import Store
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_Document = TypeVar("_Document")
 
 
 history_option = panel(
@@ -75,13 +79,20 @@ def opened(url: StoreAddress | None, *, create: bool = False) -> Store:
     return open_store(url or default_history(), create=create)
 
 
-def print_if_json(output: OutputOptions, document: object) -> bool:
-    """Print a document if that is asked for; return whether it was."""
+def show(
+    output: OutputOptions,
+    document: _Document,
+    for_people: Callable[[Console, _Document], None] | str,
+) -> None:
+    """Print a document: as JSON, or for people by a function or as a line, unless that is ""."""
     if output.json:
         from harness.extensions.history.report import history_document
 
         print_document(history_document(document))
-    return output.json
+    elif callable(for_people):
+        for_people(output.console(), document)
+    elif for_people:
+        output.print_line(for_people)
 
 
 def with_known_model(store: Store, selection: Selection) -> Selection:
@@ -168,10 +179,9 @@ def add(paths: tuple[Path, ...], url: StoreAddress | None, output: OutputOptions
             stages("adding", done, len(directories))
             found.append(add_directory(store, directory))
         location = store.location
-    if not print_if_json(output, found):
-        from harness.extensions.history.report import print_added
+    from harness.extensions.history.report import print_added
 
-        print_added(output.console(), found, location, detailed=output.verbosity > 0)
+    show(output, found, partial(print_added, place=location, detailed=output.verbosity > 0))
     return 2 if any(item.state == "refused" for item in found) else 0
 
 
@@ -183,11 +193,9 @@ def list_results(selection: Selection, url: StoreAddress | None, output: OutputO
     """List results, oldest first."""
     with opened(url) as store:
         found = store.results(with_known_model(store, selection))
-    if print_if_json(output, found):
-        return
     from harness.extensions.history.report import print_entries
 
-    print_entries(output.console(), found, detailed=output.verbosity > 0)
+    show(output, found, partial(print_entries, detailed=output.verbosity > 0))
 
 
 def change_options(*, reason_required: bool) -> Callable[[_F], _F]:
@@ -305,11 +313,9 @@ def record_decision(
             until=until,
         )
         store.record_decisions(*tested, key, made)
-    if print_if_json(output, made):
-        return
     from harness.extensions.history.report import print_decisions
 
-    print_decisions(output.console(), made)
+    show(output, made, print_decisions)
 
 
 @history_command.command(name="accept", cls=PanelCommand)
@@ -410,11 +416,9 @@ def set_baseline(
             ids = tuple(entry.provenance.id for entry in store.results(chosen))
         store.set_baseline(name, ids)
         [found] = [item for item in store.baselines() if item.name == name]
-    if print_if_json(output, [found]):
-        return
     from harness.formatting import printable
 
-    print_text(f"name:{printable(name)} has {found.results:,} results")
+    show(output, [found], f"name:{printable(name)} has {found.results:,} results")
 
 
 @baseline.command(name="list", cls=PanelCommand)
@@ -424,11 +428,9 @@ def list_baselines(url: StoreAddress | None, output: OutputOptions) -> None:
     """List the named baselines."""
     with opened(url) as store:
         found = store.baselines()
-    if print_if_json(output, found):
-        return
     from harness.extensions.history.report import print_baselines
 
-    print_baselines(output.console(), found)
+    show(output, found, print_baselines)
 
 
 @baseline.command(name="remove", cls=PanelCommand)
@@ -444,11 +446,10 @@ def remove_baseline(name: str, url: StoreAddress | None, output: OutputOptions) 
                 hint="`etharness history baseline list` lists the names",
             )
         left = store.baselines()
-    if print_if_json(output, left):
-        return
     from harness.formatting import printable
 
-    output.print_line(f"removed the name {printable(name)}; its results stay in the history")
+    text = f"removed the name {printable(name)}; its results stay in the history"
+    show(output, left, text)
 
 
 @history_command.command(name="export", cls=PanelCommand)
@@ -485,8 +486,8 @@ def export(
         rows = store.export(file, with_known_model(store, selection))
     from harness.extensions.history.report import TableDocument
 
-    if not print_if_json(output, TableDocument(str(file), rows)) and output.verbosity >= 0:
-        output.print_line(f"{file}: {rows:,} rows")
+    text = f"{file}: {rows:,} rows" if output.verbosity >= 0 else ""
+    show(output, TableDocument(str(file), rows), text)
 
 
 @history_command.command(name="copy", cls=PanelCommand)
@@ -559,10 +560,9 @@ def prune(
         left = store.info().rows["results"]
     from harness.extensions.history.report import PrunedDocument
 
-    if print_if_json(output, PrunedDocument(removed, left, dry_run)):
-        return
     verb = "would be removed" if dry_run else "removed"
-    print_text(f"{removed:,} results {verb}; the history has {left:,}")
+    text = f"{removed:,} results {verb}; the history has {left:,}"
+    show(output, PrunedDocument(removed, left, dry_run), text)
 
 
 @history_command.command(name="info", cls=PanelCommand)
@@ -685,8 +685,6 @@ def show_history(
             unsound=unsound,
             pattern=pattern,
         )
-    if print_if_json(output, found):
-        return
     from harness.extensions.history.report import print_history
 
-    print_history(output.console(), found, pattern, detailed=output.verbosity > 0)
+    show(output, found, partial(print_history, pattern=pattern, detailed=output.verbosity > 0))

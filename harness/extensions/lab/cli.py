@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -164,7 +165,7 @@ def lease_command(
 
     With --wait, units in use are leased when it is your turn.
     """
-    from harness.extensions.lab.units import lease
+    from harness.extensions.lab.holding import lease
 
     leased = lease(_named(names, units) or (), seconds, reason=reason, wait_s=wait_s or 0)
     if output.json:
@@ -191,7 +192,7 @@ def release_command(
 
     A process that holds a unit keeps it until it notices the request, or ends.
     """
-    from harness.extensions.lab.units import release
+    from harness.extensions.lab.holding import release
 
     released = release(_named(names, units) or (), force=force)
     if output.json:
@@ -289,12 +290,7 @@ def power_command(unit: str, action: Action, units: Path | None, output: OutputO
     must come back; otherwise the exit code is 75.
     """
     from harness.config.unit import find_unit
-    from harness.extensions.lab.power import switch
+    from harness.extensions.lab.power import show_switched, switch
 
     switched = switch(find_unit(unit, units), action)
-    if output.json:
-        output.print_json(switched)
-        return
-    from harness.extensions.lab.power import show_switched
-
-    show_switched(output.console(), switched, verbosity=output.verbosity)
+    _print(output, switched, partial(show_switched, verbosity=output.verbosity))

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Final, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -69,12 +69,12 @@ class Instant(msgspec.Struct, frozen=True):
     Attributes:
         boot: The kernel's random boot id; "" if the system has none.
         since_boot_s: Seconds since that boot, including suspend.
-        day_s: Time of day, seconds since 1970.
+        day_s: Time of day, seconds since 1970; a record with a later year than 4147 is damaged.
     """
 
     boot: str
     since_boot_s: float
-    day_s: float
+    day_s: Annotated[float, msgspec.Meta(ge=0, lt=1 << 36)]
 
     def seconds_until(self, later: Instant) -> float:
         """Seconds until ``later``: exact within one boot, otherwise by the time of day."""

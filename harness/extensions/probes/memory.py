@@ -6,33 +6,46 @@ header, in their order; the beginning of the header exists only on the link, so 
 The bundled runtime keeps a method where the firmware has declared it (`etd_method`). It has no mark
 of its own, so that firmware pays nothing for it. It is recognized by the address of its tracer and
 by what the model's file says: its name, the numbers of its values and instructions, its outputs.
+
+The firmware is read as its linker wrote it: symbols, and bytes that the board must have in memory.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+import os
 import struct
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from harness.config.board import Board
 from harness.decode import device_log_format as fmt
-from harness.decode.device_log import join_debug_buffers
+from harness.decode.device_log_chunks import join_debug_buffers
 from harness.decode.device_log_format import MethodField, TensorField, TracerField, ValueField
 from harness.decode.program import Dynamism, Method, Tensor
-from harness.errors import FormatError, ProbeError, TargetError, WrongFirmwareError
+from harness.errors import (
+    FormatError,
+    ProbeError,
+    TargetError,
+    UsageError,
+    WrongFirmwareError,
+    did_you_mean,
+)
 from harness.extensions.probes.debug_probe import DebugProbe, halted, open_probe
-from harness.extensions.probes.firmware_elf import FirmwareElf, Symbol
+from harness.files import open_regular
 from harness.flash.image import read_image
 from harness.link.messages import TensorInfo
 from harness.link.transfers import MOST_REGION
+from harness.plugins import require
 from harness.records.result import TargetRecord, TraceSummary
 from harness.records.trace import NO_CLOCK, NUMPY_TYPES, ClockDomain
 from harness.runs.device import save_trace
@@ -43,6 +56,145 @@ from harness.target.selection import Chosen, hold_keys, port_key
 
 if TYPE_CHECKING:
     from harness.records.trace import Trace
+
+
+_SAMPLES: Final = 8
+_SAMPLE_SIZE: Final = 32
+"""So many pieces of this size tell one firmware from another: code moves when anything changes."""
+
+_WRITABLE, _ALLOCATED = 1, 2  # SHF_WRITE, SHF_ALLOC
+_THUMB: Final = ("EM_ARM",)
+
+
+class Symbol(NamedTuple):
+    """A symbol: its name, address and size in bytes."""
+
+    name: str
+    address: int
+    size: int
+
+
+class FirmwareElf:
+    """An ELF file of firmware for a 32-bit little-endian CPU.
+
+    Attributes:
+        path: The file.
+        variables: Symbols of variables, by address.
+        functions: Symbols of functions, by address.
+        samples: Pieces of its code and constants, which never change, with their addresses.
+        build_id: GNU build id in hexadecimal; "" without one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the file.
+
+        Raises:
+            UsageError: It cannot be read, or the package that reads it is missing.
+            FormatError: It is not such an ELF file, or has no symbols.
+        """
+        self.path = path
+        (reader, errors) = require(
+            "probe", "reading an ELF file", "elftools.elf.elffile", "elftools.common.exceptions"
+        )
+        try:
+            with os.fdopen(open_regular(path, follow=True), "rb") as file:
+                elf = reader.ELFFile(file)
+                if elf.elfclass != 32 or not elf.little_endian:
+                    raise FormatError(f"{path} is not an ELF file of a 32-bit little-endian CPU")
+                self._thumb = elf["e_machine"] in _THUMB
+                found = list(self._read_symbols(elf))
+                self.samples = tuple(_read_samples(elf))
+                self.build_id = _read_build_id(elf)
+        except OSError as error:
+            raise UsageError(f"cannot read the firmware {path}: {error.strerror}") from error
+        except errors.ELFError as error:
+            raise FormatError(
+                f"{path} is not an ELF file: {error}",
+                hint="--elf takes the linker's output, not a .bin, .hex or .uf2 file",
+            ) from error
+        self.variables = sorted((s for kind, s in found if kind == "STT_OBJECT"), key=_address)
+        self.functions = sorted((s for kind, s in found if kind == "STT_FUNC"), key=_address)
+
+    def variable(self, name: str) -> Symbol:
+        """Return a variable.
+
+        Raises:
+            UsageError: There is none of this name.
+        """
+        return self._named(name, self.variables, "variable")
+
+    def function(self, name: str) -> Symbol:
+        """Return a function; its address is that of its first instruction.
+
+        Raises:
+            UsageError: There is none of this name.
+        """
+        return self._named(name, self.functions, "function")
+
+    def _named(self, name: str, symbols: list[Symbol], kind: str) -> Symbol:
+        found = {symbol for symbol in symbols if symbol.name == name}
+        if len(found) == 1:
+            return found.pop()
+        if found:
+            places = ", ".join(f"{symbol.address:#x}" for symbol in sorted(found, key=_address))
+            raise UsageError(
+                f"{self.path} has {len(found)} {kind}s named {name!r}, at {places}",
+                hint="give it a name of its own: static names may occur in several files",
+            )
+        others = self._names(symbols)
+        hint = "an image that was stripped has no symbols; the linker may also have removed it"
+        raise UsageError(
+            f"{self.path} has no {kind} named {name!r}", hint=did_you_mean(name, others) + hint
+        )
+
+    @staticmethod
+    def _names(symbols: list[Symbol]) -> set[str]:
+        return {symbol.name for symbol in symbols}
+
+    def _read_symbols(self, elf: Any) -> Iterator[tuple[str, Symbol]]:
+        table = elf.get_section_by_name(".symtab")
+        for symbol in table.iter_symbols() if table is not None else ():
+            kind, address = symbol["st_info"]["type"], symbol["st_value"]
+            if symbol["st_shndx"] == "SHN_UNDEF" or not symbol.name:
+                continue
+            if kind == "STT_FUNC" and self._thumb:
+                address &= ~1  # the lowest bit says Thumb
+            yield kind, Symbol(symbol.name, address, symbol["st_size"])
+
+    @cached_property
+    def names(self) -> set[str]:
+        """All names of variables and functions."""
+        return self._names(self.variables) | self._names(self.functions)
+
+
+def _address(symbol: Symbol) -> int:
+    return symbol.address
+
+
+def _read_samples(elf: Any) -> Iterator[tuple[int, bytes]]:
+    """Yield pieces, spread evenly over the sections that are loaded and not written."""
+    sections = [
+        section
+        for section in elf.iter_sections()
+        if section["sh_type"] == "SHT_PROGBITS"
+        and section["sh_flags"] & (_ALLOCATED | _WRITABLE) == _ALLOCATED
+        and section["sh_size"] >= _SAMPLE_SIZE
+    ]
+    total = sum(section["sh_size"] for section in sections)
+    for section in sections:
+        size = section["sh_size"]
+        count = max(1, round(_SAMPLES * size / total))
+        data = section.data()
+        for number in range(count):
+            at = (size - _SAMPLE_SIZE) * number // max(1, count - 1)
+            yield section["sh_addr"] + at, data[at : at + _SAMPLE_SIZE]
+
+
+def _read_build_id(elf: Any) -> str:
+    section = elf.get_section_by_name(".note.gnu.build-id")
+    notes = section.iter_notes() if section is not None else ()
+    return next((str(note["n_desc"]) for note in notes if note["n_type"] == "NT_GNU_BUILD_ID"), "")
+
 
 Read = Callable[[int, int], bytes]
 """Reads memory: address and number of bytes."""
@@ -69,7 +221,6 @@ class TracerState:
     Attributes:
         address: Address of the tracer.
         fields: Its fields.
-        counts: The counts of the log's header, which a tracer has in the same order.
         counts: The fields of the log's header, as they are in it and in the tracer.
     """
 
@@ -83,17 +234,8 @@ class TracerState:
         return not self.fields[TracerField.OPEN_COUNT]
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLog:
-    """The log of a tracer, read from memory.
-
-    Attributes:
-        image: Image of the log, as the link sends it.
-        debug: Bytes of logged tensors.
-    """
-
-    image: bytes
-    debug: bytes
+MemoryLog = tuple[bytes, bytes]
+"""A log as the link sends it, and the bytes of logged tensors."""
 
 
 def check_firmware(elf: FirmwareElf, read: Read) -> None:
@@ -199,7 +341,7 @@ def read_memory_log(state: TracerState, read: Read) -> MemoryLog:
     records = _bytes(read, buffer, field[TracerField.RECORD_COUNT] * fmt.RECORD_SIZE)
     text = _bytes(read, buffer + capacity - names, names)
     debug = _bytes(read, field[TracerField.DEBUG], field[TracerField.DEBUG_USED])
-    return MemoryLog(header + records + text, debug)
+    return header + records + text, debug
 
 
 def _bytes(read: Read, address: int, size: int) -> bytes:
@@ -368,8 +510,8 @@ class MemoryTracers:
     def read(self, states: Sequence[TracerState]) -> MemoryLog:
         """Read the logs of all tracers as one; the board is halted."""
         logs = [read_memory_log(state, self._probe.read) for state in states]
-        image = b"".join(log.image for log in logs)
-        return MemoryLog(image, join_debug_buffers([log.debug for log in logs]))
+        image = b"".join(image for image, _ in logs)
+        return image, join_debug_buffers([debug for _, debug in logs])
 
     def read_settled(self, timeout_s: float) -> MemoryLog:
         """Read the logs once no event is open and they do not change; the board runs between looks.
@@ -441,7 +583,7 @@ class UnsettledError(TargetError):
     """The log of a board kept changing, or an event stayed open.
 
     Attributes:
-        log: The log at the last look; its last records may be incomplete.
+        image: The log at the last look; its last records may be incomplete.
     """
 
     def __init__(self, log: MemoryLog, timeout_s: float) -> None:
@@ -451,7 +593,7 @@ class UnsettledError(TargetError):
             hint="name a function with --until at which the log is complete; if the board hangs, "
             "`etharness postmortem` shows where",
         )
-        self.log = log
+        self.image = log[0]
 
 
 @contextmanager
@@ -484,10 +626,11 @@ def decode_log(log: MemoryLog, board: Board, directory: RunDirectory) -> tuple[T
         timer.tolerance_ppm,
         timer.wander_ppm,
     )
-    numbers = read_trace(log.image, ()).clock
+    image, debug = log
+    numbers = read_trace(image, ()).clock
     count = int(numbers[numbers != NO_CLOCK].max(initial=0)) + 1
     others = (ClockDomain(f"clock {number}", None, 32) for number in range(1, count))
-    return save_trace(log.image, log.debug, (first, *others), directory)
+    return save_trace(image, debug, (first, *others), directory)
 
 
 def target_in_memory(

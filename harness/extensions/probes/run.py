@@ -15,8 +15,8 @@ from harness.analyze.memory import allocator_totals
 from harness.analyze.placement import quality_of_run
 from harness.config.board import load_board
 from harness.errors import UsageError
-from harness.extensions.probes.firmware_elf import FirmwareElf
 from harness.extensions.probes.memory import (
+    FirmwareElf,
     MemoryTracers,
     UnreadOutputsError,
     UnsettledError,
@@ -188,7 +188,7 @@ def pull_by_probe(
             else:
                 log = tracers.read_settled(board.deadlines.execute_s)
         except UnsettledError as error:
-            directory.write(PARTIAL, error.log.image)
+            directory.write(PARTIAL, error.image)
             raise
     trace, summary = decode_log(log, board, directory)
     trace = interpret_delegates(trace, board.time_scales, board.metadata, None)

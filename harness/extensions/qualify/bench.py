@@ -43,21 +43,6 @@ class UnsoundLogError(TargetError):
     """The board's runtime keeps a log that a stage cannot use."""
 
 
-@dataclass(slots=True)
-class Reached:
-    """A connected board.
-
-    Attributes:
-        session: A session after HELLO.
-        info: The board's answer to HELLO.
-        target: The running target.
-    """
-
-    session: Session
-    info: TargetInfo
-    target: Target
-
-
 @dataclass(frozen=True, slots=True)
 class LoggedRun:
     """A run, and its log.
@@ -117,6 +102,12 @@ class Bench:
         """Whether the board is reached by a port, not started on this host."""
         return isinstance(self.board.target, SerialTarget)
 
+    @property
+    def answer(self) -> TargetInfo:
+        """The latest answer to HELLO of a board that has answered."""
+        assert self.info is not None
+        return self.info
+
     def begin(self, title: str, limit_s: float) -> None:
         """Begin a stage, which must end within ``limit_s`` seconds."""
         self._title, self._limit_s = title, limit_s
@@ -139,14 +130,14 @@ class Bench:
             )
         self._stages(self._title, done, total)
 
-    def load(self, reached: Reached, model: bytes, progress: bool = True) -> ModelInfo:
+    def load(self, session: Session, model: bytes, progress: bool = True) -> ModelInfo:
         """Have the board load a model."""
-        loaded = reached.session.load_model(model, progress=self.progress if progress else None)
-        check_loaded(reached.info, read_program(model).method("forward"), loaded)
+        loaded = session.load_model(model, progress=self.progress if progress else None)
+        check_loaded(self.answer, read_program(model).method("forward"), loaded)
         return loaded
 
     @contextmanager
-    def opened(self, *, fast: bool = True) -> Iterator[Reached]:
+    def opened(self, *, fast: bool = True) -> Iterator[Session]:
         """Open the board, check that it is the expected one, and leave it idle at its first rate.
 
         Args:
@@ -169,7 +160,7 @@ class Bench:
                 listed, unit = self.board.target.bauds, self.chosen.leased
                 session.raise_baud(unit.rates(listed) if unit else listed)
             try:
-                yield Reached(session, info, target)
+                yield session
             except KeyboardInterrupt:
                 # Without this the board would execute on, and refuse the session of --resume.
                 if session.is_running:
@@ -195,7 +186,7 @@ class Bench:
         except HarnessError:
             pass  # the stage has its own outcome, and the board falls back by itself
 
-    def run(self, reached: Reached, count: int, options: RunOptions = DEFAULT_OPTIONS) -> LoggedRun:
+    def run(self, session: Session, count: int, options: RunOptions = DEFAULT_OPTIONS) -> LoggedRun:
         """Run the loaded model, and read its log.
 
         Raises:
@@ -203,34 +194,33 @@ class Bench:
             TargetError: The board crashed, hangs or refused.
             LinkError: The log could not be read.
         """
-        session = reached.session
         outcome = session.run(count, options, timeout_s=self.execute_s, progress=self.progress)
         last = session.read(Region.TRACE, progress=self.progress)
         if not is_device_log(last):
-            raise UnsoundLogError(f"the runtime of {reached.info.board} writes a log of its own")
+            raise UnsoundLogError(f"the runtime of {self.answer.board} writes a log of its own")
         from harness.decode.device_log import split_chunk, without_repeated
 
         chunks = without_repeated(outcome.chunks, last) if outcome.chunks else ()
         image = b"".join(split_chunk(chunk)[0] for chunk in chunks) + last
-        return LoggedRun(read_trace(image, reached.info.clocks), len(image), len(chunks))
+        return LoggedRun(read_trace(image, self.answer.clocks), len(image), len(chunks))
 
     @property
     def execute_s(self) -> float:
         """Longest wait for an execution within this stage, seconds."""
         return max(1.0, min(self.board.deadlines.execute_s, self.left_s))
 
-    def small_model(self, reached: Reached) -> ModelInfo:
+    def small_model(self, session: Session) -> ModelInfo:
         """Load the small network with its reference input."""
-        info = self.load(reached, model_bytes(SMALL))
+        info = self.load(session, model_bytes(SMALL))
         inputs, _, _ = reference_of(SMALL)
         for index, array in enumerate(inputs):
-            reached.session.set_input(index, tensor_to_bytes(array, info.inputs[index]))
+            session.set_input(index, tensor_to_bytes(array, info.inputs[index]))
         return info
 
-    def clear_postmortem(self, reached: Reached) -> None:
+    def clear_postmortem(self, session: Session) -> None:
         """Remove the record of an earlier crash from the board."""
-        if reached.info.postmortem:
-            reached.session.reset(Reset.POSTMORTEM)
+        if self.answer.postmortem:
+            session.reset(Reset.POSTMORTEM)
 
 
 def model_bytes(name: str) -> bytes:

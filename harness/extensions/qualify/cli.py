@@ -105,22 +105,22 @@ def command(
     Flashes the board, and replaces its model and trace. The stages: flash, link, rate, cost,
     overflow, stream, reset, crash, counters, run, networks, wrap (docs/qualify.md).
     """
-    from harness.extensions.qualify.qualification import QualifyRequest, qualify
+    from harness.extensions.qualify.qualification import qualify
     from harness.flash.plan import HowToFlash
 
-    request = QualifyRequest(
-        chosen,
-        directory,
-        how=HowToFlash(image, tool, probe or chosen.probe),
-        only=only,
-        skip=skip,
-        resume=resume,
-        quick=quick,
-        limit_s=limit * 60,
-        note=note,
-    )
     with output.stages() as stages:
-        record = qualify(request, stages)
+        record = qualify(
+            chosen,
+            directory,
+            stages,
+            how=HowToFlash(image, tool, probe or chosen.probe),
+            only=only,
+            skip=skip,
+            resume=resume,
+            quick=quick,
+            limit_s=limit * 60,
+            note=note,
+        )
     _write_views(record, directory)
     if output.json:
         output.print_json(record)

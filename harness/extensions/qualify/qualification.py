@@ -10,7 +10,7 @@ import json
 import logging
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,13 +116,27 @@ STAGES: Final = (
 STAGE_NAMES: Final = tuple(stage.name for stage in STAGES)
 
 
-@dataclass(frozen=True, slots=True)
-class QualifyRequest:
-    """What to qualify.
+def qualify(
+    chosen: Chosen,
+    output: Path,
+    stages: Stages = lambda *_: None,
+    open_target: Callable[..., Target] = start_target,
+    *,
+    how: HowToFlash | None = None,
+    only: Collection[str] = (),
+    skip: Collection[str] = (),
+    resume: bool = False,
+    quick: bool = False,
+    limit_s: float = LIMIT_S,
+    note: str = "",
+) -> Qualification:
+    """Prove a board stage by stage; write ``qualification.json`` after each.
 
-    Attributes:
+    Args:
         chosen: The board; its unit is held.
         output: Directory for the record and the evidence.
+        stages: Called to report progress.
+        open_target: Opens the board, as ``start_target``.
         how: How to flash the board.
         only: Names of the stages to carry out; () for all.
         skip: Names of the stages to leave out.
@@ -130,159 +144,118 @@ class QualifyRequest:
         quick: Prove less: a small network in ``run``, the networks that take seconds, no wrap.
         limit_s: Longest time of this session, seconds; a stage under way may end after it.
         note: Text about the board, such as its revision, for the record and the ``tested`` line.
-    """
-
-    chosen: Chosen
-    output: Path
-    how: HowToFlash = HowToFlash()  # noqa: RUF009  it is frozen
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    resume: bool = False
-    quick: bool = False
-    limit_s: float = LIMIT_S
-    note: str = ""
-
-    def wants(self, name: str) -> bool:
-        """Whether a stage is to be carried out."""
-        return name not in self.skip and (not self.only or name in self.only)
-
-
-def qualify(
-    request: QualifyRequest,
-    stages: Stages = lambda *_: None,
-    open_target: Callable[..., Target] = start_target,
-) -> Qualification:
-    """Prove a board stage by stage; write ``qualification.json`` after each.
-
-    Args:
-        request: What to qualify.
-        stages: Called to report progress.
-        open_target: Opens the board, as ``start_target``.
 
     Raises:
-        UsageError: The request is invalid, or does not go with the record to resume.
+        UsageError: An argument is invalid, or does not go with the record to resume.
         InfrastructureError: The port or the host failed; resume it later.
     """
-    chosen = request.chosen
     board, file = load_board(chosen.board)
-    found = _Qualifier(request, board, file, stages, open_target)
+    for name in (*only, *skip):
+        if name not in STAGE_NAMES:
+            raise UsageError(f"no such stage: {name!r}", hint=f"stages: {', '.join(STAGE_NAMES)}")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    if resume:
+        record = _resumed(output / QUALIFICATION, board, digest, note, quick=quick)
+    else:
+        record = _fresh(chosen, board, digest, note, quick=quick)
+    bench = Bench(board, chosen, output, how=how, stages=stages, open_target=open_target)
+    bench.build_id = record.build_id or None
+    bench.quick = quick
+    _make(output)
+    found = _Qualifier(bench, record, stages, limit_s, resume=resume)
     with ExitStack() as stack:
         unit_s = board.deadlines.unit_s
-        found.bench.chosen = stack.enter_context(chosen.held(reason="qualify", timeout_s=unit_s))
+        bench.chosen = stack.enter_context(chosen.held(reason="qualify", timeout_s=unit_s))
         if not chosen.leased and isinstance(board.target, SerialTarget) and chosen.port is not None:
             # Each stage opens the port anew, and nobody may come between two of them.
             key = port_key(device_of(chosen.port))
             stack.enter_context(hold_keys([key], unit_s, reason="qualify"))
-        stack.callback(found.save_console)
-        found.prove()
+        stack.callback(lambda: write_atomic(output / CONSOLE, bench.console.kept))
+        found.prove(
+            {name for name in STAGE_NAMES if name not in skip and name in (only or STAGE_NAMES)}
+        )
     return found.record
+
+
+def _fresh(chosen: Chosen, board: Board, digest: str, note: str, *, quick: bool) -> Qualification:
+    port = None if chosen.port is None else port_text(chosen.port)
+    return Qualification(
+        tool_version=__version__,
+        host=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        started_utc=now_utc(),
+        duration_s=0.0,
+        board=board.name,
+        description=board.description,
+        board_sha256=digest,
+        port=port,
+        unit=chosen.unit or port or board.name,
+        note=printable(note),
+        quick=quick,
+        emulated_time=board.emulated_time,
+        qualified=False,
+        exit_code=_OUT_OF_TIME_CODE,
+        stages=tuple(StageRecord(each.name, each.title, "not run") for each in STAGES),
+    )
+
+
+def _resumed(file: Path, board: Board, digest: str, note: str, *, quick: bool) -> Qualification:
+    """Read the record to go on with.
+
+    Raises:
+        UsageError: There is none, or it is of another board, board file or version.
+    """
+    record = read_qualification(file)
+    if record.board != board.name or record.board_sha256 != digest:
+        raise UsageError(
+            f"{file} is of {record.board} with another board file",
+            hint="qualify without --resume, as earlier stages prove nothing about this file",
+        )
+    if tuple(stage.name for stage in record.stages) != STAGE_NAMES:
+        raise UsageError(
+            f"{file} was written by etdump-harness {record.tool_version} with other stages",
+            hint="qualify without --resume",
+        )
+    if record.quick != quick:
+        raise UsageError(
+            f"{file} is {'' if record.quick else 'not '}of a quick qualification",
+            hint=f"qualify {'with' if record.quick else 'without'} --quick, or without --resume",
+        )
+    note = printable(note) or record.note
+    return replace(record, resumed_utc=(*record.resumed_utc, now_utc()), note=note)
 
 
 class _Qualifier:
     """A qualification in progress; ``record`` is valid at every moment."""
 
     def __init__(
-        self,
-        request: QualifyRequest,
-        board: Board,
-        file: Path,
-        stages: Stages,
-        open_target: Callable[..., Target],
+        self, bench: Bench, record: Qualification, stages: Stages, limit_s: float, *, resume: bool
     ) -> None:
-        self._request, self._board = request, board
-        self._stages = stages
-        self._began = time.monotonic()
-        for name in (*request.only, *request.skip):
-            if name not in STAGE_NAMES:
-                raise UsageError(
-                    f"no such stage: {name!r}", hint=f"stages: {', '.join(STAGE_NAMES)}"
-                )
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        self.record = self._resumed(digest) if request.resume else self._fresh(digest)
-        self._earlier_s = self.record.duration_s
-        self.bench = Bench(
-            board,
-            request.chosen,
-            request.output,
-            how=request.how,
-            stages=stages,
-            open_target=open_target,
-        )
-        self.bench.build_id = self.record.build_id or None
-        self.bench.quick = request.quick
-        _make(request.output)
+        self.record, self._bench, self._stages = record, bench, stages
+        self._limit_s, self._resume = limit_s, resume
+        self._began, self._earlier_s = time.monotonic(), record.duration_s
 
-    def _fresh(self, digest: str) -> Qualification:
-        request, board = self._request, self._board
-        chosen = request.chosen
-        port = None if chosen.port is None else port_text(chosen.port)
-        return Qualification(
-            tool_version=__version__,
-            host=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
-            started_utc=now_utc(),
-            duration_s=0.0,
-            board=board.name,
-            description=board.description,
-            board_sha256=digest,
-            port=port,
-            unit=chosen.unit or port or board.name,
-            note=printable(request.note),
-            quick=request.quick,
-            emulated_time=board.emulated_time,
-            qualified=False,
-            exit_code=_OUT_OF_TIME_CODE,
-            stages=tuple(StageRecord(each.name, each.title, "not run") for each in STAGES),
-        )
-
-    def _resumed(self, digest: str) -> Qualification:
-        """Read the record to go on with.
-
-        Raises:
-            UsageError: There is none, or it is of another board, board file or version.
-        """
-        file = self._request.output / QUALIFICATION
-        record = read_qualification(file)
-        if record.board != self._board.name or record.board_sha256 != digest:
-            raise UsageError(
-                f"{file} is of {record.board} with another board file",
-                hint="qualify without --resume, as earlier stages prove nothing about this file",
-            )
-        if tuple(stage.name for stage in record.stages) != STAGE_NAMES:
-            raise UsageError(
-                f"{file} was written by etdump-harness {record.tool_version} with other stages",
-                hint="qualify without --resume",
-            )
-        if record.quick != self._request.quick:
-            raise UsageError(
-                f"{file} is {'' if record.quick else 'not '}of a quick qualification",
-                hint=f"qualify {'with' if record.quick else 'without'} --quick, or without "
-                "--resume",
-            )
-        note = printable(self._request.note) or record.note
-        return replace(record, resumed_utc=(*record.resumed_utc, now_utc()), note=note)
-
-    def prove(self) -> None:
-        """Carry out the stages."""
-        until = time.monotonic() + self._request.limit_s
-        if not self.bench.is_real:
+    def prove(self, wanted: Collection[str]) -> None:
+        """Carry out the stages of these names."""
+        until = time.monotonic() + self._limit_s
+        if not self._bench.is_real:
             self._stages("building the firmware", 0, 0)
-            self.bench.firmware = build_firmware(self._board)
-            self._check_build(self.bench.firmware.build_id)
-            self.bench.build_id = self.bench.firmware.build_id
+            self._bench.firmware = build_firmware(self._bench.board)
+            self._check_build(self._bench.firmware.build_id)
+            self._bench.build_id = self._bench.firmware.build_id
         silent = False
         for stage in STAGES:
             earlier = self.record.stage(stage.name)
-            if self._request.resume and earlier.state in DONE:
+            if self._resume and earlier.state in DONE:
                 continue
-            if not self._request.wants(stage.name):
+            if stage.name not in wanted:
                 self._put(stage, ended("skipped", "not asked for"))
                 continue
-            if self._request.quick and stage.name == "wrap":
+            if self._bench.quick and stage.name == "wrap":
                 self._put(stage, ended("skipped", "left out by --quick"))
                 continue
             left = until - time.monotonic()
             if left <= 0:
-                message = f"the {self._request.limit_s:.0f} s of --limit are over"
+                message = f"the {self._limit_s:.0f} s of --limit are over"
                 self._put(stage, ended("not run", message, "go on with --resume"))
                 continue
             if silent:
@@ -292,38 +265,38 @@ class _Qualifier:
         self._write(conclude=True)
 
     def _check_build(self, build_id: str) -> None:
-        if self._request.resume and self.record.build_id not in ("", build_id):
+        if self._resume and self.record.build_id not in ("", build_id):
             raise UsageError(
                 f"the firmware has changed since: build {build_id}, not {self.record.build_id}",
                 hint="qualify without --resume",
             )
 
-    def _limit_s(self, stage: Stage) -> float:
+    def _longest_s(self, stage: Stage) -> float:
         """Return the longest time of a stage; a short one has more on a simulator of a core."""
-        slowness = max(1.0, self._board.deadlines.execute_s / _USUAL_EXECUTE_S)
+        slowness = max(1.0, self._bench.board.deadlines.execute_s / _USUAL_EXECUTE_S)
         return stage.limit_s * (slowness if stage.limit_s <= _SHORT_S else 1.0)
 
     def _prove(self, stage: Stage, left_s: float) -> bool:
         """Carry out a stage; return whether there is anything left to ask the board."""
-        limit_s = self._limit_s(stage)
-        self.bench.begin(stage.title, min(limit_s, left_s))
+        limit_s = self._longest_s(stage)
+        self._bench.begin(stage.title, min(limit_s, left_s))
         self._stages(stage.title, 0, 0)
-        began, before = time.monotonic(), self.bench.info
+        began, before = time.monotonic(), self._bench.info
         if stage.name == "flash":
-            self.bench.build_id = None
+            self._bench.build_id = None
         answers = True
         try:
-            outcome = stage.prove(self.bench)
+            outcome = stage.prove(self._bench)
         except (PortError, TransportClosedError):
             self._write()
             raise
         except (LinkError, TargetError, FormatError, FlashError) as error:
             outcome = failed(error.message, error.hint)
-            if left_s < limit_s and self.bench.left_s < 1:
+            if left_s < limit_s and self._bench.left_s < 1:
                 # --limit has cut it off, so it says nothing about the board.
                 outcome = ended("not run", error.message, "go on with --resume")
             # Nothing else can be proven of a board that has never answered.
-            answers = before is not None or self.bench.info is not None or stage.name == "flash"
+            answers = before is not None or self._bench.info is not None or stage.name == "flash"
         except (HarnessError, KeyboardInterrupt):
             self._write()
             raise
@@ -338,7 +311,7 @@ class _Qualifier:
         self._write()
 
     def _write(self, *, conclude: bool = False) -> None:
-        info, record = self.bench.info, self.record
+        info, record = self._bench.info, self.record
         if info is not None:
             clock = info.clocks[0]
             kernels = info.kernels if info.kernels else "unknown kernels"
@@ -356,13 +329,9 @@ class _Qualifier:
             code = _exit_code(record)
             record = replace(record, qualified=code == 0, exit_code=code)
             if record.qualified and not record.quick:
-                record = replace(record, tested=tested_line(record, self._board))
+                record = replace(record, tested=tested_line(record, self._bench.board))
         self.record = record
-        write_atomic(self._request.output / QUALIFICATION, encode(record))
-
-    def save_console(self) -> None:
-        """Write what the board printed."""
-        write_atomic(self._request.output / CONSOLE, self.bench.console.kept)
+        write_atomic(self._bench.output / QUALIFICATION, encode(record))
 
 
 def _exit_code(record: Qualification) -> int:

@@ -28,7 +28,6 @@ from harness.extensions.qualify.bench import (
     SMALL,
     Bench,
     LoggedRun,
-    Reached,
     UnsoundLogError,
     ended,
     failed,
@@ -84,11 +83,11 @@ def rate(bench: Bench) -> StageRecord:
     """Compare the rate of the clock with the host's, until the bound is as narrow as promised."""
     if bench.board.emulated_time:
         return not_offered("its clock counts steps of a simulator, which follow no real time")
-    with bench.opened(fast=False) as reached:
-        clock = with_declared_clock(reached.info, bench.board).clocks[0]
+    with bench.opened(fast=False) as session:
+        clock = with_declared_clock(bench.answer, bench.board).clocks[0]
         allowed = UNSTATED_PPM if clock.tolerance_ppm is None else clock.tolerance_ppm
         pings: list[Ping] = []
-        for ping in _pings(bench, reached.session, _PING_S):
+        for ping in _pings(bench, session, _PING_S):
             pings.append(ping)
             passed_s = (ping.host_after_ns - pings[0].host_before_ns) / 1e9
             if passed_s < _LEAST_S or len(pings) % 20:
@@ -127,9 +126,8 @@ def _pings(bench: Bench, session: Session, pause_s: float) -> Iterator[Ping]:
 
 def wrap(bench: Bench) -> StageRecord:
     """Read the counter until it has wrapped: every reading must follow the one before."""
-    with bench.opened(fast=False) as reached:
-        clock = reached.info.clocks[0]
-        session = reached.session
+    with bench.opened(fast=False) as session:
+        clock = bench.answer.clocks[0]
         speed = float(clock.hz or 0)
         if bench.board.emulated_time:
             speed = _speed(session, clock)
@@ -240,14 +238,14 @@ def _contradiction(
 
 def cost(bench: Bench) -> StageRecord:
     """Read what the firmware says an event costs, and what it adds to an execution."""
-    with bench.opened() as reached:
-        info = reached.info
+    with bench.opened() as session:
+        info = bench.answer
         clock = info.clocks[0]
-        bench.small_model(reached)
+        bench.small_model(session)
         began = time.monotonic()
-        every = bench.run(reached, _COST_RUNS)
+        every = bench.run(session, _COST_RUNS)
         bench.tick_s = (time.monotonic() - began) / max(1.0, _COST_RUNS * _execution(every))
-        few = bench.run(reached, _COST_RUNS, RunOptions(profiling_level=ProfilingLevel.METHOD_ONLY))
+        few = bench.run(session, _COST_RUNS, RunOptions(profiling_level=ProfilingLevel.METHOD_ONLY))
     if not info.probe_pairs or not info.probe_ticks:
         return failed(
             "the firmware measured no cost of an event: its counter does not move",
@@ -309,9 +307,9 @@ def flash(bench: Bench) -> StageRecord:
 
 def link(bench: Bench) -> StageRecord:
     """Measure losses and throughput at every rate."""
-    with bench.opened(fast=False) as reached:
-        bench.clear_postmortem(reached)
-        session, info = reached.session, reached.info
+    with bench.opened(fast=False) as session:
+        bench.clear_postmortem(session)
+        info = bench.answer
         first = session.raise_baud(())
         deadlines, target = bench.board.deadlines, bench.board.target
         declared = {first, *target.bauds} if isinstance(target, SerialTarget) else {*info.bauds}
@@ -383,19 +381,18 @@ def _fault(rate: RateQuality, declared: set[int]) -> str:
 
 def reset(bench: Bench) -> StageRecord:
     """Reboot the board by the link: it must come back, without its model and without a crash."""
-    with bench.opened() as reached:
-        session = reached.session
-        bench.clear_postmortem(reached)
-        bench.small_model(reached)
+    with bench.opened() as session:
+        bench.clear_postmortem(session)
+        bench.small_model(session)
         session.reset(Reset.REBOOT)
         began = time.monotonic()
         again = session.hello(bench.board.deadlines.boot_s)
         took = time.monotonic() - began
         status = session.status()
     figures = (StageFigure("answers after", round(took, 3), "s"),)
-    if again.build_id != reached.info.build_id:
+    if again.build_id != bench.answer.build_id:
         return failed(
-            f"after the reset it runs build {again.build_id}, not {reached.info.build_id}",
+            f"after the reset it runs build {again.build_id}, not {bench.answer.build_id}",
             "flash it again; a boot loader may keep two images",
             *figures,
         )
@@ -416,9 +413,8 @@ def reset(bench: Bench) -> StageRecord:
 
 def crash(bench: Bench) -> StageRecord:
     """Let the board fault in a run; it must come back with a sound postmortem, and run again."""
-    with bench.opened() as reached:
-        bench.small_model(reached)
-        session = reached.session
+    with bench.opened() as session:
+        bench.small_model(session)
         try:
             session.run(_CRASH_RUNS, RunOptions(crash=True), timeout_s=bench.execute_s)
         except RestartedError:
@@ -441,11 +437,11 @@ def crash(bench: Bench) -> StageRecord:
                 "memory, and that caches are written back",
             )
         message = kept.document.message
-        wrong = _wrong(kept.found, reached)
+        wrong = _wrong(kept.found, bench.answer.build_id)
         if wrong:
             return failed(f"its postmortem is wrong: {wrong} ({message})", _RECORD_REMEDY)
-        bench.small_model(reached)
-        after = bench.run(reached, 1)
+        bench.small_model(session)
+        after = bench.run(session, 1)
     return passed(
         f"{message}; the board runs again after it",
         StageFigure("postmortem", message),
@@ -458,7 +454,7 @@ def crash(bench: Bench) -> StageRecord:
 _RECORD_REMEDY: Final = "see docs/postmortem.md, In a port"
 
 
-def _wrong(found: Postmortem, reached: Reached) -> str:
+def _wrong(found: Postmortem, build_id: str) -> str:
     """Return what a postmortem of the requested crash gets wrong; "" if nothing."""
     if found.damage:
         return "; ".join(found.damage)
@@ -468,7 +464,7 @@ def _wrong(found: Postmortem, reached: Reached) -> str:
         return "it names no fault"
     if found.trace is None or not len(found.trace):
         return "it has no log"
-    return "" if reached.info.build_id.startswith(found.build_id) else "it names another build"
+    return "" if build_id.startswith(found.build_id) else "it names another build"
 
 
 _LOG_RUNS: Final = 12
@@ -482,16 +478,16 @@ _REMEDY: Final = "report it: the log is written by the device library, not by th
 
 def overflow(bench: Bench) -> StageRecord:
     """Log into a buffer that is too small: what is missing must be counted exactly."""
-    with bench.opened() as reached:
-        bench.small_model(reached)
+    with bench.opened() as session:
+        bench.small_model(session)
         try:
-            whole = bench.run(reached, _LOG_RUNS)
+            whole = bench.run(session, _LOG_RUNS)
         except UnsoundLogError as error:
             return not_offered(error.message)
         limit = _half(whole)
-        stopped = bench.run(reached, _LOG_RUNS, RunOptions(trace_limit=limit))
+        stopped = bench.run(session, _LOG_RUNS, RunOptions(trace_limit=limit))
         newest = bench.run(
-            reached,
+            session,
             _LOG_RUNS,
             RunOptions(trace_limit=limit, when_full=WhenFull.DROP_OLDEST_RUNS),
         )
@@ -529,14 +525,14 @@ def overflow(bench: Bench) -> StageRecord:
 
 def stream(bench: Bench) -> StageRecord:
     """Stream a log that is larger than its buffer: nothing of it may be missing."""
-    with bench.opened() as reached:
-        bench.small_model(reached)
+    with bench.opened() as session:
+        bench.small_model(session)
         try:
-            whole = bench.run(reached, _LOG_RUNS)
+            whole = bench.run(session, _LOG_RUNS)
         except UnsoundLogError as error:
             return not_offered(error.message)
         limit = _half(whole)
-        sent = bench.run(reached, _LOG_RUNS, RunOptions(trace_limit=limit, stream=True))
+        sent = bench.run(session, _LOG_RUNS, RunOptions(trace_limit=limit, stream=True))
     expected, found = _model_events(whole.trace), _model_events(sent.trace)
     counts = counts_of(sent.trace)
     missing = sum(counts[name] for name in ("dropped_events", "missing_chunks", "missing_records"))
@@ -574,15 +570,15 @@ def _model_events(trace: Trace) -> int:
 
 def counters(bench: Bench) -> StageRecord:
     """Read every hardware counter in a run: each that cannot stand still must have moved."""
-    with bench.opened() as reached:
-        offered = reached.session.counters()
+    with bench.opened() as session:
+        offered = session.counters()
         names = [counter.name for counter in offered.counters]
         if not names:
             return not_offered("its firmware offers no hardware counters")
-        bench.small_model(reached)
+        bench.small_model(session)
         counted: dict[str, int] = {}
         for group in offered.passes(names):
-            counted |= _count(bench, reached, offered.numbers(group))
+            counted |= _count(bench, session, offered.numbers(group))
     figures = [StageFigure(name, counted[name], "counts") for name in names if name in counted]
     silent = [name for name in names if name not in counted]
     dead = [name for name, count in counted.items() if not count and not _may_rest(name)]
@@ -598,9 +594,9 @@ def counters(bench: Bench) -> StageRecord:
     return passed(f"{len(counted) - len(rest)} of {len(names)} counters moved{still}", *figures)
 
 
-def _count(bench: Bench, reached: Reached, numbers: tuple[int, ...]) -> dict[str, int]:
+def _count(bench: Bench, session: Session, numbers: tuple[int, ...]) -> dict[str, int]:
     """Return what each counter counted in all events of a run together, by name."""
-    trace = bench.run(reached, 2, RunOptions(counters=numbers)).trace
+    trace = bench.run(session, 2, RunOptions(counters=numbers)).trace
     counts = trace.counts[trace.kind == Kind.PROFILE]
     totals = np.where(counts == NO_COUNT, 0, counts).sum(axis=0)
     return {each.name: int(total) for each, total in zip(trace.counters, totals, strict=True)}
@@ -685,10 +681,10 @@ def _packaged() -> list[_Network]:
 def networks(bench: Bench) -> StageRecord:
     """Compare the outputs of every network that fits with its reference."""
     found = _Comparison(bench)
-    with bench.opened() as reached:
+    with bench.opened() as session:
         packaged = _packaged()
         for at, network in enumerate(packaged):
-            if not found.add(reached, network):
+            if not found.add(session, network):
                 found.leave(packaged[at + 1 :])
                 break
     figures = [*found.figures]
@@ -725,7 +721,7 @@ class _Comparison:
         self.late: list[str] = []
         self.figures: list[StageFigure] = []
 
-    def add(self, reached: Reached, network: _Network) -> bool:
+    def add(self, session: Session, network: _Network) -> bool:
         """Compare a network if it fits; return whether the board can be asked for another one."""
         bench = self._bench
         fits = fit(network.method, len(network.data), bench.board).fits
@@ -736,7 +732,7 @@ class _Comparison:
             return True
         began = time.monotonic()
         try:
-            fault, error = _compare(bench, reached, network)
+            fault, error = _compare(bench, session, network)
         except DeviceRefusedError as refused:
             if fits is None and refused.status in _REFUSALS:
                 return True
@@ -796,11 +792,10 @@ class _Pace:
             self._per_mac[network.exact] = max(0.0, took_s - upload) / network.macs
 
 
-def _compare(bench: Bench, reached: Reached, network: _Network) -> tuple[str, float]:
+def _compare(bench: Bench, session: Session, network: _Network) -> tuple[str, float]:
     """Return what is wrong with the outputs of a network, "" if nothing, and the largest error."""
-    session = reached.session
     inputs, outputs, runs = reference_of(network.name)
-    info = bench.load(reached, network.data)
+    info = bench.load(session, network.data)
     for index, (array, tensor) in enumerate(zip(inputs, info.inputs, strict=True)):
         sizes = array.shape if tensor.dynamic else ()
         session.set_input(index, tensor_to_bytes(array, tensor), sizes=sizes)

@@ -49,11 +49,11 @@ def command(url: StoreAddress | None, directory: Path, title: str, output: Outpu
     changed are written.
     """
     from harness.config.project import default_history
-    from harness.extensions.web.site.writer import SiteOptions, write_site
+    from harness.extensions.web.site.writer import write_site
     from harness.history import open_store
 
     with open_store(url or default_history(), create=False) as store, output.stages() as stages:
-        changes = write_site(store, directory, SiteOptions(title=title), stages)
+        changes = write_site(store, directory, title, progress=stages)
     if output.json:
         output.print_json(changes)
         return

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from harness import BusyError, find_unit
-from harness.extensions.lab.units import hold
+from harness.extensions.lab.holding import hold
 from tests.support.rack.night import RackNight
 
 

@@ -22,11 +22,10 @@ from harness.config.toml_file import Document
 from harness.config.unit import Unit
 from harness.errors import HarnessError, HostError, Owner
 from harness.extensions.lab.health import Health
-from harness.extensions.lab.holding import Lease
+from harness.extensions.lab.holding import Lease, hold
 from harness.extensions.lab.labgrid import HeldPlace
 from harness.extensions.lab.nightly.plan import NightlyPlan, NightUnit, model_file, options_of
 from harness.extensions.lab.nightly.worker import Ending, Examined, command_failed
-from harness.extensions.lab.units import hold
 from harness.files import CappedFile, decode_json, read_regular, read_tail
 from harness.records.flashing import FLASH, FlashRecord
 from harness.records.nightly import NightlyStep

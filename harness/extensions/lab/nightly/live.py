@@ -23,7 +23,6 @@ from harness.records.nightly import (
     NightDocument,
     NightlyStep,
     NightSoFar,
-    SiteRequest,
     StepUnderWay,
     UnitEvent,
 )
@@ -153,7 +152,6 @@ class LiveSite:
             )
         self._command = _command(directory)
         self.updates, self.failures, self.reason = 0, 0, ""
-        self._directory = directory
         self._url = prepared.history.url
         self._night: Night | None = None
         self._quarantine: Quarantine | None = None
@@ -222,15 +220,15 @@ class LiveSite:
             StepUnderWay(step, started.number, started.utc)
             for step, started in account.under_way.items()
         ]
-        request = SiteRequest(
-            site=str(self._directory),
+        night = NightSoFar(
+            document,
+            under_way,
+            now_utc(),
+            interrupted=over and self._document is None,
             directories=tuple(map(str, results[self._stored :])),
-            night=NightSoFar(
-                document, under_way, now_utc(), interrupted=over and self._document is None
-            ),
         )
         file = directory / _REQUEST
-        write_atomic(file, encode(request))
+        write_atomic(file, encode(night))
         ending = self._children.run(
             [*self._command, str(file)],
             _UPDATE_S,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from harness.analyze.statistics import EXECUTIONS, Operator
@@ -83,27 +82,6 @@ _OUTERMOST: Final = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesChart:
-    """A number over results: a picture, what it shows in words, and a table.
-
-    Attributes:
-        title: What it is of.
-        sentence: What happened to it.
-        curve: The picture.
-        legend: What the marks of the picture mean, and what is not in it.
-        points: Its latest results, newest first.
-        more: How many earlier ones are left out of the table.
-    """
-
-    title: str
-    sentence: str
-    curve: Curve
-    legend: tuple[str, ...]
-    points: list[View]
-    more: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Level:
     """What a series is compared with: its level, and the band of its noise around it."""
 
@@ -158,8 +136,10 @@ def series_chart(
     now: Sample | None = None,
     compared: Compared | None = None,
     where: str = "",
-) -> SeriesChart:
-    """Draw a series of a history.
+) -> View:
+    """Draw a series of a history: a picture, what it shows in words, and a table.
+
+    The table has the latest results, newest first; ``more`` earlier ones are left out of it.
 
     Args:
         history: The history.
@@ -229,12 +209,12 @@ def series_chart(
         ),
     )
     listed = pairs[-limits.rows :]
-    return SeriesChart(
-        title=brief(title),
-        sentence=sentence,
-        curve=curve,
-        legend=tuple(_legend(curve, level, up, unit, compared)),
-        points=[
+    return {
+        "title": brief(title),
+        "sentence": sentence,
+        "curve": curve,
+        "legend": [*_legend(curve, level, up, unit, compared)],
+        "points": [
             {
                 "started": history.results[at].started_utc,
                 "commit": brief(history.results[at].commit[:_COMMIT]),
@@ -245,8 +225,8 @@ def series_chart(
             }
             for at, sample in reversed(listed)
         ],
-        more=left_out(len(series.results), len(listed)),
-    )
+        "more": left_out(len(series.results), len(listed)),
+    }
 
 
 def outliers(
@@ -465,49 +445,30 @@ _STATISTICS: Final = ("p50", "avg", "total", "min", "p10", "p90", "max")
 """Statistics of a time, the most wanted first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """How a number stands beside its baseline.
+class BaselineNumbers:
+    """The comparison and the history of a run, by metric.
 
-    Attributes:
-        text: Its change in per cent, with the sign; empty if it is unknown.
-        judgement: What became of it, as the class of its colour.
-        note: Judgement, noise and detectable change in words.
+    A number beside its baseline has a ``text``, its change in per cent with the sign, empty if it
+    is unknown; a ``judgement``, the class of its colour; and a ``note``: judgement, noise and
+    detectable change in words.
     """
 
-    text: str
-    judgement: str
-    note: str
-
-
-@dataclass(frozen=True)
-class BaselineNumbers:
-    """The comparison and the history of a run, by metric."""
-
-    run: EvaluatedRun
-
-    @cached_property
-    def _compared(self) -> dict[Metric, Compared]:
-        comparison = self.run.comparison
-        numbers = () if comparison is None else comparison.numbers
-        return {number.metric: number for number in reversed(numbers)}
-
-    @cached_property
-    def _history(self) -> History:
-        return self.run.history or History()
-
-    @cached_property
-    def _series(self) -> dict[Metric, tuple[float, ...]]:
-        """The last values of each series on the unit of the run."""
-        own = own_results(self._history, self.run)
-        found = {}
-        for series in self._history.series:
+    def __init__(self, run: EvaluatedRun) -> None:
+        history, numbers = (
+            run.history or History(),
+            run.comparison.numbers if run.comparison else (),
+        )
+        self._compared = {number.metric: number for number in reversed(numbers)}
+        own = own_results(history, run)
+        self._series: dict[Metric, tuple[float, ...]] = {}
+        for series in history.series:
             pairs = zip(series.results, series.samples, strict=True)
             values = [sample.value for result, sample in pairs if result in own]
-            found[series.metric] = tuple(values[1 - LATEST :])  # with that of the run, LATEST
-        return found
+            self._series[series.metric] = tuple(
+                values[1 - LATEST :]
+            )  # with that of the run, LATEST
 
-    def of_operator(self, operator: Operator) -> Delta | None:
+    def of_operator(self, operator: Operator) -> View | None:
         """The change of an operator's time: of its median, or of another statistic, which it names.
 
         Of the statistics that are compared a comparison reports the one that saw most.
@@ -518,7 +479,7 @@ class BaselineNumbers:
                 return found
         return None
 
-    def _delta(self, metric: Metric) -> Delta | None:
+    def _delta(self, metric: Metric) -> View | None:
         found = self._compared.get(metric)
         if found is None or found.judgement == "appeared":
             return None
@@ -529,7 +490,8 @@ class BaselineNumbers:
             notes.append(f"detectable {percentage(found.detectable)}")
         text = "" if found.relative is None else f"{_signed(100 * found.relative)} %"
         of = "" if metric.statistic in ("p50", "peak_bytes") else f" ({metric.statistic})"
-        return Delta(text and text + of, found.judgement.replace(" ", "-"), ", ".join(notes))
+        judgement = found.judgement.replace(" ", "-")
+        return {"text": text and text + of, "judgement": judgement, "note": ", ".join(notes)}
 
     def trend(self, operator: Operator) -> Markup | None:
         """Draw the last medians of an operator; None without a history of it."""
@@ -546,7 +508,7 @@ class BaselineNumbers:
         return _sparkline([*earlier, operator.times.p50], level, next(noises, None))
 
     @property
-    def allocators(self) -> Delta | None:
+    def allocators(self) -> View | None:
         """The largest change of the peak of an allocator; None without a baseline."""
         peaks = [
             (metric, number)
@@ -558,9 +520,9 @@ class BaselineNumbers:
             return None
         metric, _ = max(known, key=lambda item: abs(item[1].relative or 0.0))
         found = self._delta(metric)
-        if found is None or found.text == "±0 %":
+        if found is None or found["text"] == "±0 %":
             return found
-        return Delta(found.text, found.judgement, f"{printable(metric.name)}: {found.note}")
+        return found | {"note": f"{printable(metric.name)}: {found['note']}"}
 
     def allocator_trend(self, now: float) -> Markup | None:
         """Draw the last sums of all allocators' peaks; None without any."""
@@ -595,35 +557,6 @@ def _sparkline(values: Sequence[float], level: float, noise: float | None) -> Ma
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _HistoryCurve:
-    """A series with the value measured now, its change as a share, and what became of it."""
-
-    series: Series
-    now: Sample
-    change: float
-    compared: Compared | None
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing asks for a look at it: neither a change nor a step, nor executions."""
-        if self.series.metric.name == EXECUTION:
-            return False
-        found = self.compared
-        return found is None or (found.judgement in UNCHANGED and not found.steps)
-
-    def order(self, place: Mapping[Metric, int]) -> tuple[bool, bool, bool, float, float]:
-        """Where it stands among others: as ``place`` says, else the most changed first.
-
-        What never changed comes last, before it scopes around kernels, which repeat them, and
-        before these what is the same as the baseline and had no step.
-        """
-        metric = self.series.metric
-        level = len({self.now.value, *(sample.value for sample in self.series.samples)}) == 1
-        known = place.get(metric, math.inf)
-        return level, metric.name == OPERATOR_CALL, self.settled, known, -self.change
-
-
 def history_view(description: RunDescription, limits: Limits) -> View | None:
     """Draw the history of a run; None without one.
 
@@ -650,14 +583,12 @@ def history_view(description: RunDescription, limits: Limits) -> View | None:
         "elsewhere": len(history.results) - len(own),  # of other units, and not drawn
         "trends": [
             series_chart(
-                history,
-                item.series,
-                limits,
-                now=item.now,
-                compared=item.compared,
+                *(history, series, limits),
+                now=now,
+                compared=compared,
                 where=name_of(description),
             )
-            for item in held[: limits.trends]
+            for series, now, compared in held[: limits.trends]
         ],
         "more_trends": left_out(len(held), limits.trends),
     }
@@ -665,27 +596,41 @@ def history_view(description: RunDescription, limits: Limits) -> View | None:
 
 def _held(
     history: History, subject: Subject | None, own: Collection[int], numbers: Sequence[Compared]
-) -> list[_HistoryCurve]:
-    """Series that go on now: in the order of the comparison, then the most changed first.
+) -> list[tuple[Series, Sample, Compared | None]]:
+    """Return series that go on now, with their value now, in the order of the comparison.
 
-    Of their results only ``own`` ones are taken.
+    Of their results only ``own`` ones are taken. Others have the most changed first. What never
+    changed comes last, before it scopes around kernels, which repeat them, and before these what is
+    the same as the baseline and had no step.
     """
-    now = {} if subject is None else _measured(history, subject)
+    measured = {} if subject is None else _measured(history, subject)
     place = {number.metric: index for index, number in reversed([*enumerate(numbers)])}
     chosen = set(history.baseline)
     held = []
     for series in history.series:
-        pairs = zip(series.results, series.samples, strict=True)
+        metric, pairs = series.metric, zip(series.results, series.samples, strict=True)
         kept = [pair for pair in pairs if pair[0] in own]
-        if series.metric in now and kept:
-            values = [sample.value for result, sample in kept if result in chosen]
-            known = place.get(series.metric)
-            compared = None if known is None else numbers[known]
-            results, samples = zip(*kept, strict=True)
-            shown = Series(series.metric, results, samples)
-            change = _change(now[series.metric].value, values)
-            held.append(_HistoryCurve(shown, now[series.metric], change, compared))
-    return sorted(held, key=lambda item: item.order(place))
+        if metric not in measured or not kept:
+            continue
+        now, known = measured[metric], place.get(metric)
+        compared = None if known is None else numbers[known]
+        baseline = [sample.value for result, sample in kept if result in chosen]
+        order = (
+            len({now.value, *(sample.value for _, sample in kept)}) == 1,
+            metric.name == OPERATOR_CALL,
+            metric.name != EXECUTION and _is_settled(compared),
+            math.inf if known is None else known,
+            -_change(now.value, baseline),
+        )
+        results, samples = zip(*kept, strict=True)
+        held.append((order, Series(metric, results, samples), now, compared))
+    held.sort(key=lambda item: item[0])
+    return [(series, now, compared) for _, series, now, compared in held]
+
+
+def _is_settled(compared: Compared | None) -> bool:
+    """Whether nothing asks for a look at a number: neither a change nor a step."""
+    return compared is None or (compared.judgement in UNCHANGED and not compared.steps)
 
 
 def _change(now: float, baseline: Sequence[float]) -> float:

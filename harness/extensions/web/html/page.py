@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +20,7 @@ from harness.documentation import explain
 from harness.errors import UsageError
 from harness.extensions.web.html import svg
 from harness.extensions.web.html.history import trend_line
-from harness.extensions.web.html.run import RunView, beyond_limit, run_view
+from harness.extensions.web.html.run import beyond_limit, run_view
 from harness.extensions.web.html.svg import Limits, View
 from harness.formatting import operator_title, printable
 from harness.plugins import require
@@ -142,75 +141,45 @@ def _lines(lines: tuple[str, ...]) -> Any:
     return Markup("\n").join(escape(brief(line, _LONGEST_LINE)) for line in lines)
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixLink:
-    """A run in a cell.
-
-    Attributes:
-        state: How it ended.
-        text: What the link says.
-        href: Where it leads; empty for nowhere.
-        about: Which run it is, and why it did not pass.
-    """
-
-    state: RunState
-    text: str
-    href: str
-    about: str
+def matrix_link(state: RunState, text: str, href: str, about: str) -> View:
+    """Return a run in a cell; ``about`` says which it is, ``href`` may be "" for nowhere."""
+    return {"state": state, "text": text, "href": href, "about": about}
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixCell:
-    """The runs of a model on a type of board.
+def matrix_cell(
+    counts: Mapping[RunState, int],
+    latest: RunSummary | None,
+    links: Sequence[View],
+    regressions: Sequence[str] = (),
+) -> View:
+    """Return the runs of a model on a type of board.
 
-    Attributes:
+    Args:
         counts: How many ended in each state.
         latest: The latest run with numbers; None without one.
         links: Runs to look at, the most urgent first.
         regressions: What comparisons with other runs found worse.
     """
-
-    counts: Mapping[RunState, int]
-    latest: RunSummary | None = None
-    links: tuple[MatrixLink, ...] = ()
-    regressions: tuple[str, ...] = ()
-
-    @property
-    def state(self) -> RunState:
-        """The most urgent state of its runs."""
-        return next((state for state in STATES if self.counts.get(state)), "not run")
-
-    @property
-    def text(self) -> str:
-        """How its runs ended, in a few words."""
-        total = sum(self.counts.values())
-        passed = self.counts.get("pass", 0)
-        if total == 1:
-            return word_of(self.state)
-        parts = [f"{passed:,} of {total:,} passed"] if passed else []
-        parts.append(counts_text({**self.counts, "pass": 0}))
-        return ", ".join(filter(None, parts))
+    state: RunState = next((state for state in STATES if counts.get(state)), "not run")
+    total, passed = sum(counts.values()), counts.get("pass", 0)
+    parts = [f"{passed:,} of {total:,} passed"] if passed else []
+    parts.append(counts_text({**counts, "pass": 0}))
+    return {
+        "state": state,  # the most urgent one
+        "text": word_of(state) if total == 1 else ", ".join(filter(None, parts)),
+        "counts": counts,
+        "latest": latest,
+        "links": links,
+        "regressions": regressions,
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """Models by boards.
-
-    Attributes:
-        boards: Names of boards, which head the columns.
-        rows: Names of models, and a cell for each board; None where nothing was to run.
-    """
-
-    boards: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[MatrixCell | None, ...]], ...]
-
-
-def matrix_of(cells: Mapping[tuple[str, str], MatrixCell]) -> Matrix:
-    """Arrange cells by model and board."""
+def matrix_of(cells: Mapping[tuple[str, str], View]) -> View:
+    """Arrange cells by model and board, with None where nothing was to run."""
     boards = sorted({board for _, board in cells})
     models = sorted({model for model, _ in cells})
-    rows = [(model, tuple(cells.get((model, board)) for board in boards)) for model in models]
-    return Matrix(tuple(boards), tuple(rows))
+    rows = [(model, [cells.get((model, board)) for board in boards]) for model in models]
+    return {"boards": boards, "rows": rows}
 
 
 def latest_with_numbers(runs: Sequence[RunSummary]) -> RunSummary | None:
@@ -239,9 +208,7 @@ def run_groups(
     }
 
 
-def run_matrix(
-    runs: Sequence[RunDescription], overview: Overview, anchors: Sequence[str]
-) -> Matrix:
+def run_matrix(runs: Sequence[RunDescription], overview: Overview, anchors: Sequence[str]) -> View:
     """Arrange runs by model and board, with links to their anchors."""
     summaries = overview.summaries
     places: dict[tuple[str, str], list[int]] = {}
@@ -252,17 +219,17 @@ def run_matrix(
     for key, chosen in places.items():
         newest = sorted(chosen, key=lambda n: _started_utc(runs[n]), reverse=True)
         urgent = sorted(newest, key=lambda n: URGENCY.index(summaries[n].state))
-        cells[key] = MatrixCell(
+        cells[key] = matrix_cell(
             counts=counts_of_states(summaries[n].state for n in chosen),
             latest=latest_with_numbers([summaries[n] for n in reversed(newest)]),
-            links=tuple(_run_link(summaries[n], anchors[n]) for n in urgent),
+            links=[_run_link(summaries[n], anchors[n]) for n in urgent],
         )
     return matrix_of(cells)
 
 
-def _run_link(run: RunSummary, anchor: str) -> MatrixLink:
+def _run_link(run: RunSummary, anchor: str) -> View:
     about = f"{run.label}: {run.why}" if run.why else run.label
-    return MatrixLink(run.state, word_of(run.state), f"#{anchor}", about)
+    return matrix_link(run.state, word_of(run.state), f"#{anchor}", about)
 
 
 def _started_utc(run: RunDescription) -> str:
@@ -304,12 +271,12 @@ def failures_of(
     return {state: items for state, items in found.items() if items}
 
 
-def _step_link(outcome: StepOutcome, state: RunState, anchors: Mapping[str, str]) -> MatrixLink:
+def _step_link(outcome: StepOutcome, state: RunState, anchors: Mapping[str, str]) -> View:
     """Return a link to the last attempt at a step."""
     href = anchors.get(outcome.attempts[-1].result, "") if outcome.attempts else ""
     about = f"{outcome.step}: {outcome.told}"
     where = outcome.attempts[-1].directory if outcome.attempts else ""
-    return MatrixLink(state, str(outcome.step), href, f"{about} ({where})" if where else about)
+    return matrix_link(state, str(outcome.step), href, f"{about} ({where})" if where else about)
 
 
 def _night_matrix(
@@ -317,7 +284,7 @@ def _night_matrix(
     states: Sequence[RunState],
     runs: Mapping[str, RunSummary],
     anchors: Mapping[str, str],
-) -> Matrix:
+) -> View:
     places: dict[tuple[str, str], list[int]] = {}
     for place, outcome in enumerate(night.outcomes):
         places.setdefault((outcome.step.model, outcome.step.board), []).append(place)
@@ -331,11 +298,11 @@ def _night_matrix(
         urgent = sorted(chosen, key=lambda n: URGENCY.index(states[n]))
         outcomes = [night.outcomes[n] for n in chosen]
         shown = [runs[a.result] for o in outcomes for a in o.attempts[-1:] if a.result in runs]
-        cells[key] = MatrixCell(
+        cells[key] = matrix_cell(
             counts=counts_of_states(states[n] for n in chosen),
             latest=latest_with_numbers(shown),
-            links=tuple(_step_link(night.outcomes[n], states[n], anchors) for n in urgent),
-            regressions=tuple(regressed.get(key, ())),
+            links=[_step_link(night.outcomes[n], states[n], anchors) for n in urgent],
+            regressions=regressed.get(key, ()),
         )
     return matrix_of(cells)
 
@@ -344,14 +311,14 @@ _MOST_ROWS: Final = 1_000
 
 
 def night_content(
-    night: NightDocument, views: Sequence[RunView], summaries: Sequence[RunSummary]
+    night: NightDocument, views: Sequence[View], summaries: Sequence[RunSummary]
 ) -> dict[str, Any]:
     """Return what a page shows of a nightly run and the runs of it that the page shows."""
     runs: dict[str, RunSummary] = {}
     anchors: dict[str, str] = {}
     for view, summary in zip(views, summaries, strict=True):
-        if (result := view.run.run.result) is not None:
-            runs[result.id], anchors[result.id] = summary, f"#{view.anchor}"
+        if (result := view["run"].run.result) is not None:
+            runs[result.id], anchors[result.id] = summary, f"#{view['anchor']}"
     return {
         "night": night,
         "summary": describe_night(night, runs, anchors),
@@ -415,16 +382,16 @@ def html_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = None
     limits = Limits.of(len(runs))
     described = describe_of_night(runs, night)
     views = [run_view(run, index, limits) for index, run in enumerate(described)]
-    anchors = [view.anchor for view in views]
-    overview = describe_overview([view.run for view in views])
+    anchors = [view["anchor"] for view in views]
+    overview = describe_overview([view["run"] for view in views])
     title = _title(views, overview.headline) if night is None else night.headline
     page = templates.get_template("page.html.j2").render(
         **(night_content(night, views, overview.summaries) if night else {"night": None}),
         runs=views,
         overview=overview if len(views) > 1 or night else None,
-        groups=run_groups([view.run for view in views], overview.summaries),
-        matrix=run_matrix([view.run for view in views], overview, anchors),
-        codes=explanations(code for view in views for code in view.codes),
+        groups=run_groups([view["run"] for view in views], overview.summaries),
+        matrix=run_matrix([view["run"] for view in views], overview, anchors),
+        codes=explanations(code for view in views for code in view["codes"]),
         **page_frame(title, *_styles(views)),
     )
     return page.encode()
@@ -446,9 +413,9 @@ def template_page(package: str, template: str, title: str, **content: Any) -> by
     return page.render(**content, **page_frame(title)).encode()
 
 
-def _styles(views: Sequence[RunView]) -> Iterator[str]:
+def _styles(views: Sequence[View]) -> Iterator[str]:
     """Yield the further styles that the content of these runs needs."""
-    if any(view.run.counters for view in views):
+    if any(view["run"].counters for view in views):
         yield "counters.css"
 
 
@@ -468,11 +435,12 @@ def page_frame(title: str, *styles: str) -> dict[str, str]:
     }
 
 
-def _title(runs: Sequence[RunView], headline: str) -> str:
+def _title(runs: Sequence[View], headline: str) -> str:
     if len(runs) > 1:
         return headline
     (view,) = runs
-    return f"{verdict_word(view.run.verdict.outcome == 'pass')}: {view.title}"
+    word = verdict_word(view["run"].verdict.outcome == "pass")
+    return f"{word}: {view['title']}"
 
 
 def _policy(style: str, script: str) -> str:

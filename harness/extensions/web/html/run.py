@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from harness.analyze.blocks import block_numbers
 from harness.analyze.call_tree import merged_tree
+from harness.analyze.statistics import Operator
 from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
 from harness.check.subject import Subject
-from harness.extensions.web.html.history import BaselineNumbers, Delta, history_view
+from harness.extensions.web.html.history import BaselineNumbers, history_view
 from harness.extensions.web.html.memory import memory_view, plan_view
 from harness.extensions.web.html.svg import (
     SIZE,
@@ -38,7 +38,6 @@ from harness.report.description import (
     EMULATED,
     ClockQualityDocument,
     Fact,
-    Loss,
     RunDescription,
     clock_documents,
     link_line,
@@ -59,12 +58,10 @@ from harness.report.words import (
 )
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
-
     from harness.analyze.workload import RooflinePoint
 
 
-def link_facts(result: Result | None) -> Iterator[Fact]:
+def _link_facts(result: Result | None) -> Iterator[Fact]:
     """The line's rate, its counters, and readings of the device's clock."""
     if result is None:
         return
@@ -79,7 +76,7 @@ def link_facts(result: Result | None) -> Iterator[Fact]:
         yield Fact("clock epochs", f"{len({ping.epoch for ping in pings}):,}")
 
 
-def clock_facts(subject: Subject | None) -> list[tuple[str, list[Fact]]]:
+def _clock_facts(subject: Subject | None) -> list[tuple[str, list[Fact]]]:
     """What is known of each clock of the trace."""
     if subject is None:
         return []
@@ -426,29 +423,6 @@ _COMMIT = 8
 """Characters of a commit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A number to read first.
-
-    Attributes:
-        label: What it is.
-        value: Its value with its unit.
-        exact: The same with all digits.
-        more: What belongs to it, in small print.
-        delta: Its change against the baseline; None without one.
-        trend: Its last values as a line; None without a history.
-        comparable: A baseline could have it.
-    """
-
-    label: str
-    value: str
-    exact: str
-    more: str
-    delta: Delta | None = None
-    trend: Markup | None = None
-    comparable: bool = True
-
-
 def _closest(run: RunDescription) -> Check | None:
     """Of a run that passed the limit of its budget that is closest, if it is close."""
     if run.failure is not None or run.verdict.failed:
@@ -468,35 +442,57 @@ def beyond_limit(check: Check) -> str:
     return f"{'-' if off < 0 else '+'}{three_digits(abs(off))} %"
 
 
-def _tiles(run: RunDescription, numbers: BaselineNumbers) -> Iterator[Tile]:
+def _tiles(run: RunDescription, numbers: BaselineNumbers) -> Iterator[View]:
+    """Yield the numbers to read first.
+
+    ``exact`` is the value with all digits, ``more`` what stands below it in small print. ``delta``
+    is the change against the baseline and ``trend`` the last values as a line, None where these are
+    unknown; a tile is comparable if a baseline could have its number.
+    """
     subject = run.run.subject
     if subject is None:
         return
+    rows = run.operators.operators if run.operators is not None else ()
     yield _execution(subject, numbers)
     yield _memory(run, subject, numbers)
-    yield _slowest(run, numbers)
+    yield _slowest(rows[0], numbers) if rows else _unknown("slowest operator", "operator")
     yield _outputs(subject)
 
 
-def _execution(subject: Subject, numbers: BaselineNumbers) -> Tile:
+def _unknown(label: str, what: str) -> View:
+    return _incomparable(label, "unknown", "", f"no {what} was logged")
+
+
+def _incomparable(label: str, value: str, exact: str, more: str) -> View:
+    unknown = {"delta": None, "trend": None, "comparable": False}
+    return {"label": label, "value": value, "exact": exact, "more": more, **unknown}
+
+
+def _execution(subject: Subject, numbers: BaselineNumbers) -> View:
+    label = "median execution"
     found = next((op for op in subject.operators if op.name == EXECUTION), None)
     if found is None or found.times is None:
-        return Tile("median execution", "unknown", "", "no execution was logged", comparable=False)
+        return _unknown(label, "execution")
     p50, p90 = found.times.p50, found.times.p90
     timed = found.ns is not None
-    return Tile(
-        label="median execution",
-        value=short_time(p50 if timed else None, p50),
-        exact=one_time(p50 if timed else None, p50),
-        more=f"p90 {short_time(p90 if timed else None, p90)}",
-        delta=numbers.of_operator(found),
-        trend=numbers.trend(found),
-    )
+    return {
+        "label": label,
+        "value": short_time(p50 if timed else None, p50),
+        "exact": one_time(p50 if timed else None, p50),
+        "more": f"p90 {short_time(p90 if timed else None, p90)}",
+        **_compared(found, numbers),
+    }
 
 
-def _memory(run: RunDescription, subject: Subject, numbers: BaselineNumbers) -> Tile:
+def _compared(operator: Operator, numbers: BaselineNumbers) -> View:
+    delta, trend = numbers.of_operator(operator), numbers.trend(operator)
+    return {"delta": delta, "trend": trend, "comparable": True}
+
+
+def _memory(run: RunDescription, subject: Subject, numbers: BaselineNumbers) -> View:
+    label = "peak memory"
     if run.untold or not subject.memory.allocators:
-        return Tile("peak memory", "unknown", "", "no allocator was logged", comparable=False)
+        return _unknown(label, "allocator")
     peak, arena = subject.memory.peak, subject.arena_capacity
     unit = bytes_unit([peak])
     more = "size of the arena unknown"
@@ -504,45 +500,44 @@ def _memory(run: RunDescription, subject: Subject, numbers: BaselineNumbers) -> 
         room = bytes_unit([arena])
         size = f"{three_digits(arena / room.divisor)} {room.name}"
         more = f"{percent(peak / arena)} of the arena, {size}"
-    return Tile(
-        label="peak memory",
-        value=f"{three_digits(peak / unit.divisor)} {unit.name}",
-        exact=f"{peak:,} bytes" + (f" of {arena:,} bytes" if arena else ""),
-        more=more,
-        delta=numbers.allocators,
-        trend=numbers.allocator_trend(float(sum(row.totals.peak_bytes for row in run.allocators))),
-    )
+    return {
+        "label": label,
+        "value": f"{three_digits(peak / unit.divisor)} {unit.name}",
+        "exact": f"{peak:,} bytes" + (f" of {arena:,} bytes" if arena else ""),
+        "more": more,
+        "delta": numbers.allocators,
+        "trend": numbers.allocator_trend(sum(row.totals.peak_bytes for row in run.allocators)),
+        "comparable": True,
+    }
 
 
-def _slowest(run: RunDescription, numbers: BaselineNumbers) -> Tile:
-    rows = run.operators.operators if run.operators is not None else ()
-    if not rows or rows[0].operator.times is None:
-        return Tile("slowest operator", "unknown", "", "no operator was logged", comparable=False)
-    row, times = rows[0], rows[0].operator.times
+def _slowest(row: OperatorRow, numbers: BaselineNumbers) -> View:
+    label, times = "slowest operator", row.operator.times
+    if times is None:
+        return _unknown(label, "operator")
     timed = row.operator.ns is not None
     share = "" if row.operator.share is None else f", {percent(row.operator.share)} of the time"
-    return Tile(
-        label="slowest operator",
-        value=brief(row_title(row), 60),
-        exact=f"{row.name}, median {one_time(times.p50 if timed else None, times.p50)}",
-        more=short_time(times.p50 if timed else None, times.p50) + share,
-        delta=numbers.of_operator(row.operator),
-        trend=numbers.trend(row.operator),
-    )
+    return {
+        "label": label,
+        "value": brief(row_title(row), 60),
+        "exact": f"{row.name}, median {one_time(times.p50 if timed else None, times.p50)}",
+        "more": short_time(times.p50 if timed else None, times.p50) + share,
+        **_compared(row.operator, numbers),
+    }
 
 
-def _outputs(subject: Subject) -> Tile:
+def _outputs(subject: Subject) -> View:
     label = "output error"
     if not subject.outputs:
-        return Tile(label, "not compared", "", "no reference", comparable=False)
+        return _incomparable(label, "not compared", "", "no reference")
     found = [output.largest_difference for output in subject.outputs]
     known = [value for value in found if value is not None]
     of = f"{counted(len(found), 'output')} against the reference"
     if len(known) < len(found):
-        return Tile(label, "differs in shape", "", of, comparable=False)
+        return _incomparable(label, "differs in shape", "", of)
     largest = float(np.max(known))
     text = "0" if largest == 0 else f"{largest:.3g}"
-    return Tile(label, text, f"{largest!r} at most", f"largest of {of}", comparable=False)
+    return _incomparable(label, text, f"{largest!r} at most", f"largest of {of}")
 
 
 def _trust(run: RunDescription) -> Iterator[tuple[str, bool]]:
@@ -598,124 +593,50 @@ def _versions(result: Result | None) -> Iterator[tuple[str, bool]]:
     yield f"commit {brief(commit)}" if commit else "commit unknown", True
 
 
-@dataclass(frozen=True, slots=True)
-class RunView:
-    """One run on a page.
+def run_view(run: RunDescription, index: int, limits: Limits) -> View:
+    """Return what a page shows of a run, the ``index``-th of it.
 
-    Attributes:
-        run: What is shown.
-        limits: How much of it is shown.
-        anchor: Prefix of the ids of its elements.
-        title: Model and board, or where it was found.
-        label: The same with the number of the run, unique on the page.
-        closest: The limit that it came closest to if it passed; None if it is far from all.
-        tiles: Four numbers to read first.
-        trust: What the numbers rest on.
-        timeline: Its executions; None without any.
-        operators: Its operators; None without events.
-        roofline: Its operators that multiply below what the core can do; None without any.
-        history: How its numbers were in the past; None without a history.
-        icicles: Its call tree.
-        memory: Its memory over time; None without allocators.
-        plan: Its memory plan; None if its model plans no memory.
-        current: The current during an execution; None if none was measured.
+    Pictures and tables are None where the run has no numbers for them.
     """
-
-    run: RunDescription
-    limits: Limits
-    anchor: str
-    title: str
-    label: str
-    closest: Check | None
-    tiles: list[Tile]
-    trust: list[tuple[str, bool]]
-    timeline: View | None
-    operators: View | None
-    roofline: Curve | None
-    history: View | None
-    icicles: list[View]
-    memory: View | None
-    plan: View | None
-    current: Curve | None
-
-    @property
-    def warned(self) -> str:
-        """How many warnings and notes there are."""
-        counts = Counter(row.outcome for row in self.run.verdict.warned)
-        texts = [counted(count, outcome) for outcome, count in counts.items()]
-        codes = sorted({row.code for row in self.run.verdict.warned})
-        return f"{', '.join(texts)}: {', '.join(codes)}"
-
-    @property
-    def losses(self) -> list[Loss]:
-        """What is missing and may matter."""
-        return [item for item in self.run.losses if item.count and item.kind != "harmless"]
-
-    @property
-    def no_losses(self) -> list[Loss]:
-        """What is complete, or is missing without harm."""
-        return [item for item in self.run.losses if not item.count or item.kind == "harmless"]
-
-    @property
-    def link(self) -> str:
-        """How the line did, in a sentence."""
-        result = self.run.run.result
-        return "" if result is None else link_line(result.link)[1]
-
-    @property
-    def link_facts(self) -> list[Fact]:
-        """The line's rate and counters, and readings of the device's clock."""
-        return list(link_facts(self.run.run.result))
-
-    @property
-    def clocks(self) -> list[tuple[str, list[Fact]]]:
-        """All that is known of its clocks."""
-        return clock_facts(self.run.run.subject)
-
-    @property
-    def outputs(self) -> list[View]:
-        """Outputs of its last execution."""
-        return output_facts(self.run.run.subject, self.run.run.result)
-
-    @property
-    def codes(self) -> Iterator[str]:
-        """Codes of the checks that are shown."""
-        if self.closest is not None:
-            yield self.closest.code
-        verdict = self.run.verdict
-        for row in (*verdict.failed, *verdict.warned)[: self.limits.rows]:
-            yield row.code
-        for row in verdict.checks[: self.limits.checks]:
-            yield row.code
-
-
-def run_view(run: RunDescription, index: int, limits: Limits) -> RunView:
-    """Prepare a run, the ``index``-th of its page."""
-    model = run.model.replace(".pte", "", 1)
+    anchor, model = f"run-{index + 1}", run.model.replace(".pte", "", 1)
     title = brief(f"{model} on {run.board}" if model and run.board else run.board or run.title)
-    subject = run.run.subject
+    result, subject, verdict = run.run.result, run.run.subject, run.verdict
     nested = None if run.untold else subject
-    numbers = BaselineNumbers(run.run)
+    numbers, closest = BaselineNumbers(run.run), _closest(run)
     timeline = timeline_view(nested, limits) if nested else None
     operators = None
     if run.operators is not None and subject is not None:
         drawn = timeline["numbers"] if timeline is not None else ()
         operators = operators_view(run.operators, subject, numbers, drawn, limits)
-    return RunView(
-        run=run,
-        limits=limits,
-        anchor=f"run-{index + 1}",
-        title=title,
-        label=f"run {index + 1}, {title}",
-        closest=_closest(run),
-        tiles=[*_tiles(run, numbers)],
-        trust=[*_trust(run)],
-        timeline=timeline,
-        operators=operators,
-        roofline=roofline_curve(run.roofline, limits),
-        history=history_view(run, limits),
-        icicles=icicles(merged_tree(nested.tree, typical=True), limits) if nested else [],
-        plan=plan_view(run, f"run-{index + 1}", limits),
-        current=current_curve(run),
-        memory=memory_view(nested, run.allocators, limits) if nested else None,
-    )
+    counts = Counter(row.outcome for row in verdict.warned)
+    texts = [counted(count, outcome) for outcome, count in counts.items()]
+    codes = sorted({row.code for row in verdict.warned})
+    worst = (*verdict.failed, *verdict.warned)[: limits.rows]
+    shown = (*([closest] if closest else ()), *worst, *verdict.checks[: limits.checks])
+    missing = [item for item in run.losses if item.count and item.kind != "harmless"]
+    return {
+        "run": run,
+        "limits": limits,
+        "anchor": anchor,  # prefix of the ids of its elements
+        "title": title,
+        "label": f"run {index + 1}, {title}",  # unique on the page
+        "closest": closest,
+        "warned": f"{', '.join(texts)}: {', '.join(codes)}",
+        "codes": [row.code for row in shown],
+        "tiles": [*_tiles(run, numbers)],
+        "trust": [*_trust(run)],
+        "timeline": timeline,
+        "operators": operators,
+        "roofline": roofline_curve(run.roofline, limits),
+        "history": history_view(run, limits),
+        "icicles": icicles(merged_tree(nested.tree, typical=True), limits) if nested else [],
+        "memory": memory_view(nested, run.allocators, limits) if nested else None,
+        "plan": plan_view(run, anchor, limits),
+        "current": current_curve(run),
+        "losses": missing,
+        "no_losses": [item for item in run.losses if item not in missing],
+        "link": "" if result is None else link_line(result.link)[1],
+        "link_facts": [*_link_facts(result)],
+        "clocks": _clock_facts(subject),
+        "outputs": output_facts(subject, result),
+    }

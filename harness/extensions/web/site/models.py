@@ -36,8 +36,8 @@ from harness.check.history.samples import (
     occasion_of,
     repeat_key,
 )
-from harness.extensions.web.html.history import SeriesChart, series_chart
-from harness.extensions.web.html.svg import Limits
+from harness.extensions.web.html.history import series_chart
+from harness.extensions.web.html.svg import Limits, View
 from harness.formatting import printable
 from harness.history.entries import Selection
 from harness.history.store import Store
@@ -409,7 +409,7 @@ _DIGITS: Final = 9
 """Significant digits of values in data files."""
 
 
-ChartedSeries = tuple[SiteSeries, SeriesChart]
+ChartedSeries = tuple[SiteSeries, View]
 """A series and its chart."""
 
 
@@ -433,16 +433,12 @@ def describe_model(
         at = [places.get(history.results[place].id) for place in series.results]
         if all(place is None for place in at):
             continue  # only results have it that were stored after the group was read
-        decided = compared.get(series_of(series.metric))
-        number = None if decided is None else decided.shown
-        plain = undisturbed.get(series_of(series.metric))
+        number, statistic = compared.get(series_of(series.metric), (None, ""))
+        plain, _ = undisturbed.get(series_of(series.metric), (None, ""))
         if number is not None and plain is not None:
-            number = _with_all_steps(number, plain.shown.steps)
+            number = _with_all_steps(number, plain.steps)
         described = _series(slug, series, at, len(results), number, history.decisions)
-        if decided is not None:
-            described = msgspec.structs.replace(
-                described, change=_known(decided.relative), statistic=decided.statistic
-            )
+        described = msgspec.structs.replace(described, statistic=statistic)
         chart = series_chart(history, series, _CHART, compared=number, where=f"{model} on {board}")
         charted.append((described, _thinned(chart)))
     found = ModelOnUnit(
@@ -459,11 +455,11 @@ def describe_model(
     return found, charted
 
 
-def _thinned(chart: SeriesChart) -> SeriesChart:
+def _thinned(chart: View) -> View:
     """Return a chart without the lines at which commits begin, if they would be all there is."""
-    if len(chart.curve.columns) <= _MOST_LINES:
+    if len(chart["curve"].columns) <= _MOST_LINES:
         return chart
-    return replace(chart, curve=replace(chart.curve, columns=()))
+    return chart | {"curve": replace(chart["curve"], columns=())}
 
 
 def _shown(every: Sequence[Series]) -> Iterator[Series]:
@@ -495,6 +491,11 @@ def _role(metric: Metric) -> Literal["execution", "peak", ""]:
     return "peak" if is_peak else ""
 
 
+_Decided = tuple[Compared, str]
+"""A number with the judgement of all statistics of its operator and the change of the one that
+decided; the name of that one, "" if it is the statistic that pages show."""
+
+
 def _compared(
     history: History,
 ) -> tuple[Mapping[Metric, _Decided], Mapping[Metric, _Decided]]:
@@ -519,21 +520,6 @@ def _compared(
         return found, found
     undecided = msgspec.structs.replace(history, decisions=())
     return found, _by_series(compare_with_history(undecided, [newest], every=True))
-
-
-@dataclass(frozen=True, slots=True)
-class _Decided:
-    """A number that pages show, and the statistic of the same operator that decided about it.
-
-    Attributes:
-        shown: The number, with the judgement of all statistics.
-        relative: Change of the statistic that decided, as a share.
-        statistic: Its name; empty if it is the one that is shown.
-    """
-
-    shown: Compared
-    relative: float | None
-    statistic: str
 
 
 def _by_series(comparison: HistoryComparison) -> dict[Metric, _Decided]:
@@ -564,11 +550,14 @@ def _by_series(comparison: HistoryComparison) -> dict[Metric, _Decided]:
 
 def _decided(found: Compared, shown: Compared) -> _Decided:
     other = found.metric.statistic if found.judgement != shown.judgement else ""
-    relative = found.relative if other else shown.relative
-    shown = msgspec.structs.replace(
-        shown, judgement=found.judgement, steps=found.steps, detectable=found.detectable
+    decided = msgspec.structs.replace(
+        shown,
+        judgement=found.judgement,
+        steps=found.steps,
+        detectable=found.detectable,
+        relative=found.relative if other else shown.relative,
     )
-    return _Decided(shown, relative, other)
+    return decided, other
 
 
 def _as_measured(number: Compared, common: CommonChange) -> Compared:

@@ -47,70 +47,32 @@ REFRESH_S: Final = 10
 """How often an open page is loaded again while the night runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunningNight:
-    """A night while it runs, and its end.
-
-    Attributes:
-        verdict: Its verdict, as far as it is.
-        changed: When something last happened.
-        interrupted: It ended before all steps had, and can be resumed.
-        done: Number of planned runs that have ended, or never will be made.
-        failures: Failures so far, one entry for each reason, by state.
-        units: Its units.
-    """
-
-    verdict: NightVerdict
-    changed: str
-    interrupted: bool
-    done: int
-    failures: Mapping[RunState, list[View]]
-    units: list[View]
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.verdict.night
-
-    @property
-    def ended(self) -> str:
-        """Its verdict in a sentence; empty while it runs."""
-        return self.verdict.headline
-
-    @property
-    def counts(self) -> Mapping[RunState, int]:
-        """How the runs ended that are done."""
-        return counts_so_far(self.verdict)
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing changes any more."""
-        return bool(self.ended) or self.interrupted
-
-    @property
-    def sentence(self) -> str:
-        """How far it is, or how it ended."""
-        if self.ended:
-            return self.ended
-        parts = [f"{self.done:,} of {self.verdict.steps:,} runs done"]
-        parts += [counts_text(self.counts)] if self.done else []
-        running = sum(bool(unit["step"]) for unit in self.units)
-        parts.append("interrupted" if self.interrupted else f"{running:,} running")
-        return ", ".join(parts)
-
-
-def running_night(night: NightSoFar) -> RunningNight:
-    """Describe a night as far as it is."""
-    document = night.document
-    done = [outcome for outcome in document.outcomes if not outcome.pending]
-    return RunningNight(
-        verdict=document.verdict,
-        changed=night.changed_utc,
-        interrupted=night.interrupted,
-        done=len(done),
-        failures=failures_of(done, {}),
-        units=[_unit(unit, night) for unit in document.units],
-    )
+def running_night(night: NightSoFar) -> View:
+    """Describe a night as far as it is, or its end."""
+    verdict = night.document.verdict
+    done = sum(not outcome.pending for outcome in night.document.outcomes)
+    units, counts = [_unit(unit, night) for unit in night.document.units], counts_so_far(verdict)
+    # How far it is, or how it ended.
+    sentence = verdict.headline
+    if not sentence:
+        parts = [f"{done:,} of {verdict.steps:,} runs done"]
+        parts += [counts_text(counts)] if done else []
+        running = sum(bool(unit["step"]) for unit in units)
+        parts.append("interrupted" if night.interrupted else f"{running:,} running")
+        sentence = ", ".join(parts)
+    return {
+        "name": verdict.night,
+        "verdict": verdict,
+        "changed": night.changed_utc,
+        "interrupted": night.interrupted,
+        "ended": verdict.headline,
+        "over": bool(verdict.headline) or night.interrupted,  # nothing changes any more
+        "sentence": sentence,
+        "counts": counts,
+        "done": done,  # planned runs that have ended, or never will be made
+        "failures": failures_of([o for o in night.document.outcomes if not o.pending], {}),
+        "units": units,
+    }
 
 
 def counts_so_far(verdict: NightVerdict) -> dict[RunState, int]:
@@ -239,53 +201,12 @@ def _untested(verdict: NightVerdict, pair: NightPair) -> Standing:
     return Standing(names, title, night_page(verdict.night), pair.state, why, None, pair)
 
 
-@dataclass(frozen=True, slots=True)
-class SiteNight:
-    """Results recorded with one label, such as those of a nightly run.
+def nights_of(models: Sequence[ModelOnUnit], verdicts: Sequence[NightVerdict] = ()) -> list[View]:
+    """Return all nights, in the order in which they began.
 
-    Attributes:
-        name: The label.
-        started: Start of the nightly run, or of the first result.
-        ended: End of the nightly run, or start of the last result.
-        rows: Its results, the most urgent first, with the series of the median execution.
-        verdict: The verdict of the nightly run; None for other results.
+    A night is all results with one label, such as those of a nightly run. Its results have the most
+    urgent first, with the series of the median execution.
     """
-
-    name: str
-    started: str
-    ended: str
-    rows: tuple[View, ...]
-    verdict: NightVerdict | None = None
-
-    @property
-    def page(self) -> str:
-        """Path of its page."""
-        return night_page(self.name)
-
-    @property
-    def counts(self) -> Mapping[RunState, int]:
-        """How its planned runs ended, or its results if they are of no nightly run."""
-        if self.verdict is not None:
-            return counts_so_far(self.verdict)
-        return counts_of_states(row["result"].state for row in self.rows)
-
-    @property
-    def commits(self) -> tuple[str, ...]:
-        """Commits that were tested."""
-        return tuple(
-            dict.fromkeys(row["result"].commit for row in self.rows if row["result"].commit)
-        )
-
-    @property
-    def infrastructure(self) -> tuple[View, ...]:
-        """Results that say nothing about the models."""
-        return tuple(row for row in self.rows if row["result"].state == "infrastructure")
-
-
-def nights_of(
-    models: Sequence[ModelOnUnit], verdicts: Sequence[NightVerdict] = ()
-) -> list[SiteNight]:
-    """Return all nights, in the order in which they began."""
     by_name = {verdict.night: verdict for verdict in verdicts}
     found: dict[str, list[View]] = {name: [] for name in by_name}
     for model in models:
@@ -305,14 +226,26 @@ def nights_of(
     return [_night(name, found[name], by_name.get(name)) for name in order]
 
 
-def _night(name: str, rows: Sequence[View], verdict: NightVerdict | None) -> SiteNight:
+def _night(name: str, rows: Sequence[View], verdict: NightVerdict | None) -> View:
     by_time = sorted(rows, key=lambda row: microseconds(row["result"].started))
     urgent = sorted(by_time, key=lambda row: URGENCY.index(row["result"].state))
     started = verdict.started_utc if verdict else by_time[0]["result"].started
     ended = by_time[-1]["result"].started if by_time else started
     if verdict is not None and verdict.ended_utc:
         ended = verdict.ended_utc
-    return SiteNight(name, started, ended, tuple(urgent), verdict)
+    states = [row["result"].state for row in urgent]
+    return {
+        "name": name,
+        "page": night_page(name),
+        "started": started,
+        "ended": ended,
+        "rows": urgent,
+        "verdict": verdict,  # None for results of no nightly run
+        "counts": counts_of_states(states) if verdict is None else counts_so_far(verdict),
+        "commits": [*dict.fromkeys(row["result"].commit for row in urgent if row["result"].commit)],
+        # Results that say nothing about the models.
+        "infrastructure": [row for row in urgent if row["result"].state == "infrastructure"],
+    }
 
 
 def changes_between(
@@ -373,51 +306,11 @@ def _judgement(
     return "regression" if step.after > step.before else "improvement"
 
 
-@dataclass(frozen=True, slots=True)
-class SiteCommit:
-    """A tested commit.
-
-    Attributes:
-        commit: The commit.
-        started: Start of its first result.
-        models: Models on units that were tested at it.
-    """
-
-    commit: str
-    started: str
-    models: list[View]
-
-    @property
-    def page(self) -> str:
-        """Path of its page."""
-        return commit_page(self.commit)
-
-    @property
-    def counts(self) -> Mapping[RunState, int]:
-        """How its results ended."""
-        return counts_of_states(
-            result.state for model in self.models for result in model["results"]
-        )
-
-    @property
-    def results(self) -> int:
-        """Number of its results."""
-        return sum(len(model["results"]) for model in self.models)
-
-    @property
-    def outcome(self) -> str:
-        """What the history says of its numbers, in a word; empty if nothing."""
-        found = {each["judgement"] for model in self.models for each in model["changes"]}
-        if {"regression", "improvement"} <= found:
-            return "mixed"
-        return next((one for one in ("regression", "improvement") if one in found), "")
-
-
 _BUILT = ("firmware", "model file", "version of etdump-harness")
 _ORDER = ("regression", "changed", "vanished", "appeared", "improvement")
 
 
-def commits_of(models: Sequence[ModelOnUnit]) -> list[SiteCommit]:
+def commits_of(models: Sequence[ModelOnUnit]) -> list[View]:
     """Return all tested commits in the order in which their first results began."""
     first: dict[str, tuple[int, str]] = {}
     tested: dict[str, list[View]] = {}
@@ -433,7 +326,23 @@ def commits_of(models: Sequence[ModelOnUnit]) -> list[SiteCommit]:
             )
             before = commit
     order = sorted(first, key=lambda commit: (first[commit][0], commit))
-    return [SiteCommit(commit, first[commit][1], tested[commit]) for commit in order]
+    return [_commit(commit, first[commit][1], tested[commit]) for commit in order]
+
+
+def _commit(commit: str, started: str, models: Sequence[View]) -> View:
+    """Return a tested commit; its outcome is what the history says of its numbers, in a word."""
+    states = [result.state for model in models for result in model["results"]]
+    found = {each["judgement"] for model in models for each in model["changes"]}
+    outcome = next((one for one in ("regression", "improvement") if one in found), "")
+    return {
+        "commit": commit,
+        "page": commit_page(commit),
+        "started": started,
+        "models": models,
+        "counts": counts_of_states(states),
+        "results": len(states),
+        "outcome": "mixed" if {"regression", "improvement"} <= found else outcome,
+    }
 
 
 def _at_commit(model: ModelOnUnit, own: Sequence[int], base: str, before: Sequence[int]) -> View:

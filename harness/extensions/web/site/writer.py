@@ -3,17 +3,20 @@
 The site of a running night is updated by this module as a program (``python -m``). The night shares
 neither memory nor the interpreter's lock with it, so nothing that happens here can end the night or
 slow it down.
+
+A manifest in its folder lists every file by its digest. It also tells that the folder is a site, so
+that no other folder is ever written to.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -24,18 +27,17 @@ from harness import __version__
 from harness.check.history.comparison import OTHER_WORDS, percentage
 from harness.check.history.samples import occasion_of
 from harness.config.project import default_history
-from harness.errors import HarnessError
+from harness.errors import HarnessError, HostError, UsageError
 from harness.extensions.web.html.page import (
-    Matrix,
-    MatrixCell,
-    MatrixLink,
     environment_with,
+    matrix_cell,
+    matrix_link,
     matrix_of,
     require_libraries,
     source,
 )
+from harness.extensions.web.html.svg import View
 from harness.extensions.web.site import news
-from harness.extensions.web.site.folder import SiteChanges, SiteFolder
 from harness.extensions.web.site.models import (
     POINTS,
     ChartedSeries,
@@ -49,11 +51,11 @@ from harness.extensions.web.site.models import (
     night_page,
     site_results,
 )
-from harness.files import decode_json
+from harness.files import decode_json, display_path, write_atomic
 from harness.history import open_store
 from harness.history.store import Store
 from harness.printing import print_text
-from harness.records.nightly import NightVerdict, SiteRequest
+from harness.records.nightly import NightSoFar, NightVerdict
 from harness.records.result import microseconds
 from harness.report.overview import RunSummary
 from harness.report.words import URGENCY, counted, counts_of_states, counts_text, word_of
@@ -61,6 +63,214 @@ from harness.runs.history import add_results
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+MANIFEST: Final = "etharness-site.json"
+
+_VERSION: Final = 1
+
+
+class SiteManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The files of a site.
+
+    Attributes:
+        version: Version of this format.
+        files: SHA-256 of each file, by its path.
+        groups: What the files of a model on a unit were made of: a digest by the path of its data.
+    """
+
+    version: int = _VERSION
+    files: dict[str, str] = {}
+    groups: dict[str, str] = {}
+
+
+class SiteChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """What writing a site did.
+
+    Attributes:
+        directory: Folder of the site.
+        results: Results of the history.
+        written: Files that were written, sorted.
+        removed: Files that were removed, because what they showed is gone, sorted.
+        unchanged: Number of files that stayed as they were.
+    """
+
+    directory: str
+    results: int
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+    unchanged: int
+
+
+class SiteFolder:
+    """The folder of a site while it is written.
+
+    Attributes:
+        directory: The folder.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Read the manifest of an existing site; nothing is written yet.
+
+        Raises:
+            UsageError: The folder is not empty and not a site, or its manifest is damaged.
+        """
+        self.directory = directory
+        self._before = _read_manifest(directory)
+        self._files: dict[str, str] = {}
+        self._groups: dict[str, str] = {}
+        self._written: list[str] = []
+        self._made: set[Path] = set()
+        self._marked = False
+
+    def kept_group(self, data: str, digest: str) -> bytes | None:
+        """Keep all files of a model on a unit if they were made of the same; return its data.
+
+        Args:
+            data: Path of its data file.
+            digest: Digest of what it would be made of.
+        """
+        if self._before.groups.get(data) != digest:
+            return None
+        slug = data.removeprefix("data/").removesuffix(".js")
+        files = [data, f"models/{slug}.html"]
+        files += [name for name in self._before.files if name.startswith(f"series/{slug}/")]
+        if not all(self._is_there(name) for name in files):
+            return None
+        for name in files:
+            self._files[name] = self._before.files[name]
+        self._groups[data] = digest
+        return (self.directory / data).read_bytes()
+
+    def add_group(self, data: str, digest: str, files: Mapping[str, bytes]) -> None:
+        """Write all files of a model on a unit."""
+        for name, content in files.items():
+            self.add(name, content)
+        self._groups[data] = digest
+
+    def add(self, name: str, content: bytes) -> None:
+        """Write a file unless it has this content.
+
+        Raises:
+            HostError: It cannot be written.
+        """
+        self._files[name] = hashlib.sha256(content).hexdigest()
+        if self._read(name) != content:
+            self._write(name, content)
+            self._written.append(name)
+
+    def finish(self, results: int) -> SiteChanges:
+        """Write the manifest and remove files that no page is of any more.
+
+        Raises:
+            HostError: The manifest cannot be written.
+        """
+        removed = sorted(self._before.files.keys() - self._files.keys())
+        manifest = SiteManifest(
+            files=dict(sorted(self._files.items())), groups=dict(sorted(self._groups.items()))
+        )
+        # Before files are removed: a site that is cut off here has files too many, not too few.
+        if manifest != self._before:
+            self._write(MANIFEST, _encoded(manifest))
+        for name in removed:
+            with contextlib.suppress(OSError):
+                (self.directory / name).unlink()
+        for folder in sorted({(self.directory / name).parent for name in removed}, reverse=True):
+            with contextlib.suppress(OSError):  # not empty
+                if folder != self.directory:
+                    folder.rmdir()
+        return SiteChanges(
+            directory=display_path(self.directory),
+            results=results,
+            written=tuple(sorted(self._written)),
+            removed=tuple(removed),
+            unchanged=len(self._files) - len(self._written),
+        )
+
+    def _is_there(self, name: str) -> bool:
+        """Whether a file still is what the manifest says."""
+        content = self._read(name)
+        known = self._before.files.get(name)
+        return content is not None and hashlib.sha256(content).hexdigest() == known
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return (self.directory / name).read_bytes()
+        except OSError:
+            return None
+
+    def _write(self, name: str, content: bytes) -> None:
+        if not self._marked:
+            # First of all: a folder that is cut off while it is filled must still be ours.
+            self._marked = True
+            if not (self.directory / MANIFEST).exists():
+                self._write(MANIFEST, _encoded(self._before))
+        path = self.directory / name
+        try:
+            if path.parent not in self._made:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._made.add(path.parent)
+            write_atomic(path, content)
+        except OSError as error:
+            raise HostError.of(error, f"cannot write {display_path(path)}") from error
+
+
+def _encoded(manifest: SiteManifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+
+
+def _read_manifest(directory: Path) -> SiteManifest:
+    file = directory / MANIFEST
+    again = f"write the site to a new folder, or remove {display_path(directory)} and try again"
+    try:
+        content = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        if not _is_empty(directory):
+            raise UsageError(
+                f"{display_path(directory)} is not empty and not a site",
+                hint="give a new or empty folder, or the folder of a site that etharness wrote",
+            ) from None
+        return SiteManifest()
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {display_path(file)}: {error.strerror}", hint=again
+        ) from error
+    try:
+        found = decode_json(content, type_=SiteManifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UsageError(f"{display_path(file)} is damaged: {error}", hint=again) from error
+    if found.version != _VERSION:
+        raise UsageError(
+            f"{display_path(file)} is of version {found.version}, this package writes {_VERSION}",
+            hint=again,
+        )
+    outside = [name for name in found.files if not _is_inside(name)]
+    if outside:
+        raise UsageError(f"{display_path(file)} names a file outside: {outside[0]!r}", hint=again)
+    return found
+
+
+def _is_inside(name: str) -> bool:
+    path = Path(name)
+    return not path.is_absolute() and ".." not in path.parts and name != ""
+
+
+def _is_empty(directory: Path) -> bool:
+    try:
+        found: Iterable[Path] = directory.iterdir()
+        return not any(found)
+    except FileNotFoundError:
+        return True
+    except NotADirectoryError:
+        raise UsageError(
+            f"{display_path(directory)} is not a folder", hint="give a new or empty folder"
+        ) from None
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {display_path(directory)}: {error.strerror}",
+            hint="give a folder that can be read and written",
+        ) from error
+
 
 _T = TypeVar("_T")
 
@@ -167,7 +377,7 @@ def data_file(name: str, record: object) -> bytes:
     return f'window.etharness.take("{name}", {text});\n'.encode()
 
 
-def matrix_of_models(standings: Sequence[news.Standing]) -> Matrix:
+def matrix_of_models(standings: Sequence[news.Standing]) -> View:
     """Arrange models by boards: in each cell how the newest runs on each unit ended."""
     tested = [standing.tested for standing in standings if standing.tested is not None]
     newest = max((microseconds(model.results[-1].started) for model in tested), default=0)
@@ -178,7 +388,7 @@ def matrix_of_models(standings: Sequence[news.Standing]) -> Matrix:
     return matrix_of({key: _cell(some, newest) for key, some in cells.items()})
 
 
-def _cell(standings: Sequence[news.Standing], newest_us: int) -> MatrixCell:
+def _cell(standings: Sequence[news.Standing], newest_us: int) -> View:
     counts = counts_of_states(standing.state for standing in standings)
     began = [(model.results[-1].started, each) for each in standings if (model := each.tested)]
     newest = max(began, key=lambda item: item[0], default=None)
@@ -194,8 +404,8 @@ def _cell(standings: Sequence[news.Standing], newest_us: int) -> MatrixCell:
             if news.is_gone(model, newest_us):
                 apart.append(f"no result since {started[:10]}")
         text = ", ".join(filter(None, apart))
-        links.append(MatrixLink(standing.state, text, standing.page, about))
-    return MatrixCell(counts, None if newest is None else _summary(newest[1]), tuple(links))
+        links.append(matrix_link(standing.state, text, standing.page, about))
+    return matrix_cell(counts, None if newest is None else _summary(newest[1]), links)
 
 
 def _names(standing: news.Standing) -> tuple[str, str, str]:
@@ -224,7 +434,7 @@ def _summary(standing: news.Standing) -> RunSummary | None:
     )
 
 
-def headline(found: Mapping[news.NewsKind, Sequence[news.NewsItem]], matrix: Matrix) -> str:
+def headline(found: Mapping[news.NewsKind, Sequence[news.NewsItem]], matrix: View) -> str:
     """Return what is new in a sentence."""
     words: dict[news.NewsKind, tuple[str, str]] = {
         "failed": ("newly failed", "newly failed"),
@@ -242,7 +452,7 @@ def headline(found: Mapping[news.NewsKind, Sequence[news.NewsItem]], matrix: Mat
         for kind, (one, several) in words.items()
         if found[kind]
     ]
-    models, boards = len(matrix.rows), len(matrix.boards)
+    models, boards = len(matrix["rows"]), len(matrix["boards"])
     subject = f"{counted(models, 'model')} on {counted(boards, 'board')}"
     return f"{subject}: {', '.join(parts) or 'no changes'}"
 
@@ -253,33 +463,34 @@ def _with_neighbours(items: Sequence[_T]) -> Iterator[tuple[_T, dict[str, _T | N
         yield item, {"before": before, "after": after}
 
 
-def commit_pages(commits: Sequence[news.SiteCommit]) -> Iterator[tuple[str, bytes]]:
+def commit_pages(commits: Sequence[View]) -> Iterator[tuple[str, bytes]]:
     """Yield the page of each commit, and of all."""
     for commit, beside in _with_neighbours(commits):
-        title = f"Commit {commit_text(commit.commit)}"
-        yield commit.page, _rendered("commit.html.j2", "../", title, commit=commit, **beside)
+        title = f"Commit {commit_text(commit['commit'])}"
+        yield commit["page"], _rendered("commit.html.j2", "../", title, commit=commit, **beside)
     yield "commits.html", _rendered("commits.html.j2", "", "Commits", commits=commits)
 
 
-def night_pages(nights: Sequence[news.SiteNight]) -> Iterator[tuple[str, bytes]]:
+def night_pages(nights: Sequence[View]) -> Iterator[tuple[str, bytes]]:
     """Yield the page of each night, and of all."""
     for night, beside in _with_neighbours(nights):
-        yield night.page, _rendered("night_page.html.j2", "../", night.name, night=night, **beside)
+        content = _rendered("night_page.html.j2", "../", night["name"], night=night, **beside)
+        yield night["page"], content
     yield "nights.html", _rendered("nights.html.j2", "", "Nights", nights=nights)
 
 
 def search_file(
     models: Sequence[ModelOnUnit],
-    commits: Sequence[news.SiteCommit],
-    nights: Sequence[news.SiteNight],
+    commits: Sequence[View],
+    nights: Sequence[View],
 ) -> bytes:
     """Return what the search finds: kind, text and page of models, commits, nights and series."""
     entries = [("model", model.title, model.page) for model in models]
     entries += [
-        ("commit", f"{commit.commit} {when(commit.started)}", commit.page)
+        ("commit", f"{commit['commit']} {when(commit['started'])}", commit["page"])
         for commit in reversed(commits)
     ]
-    entries += [("night", night.name, night.page) for night in reversed(nights)]
+    entries += [("night", night["name"], night["page"]) for night in reversed(nights)]
     entries += [
         ("number", f"{series.title} of {model.title} ({series.name})", series.page)
         for model in models
@@ -288,13 +499,13 @@ def search_file(
     return data_file("search", entries)
 
 
-def index_file(models: Sequence[ModelOnUnit], commits: Sequence[news.SiteCommit]) -> bytes:
+def index_file(models: Sequence[ModelOnUnit], commits: Sequence[View]) -> bytes:
     """Return what the page that compares commits needs before it asks for data of models.
 
     All commits, the oldest first; data file, title, page and places of the commits of each model;
     and the words for numbers that only one of two commits has.
     """
-    places = {commit.commit: place for place, commit in enumerate(commits)}
+    places = {commit["commit"]: place for place, commit in enumerate(commits)}
     index = {
         "commits": [*places],
         "models": [
@@ -313,28 +524,12 @@ Progress = Callable[[str, int, int], None]
 _DATA_BEGIN = b'window.etharness.take("model", '
 
 
-@dataclass(frozen=True, slots=True)
-class SiteOptions:
-    """How a site is written.
-
-    Attributes:
-        title: Title of its first page.
-        running: A night that is under way, or has just ended; None for the history alone.
-    """
-
-    title: str = "Results"
-    running: news.RunningNight | None = None
-
-
-def _silent(_stage: str, _done: int, _total: int) -> None:
-    """Show no progress."""
-
-
 def write_site(
     store: Store,
     directory: Path,
-    options: SiteOptions = SiteOptions(),
-    progress: Progress = _silent,
+    title: str = "Results",
+    running: View | None = None,
+    progress: Progress = lambda *_: None,
 ) -> SiteChanges:
     """Write a static site of all results of a history, or bring it up to date.
 
@@ -345,7 +540,8 @@ def write_site(
     Args:
         store: The history.
         directory: Folder of the site: new, empty, or of a site.
-        options: How it is written.
+        title: Title of its first page.
+        running: A night that is under way, or has just ended; None for the history alone.
         progress: Shows how far it is.
 
     Raises:
@@ -356,7 +552,7 @@ def write_site(
     folder = SiteFolder(directory)
     progress("reading", 0, 0)
     groups = groups_of(store, POINTS)
-    verdicts = _verdicts(store, options.running)
+    verdicts = _verdicts(store, running)
     shared = Counter(occasion_of(entry.provenance) for group in groups for entry in group.entries)
     shared.update(verdict.night for verdict in verdicts)  # a night may have one result only
     models = []
@@ -364,7 +560,7 @@ def write_site(
         progress("models", done, len(groups))
         models.append(_write_model(store, folder, group, shared))
     progress("pages", 0, 0)
-    _write_common(folder, models, verdicts, options)
+    _write_common(folder, models, verdicts, title, running)
     return folder.finish(sum(len(group.entries) + group.left_out for group in groups))
 
 
@@ -382,11 +578,11 @@ def _write_model(
     return model
 
 
-def _verdicts(store: Store, running: news.RunningNight | None) -> list[NightVerdict]:
+def _verdicts(store: Store, running: View | None) -> list[NightVerdict]:
     """Return the verdicts of nightly runs, with that of one that is under way."""
     found = {verdict.night: verdict for verdict in store.nights()}
     if running is not None:
-        found[running.name] = running.verdict
+        found[running["name"]] = running["verdict"]
     return [*found.values()]
 
 
@@ -394,7 +590,8 @@ def _write_common(
     folder: SiteFolder,
     models: list[ModelOnUnit],
     verdicts: Sequence[NightVerdict],
-    options: SiteOptions,
+    title: str,
+    running: View | None,
 ) -> None:
     """Write the pages that are about several models."""
     commits, nights = news.commits_of(models), news.nights_of(models, verdicts)
@@ -406,21 +603,22 @@ def _write_common(
     folder.add("data/search.js", search_file(models, commits, nights))
     for name, content in (*commit_pages(commits), *night_pages(nights)):
         folder.add(name, content)
-    title = "Compare two commits"
-    folder.add("compare.html", _rendered("compare.html.j2", "", title, commits=commits))
-    if (night := options.running) is not None:
-        page = next((known.page for known in nights if known.name == night.name), "")
-        folder.add(news.PAGE, _rendered("tonight.html.j2", "", night.name, night=night, page=page))
+    compare = _rendered("compare.html.j2", "", "Compare two commits", commits=commits)
+    folder.add("compare.html", compare)
+    if running is not None:
+        name = running["name"]
+        page = next((night["page"] for night in nights if night["name"] == name), "")
+        folder.add(news.PAGE, _rendered("tonight.html.j2", "", name, night=running, page=page))
     index = _rendered(
         "index.html.j2",
         "",
-        options.title,
+        title,
         models=models,
         news=found,
         matrix=matrix,
         commits=commits,
         nights=nights,
-        running=options.running,
+        running=running,
         headline=headline(found, matrix),
     )
     folder.add("index.html", index)
@@ -430,17 +628,17 @@ _NICE = 10
 
 
 def site_command(directory: Path) -> list[str]:
-    """Return the command that updates a site; the file with a ``SiteRequest`` is to be added.
+    """Return the command that updates a site; the file with a ``NightSoFar`` is to be added.
 
     Raises:
         UsageError: The folder is not empty and not a site, or a library is not installed.
     """
     require_libraries()
     SiteFolder(directory)
-    return [sys.executable, "-m", __name__]
+    return [sys.executable, "-m", __name__, str(directory)]
 
 
-def update(request: SiteRequest) -> None:
+def update(directory: Path, night: NightSoFar) -> None:
     """Add results to the history of ``$ETHARNESS_HISTORY`` and write the site.
 
     Raises:
@@ -448,19 +646,18 @@ def update(request: SiteRequest) -> None:
     """
     # Those that the history refuses are reported by the night at its end.
     url = default_history()
-    add_results(url, [Path(directory) for directory in request.directories])
+    add_results(url, [Path(path) for path in night.directories])
     with open_store(url) as store:
-        write_site(
-            store, Path(request.site), SiteOptions(running=news.running_night(request.night))
-        )
+        write_site(store, directory, running=news.running_night(night))
 
 
-def main(file: str) -> int:
-    """Do what a file says; return the exit code."""
+def main(directory: str, file: str) -> int:
+    """Update a site as a file says; return the exit code."""
     if sys.platform != "win32":
         os.nice(_NICE)
     try:
-        update(decode_json(Path(file).read_bytes(), type_=SiteRequest))
+        night = decode_json(Path(file).read_bytes(), type_=NightSoFar)
+        update(Path(directory), night)
     except HarnessError as error:
         print_text(error.message, error=True)
         return error.exit_code
@@ -468,4 +665,4 @@ def main(file: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))
