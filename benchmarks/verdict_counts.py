@@ -56,16 +56,16 @@ def alarms(comparison: HistoryComparison, but: int | None = None) -> Iterator[st
             size = f"{step.size.value / step.before:+.1%}" if step.before else ""
             yield f"{metric.name} {metric.statistic}: step {size} (p-value {step.p:.2g})"
     for common in comparison.common:
-        if common.judgement not in ("same", "too little"):
+        if common.judgement not in ("same", "suspect", "too little"):
             yield f"all operators {common.statistic}: {common.judgement}"
 
 
 def found(comparison: HistoryComparison, operator: int) -> bool:
-    """Return whether an operator is reported as slower."""
+    """Return whether an operator is reported as slower, or is to be measured again."""
     return any(
         is_operator(number.metric)
         and number.metric.instruction == operator
-        and number.judgement == "regression"
+        and number.judgement in ("regression", "suspect")
         for number in comparison.numbers
     )
 

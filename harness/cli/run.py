@@ -81,6 +81,7 @@ Examples:
     VERDICT,
     *map(setting_option, ("budget", "references", "rtol", "atol")),
     baseline_option,
+    *map(setting_option, ("repeat", "detect", "look_again", "repeat_time")),
 )
 @panel(
     RESULTS,

@@ -278,12 +278,17 @@ class TraceSummary(_ResultRecord, frozen=True):
 
 
 class VerdictRecord(_ResultRecord, frozen=True, omit_defaults=True):
-    """Results of the checks, the budget file, "" for none, and its copy in the run directory."""
+    """Results of the checks, the budget file, "" for none, and its copy in the run directory.
+
+    ``repeats`` is the number of further runs that it rests on, which took ``repeats_s`` seconds.
+    """
 
     passed: bool
     budget: str
     checks: tuple[Check, ...]
     budget_copy: str = ""
+    repeats: int = 0
+    repeats_s: float | None = None
 
 
 class ReferenceRecord(_ResultRecord, frozen=True):

@@ -282,6 +282,33 @@ class RunSettings:
         metavar="VALUE",
         least=0,
     )
+    repeat: int = _setting(
+        1,
+        "Number of runs in one session, each with all executions; they are compared together.",
+        metavar="N",
+        least=1,
+        most=1000,
+    )
+    detect: str | None = _setting(
+        None,
+        "Repeat the run until the comparison would notice a change of this size, such as 3%, or "
+        "the time is up (--repeat-time).",
+        metavar="SHARE",
+    )
+    look_again: int = _setting(
+        5,
+        "Number of times that a suspect change is measured again, at most; 0 for never.",
+        metavar="N",
+        least=0,
+        most=100,
+    )
+    repeat_time: float | None = _setting(
+        None,
+        "Longest time for repeats that were not asked for with --repeat.  [default: five times "
+        "that of the run]",
+        metavar="SECONDS",
+        least=0,
+    )
     session: str | None = _setting(
         None,
         "Label for results recorded together.  [default: $ETHARNESS_SESSION, or this run alone]",
@@ -482,6 +509,19 @@ class ReadSettings:
         "", "Board whose rules apply to a trace without a result.", where=SettingPlace.API
     )
     model: str = _setting("", "Model whose rules apply, likewise.", where=SettingPlace.API)
+
+
+def parse_share(text: str) -> float:
+    """Read a share, such as ``3%`` or ``0.03``.
+
+    Raises:
+        ValueError: It is none, or not between 0 and 1.
+    """
+    number = text.strip()
+    share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    if not 0 < share < 1:
+        raise ValueError(f"{text!r} is not between 0 and 100 %")
+    return share
 
 
 def _documented(help_text: str) -> str:

@@ -16,9 +16,17 @@ import msgspec
 from harness.errors import TargetError
 
 Judgement = Literal[
-    "regression", "improvement", "changed", "same", "appeared", "vanished", "too little"
+    "regression",
+    "suspect",
+    "improvement",
+    "changed",
+    "same",
+    "appeared",
+    "vanished",
+    "too little",
 ]
 """Outcome of one metric: ``regression`` or ``improvement``: beyond the limits and the noise;
+``suspect``: a regression that was measured once, so that noise may explain it;
 ``changed``: deterministic and different, but within the limits; ``same``: no detectable change;
 ``appeared``: not in the baseline; ``vanished``: not in the result; ``too little``: too few sessions
 to estimate the noise."""
@@ -121,7 +129,7 @@ class Verdict:
     @property
     def exit_code(self) -> int:
         """0 if it passed, 4 if the target's clock is wrong, 3 if only the history has too little
-        data, else 1.
+        data or a suspect change was measured once, else 1.
         """
         return exit_code_of(self.checks)
 
@@ -264,6 +272,7 @@ CODES: Final[dict[str, Code]] = {
         Code("H09", "the operators have not changed together", "error"),
         Code("H10", "no hardware counter counts more than in the baseline", "error"),
         Code("H11", "no operator draws more energy than in the baseline", "error"),
+        Code("H12", "what is suspect has been measured again", "error", exit_code=3),
     )
 }
 """All codes by name, in the order of the documentation."""

@@ -19,6 +19,7 @@ from harness.check.history.comparison import (
     Interval,
     NumberKind,
     detectable_text,
+    gone_text,
     judgement_word,
     number_kind,
     percentage,
@@ -214,7 +215,8 @@ class ChangeTable:
         others: Numbers that are the same, or of which too little is known.
         several_units: The numbers are of several boards.
         counts: How many numbers there are of each judgement, by its word.
-        detectable: Which change would have been noticed; empty if no operator was compared.
+        detectable: What is gone after it was measured again, and which change would have been
+            noticed; empty if no operator was compared.
         notes: What was left out of the comparison, and why.
     """
 
@@ -243,7 +245,9 @@ def describe_changes(comparison: HistoryComparison) -> ChangeTable:
 
 def _detectable(comparison: HistoryComparison) -> str:
     compared = any(n.metric.kind == "operator" and n.estimated for n in comparison.numbers)
-    return detectable_text(comparison) if compared else ""
+    if not compared:
+        return ""
+    return "; ".join(filter(None, [gone_text(comparison), detectable_text(comparison)]))
 
 
 def metric_name(metric: Metric) -> str:

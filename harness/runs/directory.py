@@ -7,6 +7,7 @@ trace.etdp       the log as ED00, size-prefixed, as ExecuTorch writes it; or Exe
 debug_buffer.bin bytes of logged tensors, which trace.etlog and trace.etdp refer to
 test_sets/*      run directories of the test sets of a bundled program; the directory around them
                  then has the verdict of all, but neither trace nor tensors
+again/*          run directories of the runs that followed in the same session
 inputs/N.npy     inputs of the model
 outputs/N.npy    outputs of the last execution
 reference/N.npy  expected outputs, if given
@@ -74,6 +75,7 @@ EARLIER_POSTMORTEM = "earlier_postmortem.json"
 EARLIER_POSTMORTEM_IMAGE = "earlier_postmortem.bin"
 POWER = "power.samples"
 TEST_SETS: Final = "test_sets"
+AGAIN: Final = "again"
 USED_BUDGET: Final = "used_budget"
 _FILES = (
     *(RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE, HISTORY, CHECK, POSTMORTEM),
@@ -110,7 +112,7 @@ class RunDirectory:
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, not a directory")
         # What is in a folder of a run is deleted and written, so it must not be somebody's.
-        for folder in (path / name for name in (*_TENSORS, TEST_SETS, USED_BUDGET)):
+        for folder in (path / name for name in (*_TENSORS, TEST_SETS, AGAIN, USED_BUDGET)):
             if folder.is_symlink():
                 raise UsageError(
                     f"{folder} is a symbolic link, and a run deletes and writes files in it",
@@ -125,8 +127,9 @@ class RunDirectory:
             )
         for file in earlier:
             file.unlink()
-        for result in (path / TEST_SETS).glob(f"*/{RESULT}"):
-            _remove_run(result.parent)
+        for name in (TEST_SETS, AGAIN):
+            for result in (path / name).glob(f"*/{RESULT}"):
+                _remove_run(result.parent)
         try:
             for sub in _TENSORS[:2]:
                 (path / sub).mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ from harness.records.store_address import StoreAddress, address_of
 from harness.records.trace import OPERATOR_CALL
 from harness.records.verdict import Judgement
 from harness.runs.directory import RESULT, TEST_SETS, RunDirectory, later_verdict
-from harness.runs.source import EvaluatedRun, load_source, on_scales, subject_of
+from harness.runs.source import EvaluatedRun, load_source, on_scales, subject_of, verdict_record
 
 if TYPE_CHECKING:
     from harness.history.store import Store
@@ -135,6 +135,9 @@ def add_reported(url: StoreAddress | None, run: EvaluatedRun) -> None:
             for each in run.parts:
                 if each.result is not None:
                     store.add(each.result, each.subject)
+                for repeat in each.repeats[: each.asked_repeats]:
+                    if repeat.result is not None:
+                        store.add(repeat.result, repeat.subject, verdict_record(repeat))
     except HarnessError as error:
         kept = f"; the run is saved in {run.directory}" if run.directory else ""
         later = f"; then `etharness history add {run.directory}`" if run.directory else ""

@@ -29,6 +29,7 @@ from harness.records.run_settings import (
     RunSetting,
     RunSettings,
     SettingPlace,
+    parse_share,
     settings_in,
 )
 from harness.records.store_address import StoreAddress, address_of
@@ -221,6 +222,8 @@ def given_settings(
             f"invalid name of a model: {given.name!r}",
             hint="use letters, digits and . _ + -, as in kws_v2",
         )
+    if given.detect is not None:
+        _check_detect(given.detect, given.baseline)
     if (given.image or given.tool or given.probe) and not given.flash:
         raise UsageError("--image, --tool and --probe require --flash", hint="add --flash")
     beside = given.volts is not None or given.marker_pin is not None or given.supply
@@ -233,6 +236,17 @@ def given_settings(
         meter = MeterRequest.parse(given.energy, given.volts, pin, supply=given.supply)
         return replace(given, energy=meter)
     return given
+
+
+def _check_detect(share: str, baseline: str | None) -> None:
+    try:
+        parse_share(share)
+    except ValueError:
+        raise UsageError(
+            f"{share!r} is no share of a time", hint="write it as --detect 3%"
+        ) from None
+    if baseline is None:
+        raise UsageError("--detect needs a comparison", hint="add --baseline last:20")
 
 
 def _checked(setting: RunSetting, value: Any) -> Any:

@@ -63,7 +63,7 @@ from harness.runs.device import (
     with_declared_clock,
     with_firmware,
 )
-from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
+from harness.runs.directory import AGAIN, CONSOLE, PARTIAL, RunDirectory
 from harness.runs.evaluation import evaluate_run, evaluate_test_sets, save_budget, with_evidence
 from harness.runs.loading import (
     bundled_model,
@@ -76,6 +76,7 @@ from harness.runs.loading import (
     test_set_folder,
 )
 from harness.runs.meter import RunMeter, meter_of_run
+from harness.runs.repeats import Repeats
 from harness.runs.request import ProbeRequest, RunRequest, find_time_scales, unfinished_result
 from harness.runs.source import (
     EvaluatedRun,
@@ -146,6 +147,10 @@ class RunRecorder:
         """Carry the run out, and return its trace."""
         raise NotImplementedError
 
+    def another(self, plan: RunPlan, directory: RunDirectory) -> RunRecorder:
+        """Return a further run of the same kind."""
+        raise NotImplementedError
+
     def finished(self, ended: Callable[[EvaluatedRun], None]) -> EvaluatedRun:
         """Execute and evaluate the run, and complete its directory, also after a failure."""
         try:
@@ -153,6 +158,7 @@ class RunRecorder:
                 self.evaluate(self.execute())
                 if self.plan.meter is not None:
                     self.plan.meter.check()
+                self.measure_again()
         finally:
             run = self.evaluated_run
             ended(run)
@@ -205,8 +211,54 @@ class RunRecorder:
                 budget=str(budget[-1].document.path) if budget else "",
                 budget_copy=save_budget(self.directory, budget),
             )
+        self._conclude(run)
+
+    def _conclude(self, run: EvaluatedRun) -> None:
+        """Record the verdict."""
         self._evaluated = run
         self.update(failure=None, verdict=verdict_record(run), exit_code=run.verdict.exit_code)
+
+    def measure_again(self) -> None:
+        """Run as often as asked for, and while a change is suspect; then judge all of it.
+
+        Raises:
+            HarnessError: A run that was asked for failed. One that looks again may fail: the change
+                is suspect still.
+        """
+        assert self._evaluated is not None
+        plan, request = self.plan, self.plan.request
+        repeats = Repeats(request, self._evaluated, time.monotonic() - self._began)
+        while why := repeats.reason():
+            number = len(repeats.others) + 2
+            plan.stages(f"run {number}, {why}", 0, 0)
+            try:
+                run = self._another_run(number)
+            except HarnessError as error:
+                if number <= request.repeat:
+                    error.message = f"run {number} of {request.repeat}: {error.message}"
+                    raise
+                _log.warning("could not be measured again: %s", error.message)
+                break
+            repeats.add(run)
+        if repeats.others:
+            self._conclude(repeats.recorded())
+
+    def _another_run(self, number: int) -> EvaluatedRun:
+        """Run once more into a folder of the run directory, without a comparison of its own."""
+        request, session = self.plan.request, self.result.session
+        request = dataclasses.replace(
+            request,
+            output=self.directory.path / AGAIN / str(number),
+            session=f"{session}/{number}",
+            commit=self.result.commit,
+            flash=None,
+            against=None,
+            history=None,
+            repeat=1,
+        )
+        meter = None if request.energy is None else meter_of_run(request.energy)
+        plan = dataclasses.replace(self.plan, request=request, meter=meter)
+        return self.another(plan, RunDirectory.create(request.output)).finished(lambda _: None)
 
     @property
     def evaluated_run(self) -> EvaluatedRun:
@@ -392,11 +444,17 @@ def run_model(
     if request.through is not None:
         return probe_target().run_by_probe(request, stages, ended)
     plan = plan_run(request, stages)
-    board, runs = plan.board, request.runs * (len(plan.model.test_sets) or 1)
-    settings = with_firmware(request.settings, board)
-    result = unfinished_result(plan.request, board, plan.time_scales)
-    result = replace(result, runs_requested=runs, settings=settings)
+    runs = request.runs * (len(plan.model.test_sets) or 1)
+    result = replace(_new_result(plan), runs_requested=runs)
     return _Run(plan, RunDirectory.create(request.output), result).finished(ended)
+
+
+def _new_result(plan: RunPlan) -> Result:
+    """Return the result of a run that begins now."""
+    result = unfinished_result(plan.request, plan.board, plan.time_scales)
+    settings = with_firmware(plan.request.settings, plan.board)
+    index = plan.test_set.index if plan.test_set is not None else None
+    return replace(result, settings=settings, test_set=index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,6 +471,14 @@ class _Run(RunRecorder):
 
     The methods stand in the order in which they are called.
     """
+
+    def __init__(self, plan: RunPlan, directory: RunDirectory, result: Result) -> None:
+        super().__init__(plan, directory, result)
+        self._test_set_runs: list[_Run] = []
+
+    def another(self, plan: RunPlan, directory: RunDirectory) -> _Run:
+        """Return a further run of the same kind."""
+        return _Run(plan, directory, _new_result(plan))
 
     def execute(self) -> Trace | None:
         """Start the target, run the model on it, and read outputs and trace.
@@ -561,11 +627,27 @@ class _Run(RunRecorder):
         finally:
             record = TestSetRecord(method, index, run.result.id, folder, run.result.exit_code)
             self.test_sets.append(run.evaluated_run)
+            self._test_set_runs.append(run)
             self.update(
                 test_sets=(*self.result.test_sets, record),
                 runs_completed=self.result.runs_completed + run.result.runs_completed,
                 model=bundled_model(self.result.model, run.result.model),
             )
+
+    def measure_again(self) -> None:
+        """Measure again; of a bundled program each test set by itself."""
+        if not self.plan.model.test_sets:
+            super().measure_again()
+            return
+        for run in self._test_set_runs:
+            with run.recorded():
+                run.measure_again()
+        self.test_sets = [run.evaluated_run for run in self._test_set_runs]
+        records = zip(self.result.test_sets, self._test_set_runs, strict=True)
+        self.update(
+            test_sets=tuple(replace(one, exit_code=run.result.exit_code) for one, run in records)
+        )
+        self.evaluate(None)
 
     def _measure(self, device: _Device) -> Trace:
         """Run one method with one set of inputs on a connected target."""

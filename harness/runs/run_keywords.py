@@ -47,6 +47,12 @@ class RunKeywords(TypedDict, total=False):
         rtol: Relative tolerance of outputs. Default: by data type.
         atol: Absolute tolerance of outputs, added to --rtol. Default: by data type; integers must
             match exactly.
+        repeat: Number of runs in one session, each with all executions; they are compared together.
+        detect: Repeat the run until the comparison would notice a change of this size, such as 3%,
+            or the time is up (--repeat-time).
+        look_again: Number of times that a suspect change is measured again, at most; 0 for never.
+        repeat_time: Longest time for repeats that were not asked for with --repeat. Default: five
+            times that of the run.
         session: Label for results recorded together. Default: $ETHARNESS_SESSION, or this run
             alone.
         commit: Commit under test. Default: $ETHARNESS_COMMIT, or the model's checkout.
@@ -100,6 +106,10 @@ class RunKeywords(TypedDict, total=False):
     references: Sequence[PathLike]
     rtol: float | None
     atol: float | None
+    repeat: int
+    detect: str | None
+    look_again: int
+    repeat_time: float | None
     session: str | None
     commit: str | None
     unit: str | None

@@ -644,6 +644,9 @@ class EvaluatedRun:
         directory: The run directory; None for a trace alone.
         given: The options that it was read and evaluated with.
         test_sets: The runs of the test sets of a bundled program, which itself has no subject.
+        repeats: Further runs that the verdict rests on.
+        asked_repeats: Number of the first of them that were asked for, which are results of their
+            own; the others looked again at a suspect change.
     """
 
     title: str
@@ -659,6 +662,8 @@ class EvaluatedRun:
     directory: Path | None = None
     given: ReadOptions = DEFAULT_OPTIONS
     test_sets: tuple[EvaluatedRun, ...] = ()
+    repeats: tuple[EvaluatedRun, ...] = ()
+    asked_repeats: int = 0
 
     @property
     def parts(self) -> tuple[EvaluatedRun, ...]:
@@ -709,11 +714,14 @@ def all_passed(runs: Sequence[EvaluatedRun]) -> bool:
 def verdict_record(run: EvaluatedRun) -> VerdictRecord:
     """Return the verdict as a result records it."""
     verdict = run.verdict
+    seconds = [one.result.duration_s for one in run.repeats if one.result is not None]
     return VerdictRecord(
         passed=verdict.passed,
         budget=run.budget,
         checks=verdict.checks,
         budget_copy=run.budget_copy,
+        repeats=len(run.repeats),
+        repeats_s=round(sum(seconds), 3) if seconds else None,
     )
 
 
@@ -744,8 +752,9 @@ def subject_of(
     probe = None
     if target and target.probe_pairs:
         probe = Fraction(target.probe_ticks, target.probe_pairs)
-    # A debug probe reads no answer of the board: its result has sums of what the log says.
-    counted = model if target is not None and target.link_version else None
+    # A debug probe reads no answer of the board: its result has sums of what the log says. A file
+    # of a run by itself may be its ETDump, which has no allocations.
+    counted = model if directory and target is not None and target.link_version else None
     if counted is not None and not counted.method_bytes:
         counted = None
     return Subject(

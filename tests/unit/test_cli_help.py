@@ -24,7 +24,10 @@ RUN = {
         *("--trace-limit", "--time-scale"),
     ],
     "Energy": ["--energy", "--volts", "--marker-pin", "--supply"],
-    "What must hold": ["--budget", "--reference", "--rtol", "--atol", "--baseline"],
+    "What must hold": [
+        *("--budget", "--reference", "--rtol", "--atol", "--baseline"),
+        *("--repeat", "--detect", "--look-again", "--repeat-time"),
+    ],
     "Where results go": ["--output", "--report", "--history", "--session", "--commit"],
     "Output": [
         *("--json", "--verbose", "--quiet", "--no-progress", "--help"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,6 @@ from harness import Points
 from harness.check.history.noise import (
     SessionNoise,
     TypicalSpread,
-    median_error,
     neighbor_medians,
     noisier,
     pooled,
@@ -38,105 +36,25 @@ def points(values: Sequence[float], commits: Sequence[int] | None = None) -> Poi
     return Points(np.array(values, float), places, origins, places)
 
 
-def noise_of(deviations: Sequence[float] | Floats, correlation: float = 0.0) -> SessionNoise:
-    """A noise whose residuals are the deviations, too."""
-    values = np.array(deviations, float)
-    places = np.arange(len(values))
-    return SessionNoise(0.01, values, places, values, correlation, float(len(values) - 1))
-
-
-def residuals(values: Floats) -> Floats:
-    """How far each value is from the median of up to 20 before it, as a share of the level.
-
-    The first four have too few before them: each is compared with the others of the first five.
-    """
-    found = []
-    for place, value in enumerate(values):
-        others = np.delete(values[:5], place) if place < 4 else values[max(place - 20, 0) : place]
-        level = np.median(others)
-        share = (value - level) / (level or np.median(values))
-        found.append(share / np.sqrt(1 + np.pi / 2 / len(others)))
-    return np.array(found)
-
-
-def winsorised(values: Floats) -> Floats:
-    """Ten or more values, clipped to three deviations, unless more than half of them are equal."""
-    reach = 3 * 1.4826 * np.median(np.abs(values))
-    return np.clip(values, -reach, reach) if len(values) >= 10 and reach else values
-
-
-def deviation(values: Floats) -> float:
-    return float(np.sqrt(np.mean(winsorised(values) ** 2)))
-
-
-def shocks(deviations: Floats, smallest: float) -> Floats:
-    """Each of the deviations divided by the spread of the others."""
-    clipped = winsorised(deviations)
-    found = []
-    for place, value in enumerate(deviations):
-        others = np.delete(clipped, place)
-        spread = max(float(np.sqrt(np.mean(others**2))), smallest)
-        found.append(value / spread if spread else 0.0)
-    return np.array(found)
-
-
-def tail(values: Floats) -> float:
-    """Degrees of freedom whose tail has half of what the values have beyond ranks 2, 4, 8, ..."""
-    ordered = sorted(np.abs(values), reverse=True)
-    count = len(ordered)
-    ranks = [2]
-    while ranks[-1] * 2 * 20 <= count:
-        ranks.append(ranks[-1] * 2)
-
-    def lightest(ranks: list[int]) -> int:
-        fitting = [
-            place
-            for place, freedom in enumerate(FREEDOM)
-            if place == 0
-            or all(
-                2 * stats.t.sf(ordered[rank - 1], freedom) >= 0.5 * (rank - 0.3) / (count + 0.4)
-                for rank in ranks
-            )
-        ]
-        return max(fitting)
-
-    place = lightest(ranks)
-    if FREEDOM[lightest(ranks[1:])] <= 5:
-        place = max(place - 2, 0)
-    return FREEDOM[place]
+def deviation(residuals: Floats) -> float:
+    """The larger of the robust and the standard deviation."""
+    robust = 1.4826 * np.median(np.abs(residuals))
+    return float(max(robust, np.sqrt(np.sum(residuals**2) / (len(residuals) - 1))))
 
 
 @pytest.mark.parametrize(
-    ("sessions", "error", "freedom"),
-    [
-        (1, 0.02 * np.sqrt(1 + np.pi / 8), 4),
-        (2, 0.02 * np.sqrt(1 / (4 / 3) + np.pi / 8), 4 * (4 / 3 + 1) / 2),
-        (3, 0.02 * np.sqrt(np.pi / 2 / 1.5 + np.pi / 8), 5),
-        (9, 0.02 * np.sqrt(np.pi / 2 / 1.8 + np.pi / 8), 5.5),
-    ],
+    ("sessions", "error"), [(1, np.sqrt(1 + np.pi / 8)), (3, np.sqrt(2 / 3 + np.pi / 8))]
 )
-def test_correlated_sessions_count_as_fewer(sessions: int, error: float, freedom: float) -> None:
-    """With a correlation of 0.5, 2 sessions count as 4/3, 3 as 1.5 and 9 as 1.8."""
-    empty = np.array([])
-    noise = SessionNoise(0.01, empty, np.arange(0), empty, 0.5, freedom=5.5, tail=4.0, scatter=2.0)
-    assert noise.error(sessions, 4) == pytest.approx(error)
-    assert noise.freedom_of(sessions) == pytest.approx(freedom)
+def test_runs_of_one_night_have_half_of_their_variance_in_common(
+    sessions: int, error: float
+) -> None:
+    noise = SessionNoise(0.01, np.array([]), np.arange(0), freedom=5.5, scatter=2.0)
+    assert noise.error(sessions, 4) == pytest.approx(0.02 * error)
 
 
 def test_a_robust_deviation_is_that_of_normal_values() -> None:
     values = np.array([1.0, 2.0, 4.0, 8.0, 1000.0])
     assert robust_deviation(values) == pytest.approx(1.4826 * 3)
-
-
-@pytest.mark.parametrize(("count", "rank"), [(9, 2), (11, 2), (12, 3), (20, 6), (101, 41)])
-def test_the_error_of_a_median_is_that_of_the_ranks_around_it(count: int, rank: int) -> None:
-    """With 95 % the median is between the values of this rank from below and from above."""
-    values = np.random.default_rng(count).exponential(size=count)
-    ordered = sorted(values)
-    outside = stats.binom.cdf(rank - 1, count, 0.5)
-    assert outside < 0.035
-    expected = (ordered[-rank] - ordered[rank - 1]) / (2 * stats.norm.isf(outside))
-    assert median_error(values) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("count", [4, 5, 6, 7, 8, 40])
@@ -150,31 +68,25 @@ def test_medians_of_neighbors_are_those_of_a_filter(count: int) -> None:
 def test_three_sessions_have_a_noise() -> None:
     noise = session_noise(points([100, 110, 104]), 3, rounding=0.0)
     assert noise is not None
-    shares = np.array([-7 / 107, 8 / 102, -1 / 105]) / np.sqrt(1 + np.pi / 2 / 2)
+    shares = np.array([-4, 6, 0]) / 104
     assert noise.residuals == pytest.approx(shares)
-    assert noise.deviations == pytest.approx([0, 6 / 104, 0])
     assert noise.results.tolist() == [0, 1, 2]
-    assert noise.spread == pytest.approx(np.sqrt(np.mean(shares**2)))
-    assert (noise.freedom, noise.tail, noise.scatter) == (2, np.inf, 1)
+    assert noise.spread == pytest.approx(deviation(shares))
+    assert (noise.freedom, noise.scatter) == (2, 1)
     assert session_noise(points([100, 110, 104]), 4, rounding=0.0) is None
 
 
-@pytest.mark.parametrize(("count", "seed"), [(5, 0), (9, 1), (10, 2), (20, 3), (21, 4), (60, 5)])
-def test_each_session_is_compared_with_those_before_it(count: int, seed: int) -> None:
-    chance = np.random.default_rng(seed)
-    values = 1000 + np.cumsum(chance.standard_normal(count)) + chance.standard_t(2, count)
+@pytest.mark.parametrize("count", [5, 20, 60])
+def test_the_newest_twenty_sessions_show_the_noise(count: int) -> None:
+    values = 1000 + np.random.default_rng(count).standard_t(2, count)
     noise = session_noise(points(values.tolist()), 5, rounding=0.0)
     assert noise is not None
-    expected = residuals(values)
-    assert noise.residuals == pytest.approx(expected)
-    deviations = (values - neighbor_medians(values)) / np.median(values)
-    assert noise.deviations == pytest.approx(deviations)
-    assert noise.spread == pytest.approx(deviation(expected))
-    assert noise.freedom == count - 1
-    clipped = winsorised(expected)
-    seen = sum(clipped[1:] * clipped[:-1]) / sum(clipped**2)
-    seen += (1 + 3 * max(seen, 0)) / count
-    assert noise.correlation == pytest.approx(min(max(seen, 0), 0.98))
+    newest = values[-20:]
+    shares = newest / np.median(newest) - 1
+    assert noise.residuals == pytest.approx(shares)
+    assert noise.results.tolist() == [*range(count)][-20:]
+    assert noise.spread == pytest.approx(deviation(shares))
+    assert noise.freedom == len(newest) - 1
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -184,55 +96,30 @@ def test_a_noise_is_a_share_in_any_unit(scale: float) -> None:
     assert one is not None
     assert other is not None
     assert other.residuals == pytest.approx(one.residuals)
-    assert other.deviations == pytest.approx(one.deviations)
     assert other.spread == pytest.approx(one.spread)
 
 
 def test_a_few_sessions_that_differ_from_equal_ones_are_noise() -> None:
-    """Nothing is clipped to the deviation of most of them, which is 0."""
     noise = session_noise(points([100.0] * 12 + [110, 100, 90]), 5, rounding=0.0)
     assert noise is not None
-    squares = 0.1**2 / (1 + np.pi / 2 / 12) + 0.1**2 / (1 + np.pi / 2 / 14)
-    assert noise.spread == pytest.approx(np.sqrt(squares / 15))
-
-
-def test_sessions_that_drift_all_the_time_say_little_of_noise() -> None:
-    """A correlation of 0.98 is the largest: 30 sessions count as one."""
-    drifting = session_noise(points((100 * 1.1 ** np.arange(30)).tolist()), 5, rounding=0.0)
-    assert drifting is not None
-    assert drifting.correlation == 0.98
-    [noise] = pooled([drifting], [0.0])
-    assert (noise.correlation, noise.freedom) == (0.98, 1)
+    assert noise.spread == pytest.approx(np.sqrt(2 * 0.1**2 / 14))
 
 
 def test_sessions_of_a_commit_are_compared_with_each_other() -> None:
-    """Commit 0 has 12 sessions and commit 5 has 4; the others have 3 at the most, and follow each
-    other. The levels of commits differ more than their sessions do."""
+    """Commit 0 has 11 sessions and commit 5 has 4; of the others each has 3 at the most."""
     commits = np.array([0, 1, 0, 2, 0, 3, 0, 0, 5, 0, 5, 0, 5, 6, 5, 6, 0, 6, 0, 0, 7, 0])
-    values = 1000 + 100 * commits + np.random.default_rng(0).standard_t(2, len(commits))
+    values = 1000 + 100 * (37 * commits % 5) + np.random.default_rng(0).standard_t(2, len(commits))
     noise = session_noise(points(values.tolist(), commits.tolist()), 5, rounding=0.0)
     assert noise is not None
     several = ~np.isin(commits, [0, 5])
-    chains = [np.flatnonzero(chosen) for chosen in (several, commits == 0, commits == 5)]
-    parts = [residuals(values[places]) for places in chains]
-    assert noise.results.tolist() == np.concatenate(chains).tolist()
-    assert noise.residuals == pytest.approx(np.concatenate(parts))
-    clipped = [winsorised(part) for part in parts]
-    seen = sum(sum(part[1:] * part[:-1]) for part in clipped)
-    seen /= sum(sum(part**2) for part in clipped)
-    assert seen > 0
-    assert noise.correlation == pytest.approx(seen + (1 + 3 * seen) / len(commits))
-    levels = np.concatenate([np.full(len(places), np.median(values[places])) for places in chains])
-    medians = np.concatenate([neighbor_medians(values[places]) for places in chains])
-    deviations = (np.concatenate([values[places] for places in chains]) - medians) / levels
-    assert noise.deviations == pytest.approx(deviations)
+    groups = [np.flatnonzero(chosen) for chosen in (several, commits == 0, commits == 5)]
+    expected = [values[places] / np.median(values[places]) - 1 for places in groups]
+    assert noise.results.tolist() == np.concatenate(groups).tolist()
+    assert noise.residuals == pytest.approx(np.concatenate(expected))
+    assert noise.freedom == len(commits) - 3
 
 
 def test_times_of_no_ticks_are_measured_by_the_others() -> None:
-    values = [0, 0, 0, 0, 0, 3, 4, 3, 4, 3, 4, 5]
-    noise = session_noise(points(values), 5, rounding=0.0)
-    assert noise is not None
-    assert noise.residuals == pytest.approx(residuals(np.array(values, float)))
     assert session_noise(points([0, 0, 0, 1, 1]), 5, rounding=0.0) is None
     assert session_noise(points([0] * 5 + [3, 4, 3, 4], [0] * 5 + [1] * 4), 5, 0.0) is None
     # A commit of no ticks has no shares, and a single session nothing that it differs from.
@@ -252,54 +139,6 @@ def test_a_noise_is_not_below_that_of_the_clock() -> None:
     noise = session_noise(points([200.0] * 12), 5, rounding=0.3)
     assert noise is not None
     assert noise.spread == pytest.approx(0.3 / 200)
-    assert noise.correlation == 0
-
-
-@pytest.mark.parametrize(
-    ("correlation", "kept"), [(0.49, 0.0), (0.5, 0.0), (0.51, 0.51), (0.98, 0.98)]
-)
-def test_a_correlation_that_chance_explains_is_none(correlation: float, kept: float) -> None:
-    """Of 16 values, 0.5 has a chance of 5 %."""
-    [noise] = pooled([noise_of([1.0, -1.0] * 8, correlation)], [0.0])
-    assert noise.correlation == kept
-    independent = 16 * (1 - kept**2) / (1 + kept**2)
-    assert noise.freedom == pytest.approx(max(1, independent - 1))
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 9, 10, 30, 39, 40, 79, 80, 100, 160, 400])
-def test_a_tail_is_as_heavy_as_that_of_the_most_extreme_sessions(count: int) -> None:
-    chance = np.random.default_rng(count)
-    for freedom in (0.5, 1, 1.5, 2, 3, 5, 30) * 2:
-        values = chance.standard_t(freedom, count)
-        for smallest in (0.2, 2.0):
-            [noise] = pooled([noise_of(values)], [smallest])
-            expected = tail(shocks(values, smallest)) if count > 2 else 1
-            assert noise.tail == expected
-
-
-def test_one_wild_session_is_no_tail_and_equal_ones_have_none() -> None:
-    calm = np.tile([1.0, -1.0], 40)
-    wild = calm.copy()
-    wild[7] = 1000
-    two = wild.copy()
-    two[13] = 1000
-    # A tail that ends at rank 2 is believed as it is; from rank 4 it counts as heavier.
-    tails = [pooled([noise_of(values)], [0.0])[0].tail for values in (calm, wild, two)]
-    assert tails == [1000, 1000, 1]
-    [noise] = pooled([noise_of(np.zeros(80))], [0.0])
-    assert noise.tail == 1000
-
-
-def test_a_tail_that_begins_at_the_fourth_session_counts_as_heavier() -> None:
-    found = set()
-    for height in np.linspace(1, 4, 40).tolist():
-        values = np.tile([1.0, -1.0], 40)
-        values[[3, 20, 44, 71]] *= height
-        [noise] = pooled([noise_of(values)], [0.0])
-        assert noise.tail == tail(shocks(values, 0.0))
-        found.add(noise.tail)
-    assert found >= {3.5, 6, 7, 8, 1000}
-    assert not found & {4, 5}, "5 counts as 3.5"
 
 
 def operators(count: int) -> tuple[list[SessionNoise], list[float]]:
@@ -322,60 +161,34 @@ def operators(count: int) -> tuple[list[SessionNoise], list[float]]:
 
 def test_few_operators_are_evaluated_each_by_itself() -> None:
     noises, rounding = operators(9)
-    for before, smallest, after in zip(noises, rounding, pooled(noises, rounding), strict=True):
-        assert after.spread == before.spread
-        count = len(before.deviations)
-        known = before.correlation if before.correlation > 2 / np.sqrt(count) else 0
-        assert after.correlation == known
-        assert after.tail == tail(shocks(before.deviations, smallest))
+    assert pooled(noises, rounding) == noises
 
 
 @pytest.mark.parametrize("count", [10, 12])
-def test_ten_operators_share_what_they_say_of_tail_correlation_and_sessions(count: int) -> None:
+def test_ten_operators_share_what_they_say_of_sessions(count: int) -> None:
     noises, rounding = operators(count)
     usual = [1.4826 * np.median(np.abs(noise.residuals)) for noise in noises]
     scatter = noisier(scatters(noises, usual), count)
-    assert scatter[30] > 3
-    assert scatter[20] == 1, "too few operators have it to say how noisy it was"
     spreads = [
         max(deviation(noise.residuals / scatter[noise.results]), smallest)
         for noise, smallest in zip(noises, rounding, strict=True)
     ]
-    together = [
-        shocks(noise.deviations / scatter[noise.results], smallest)
-        for noise, smallest in zip(noises, rounding, strict=True)
-    ]
-    correlation = np.median([noise.correlation for noise in noises])
-    assert correlation > 2 / np.sqrt(sum(map(len, together)))
     middle = np.median(spreads)
     for noise, spread, found in zip(noises, spreads, pooled(noises, rounding), strict=True):
-        sessions = len(noise.residuals)
-        moderated = np.sqrt((4 * middle**2 + sessions * spread**2) / (4 + sessions))
-        expected = max(spread, moderated) if sessions < 20 else spread
-        assert found.spread == pytest.approx(expected)
-        assert found.tail == tail(np.concatenate(together))
-        assert found.correlation == pytest.approx(correlation)
-        share = (1 - correlation**2) / (1 + correlation**2)
-        assert found.freedom == pytest.approx(sessions * share - 1)
-
-
-def test_of_two_sessions_each_is_compared_with_the_other() -> None:
-    """Forty operators with residuals of one size, so that no session is noisier than another."""
-    second = np.exp(0.7 * np.random.default_rng(0).standard_normal(40))
-    noises = [replace(noise_of([1.0, -1.0]), deviations=np.array([1.0, of])) for of in second]
-    expected = tail(np.concatenate([shocks(noise.deviations, 0.0) for noise in noises]))
-    assert {noise.tail for noise in pooled(noises, [0.0] * 40)} == {expected}
+        moderated = np.sqrt((4 * middle**2 + noise.freedom * spread**2) / (4 + noise.freedom))
+        assert found.spread == pytest.approx(max(spread, moderated))
+        assert found.freedom == noise.freedom + 4
+        assert 0 < found.correlation < 1
 
 
 def test_a_result_is_as_noisy_as_the_median_operator() -> None:
     """Ten operators have result 0, nine have result 2, and one without a spread has all four."""
     shares = [0.01, -0.02, 0.03, -0.04, 0.05, 0.06, -0.07, 0.08, -0.09, 0.10]
     noises = [
-        SessionNoise(0.01, np.array([share, share]), np.array([0, 2]), np.zeros(2), 0.0, 1.0)
-        for share in shares[:9]
+        SessionNoise(0.01, np.array([share, share]), np.array([0, 2]), 1.0) for share in shares[:9]
     ]
-    noises.append(SessionNoise(0.01, np.array([0.10]), np.arange(1), np.zeros(1), 0.0, 1.0))
-    noises.append(noise_of([0.5] * 4))
+    noises.append(SessionNoise(0.01, np.array([0.10]), np.arange(1), 1.0))
+    noises.append(SessionNoise(0.01, np.full(4, 0.5), np.arange(4), 3.0))
     found = scatters(noises, [0.02] * 5 + [0.01] * 5 + [0.0])
     # Sorted: 0.5, 1, 1.5, 2, 2.5, 6, 7, 8, 9, 10.
     assert found == pytest.approx([1.4826 * 4.25, np.nan, np.nan, np.nan], nan_ok=True)
@@ -440,3 +253,12 @@ def test_few_values_that_agree_by_chance_have_some_of_the_typical_spread() -> No
         assert typical.moderated(0.01, freedom) == (pytest.approx(np.sqrt(squares)), 6 + freedom)
     assert typical.moderated(0.01, 20.0) == (0.01, 20.0)
     assert typical.moderated(0.03, 4.0) == (0.03, 10.0)
+
+
+def test_a_clear_step_is_no_noise() -> None:
+    chance = np.random.default_rng(0).standard_normal(20)
+    stepped = 1000 + chance + np.where(np.arange(20) < 12, 0, 100)
+    noise, calm = (session_noise(points(v.tolist()), 5, 0.0) for v in (stepped, 1000 + chance))
+    assert noise is not None
+    assert calm is not None
+    assert noise.spread == pytest.approx(calm.spread, rel=0.2)

@@ -45,6 +45,9 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "references": {"references": ("a.npy",)},
     "rtol": {"rtol": 0.25},
     "atol": {"atol": 1e-6},
+    "repeat": {"repeat": 3},
+    "look_again": {"look_again": 2},
+    "repeat_time": {"repeat_time": 60.0},
     "session": {"session": "tuesday"},
     "commit": {"commit": "4f1c9a2"},
     "flash": {"flash": True},
@@ -146,7 +149,7 @@ def doors(
 
 
 def test_every_setting_has_a_sample() -> None:
-    assert {*SAMPLES} | OF_A_SESSION | {"progress"} == {*SETTINGS}
+    assert {*SAMPLES} | OF_A_SESSION | {"progress", "detect"} == {*SETTINGS}
 
 
 @pytest.mark.parametrize("name", SAMPLES)

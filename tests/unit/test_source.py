@@ -138,7 +138,7 @@ def test_several_dumps_of_a_file_alone_are_told_and_can_be_chosen(
     decoded = json.loads(etharness("decode", file, "--dump", "2", "--json").out)
     assert (decoded["dumps"], decoded["events"], decoded["padding"]) == (1, 1, 100)
     assert harness.load(file, dump=1).trace == newest
-    with pytest.raises(UsageError, match="dump 0 not found"):
+    with pytest.raises(UsageError, match="dump is 0, not a whole number of at least 1"):
         harness.load(file, dump=0)
     bundle = tmp_path / "one.zip"
     assert etharness(*check, "--dump", "2", "--report", bundle).code == 1

@@ -29,9 +29,3 @@ def test_a_sample_of_nights_under_every_noise() -> None:
     assert total.small.count >= total.small.of - 1
     assert total.doubled.count >= total.doubled.of - 1
     assert len([*table(counts)]) > 2 * len(MODELS)
-
-
-@pytest.mark.parametrize("night", [52, 95])
-def test_a_spike_beyond_those_of_history_raises_no_alarm(night: int) -> None:
-    """The most extreme of 60 times is several times as far out as all that history has shown."""
-    assert try_one("spikes", 1, night).alarms == ()

@@ -1,4 +1,4 @@
-"""Turns a history comparison into checks (H01 to H11)."""
+"""Turns a history comparison into checks (H01 to H12)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ from harness.check.history.comparison import (
     detectable_text,
     percentage,
 )
-from harness.check.history.noise import GROSS, correction
+from harness.check.history.noise import ENOUGH, GROSS, correction
 from harness.check.history.samples import Decision, Metric
 from harness.check.limits import subject_of_operator
 from harness.records.verdict import Check, Judgement, Severity, check
 
 _NAMED: Final = 5
 """Number of operators that a check of several lists by name."""
+
+_RUNS: Final = 3
+"""Runs of one session that the advice is about."""
+
+_MEASURE_AGAIN: Final = "measured once, so noise may explain it: measure it again"
 
 _DESCRIBED: Final = 2
 """Number of operators that it describes in detail."""
@@ -45,7 +50,7 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
     for code, kind in _REGRESSIONS:
         of_kind = [number for number in numbers if _regression_code(number.metric) == code]
         compared = [n for n in of_kind if n.estimated]
-        if compared and not any(n.judgement == "regression" for n in compared):
+        if compared and not any(n.judgement in ("regression", "suspect") for n in compared):
             bounds = "the limits" if kind == "size" else "limits and noise"
             noticed = f"; {detectable_text(comparison)}" if kind == "operator" else ""
             yield check(
@@ -60,6 +65,7 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
         yield from _step_checks(number, comparison, several)
         yield from _mode_check(number, several)
     yield from _modes_within_check(numbers)
+    yield from _gone_check(numbers, several)
     yield from _summary_check(numbers, "H07", "vanished")
     yield from _summary_check(numbers, "H07", "appeared")
     yield from _detectable_check(comparison)
@@ -67,19 +73,28 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
 
 
 def _detectable_check(comparison: HistoryComparison) -> Iterator[Check]:
-    """Yield a check that fails if the comparison could not have seen a change of a usual size."""
+    """Yield a check that fails if the comparison could not have seen a change of a usual size.
+
+    A baseline of the newest results becomes better by itself: this fails no run.
+    """
     compared = [n for n in comparison.numbers if n.metric.kind == "operator" and n.estimated]
     median, limit = comparison.detectable_median, comparison.limits.detectable
     if not compared or (median is not None and median <= limit):
         return
+    sessions = max(number.baseline_sessions for number in compared)
+    growing = comparison.rolling and sessions < ENOUGH
+    so_far = f"{sessions} of about {ENOUGH} results so far: " if growing else ""
+    severity: Severity = "note" if growing else "warning"
+    if comparison.required and not comparison.rolling:
+        severity = "error"
     yield check(
         "H06",
-        severity="error" if comparison.required else "warning",
+        severity=severity,
         rule=f"changes of {percentage(limit)} are detectable",
         subject=f"{len(compared)} operators",
         passed=False,
-        reason=f"{detectable_text(comparison)}; more sessions, paired ones (--session) or more "
-        "executions see more",
+        reason=f"{so_far}{detectable_text(comparison)}; more results, or more executions (--runs), "
+        "see more",
     )
 
 
@@ -95,7 +110,15 @@ def _evidence_checks(comparison: HistoryComparison) -> Iterator[Check]:
     severity: Severity | None = None
     if blind and comparison.required and not comparison.rolling:
         severity = "error"
-    yield from _summary_check(little, "H06", "too little", severity)
+    for reason, numbers in _by_reason(little).items():
+        few = max(number.baseline_sessions for number in numbers) < comparison.limits.min_results
+        yield check(
+            "H06",
+            severity=severity,
+            subject="1 number" if len(numbers) == 1 else f"{len(numbers)} numbers",
+            passed=False,
+            reason=f"{reason}; --repeat {_RUNS} adds {_RUNS} results now" if few else reason,
+        )
     for note in comparison.notes:
         yield check(
             "H06",
@@ -104,6 +127,13 @@ def _evidence_checks(comparison: HistoryComparison) -> Iterator[Check]:
             passed=False,
             reason=note,
         )
+
+
+def _by_reason(numbers: Sequence[Compared]) -> dict[str, list[Compared]]:
+    found: dict[str, list[Compared]] = {}
+    for number in numbers:
+        found.setdefault(number.reason, []).append(number)
+    return found
 
 
 def _common_check(
@@ -117,7 +147,10 @@ def _common_check(
         subject += f", clock {common.clock}"
     if several:
         subject += f", unit {common.board_unit}"
-    if common.judgement == "scattered":
+    moved = common.q is None or (
+        common.q <= comparison.limits.fdr and abs(common.change.value) > common.relative_limit
+    )
+    if common.judgement == "scattered" or not moved:
         reason = (
             f"most operators changed, by {percentage(common.typical)} in the median and "
             f"{common.scatter:,.3g} times as much as their noise, up or down: the run was "
@@ -130,13 +163,14 @@ def _common_check(
             f"all operators {size}, {common.moved} of {common.operators} with it: the machine, the "
             f"clock or the build; {known}"
         )
+    suspect = common.judgement == "suspect"
     yield check(
-        "H09",
+        "H12" if suspect else "H09",
         severity="note" if common.judgement == "improvement" else None,
-        rule=f"no common change from {comparison.description}",
+        rule="" if suspect else f"no common change from {comparison.description}",
         subject=subject,
         passed=False,
-        reason=reason,
+        reason=f"{reason}; {_MEASURE_AGAIN}" if suspect else reason,
     )
 
 
@@ -152,7 +186,7 @@ def _change_check(number: Compared, comparison: HistoryComparison, several: bool
         rule=f"{number.metric.statistic or 'size'} compared with {comparison.description}",
         subject=_subject(number, several),
         measured=None if number.current is None else number.current / scale,
-        limit=limit / scale if number.judgement == "regression" else None,
+        limit=limit / scale if number.judgement in ("regression", "suspect") else None,
         unit=unit,
         passed=False,
         reason=_reason(number, comparison),
@@ -162,7 +196,7 @@ def _change_check(number: Compared, comparison: HistoryComparison, several: bool
 def _code(number: Compared) -> str | None:
     if number.judgement == "regression":
         return _regression_code(number.metric)
-    return {"improvement": "H04", "changed": "H05"}.get(number.judgement)
+    return {"improvement": "H04", "changed": "H05", "suspect": "H12"}.get(number.judgement)
 
 
 def _regression_code(metric: Metric) -> str:
@@ -175,6 +209,8 @@ def _reason(number: Compared, comparison: HistoryComparison) -> str:
     scale, unit = scale_of(number.metric)
     level = number.baseline.value
     parts = [f"{level / scale:,.6g} {unit} -> {(number.current or 0) / scale:,.6g} {unit}"]
+    if number.judgement == "suspect":
+        parts.append(_measured(number.current_sessions))
     parts.append(_size(number.change, level, scale, unit, comparison.limits.confidence))
     if number.q is not None:
         parts.append(f"adjusted p-value {number.q:.2g}")
@@ -192,6 +228,26 @@ def _reason(number: Compared, comparison: HistoryComparison) -> str:
     if number.judgement in ("regression", "improvement") and not number.confirmations:
         parts.append("not measured on other units")
     return "; ".join(parts)
+
+
+def _gone_check(numbers: Sequence[Compared], several: bool) -> Iterator[Check]:
+    """Yield what was suspect at first, and is gone."""
+    gone = [number for number in numbers if number.gone is not None]
+    for number in gone:
+        times = number.current_sessions - 1
+        yield check(
+            "H12",
+            subject=_subject(number, several),
+            passed=True,
+            reason=f"{100 * (number.gone or 0):+,.3g} % at first; measured again "
+            f"{times} {'time' if times == 1 else 'times'}: gone",
+        )
+
+
+def _measured(times: int) -> str:
+    if times < 2:
+        return _MEASURE_AGAIN
+    return f"measured {times} times, and noise may still explain it: measure it again"
 
 
 def _size(change: Interval, level: float, scale: float, unit: str, confidence: float | None) -> str:

@@ -32,9 +32,11 @@ from harness.check.history.comparison import (
 from harness.check.history.estimate import (
     UNKNOWN_SPREAD,
     Estimate,
+    Looks,
     between,
     estimate,
     exact_change,
+    looks,
     paired,
     steps_in,
 )
@@ -47,6 +49,7 @@ from harness.check.history.group_sessions import (
 )
 from harness.check.history.noise import (
     DISTURBANCE_NS,
+    ENOUGH,
     FACTOR,
     GROSS,
     POOLED,
@@ -83,8 +86,11 @@ from harness.records.trace import OPERATOR_CALL
 from harness.records.verdict import Judgement
 
 _SEVERITY_ORDER: Final[tuple[Judgement, ...]] = (
-    *("regression", "changed", "improvement", "vanished", "appeared", "too little", "same"),
+    *("regression", "suspect", "changed", "improvement", "vanished", "appeared"),
+    *("too little", "same"),
 )
+
+_CHANGED: Final = ("regression", "suspect", "improvement")
 
 _PER_EXECUTION: Final = ("log_bytes", "total_bytes", "min", "max")
 """Names and statistics that depend on the number of executions: growing sizes, and extremes."""
@@ -106,8 +112,9 @@ def compare_with_history(
 ) -> HistoryComparison:
     """Compare candidate results with their history.
 
-    A number is a regression if it grew by more than both limits and the growth is significant
-    given the noise. P-values of times are adjusted for the number of comparisons.
+    A number is a regression if it grew by more than both limits, the growth is significant given
+    the noise, and holds when it is measured again. P-values of times are adjusted for the number of
+    comparisons.
     ``OPERATOR_CALL`` scopes are left out, because they repeat the times of their contents.
 
     Args:
@@ -223,36 +230,15 @@ def _with_judgements(
         if common.judgement in ("regression", "improvement")
     }
     numbers = []
-    together = _detectable_together(evaluated, needed)
     for item in evaluated:
         number = item.number
         q = None if number.p is None else adjusted[number.p]
         steps = number.steps if adjusted[_step_p(number)] <= limits.fdr else ()
         metric = number.metric
         shift = shifts.get((number.board_unit, metric.clock, metric.statistic), 0.0)
-        sizes = (_detectable(item, needed), together.get(_operator_of(number)))
-        detectable = min((size for size in sizes if size is not None), default=None)
-        number = replace(number, q=q, steps=steps, detectable=detectable)
-        numbers.append(_with_judgement(item, number, shift, limits))
+        number = replace(number, q=q, steps=steps, detectable=_detectable(item, needed))
+        numbers.append(_with_judgement(item, number, shift, limits, needed))
     return numbers, judged
-
-
-def _detectable_together(evaluated: Sequence[Evaluated], needed: float) -> dict[object, float]:
-    """Return the changes of operators that would have been found in all their statistics.
-
-    Of k p-values that are small together, each may be k times as large as a single one
-    (Benjamini and Hochberg 1995).
-    """
-    statistics: dict[object, list[Evaluated]] = {}
-    for item in evaluated:
-        statistics.setdefault(_operator_of(item.number), []).append(item)
-    found = {}
-    for operator, items in statistics.items():
-        sizes = [_detectable(item, needed * len(items)) for item in items]
-        known = [size for size in sizes if size is not None]
-        if len(known) == len(items) > 1:
-            found[operator] = max(known)
-    return found
 
 
 def _operator_of(number: Compared) -> tuple[str, Metric]:
@@ -281,21 +267,39 @@ def _detectable(item: Evaluated, needed: float) -> float | None:
 
 
 def _with_judgement(
-    item: Evaluated, number: Compared, shift: float, limits: HistoryLimits
+    item: Evaluated, number: Compared, shift: float, limits: HistoryLimits, needed: float
 ) -> Compared:
     """Set the judgement of a number, after a shift of all operators by this share."""
     if number.change is None:
         return number
-    change = number.change.value
-    if shift and number.baseline is not None:
-        # What the others did is reported once. An operator differs from them only if it also
-        # differs from its own baseline: it may be the one that did not change.
+
+    def own(change: float) -> float:
+        """Return a change without what all operators did, which is reported once."""
+        if not shift or number.baseline is None:
+            return change
+        # An operator differs from the others only if it also differs from its own baseline: it may
+        # be the one that did not change.
         whole = change + shift * (number.baseline.value + change)
-        change = min(change, whole, key=abs) if change * whole > 0 else 0.0
+        return min(change, whole, key=abs) if change * whole > 0 else 0.0
+
+    change, by_time = own(number.change.value), item.looks
     certain = number.method == "exact" or (number.q is not None and number.q <= limits.fdr)
     certain |= item.gross
-    if exceeds_limits(number, change) and certain:
-        return replace(number, judgement="regression" if change > 0 else "improvement")
+    found = exceeds_limits(number, change) and certain
+    worse: Judgement = "regression"
+    if by_time is not None and by_time.again is not None:
+        first, again = own(by_time.first.change), own(by_time.again.change)
+        if exceeds_limits(number, first) and by_time.first.p <= needed:
+            found, change = True, first
+        if found and not (exceeds_limits(number, again) and change * again > 0):
+            share = first / by_time.first.baseline if by_time.first.baseline else 0.0
+            return replace(number, judgement="same", gone=share)
+        # Few are suspect, so what is measured again is not adjusted for all numbers.
+        worse = "regression" if by_time.again.p <= limits.fdr else "suspect"
+    elif by_time is not None and not item.gross:
+        worse = "suspect"
+    if found:
+        return replace(number, judgement=worse if change > 0 else "improvement")
     if number.method == "exact" and change:
         return replace(number, judgement="changed")
     return replace(number, judgement="same")
@@ -314,12 +318,21 @@ def _with_common_judgement(
         scatter_q=adjusted[common.scatter_p],
         detectable=_finite(item.estimate.detectable(needed, common.relative_limit, 0.0)),
     )
-    shift = common.change.value
-    if q <= limits.fdr and abs(shift) > common.relative_limit:
-        return replace(common, judgement="regression" if shift > 0 else "improvement")
+    shift, by_time = common.change.value, item.looks
+    once = by_time is not None and by_time.again is None
+    holds = by_time is None or by_time.again is None or _holds(by_time.again, shift, common, limits)
+    if q <= limits.fdr and abs(shift) > common.relative_limit and holds:
+        worse: CommonJudgement = "suspect" if once else "regression"
+        return replace(common, judgement=worse if shift > 0 else "improvement")
     if common.scatter_q <= limits.fdr and common.typical > common.relative_limit:
-        return replace(common, judgement="scattered")
+        return replace(common, judgement="suspect" if once else "scattered")
     return common
+
+
+def _holds(again: Estimate, shift: float, common: CommonChange, limits: HistoryLimits) -> bool:
+    """Return whether a common change shows in the sessions after the first."""
+    same_way = again.change * shift > 0
+    return same_way and again.p <= limits.fdr and abs(again.change) > common.relative_limit
 
 
 def _worst_of_each(commons: Sequence[CommonChange]) -> Iterator[CommonChange]:
@@ -327,7 +340,7 @@ def _worst_of_each(commons: Sequence[CommonChange]) -> Iterator[CommonChange]:
     found: dict[tuple[str, str], list[CommonChange]] = {}
     for common in commons:
         found.setdefault((common.board_unit, common.clock), []).append(common)
-    order = ("regression", "scattered", "improvement", "same", "too little")
+    order = ("regression", "scattered", "suspect", "improvement", "same", "too little")
     for alike in found.values():
         yield min(alike, key=lambda one: (order.index(one.judgement), one.p or 0.0))
 
@@ -395,20 +408,23 @@ def scale_to_unit(unit: UnitHistory, metric: Metric, other: str) -> MetricHistor
 def _with_confirmations(
     numbers: Sequence[Compared], units: Sequence[UnitHistory], limits: HistoryLimits
 ) -> list[Compared]:
-    """Add to every regression and improvement the changes on other units with this commit."""
-    wanted = {n.metric for n in numbers if n.judgement in ("regression", "improvement")}
+    """Add to every change what other units measured of this commit."""
+    wanted = {n.metric for n in numbers if n.judgement in _CHANGED}
     if not wanted or len(units) < 2:
         return list(numbers)
     others: list[Compared] = []
     for unit in units:
         found = {metric: samples for metric, samples in unit.metrics() if metric in wanted}
         others += [item.number for item in compare_unit(unit, found, limits)[0]]
-    return [
-        replace(number, confirmations=tuple(_confirmations(number, others)))
-        if number.judgement in ("regression", "improvement")
-        else number
-        for number in numbers
-    ]
+    return [_confirmed(n, others) if n.judgement in _CHANGED else n for n in numbers]
+
+
+def _confirmed(number: Compared, others: Sequence[Compared]) -> Compared:
+    """Add the changes on other units: one that shows what is suspect has measured it again."""
+    found = tuple(_confirmations(number, others))
+    again = number.judgement == "suspect" and any(one.confirms for one in found)
+    judgement = "regression" if again else number.judgement
+    return replace(number, confirmations=found, judgement=judgement)
 
 
 def _confirmations(number: Compared, others: Sequence[Compared]) -> Iterator[Confirmation]:
@@ -437,6 +453,7 @@ class Evaluated:
         gap: Distance of its modes, in the metric's unit: a smaller change may be a flip.
         tick: Smallest difference that the clock shows, in the metric's unit.
         gross: No noise explains its change, whatever its estimate says.
+        looks: Its change by when it was measured; None if it was compared in pairs, or exactly.
     """
 
     number: Compared
@@ -444,6 +461,7 @@ class Evaluated:
     gap: float = 0.0
     tick: float = 0.0
     gross: bool = False
+    looks: Looks | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -452,6 +470,7 @@ class EvaluatedCommon:
 
     common: CommonChange
     estimate: Estimate | None
+    looks: Looks | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -513,7 +532,7 @@ def exceeds_limits(number: Compared, change: float) -> bool:
 
 
 def _gross_metrics(unit: UnitHistory, groups: Iterable[_OperatorGroup]) -> set[Metric]:
-    """Return the series with gross changes of too few results to know their noise.
+    """Return the series with gross changes, whether or not enough is known of their noise.
 
     All statistics of an operator have to agree: one disturbance of a run is no change.
     """
@@ -529,8 +548,8 @@ def _gross_metrics(unit: UnitHistory, groups: Iterable[_OperatorGroup]) -> set[M
                 SINGLE_FACTOR if single else FACTOR,
                 DISTURBANCE_NS if single and metric.unit == "ns" else 0.0,
             )
-            estimated = metric in group.noises or group.pairs[metric] is not None
-            directions[series_of(metric)].add(0 if estimated else direction)
+            in_pairs = group.pairs[metric] is not None
+            directions[series_of(metric)].add(0 if in_pairs else direction)
     return {series for series, found in directions.items() if found in ({1}, {-1})}
 
 
@@ -643,8 +662,7 @@ def _evaluate(
             unit.results,
             (number.relative_limit, number.absolute_limit),
             limits,
-            # One series cannot tell steps from noise that lasts.
-            noise if group.scatters is not None else None,
+            0.0 if noise is None else noise.correlation,
             group.scatters,
         ),
         reason=group.mode_shares[metric],
@@ -652,7 +670,15 @@ def _evaluate(
     if found is None:
         return _without_estimate(number, samples, limits, gross=gross)
     gap = modes[1].center - modes[0].center if modes else 0.0
-    return _with_estimate(number, found, limits, unit.tick(metric), gap, gross=gross)
+    evaluated = _with_estimate(number, found, limits, unit.tick(metric), gap, gross=gross)
+    return dataclasses.replace(evaluated, looks=_looks(found, samples, noise))
+
+
+def _looks(found: Estimate, samples: MetricHistory, noise: SessionNoise | None) -> Looks | None:
+    """Return a change by when it was measured; None if pairs of sessions show it."""
+    if noise is None or found.method != "between sessions":
+        return None
+    return looks(samples.baseline_points, samples.now, samples.night_before, noise)
 
 
 def _evaluate_alone(
@@ -732,10 +758,7 @@ def _without_estimate(
         )
         return Evaluated(number, gross=True)
     sessions = _sessions(samples.earlier)
-    reason = (
-        f"{limits.min_results} sessions needed, {sessions} so far; until then only changes beyond "
-        f"{FACTOR:g} times are found"
-    )
+    reason = f"{sessions} of about {ENOUGH} results so far: only changes above {FACTOR:g}x show"
     if sessions >= limits.min_results:
         reason = "most earlier times are shorter than a tick of the clock"
     return Evaluated(replace(number, judgement="too little", reason=reason))
@@ -809,7 +832,7 @@ def _common(
         # Pairs have an error of their own, to which sessions that are wild contribute.
         scatter_p=group.scatter_p if 2 * in_pairs < len(group.samples) else 1.0,
     )
-    return EvaluatedCommon(common, found)
+    return EvaluatedCommon(common, found, _looks(found, history, noise))
 
 
 def _deviations(found: Iterable[MetricHistory]) -> Iterable[float]:

@@ -11,7 +11,7 @@ import msgspec
 from harness.check.history.samples import Decision, HistoryLimits, Metric
 from harness.records.verdict import Judgement
 
-CommonJudgement = Literal["regression", "improvement", "scattered", "same", "too little"]
+CommonJudgement = Literal["regression", "suspect", "improvement", "scattered", "same", "too little"]
 """Outcome for all operators of a unit together."""
 
 Method = Literal["", "exact", "gross", "paired sessions", "within sessions", "between sessions"]
@@ -133,6 +133,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
             operator by the better of its statistics. None if unknown.
         common: Change of all operators, as a share, that the levels are corrected for.
         reason: Explanation of the judgement.
+        gone: Change of the first session as a share, where it was suspect and the sessions after it
+            do not show it; None where there is nothing of that kind.
         decision: What a person decided about a change of the metric; None for no decision.
         decision_holds: Whether the level of the decision is the baseline.
     """
@@ -161,6 +163,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     detectable: float | None = None
     common: float = 0.0
     reason: str = ""
+    gone: float | None = None
     decision: Decision | None = None
     decision_holds: bool = False
 
@@ -180,7 +183,8 @@ class CommonChange(msgspec.Struct, frozen=True, kw_only=True):
         operators: Number of operators.
         moved: Number of operators that are closer to this change than to none.
         judgement: ``regression`` or ``improvement``: most operators changed by the same factor;
-            ``scattered``: most changed, by different factors; ``same``; ``too little``.
+            ``scattered``: most changed, by different factors; ``suspect``: either was measured
+            once, so that noise may explain it; ``same``; ``too little``.
         change: Median change of the operators, as a share.
         p: P-value of the change, two-sided.
         q: P-value adjusted for the number of comparisons.
@@ -275,6 +279,8 @@ def number_kind(metric: Metric) -> NumberKind:
 def judgement_word(judgement: Judgement, kind: NumberKind) -> str:
     """Return a judgement in a word or a few: slower, larger, gone, no detectable change."""
     grew, shrank = CHANGE_WORDS[kind]
+    if judgement == "suspect":
+        return f"{grew}, measured once"
     if judgement == "regression":
         return grew
     return shrank if judgement == "improvement" else OTHER_WORDS[judgement]
@@ -282,11 +288,21 @@ def judgement_word(judgement: Judgement, kind: NumberKind) -> str:
 
 def detectable_text(comparison: HistoryComparison) -> str:
     """Return which change the comparison would have noticed, in the median and at worst."""
-    median, worst = comparison.detectable_median, comparison.detectable_worst
-    if median is None:
-        return "would not have noticed a change of any size in most operators"
-    most = "unlimited" if worst is None else percentage(worst)
-    return f"would have noticed {percentage(median)} (median operator; worst {most})"
+    median, worst = (
+        "above 2x" if share is None or share > 1 else percentage(share)
+        for share in (comparison.detectable_median, comparison.detectable_worst)
+    )
+    return f"would have noticed {median} (median operator; worst {worst})"
+
+
+def gone_text(comparison: HistoryComparison) -> str:
+    """Return what was suspect at first, and was gone when it was measured again; else ""."""
+    gone = [number.gone for number in comparison.numbers if number.gone is not None]
+    if not gone:
+        return ""
+    largest = percentage(max(gone, key=abs))
+    many = f"{len(gone)} suspect changes of up to {largest} are"
+    return f"measured again: {f'a suspect change of {largest} is' if len(gone) == 1 else many} gone"
 
 
 def percentage(share: float) -> str:

@@ -37,12 +37,10 @@ from harness.check.history.comparison import Interval, Method, MetricStep
 from harness.check.history.noise import (
     MAD_SCALE,
     MEDIAN_VARIANCE,
-    RANKED,
     REACH,
     SessionNoise,
     TypicalSpread,
     distributions,
-    median_error,
     neighbor_medians,
     neighborhoods,
     robust_deviation,
@@ -250,18 +248,48 @@ def between(baseline: Points, now: Points, noise: SessionNoise) -> Estimate:
     level, current = median(before), median(after)
     spread = noise.spread * level
     error = noise.error(len(after), len(before)) * level
-    if min(len(after), len(before)) >= RANKED:
-        # The spread of winsorised values says too little of a median between two levels.
-        error = max(error, float(np.hypot(median_error(after), median_error(before))))
     return Estimate(
         "between sessions",
         level,
         spread * float(np.sqrt(MEDIAN_VARIANCE / len(before))),
         current,
         error,
-        noise.freedom_of(len(after)),
+        noise.freedom,
         spread,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """A change in the first session of a night, and when it was measured again.
+
+    What is chosen because it is extreme is likely to be less so the next time, so only the sessions
+    after the first say whether a suspect change holds.
+
+    Attributes:
+        first: The change in the first session.
+        again: The change in the sessions after it; with one session in the night before, if that
+            was left out of the baseline; None without either.
+    """
+
+    first: Estimate
+    again: Estimate | None
+
+
+def looks(baseline: Points, now: Points, before: Points, noise: SessionNoise) -> Looks:
+    """Return the changes of a metric by when they were measured.
+
+    Args:
+        baseline: Values of the baseline, not empty.
+        now: Values of the candidate, not empty.
+        before: Values of the session before the candidate's, if the baseline does not have it.
+        noise: Noise between sessions.
+    """
+    cells = now.cells_in_time
+    place = np.arange(len(cells))
+    later = cells.where(place > 0) if len(cells) > 1 else before
+    again = between(baseline, later, noise) if len(later) else None
+    return Looks(between(baseline, cells.where(place == 0), noise), again)
 
 
 def exact_change(baseline: Points, now: Points) -> Estimate:
@@ -318,6 +346,9 @@ _MAX_CORRELATION: Final = 0.95
 _MAX_ESTIMATED: Final = 0.8
 """Largest correlation that medians of one short series can show."""
 
+_TAIL: Final = 5.0
+"""Degrees of freedom of the t distribution of a point: there are spikes."""
+
 _CORRELATED_FROM: Final = 30
 """Points needed to estimate the correlation from medians; shorter series use only residuals."""
 
@@ -351,13 +382,11 @@ class _Noise:
         variance: Variance that a mean of n points has, times n.
         point: Variance of a single point.
         freedom: Degrees of freedom of the variance.
-        tail: Degrees of freedom of the t distribution of a point.
     """
 
     variance: float
     point: float
     freedom: float
-    tail: float
 
     @classmethod
     def around(
@@ -365,7 +394,7 @@ class _Noise:
         values: Floats,
         levels: list[tuple[int, int]],
         deviation: float,
-        known: SessionNoise | None,
+        correlation: float,
     ) -> _Noise:
         """Return the residual noise around the levels with outliers, at least ``deviation``."""
         rest = np.concatenate(
@@ -373,18 +402,15 @@ class _Noise:
         )
         squares = float(rest @ rest)
         freedom = len(values) - len(levels)
-        correlation = 0.0 if known is None else known.correlation
         if squares:
             seen = float(rest[1:] @ rest[:-1]) / squares
             # Residuals around fitted levels underestimate it (Marriott and Pope 1954).
-            seen += (1 + 3 * max(seen, 0.0)) / len(values)
-            correlation = max(seen, correlation)
-        correlation = min(max(correlation, 0.0), _MAX_CORRELATION)
+            correlation = max(seen + (1 + 3 * max(seen, 0.0)) / len(values), correlation)
+        correlation = min(correlation, _MAX_CORRELATION)
         # Correlated points count as fewer independent points.
         share = (1 - correlation) / (1 + correlation)
         point = max(deviation**2, squares / freedom)
-        tail = np.inf if known is None else known.tail
-        return cls(point / share, point, max(freedom * share, 1.0), tail)
+        return cls(point / share, point, max(freedom * share, 1.0))
 
 
 def steps_in(
@@ -392,7 +418,7 @@ def steps_in(
     results: Sequence[Provenance],
     limit: tuple[float, float],
     limits: HistoryLimits,
-    noise: SessionNoise | None = None,
+    correlation: float = 0.0,
     scatters: Floats | None = None,
 ) -> tuple[MetricStep, ...]:
     """Return the steps beyond both limits in the history, with sessions in order of their commits.
@@ -409,18 +435,21 @@ def steps_in(
         results: Provenance of the values.
         limit: Relative limit, and absolute limit in the metric's unit.
         limits: Significance and confidence levels.
-        noise: What many metrics show of their noise; None for what the series itself shows.
+        correlation: What many metrics show of the correlation of sessions.
         scatters: How noisy each result was, at least 1, shape (results,).
     """
     cells = points.cells
     changes = (np.flatnonzero(np.diff(cells.origins)) + 1).tolist()
-    boundaries = [at for at in changes if not _side_by_side(cells, at)]
+    sessions = {origin: {*part.sessions.tolist()} for origin, part in cells.groups(cells.origins)}
+    of = cells.origins.tolist()
+    # Two commits of common sessions are compared within these sessions.
+    boundaries = [at for at in changes if not sessions[of[at - 1]] & sessions[of[at]]]
     if not boundaries:
         return ()  # no position for a step
     relative, absolute = limit
     found = []
     of_points = None if scatters is None else scatters[cells.results]
-    for step in find_steps(cells.values, limits.confidence, noise, of_points):
+    for step in find_steps(cells.values, limits.confidence, correlation, of_points):
         size = abs(step.size.value)
         if step.p > limits.fdr or size <= relative * abs(step.before) or size <= absolute:
             continue
@@ -442,16 +471,10 @@ def steps_in(
     return tuple(found)
 
 
-def _side_by_side(cells: Points, at: int) -> bool:
-    """Return whether the points before and at ``at`` have one commit or common sessions."""
-    old, new = (cells.sessions[cells.origins == cells.origins[place]] for place in (at - 1, at))
-    return bool(set(old.tolist()) & set(new.tolist()))
-
-
 def find_steps(
     values: Floats,
     confidence: float = 0.95,
-    known: SessionNoise | None = None,
+    known: float = 0.0,
     scatters: Floats | None = None,
 ) -> list[FoundStep]:
     """Return the steps of a series of shape (n,), oldest point first.
@@ -459,7 +482,7 @@ def find_steps(
     Args:
         values: The series.
         confidence: Level of the intervals.
-        known: What is known of its noise.
+        known: What other metrics show of the correlation of its neighbors.
         scatters: How noisy each point is, at least 1, shape (n,); None for equally noisy points.
     """
     count = len(values)
@@ -472,8 +495,7 @@ def find_steps(
         return []
     smooth = _without_outliers(values)
     deviation, correlation = noise_of(smooth)
-    if known is not None:
-        correlation = max(correlation, min(known.correlation, _MAX_CORRELATION))
+    correlation = max(correlation, min(known, _MAX_CORRELATION))
     deviation = max(deviation, _MIN_DEVIATION * float(np.abs(values).max()))
     [ruptures] = require("history", "a search for steps", "ruptures")
     search = ruptures.KernelCPD(kernel="linear", min_size=SHORTEST).fit(smooth / deviation)
@@ -533,7 +555,7 @@ def _test_step(
     size = new - old
     # A level is off only if more than half of its points are (Hampel's filter moves the others).
     together = (min(map(len, sides)) + 1) / 2
-    freedom = min(noise.freedom, noise.tail * together)
+    freedom = min(noise.freedom, _TAIL * together)
     reach = float(special.stdtrit(freedom, 0.5 + confidence / 2)) * error
     p = float(2 * special.stdtr(freedom, -abs(size) / error)) * chances
     both = slice(before[0], after[1])

@@ -73,6 +73,14 @@ class MetricHistory:
         """The values in all earlier results."""
         return self.earlier if self.series is None else self.series
 
+    @property
+    def night_before(self) -> Points:
+        """The values of the newest earlier session; none if the baseline has it."""
+        series = self.whole_series
+        newest = series.where(series.sessions == series.sessions[-1:])
+        known = np.isin(newest.results, self.baseline_points.results)
+        return newest.where(~known)
+
     def changed(self, change: Callable[[Points], Points]) -> MetricHistory:
         """Return the values after ``change``, for the same results."""
         series = None if self.series is None else change(self.series)
@@ -258,13 +266,14 @@ def group_by_unit(
     series = {item.metric: _only(item.results, item.samples, kept) for item in history.series}
 
     def by_unit(results: Sequence[Measured]) -> list[UnitHistory]:
+        ordered = sorted(results, key=lambda item: microseconds(item.provenance.started_utc))
         return [
             UnitHistory(
                 unit,
                 history.results,
                 series,
                 frozenset(baseline),
-                tuple(item for item in results if item.provenance.unit == unit),
+                tuple(item for item in ordered if item.provenance.unit == unit),
                 history,
             )
             for unit in dict.fromkeys(item.provenance.unit for item in results)

@@ -1,14 +1,12 @@
 """Noise: how far a session may be from the sessions before it, whatever the code does.
 
-The noise of a metric is what its history did: every earlier session is compared with the median of
-the sessions before it, as the candidate is compared with the baseline. What these differences are
-like, whatever the reason (a drift, a walk, good and bad nights), is what a comparison has to expect
-without a change.
+The noise of a metric is how its newest earlier sessions differ from their median: the larger of
+their robust and their standard deviation, so that a metric that had spikes may have them again.
+Student's t with the degrees of freedom of these sessions says how likely a difference is. Tails are
+not modelled: what is unlikely is measured again (``runs/repeats.py``).
 
-Sessions that are alike in a row say less than independent ones, so their correlation reduces the
-degrees of freedom and the weight of repeats. The tail of the t distribution follows from the most
-extreme values of all operators together, because one operator's history is too short to show what
-happens once in a thousand times.
+A night that disturbed most operators counts with as much less weight, so it does not widen later
+limits. Few sessions may agree by chance, so the typical spread of all operators then adds to each.
 
 Two modes of a metric, such as those of aligned and unaligned cache lines, are detected: a model of
 two normal distributions with equal width is compared with one distribution. The split of the sorted
@@ -26,13 +24,12 @@ factors of earlier runs by itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.check.history.comparison import Mode
 from harness.check.history.group_sessions import MetricHistory, UnitHistory
@@ -57,52 +54,43 @@ their number."""
 MEDIAN_VARIANCE: Final = np.pi / 2
 """Variance of a median relative to the variance of a mean, for normal values."""
 
+SHARED: Final = 0.5
+"""Share of the variance of a session that others of the same night have in common with it: what
+lasts for minutes does not average out."""
+
 POOLED: Final = 10
 """Number of operators from which they are evaluated together: what they share is then known well
 enough to separate it from the change of one of them."""
 
-_FEW: Final = 10
-"""Values below which nothing is clipped: a deviation of so few is not robust, it is random."""
-
-_CLIP: Final = 3.0
-"""Deviations beyond which a residual counts as this many (winsorised)."""
-
-_RANK_REACH: Final = 1.96
-"""Standard deviations around the middle rank that have a probability of 95 %."""
-
-RANKED: Final = 9
-"""Values from which their ranks say how far their median may be off: the most extreme one of them,
-which may be of a wild session, does not count then."""
-
 _WINDOW: Final = 20
-"""Largest number of earlier sessions that a session is compared with."""
+"""Largest number of sessions of a commit, or of different ones, that show the noise."""
 
 REACH: Final = 3
 """Neighbors on each side whose median shows outliers, but no steps (Hampel 1974)."""
 
-_FIRST: Final = 4
-"""Sessions needed before a session; the first ones are compared with those after them, too."""
+_SHORTEST: Final = 3
+"""Sessions at a level beside a step."""
+
+_CLEAR: Final = 9.0
+"""Factor by which a step reduces the variance, so that it is no noise that lasts."""
+
+_REPEATED: Final = 4
+"""Sessions from which a commit shows its noise by itself."""
 
 _PRIOR: Final = 4.0
 """Degrees of freedom that the spreads of all operators count like in the spread of each, where it
 is not estimated."""
 
-_MAX_CORRELATION: Final = 0.98
+ENOUGH: Final = 15
+"""Sessions from which more of them hardly make a comparison more sensitive."""
 
-_SLACK: Final = 0.5
-"""An extreme value may be twice as extreme as expected before the tail counts as heavier."""
-
-_HEAVY: Final = 5.0
-"""Degrees of freedom of tails that are known only from the few values in them."""
-
-_DOUBT: Final = 2
-"""Places in ``_FREEDOM`` by which such a tail counts as heavier: too light a tail makes false
-alarms, and too heavy a tail only a larger detectable change."""
+_FEW: Final = 10
+"""Earlier nights from which their scatter says whether one is unusual."""
 
 _FREEDOM: Final = np.array(
     [1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 50, 100, 1000]
 )
-"""Degrees of freedom that tails are compared with, the heaviest first."""
+"""Degrees of freedom that the spreads of operators may count like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,48 +99,31 @@ class SessionNoise:
 
     Attributes:
         spread: Standard deviation of a session around the level of its series, as a share of it.
-        residuals: Differences of earlier sessions from the level before them, as shares, scaled to
-            a level without error, shape (sessions,).
+        residuals: Differences of earlier sessions from their level, as shares, shape (sessions,).
         results: Index of the first result of each of these sessions, shape (sessions,).
-        deviations: Deviations of these sessions from their neighbors, as shares, shape (sessions,).
-        correlation: Correlation of a session with the next one, at least 0.
         freedom: Degrees of freedom of the spread.
-        tail: Degrees of freedom of the t distribution of a session.
         scatter: Factor by which the candidate is noisier than the usual session, at least 1.
+        correlation: Correlation of a session with the next one in the median metric, at least 0;
+            one metric alone does not tell it from steps.
     """
 
     spread: float
     residuals: Floats
     results: Ints
-    deviations: Floats
-    correlation: float
     freedom: float
-    tail: float = np.inf
     scatter: float = 1.0
+    correlation: float = 0.0
 
     def error(self, candidates: int, baseline: int) -> float:
         """Return the standard error of a change, as a share of the level.
-
-        Correlated sessions count as fewer by Kish's design effect (1965).
 
         Args:
             candidates: Number of candidate sessions, of which the median is taken.
             baseline: Number of baseline sessions, likewise.
         """
-        of_median = (MEDIAN_VARIANCE if candidates > 2 else 1.0) / self._independent(candidates)
-        spread = self.spread * self.scatter
-        return float(spread * np.sqrt(of_median + MEDIAN_VARIANCE / baseline))
-
-    def freedom_of(self, candidates: int) -> float:
-        """Return the degrees of freedom of a change.
-
-        A median is far off only if half of its sessions are, so its tail is as much lighter.
-        """
-        together = (self._independent(candidates) + 1) / 2
-        return min(self.freedom, self.tail * together)
-
-    def _independent(self, count: int) -> float:
-        return count / (1 + (count - 1) * self.correlation)
+        alone = (1 - SHARED) / candidates
+        variance = SHARED + alone + MEDIAN_VARIANCE / baseline
+        return float(self.spread * self.scatter * np.sqrt(variance))
 
 
 @cache
@@ -175,21 +146,6 @@ def robust_deviation(values: Floats) -> float:
     return MAD_SCALE * median(np.abs(values - median(values)))
 
 
-def median_error(values: Floats) -> float:
-    """Return the standard error of the median of ``RANKED`` values or more, by their ranks.
-
-    The values whose ranks enclose the median with a probability of about 95 % say how far it may be
-    off, whatever the distribution (McKean and Schrader 1984, with the exact probability of Price
-    and Bonett 2001). The median of values at two levels jumps from one to the other.
-    """
-    count = len(values)
-    special = distributions()
-    rank = int((count + 1) / 2 - _RANK_REACH * np.sqrt(count / 4))
-    reach = float(special.ndtri(1 - special.bdtr(rank - 1, count, 0.5)))
-    ordered = np.sort(values)
-    return float(ordered[count - rank] - ordered[rank - 1]) / (2 * reach)
-
-
 def session_noise(points: Points, least: int, rounding: float) -> SessionNoise | None:
     """Return the noise of a metric by itself.
 
@@ -205,29 +161,24 @@ def session_noise(points: Points, least: int, rounding: float) -> SessionNoise |
     cells = points.cells_in_time
     if len(cells) < least or median(cells.values) <= 0:
         return None
-    residuals, deviations, results = [], [], []
-    for chain in _chains(cells):
-        level = median(chain.values)
-        if len(chain) > 1 and level > 0:
-            residuals.append(_residuals(chain.values))
-            deviations.append((chain.values - neighbor_medians(chain.values)) / level)
-            results.append(chain.results)
-    if sum(map(len, residuals)) < least - 1:
+    residuals, results = [], []
+    for alike in _alike_in_code(cells):
+        newest = alike.where(np.arange(len(alike)) >= len(alike) - _WINDOW)
+        levels = _levels(newest.values)
+        if len(newest) > 1 and levels.min() > 0:
+            residuals.append(newest.values / levels - 1)
+            results.append(newest.results)
+    count = sum(map(len, residuals))
+    if count < least - 1:
         return None
-    all_residuals = np.concatenate(residuals)
+    together = np.concatenate(residuals)
     smallest = rounding / median(cells.values)
-    return SessionNoise(
-        spread=_spread(all_residuals, smallest),
-        residuals=all_residuals,
-        results=np.concatenate(results),
-        deviations=np.concatenate(deviations),
-        correlation=_correlation(residuals),
-        freedom=float(len(all_residuals) - 1),
-    )
+    freedom = float(count - len(residuals))
+    return SessionNoise(_spread(together, smallest), together, np.concatenate(results), freedom)
 
 
 def pooled(noises: Sequence[SessionNoise], rounding: Sequence[float]) -> list[SessionNoise]:
-    """Return noises with what all of the same sessions show together.
+    """Return noises with what all metrics of the same sessions show together.
 
     With fewer than ``POOLED`` metrics each is evaluated by itself.
 
@@ -236,35 +187,20 @@ def pooled(noises: Sequence[SessionNoise], rounding: Sequence[float]) -> list[Se
         rounding: The smallest spread of each, as a share of its level.
     """
     if len(noises) < POOLED:
-        return [
-            _with_tail(
-                noise,
-                _tail_freedom(_standardized(noise.deviations, smallest)),
-                _significant(noise.correlation, len(noise.deviations)),
-            )
-            for noise, smallest in zip(noises, rounding, strict=True)
-        ]
+        return list(noises)
     usual = [MAD_SCALE * median(np.abs(noise.residuals)) for noise in noises]
     scatter = noisier(scatters(noises, usual), len(noises))
-    spreads, shocks = [], []
-    for noise, smallest in zip(noises, rounding, strict=True):
-        here = scatter[noise.results]
-        spreads.append(_spread(noise.residuals / here, smallest))
-        shocks.append(_standardized(noise.deviations / here, smallest))
-    # The tail limits the degrees of freedom here, so none are added.
-    typical = TypicalSpread(median(np.array(spreads)), _PRIOR)
     spreads = [
-        typical.moderated(spread, len(noise.residuals))[0]
-        for noise, spread in zip(noises, spreads, strict=True)
+        _spread(noise.residuals / scatter[noise.results], smallest)
+        for noise, smallest in zip(noises, rounding, strict=True)
     ]
-    together = np.concatenate(shocks)
-    tail = _tail_freedom(together)
-    correlation = float(np.median([noise.correlation for noise in noises]))
-    correlation = _significant(correlation, len(together))
-    return [
-        _with_tail(replace(noise, spread=spread), tail, correlation)
-        for noise, spread in zip(noises, spreads, strict=True)
-    ]
+    typical = TypicalSpread(median(np.array(spreads)), _PRIOR)
+    correlation = median(np.array([_correlation(noise.residuals) for noise in noises]))
+    found = []
+    for noise, spread in zip(noises, spreads, strict=True):
+        moderated, freedom = typical.moderated(spread, noise.freedom)
+        found.append(replace(noise, spread=moderated, freedom=freedom, correlation=correlation))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,71 +292,33 @@ def scatter_p_value(now: float, earlier: Floats) -> float:
     return float(distributions().stdtr(len(known) - 1, (middle - np.log(now)) / spread))
 
 
-def _significant(correlation: float, values: int) -> float:
-    """Return a correlation of so many values, or 0 if chance explains it."""
-    return correlation if correlation > 2 / np.sqrt(values) else 0.0
+def _alike_in_code(cells: Points) -> Iterator[Points]:
+    """Yield sessions that are compared with each other.
 
-
-def _with_tail(noise: SessionNoise, tail: float, correlation: float) -> SessionNoise:
-    count = len(noise.residuals)
-    # Correlated residuals say less about their own variance (Bayley and Hammersley 1946).
-    independent = count * (1 - correlation**2) / (1 + correlation**2)
-    return replace(
-        noise,
-        correlation=correlation,
-        freedom=max(1.0, independent - 1),
-        tail=tail,
-    )
-
-
-def _chains(cells: Points) -> Iterable[Points]:
-    """Yield series of sessions that are compared with each other, each in the order of time.
-
-    Sessions of one commit differ by noise alone. Commits with few sessions follow each other, and
-    may differ by changes, which are rare.
+    Sessions of one commit differ by noise alone. Commits with few sessions are compared with each
+    other: they may differ by changes, which are rare.
     """
     counts = np.bincount(cells.origins)
-    alone = counts[cells.origins] < _FIRST
+    alone = counts[cells.origins] < _REPEATED
     if alone.any():
         yield cells.where(alone)
-    for number in np.flatnonzero(counts >= _FIRST).tolist():
+    for number in np.flatnonzero(counts >= _REPEATED).tolist():
         yield cells.where(cells.origins == number)
 
 
-def _residuals(values: Floats) -> Floats:
-    """Return relative differences from the median of the values before, shape (n,)."""
-    levels, known = _levels_before(values)
-    # A clock may show times of no ticks; what they are before others is measured by the others.
-    shares = (values - levels) / np.where(levels > 0, levels, median(values))
-    return np.asarray(shares / np.sqrt(1 + MEDIAN_VARIANCE / known))
+def _levels(values: Floats) -> Floats:
+    """Return the level around each value, shape (n,): the median, or those beside one clear step.
 
-
-def _levels_before(values: Floats) -> tuple[Floats, Ints]:
-    """Return the median of the values before each value, and the number of these.
-
-    The first values have too few before them: they are compared with the others of the beginning.
+    A step that stands out from both sides is a change, accepted or not, and no noise.
     """
-    count = len(values)
-    first = values[:_WINDOW]
-    near, known = _first_windows(len(first))
-    ordered = np.sort(np.where(near, first, np.inf), axis=1)
-    rows = np.arange(len(first))
-    levels = (ordered[rows, (known - 1) // 2] + ordered[rows, known // 2]) / 2
-    if count > _WINDOW:
-        windows = np.lib.stride_tricks.sliding_window_view(values[:-1], _WINDOW)
-        ordered = np.sort(windows, axis=1)
-        middle = (ordered[:, _WINDOW // 2 - 1] + ordered[:, _WINDOW // 2]) / 2
-        levels = np.concatenate([levels, middle])
-        known = np.concatenate([known, np.full(count - _WINDOW, _WINDOW)])
-    return levels, known
-
-
-@lru_cache(maxsize=_WINDOW + 1)
-def _first_windows(count: int) -> tuple[npt.NDArray[np.bool_], Ints]:
-    """Return which of the first values each of them is compared with, and how many these are."""
-    place, other = np.indices((count, count))
-    near = np.where(place < _FIRST, (other <= _FIRST) & (other != place), other < place)
-    return np.asarray(near, np.bool_), np.count_nonzero(near, axis=1)
+    whole, found = np.square(values - median(values)).sum(), np.full(len(values), median(values))
+    least = whole / _CLEAR
+    for at in range(_SHORTEST, len(values) - _SHORTEST + 1):
+        levels = np.full(len(values), median(values[:at]))
+        levels[at:] = median(values[at:])
+        if (within := np.square(values - levels).sum()) < least:
+            least, found = within, levels
+    return found
 
 
 def neighbor_medians(values: Floats) -> Floats:
@@ -440,67 +338,19 @@ def _neighborhood_places(count: int) -> Ints:
     return np.lib.stride_tricks.sliding_window_view(padded, 2 * REACH + 1).copy()
 
 
-def _clipped_squares(residuals: Floats) -> Floats:
-    """Return squares, winsorised if there are enough values to say what is usual."""
-    if len(residuals) < _FEW:
-        return np.square(residuals)
-    usual = MAD_SCALE * median(np.abs(residuals))
-    if usual == 0:  # more than half are equal
-        return np.square(residuals)
-    return np.asarray(np.square(np.clip(residuals, -_CLIP * usual, _CLIP * usual)))
+def _correlation(residuals: Floats) -> float:
+    """Return the correlation of neighbors, corrected for its bias (Marriott and Pope 1954)."""
+    squares = float(residuals @ residuals)
+    if not squares:
+        return 0.0
+    seen = float(residuals[1:] @ residuals[:-1]) / squares
+    return max(seen + (1 + 3 * max(seen, 0.0)) / len(residuals), 0.0)
 
 
 def _spread(residuals: Floats, smallest: float) -> float:
-    return max(float(np.sqrt(_clipped_squares(residuals).mean())), smallest)
-
-
-def _standardized(deviations: Floats, smallest: float) -> Floats:
-    """Return each deviation divided by the spread of the others."""
-    squares = _clipped_squares(deviations)
-    others = (squares.sum() - squares) / max(len(squares) - 1, 1)
-    spread = np.sqrt(np.maximum(others, smallest**2))
-    spread[spread == 0] = np.inf  # others that are all equal do not say what is usual
-    return np.asarray(deviations / spread)
-
-
-def _correlation(chains: Sequence[Floats]) -> float:
-    """Return the correlation of neighbors, corrected for its bias (Marriott and Pope 1954)."""
-    products = squares = 0.0
-    count = 0
-    for residuals in chains:
-        signs = np.sign(residuals)
-        clipped = signs * np.sqrt(_clipped_squares(residuals))
-        products += float(clipped[1:] @ clipped[:-1])
-        squares += float(clipped @ clipped)
-        count += len(residuals)
-    if not squares:
-        return 0.0
-    seen = products / squares
-    seen += (1 + 3 * max(seen, 0.0)) / count
-    return min(max(seen, 0.0), _MAX_CORRELATION)
-
-
-def _tail_freedom(shocks: Floats) -> float:
-    """Return the degrees of freedom of the t distribution with as heavy a tail as the shocks.
-
-    The most extreme values, by doubling ranks, must not be much more extreme than it expects. The
-    most extreme one of all does not count: a single value is no tail.
-    """
-    ordered = np.sort(np.abs(shocks))[::-1]
-    count = len(ordered)
-    if count < 3:
-        return float(_FREEDOM[0])
-    ranks = 2 ** np.arange(1, max(1, int(np.log2(count / 20))) + 1)
-    expected = _SLACK * (ranks - 0.3) / (count + 0.4)
-    tails = 2 * distributions().stdtr(_FREEDOM[:, None], -ordered[ranks - 1])
-    enough = tails >= expected
-    enough[0] = True
-    place = int(np.flatnonzero(enough.all(axis=1))[-1])
-    # One wild session or two are outliers; more of them are a tail.
-    without_wild = int(np.flatnonzero(enough[:, 1:].all(axis=1))[-1])
-    if _FREEDOM[without_wild] <= _HEAVY:
-        place = max(0, place - _DOUBT)
-    return float(_FREEDOM[place])
+    """Return the larger of the robust and the standard deviation."""
+    deviation = float(np.sqrt(np.square(residuals).sum() / max(len(residuals) - 1, 1)))
+    return max(MAD_SCALE * median(np.abs(residuals)), deviation, smallest)
 
 
 FACTOR: Final = 2.0
@@ -775,6 +625,7 @@ def common_factors(found: Mapping[Metric, MetricHistory], results: int) -> Commo
         whole.earlier.with_values(factors[whole.earlier.results]),
         whole.baseline,
         whole.now.with_values(factors[whole.now.results]),
+        whole.whole_series.with_values(factors[whole.whole_series.results]),
     )
     return CommonFactors(factors, history)
 

@@ -221,6 +221,26 @@ class Measured(msgspec.Struct, frozen=True):
     samples: dict[Metric, Sample]
 
 
+def with_results(history: History, measured: Iterable[Measured]) -> History:
+    """Return a history with further results at its end, which do not belong to its baseline.
+
+    Those that it has already are left out.
+    """
+    known = {result.id for result in history.results}
+    new = [item for item in measured if item.provenance.id not in known]
+    found = {item.metric: ([*item.results], [*item.samples]) for item in history.series}
+    for place, item in enumerate(new, len(history.results)):
+        for metric, sample in item.samples.items():
+            results, samples = found.setdefault(metric, ([], []))
+            results.append(place)
+            samples.append(sample)
+    return msgspec.structs.replace(
+        history,
+        results=(*history.results, *(item.provenance for item in new)),
+        series=tuple(Series(metric, tuple(r), tuple(s)) for metric, (r, s) in found.items()),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Points:
     """Values of one metric on one unit.

@@ -102,6 +102,10 @@ class _ProbeRun(RunRecorder):
         result = unfinished_result(plan.request, plan.board, plan.time_scales)
         super().__init__(plan, directory, result)
 
+    def another(self, plan: RunPlan, directory: RunDirectory) -> _ProbeRun:
+        """Return a further run of the same kind."""
+        return _ProbeRun(plan, directory, self.wanted, self.elf)
+
     def execute(self) -> Trace:
         """Let the board execute the model, and read its trace."""
         plan, request, until = self.plan, self.plan.request, self.wanted.until

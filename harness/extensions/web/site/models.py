@@ -571,8 +571,8 @@ def _as_measured(number: Compared, common: CommonChange) -> Compared:
         relative = number.common
     if relative is not None and judgement in ("same", "too little"):
         with_all = relative * common.change.value > 0 and abs(relative) > number.relative_limit
-        if with_all and common.judgement in ("regression", "improvement"):
-            judgement = "regression" if common.judgement == "regression" else "improvement"
+        if with_all and common.judgement in ("regression", "suspect", "improvement"):
+            judgement = common.judgement
         elif number.relative is None:
             relative = None
     return msgspec.structs.replace(number, noise=noise, relative=relative, judgement=judgement)

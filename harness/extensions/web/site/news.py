@@ -307,7 +307,8 @@ def _judgement(
 
 
 _BUILT = ("firmware", "model file", "version of etdump-harness")
-_ORDER = ("regression", "changed", "vanished", "appeared", "improvement")
+_WORSE: Final = ("regression", "suspect")
+_ORDER = (*_WORSE, "changed", "vanished", "appeared", "improvement")
 
 
 def commits_of(models: Sequence[ModelOnUnit]) -> list[View]:
@@ -440,7 +441,7 @@ def memory_of(model: ModelOnUnit) -> TrackedNumber | None:
     levels = [series.baseline for series in peaks if series.baseline is not None]
     change = totals[-1] / level - 1 if (level := sum(levels)) and totals else None
     judgements = {series.judgement for series in peaks}
-    judgement = next((one for one in ("regression", "improvement") if one in judgements), "same")
+    judgement = next((one for one in (*_WORSE, "improvement") if one in judgements), "same")
     text = "" if not change else f"{100 * change:+.1f} %"
     return _number("peak memory", peaks[0], totals, change, text, judgement, None)
 
@@ -461,7 +462,7 @@ def _number(
         f"{values[-1]:,.10g} {series.unit}",
         change=change,
         change_text=text,
-        judgement=judgement if judgement in ("regression", "improvement") else "same",
+        judgement=judgement if judgement in (*_WORSE, "improvement") else "same",
         earlier=tuple(values[-LATEST - 1 : -1]),
         noise=noise,
     )
@@ -598,7 +599,7 @@ def _verdicts(model: ModelOnUnit) -> Iterator[NewsItem]:
 def _numbers(model: ModelOnUnit) -> Iterator[NewsItem]:
     """Yield changes of the newest numbers against their baseline, one item for each kind."""
     commit = model.results[-1].commit
-    worse = [s for s in model.series if s.judgement == "regression" or _is_undecided(s)]
+    worse = [s for s in model.series if s.judgement in _WORSE or _is_undecided(s)]
     better = [series for series in model.series if series.judgement == "improvement"]
     memory = [series for series in worse if series.kind == "memory"]
     times = [series for series in worse if series.kind != "memory"]
@@ -635,7 +636,7 @@ def change_text(series: SiteSeries) -> str:
     An increase that the baseline contains, and that nobody accepted, is named instead.
     """
     undecided = next((step for step in series.steps if step.undecided), None)
-    if undecided is not None and series.judgement != "regression":
+    if undecided is not None and series.judgement not in _WORSE:
         size = undecided.after / undecided.before - 1 if undecided.before else 0.0
         return f"{100 * size:+.1f} % in the baseline, not accepted"
     word = judgement_word(series.judgement, series.kind) if series.judgement else ""

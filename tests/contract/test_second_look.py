@@ -1,0 +1,152 @@
+"""A change that noise may explain is measured again before it fails a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness
+
+HERE = Path(__file__).parent
+BOARD = HERE.parents[1] / "boards" / "native.toml"
+Command = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def chosen_times(shared: Path) -> Path:
+    """A library that replaces the clock of the native firmware by times of our choice."""
+    library = shared / f"chosen_times.{os.getpid()}.so"
+    compiler = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror"]
+    subprocess.run([*compiler, HERE / "chosen_times.c", "-o", library, "-ldl"], check=True)
+    return library
+
+
+class Desk:
+    """A board whose runs take chosen times, and a history of twelve quiet nights of it."""
+
+    def __init__(self, folder: Path, etharness: Command) -> None:
+        self.folder, self._etharness = folder, etharness
+        self._factors = folder / "factors"
+        self._started = folder / "factors.started"
+        self.board = folder / "native.toml"
+        text = BOARD.read_text().replace("tolerance_ppm = 0", "tolerance_ppm = 999_999")
+        assert "999_999" in text
+        self.board.write_text(text.replace('budget = "budgets/default.toml"\n', ""))
+
+    def run(self, name: str, factors: list[float], *options: str) -> Any:
+        """Run the model; in each start one operator takes so many times as long as usual."""
+        seen = self._started.stat().st_size if self._started.exists() else 0
+        self._factors.write_text("\n".join(map(str, [1.0] * seen + factors)))
+        return self._etharness(
+            *("run", "--board", self.board, "--model", "kws_int8"),
+            *("--history", self.folder / "h.sqlite", "--baseline", "last:20"),
+            *("--commit", name * 8, "-o", self.folder / name, *options),
+        )
+
+    def verdict(self, name: str) -> dict[str, Any]:
+        """Return the verdict that a result records."""
+        return dict(json.loads((self.folder / name / "result.json").read_text())["verdict"])
+
+
+@pytest.fixture
+def desk(
+    tmp_path: Path, etharness: Command, chosen_times: Path, monkeypatch: pytest.MonkeyPatch
+) -> Desk:
+    monkeypatch.setenv("LD_PRELOAD", str(chosen_times))
+    monkeypatch.setenv("CHOSEN_TIMES", str(tmp_path / "factors"))
+    desk = Desk(tmp_path, etharness)
+    for night in "abcdefghijkl":
+        assert desk.run(night, [1.0]).code == 0
+    return desk
+
+
+def checks(verdict: dict[str, Any], code: str) -> list[dict[str, Any]]:
+    return [check for check in verdict["checks"] if check["code"] == code]
+
+
+@pytest.mark.extension("history")
+def test_what_is_gone_when_it_is_measured_again_passes(desk: Desk, etharness: Command) -> None:
+    ended = desk.run("m", [1.3, 1.0])
+    assert ended.code == 0, ended.out
+    verdict = desk.verdict("m")
+    assert verdict["repeats"] == 1
+    assert verdict["repeats_s"] > 0
+    assert all(check["passed"] for check in checks(verdict, "H12"))
+    assert any("measured again 1 time: gone" in c["reason"] for c in checks(verdict, "H12"))
+    assert "measured again" in ended.out
+    assert (desk.folder / "m/again/2/result.json").is_file()
+    # The run directory says the same without the board.
+    checked = etharness("check", desk.folder / "m", "--json")
+    assert checked.code == 0
+    assert checks(json.loads(checked.out), "H12") == checks(verdict, "H12")
+    # The history has the run, and not what looked again.
+    listed = json.loads(
+        etharness("history", "list", "--history", desk.folder / "h.sqlite", "--json").out
+    )
+    assert len(listed) == 13
+
+
+@pytest.mark.extension("history")
+def test_what_holds_when_it_is_measured_again_fails(desk: Desk, etharness: Command) -> None:
+    ended = desk.run("m", [1.3] * 9)
+    assert ended.code == 1
+    verdict = desk.verdict("m")
+    assert verdict["repeats"] == 1
+    assert checks(verdict, "H01")
+    assert not checks(verdict, "H12")
+    assert etharness("check", desk.folder / "m").code == 1
+    # Once more, and it is no news, and nothing of it has become the baseline.
+    assert desk.run("n", [1.3] * 9).code == 1
+
+
+@pytest.mark.extension("history")
+def test_what_was_measured_once_is_suspect(desk: Desk, etharness: Command) -> None:
+    ended = desk.run("m", [1.3] * 9, "--look-again", "0")
+    assert ended.code == 3
+    verdict = desk.verdict("m")
+    assert "repeats" not in verdict
+    [*suspects] = checks(verdict, "H12")
+    assert suspects
+    assert all("measured once" in check["reason"] for check in suspects)
+    assert not harness.load(desk.folder / "m").check()
+    # The night after it has measured it again.
+    assert desk.run("n", [1.3] * 9, "--look-again", "0").code == 1
+    assert checks(desk.verdict("n"), "H01")
+
+
+@pytest.mark.extension("history")
+def test_runs_of_one_session_are_results_of_their_own(desk: Desk, etharness: Command) -> None:
+    assert desk.run("m", [1.0] * 9, "--repeat", "3").code == 0
+    assert desk.verdict("m")["repeats"] == 2
+    store = ("--history", desk.folder / "h.sqlite", "--json")
+    listed = json.loads(etharness("history", "list", *store).out)
+    assert len(listed) == 15
+    sessions = {
+        one["provenance"]["session"] for one in listed if one["provenance"]["commit"] == "m" * 8
+    }
+    assert {session.partition("/")[2] for session in sessions} == {"", "2", "3"}
+
+
+@pytest.mark.extension("history")
+def test_a_repeat_that_fails_leaves_the_change_suspect(
+    desk: Desk, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/again").write_text("no folder")
+    assert desk.run("m", [1.3] * 9).code == 3
+    assert "could not be measured again" in caplog.text
+
+
+def test_runs_until_a_change_of_a_size_would_be_noticed(desk: Desk, etharness: Command) -> None:
+    assert etharness("run", "--model", "small_int8", "--detect", "3%").code == 2
+    assert desk.run("m", [1.0] * 99, "--detect", "x").code == 2
+    assert desk.run("m", [1.0] * 99, "--detect", "90%", "--repeat-time", "60").code == 0
+    assert "repeats" not in desk.verdict("m")
+    assert desk.run("n", [1.0] * 99, "--detect", "0.000001%", "--repeat-time", "2").code == 0
+    assert desk.verdict("n")["repeats"] >= 1
