@@ -384,6 +384,11 @@ class RunPlan:
     stages: Stages
     test_set: TestSet | None = None
 
+    @property
+    def test_sets(self) -> tuple[TestSet, ...]:
+        """The test sets that the run consists of; () for a program alone, or for one test set."""
+        return self.model.test_sets if self.test_set is None else ()
+
 
 def plan_run(request: RunRequest, stages: Stages) -> RunPlan:
     """Check all of a request that can be checked beforehand, so that a wrong one starts nothing.
@@ -444,7 +449,7 @@ def run_model(
     if request.through is not None:
         return probe_target().run_by_probe(request, stages, ended)
     plan = plan_run(request, stages)
-    runs = request.runs * (len(plan.model.test_sets) or 1)
+    runs = request.runs * (len(plan.test_sets) or 1)
     result = replace(_new_result(plan), runs_requested=runs)
     return _Run(plan, RunDirectory.create(request.output), result).finished(ended)
 
@@ -487,7 +492,7 @@ class _Run(RunRecorder):
         """
         plan, board = self.plan, self.plan.board
         # Before the board waits; an invalid or unsupported model has a result, too.
-        test_sets = plan.model.test_sets
+        test_sets = plan.test_sets
         names = dict.fromkeys(test_set.method for test_set in test_sets)
         for name in names or [plan.request.method_name]:
             require_runnable(plan.model, name, board, plan.request)
@@ -636,7 +641,7 @@ class _Run(RunRecorder):
 
     def measure_again(self) -> None:
         """Measure again; of a bundled program each test set by itself."""
-        if not self.plan.model.test_sets:
+        if not self.plan.test_sets:
             super().measure_again()
             return
         for run in self._test_set_runs:

@@ -14,6 +14,7 @@ import pytest
 import harness
 
 HERE = Path(__file__).parent
+BUNDLED = HERE.parent / "fixtures" / "two_methods.bpte"
 BOARD = HERE.parents[1] / "boards" / "native.toml"
 Command = Callable[..., Any]
 
@@ -39,12 +40,14 @@ class Desk:
         assert "999_999" in text
         self.board.write_text(text.replace('budget = "budgets/default.toml"\n', ""))
 
-    def run(self, name: str, factors: list[float], *options: str) -> Any:
+    def run(
+        self, name: str, factors: list[float], *options: str, model: str | Path = "kws_int8"
+    ) -> Any:
         """Run the model; in each start one operator takes so many times as long as usual."""
         seen = self._started.stat().st_size if self._started.exists() else 0
         self._factors.write_text("\n".join(map(str, [1.0] * seen + factors)))
         return self._etharness(
-            *("run", "--board", self.board, "--model", "kws_int8"),
+            *("run", "--board", self.board, "--model", model),
             *("--history", self.folder / "h.sqlite", "--baseline", "last:20"),
             *("--commit", name * 8, "-o", self.folder / name, *options),
         )
@@ -150,3 +153,21 @@ def test_runs_until_a_change_of_a_size_would_be_noticed(desk: Desk, etharness: C
     assert "repeats" not in desk.verdict("m")
     assert desk.run("n", [1.0] * 99, "--detect", "0.000001%", "--repeat-time", "2").code == 0
     assert desk.verdict("n")["repeats"] >= 1
+
+
+@pytest.mark.extension("history")
+def test_each_test_set_of_a_bundled_program_is_repeated(desk: Desk, etharness: Command) -> None:
+    ended = desk.run("m", [1.0] * 99, "--repeat", "2", model=BUNDLED)
+    assert ended.code == 0, ended.out
+    whole = json.loads((desk.folder / "m/result.json").read_text())
+    assert len(whole["test_sets"]) == 5
+    for one in whole["test_sets"]:
+        name = f"m/{one['directory']}"
+        assert desk.verdict(name)["repeats"] == 1
+        [again] = (desk.folder / name).glob("*/2/result.json")
+        record = json.loads(again.read_text())
+        assert record["test_set"] == one["index"]
+        assert record["model"]["method"] == one["method"]
+    store = ("--history", desk.folder / "h.sqlite", "--json")
+    listed = json.loads(etharness("history", "list", *store).out)
+    assert len(listed) == 12 + 2 * 5
