@@ -7,7 +7,8 @@ trace.etdp       the log as ED00, size-prefixed, as ExecuTorch writes it; or Exe
 debug_buffer.bin bytes of logged tensors, which trace.etlog and trace.etdp refer to
 test_sets/*      run directories of the test sets of a bundled program; the directory around them
                  then has the verdict of all, but neither trace nor tensors
-again/*          run directories of the runs that followed in the same session
+repeats/*        run directories of further runs of the session that were asked for (--repeat)
+again/*          run directories of runs that looked again at a suspect change: no results
 inputs/N.npy     inputs of the model
 outputs/N.npy    outputs of the last execution
 reference/N.npy  expected outputs, if given
@@ -75,6 +76,7 @@ EARLIER_POSTMORTEM = "earlier_postmortem.json"
 EARLIER_POSTMORTEM_IMAGE = "earlier_postmortem.bin"
 POWER = "power.samples"
 TEST_SETS: Final = "test_sets"
+REPEATS: Final = "repeats"
 AGAIN: Final = "again"
 USED_BUDGET: Final = "used_budget"
 _FILES = (
@@ -112,7 +114,7 @@ class RunDirectory:
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, not a directory")
         # What is in a folder of a run is deleted and written, so it must not be somebody's.
-        for folder in (path / name for name in (*_TENSORS, TEST_SETS, AGAIN, USED_BUDGET)):
+        for folder in (path / name for name in (*_TENSORS, TEST_SETS, REPEATS, AGAIN, USED_BUDGET)):
             if folder.is_symlink():
                 raise UsageError(
                     f"{folder} is a symbolic link, and a run deletes and writes files in it",
@@ -127,7 +129,7 @@ class RunDirectory:
             )
         for file in earlier:
             file.unlink()
-        for name in (TEST_SETS, AGAIN):
+        for name in (TEST_SETS, REPEATS, AGAIN):
             for result in (path / name).glob(f"*/{RESULT}"):
                 _remove_run(result.parent)
         try:

@@ -43,7 +43,7 @@ from harness.records.result import Result, VerdictRecord, microseconds
 from harness.records.store_address import StoreAddress, address_of
 from harness.records.trace import OPERATOR_CALL
 from harness.records.verdict import Judgement
-from harness.runs.directory import RESULT, TEST_SETS, RunDirectory, later_verdict
+from harness.runs.directory import AGAIN, RESULT, TEST_SETS, RunDirectory, later_verdict
 from harness.runs.source import EvaluatedRun, load_source, on_scales, subject_of, verdict_record
 
 if TYPE_CHECKING:
@@ -57,11 +57,13 @@ HISTORY_OPEN_S: Final = 30.0
 def run_directories(paths: Iterable[Path]) -> Iterator[Path]:
     """Yield every run directory at or below ``paths`` once, sorted by name.
 
-    A path without run directories is yielded itself, so that adding it reports an error.
+    Runs that looked again at a suspect change are left out: they are evidence for the verdict of
+    another. A path without run directories is yielded itself, so that adding it reports an error.
     """
     seen: set[Path] = set()
     for path in paths:
         directories = sorted(file.parent for file in path.rglob(RESULT)) if path.is_dir() else []
+        directories = [folder for folder in directories if not _looked_again(folder, path)]
         # Of a bundled program the test sets are added, each with its own trace.
         directories = [
             folder for folder in directories if not any((folder / TEST_SETS).glob(f"*/{RESULT}"))
@@ -70,6 +72,15 @@ def run_directories(paths: Iterable[Path]) -> Iterator[Path]:
             if (resolved := directory.resolve()) not in seen:
                 seen.add(resolved)
                 yield directory
+
+
+def _looked_again(folder: Path, path: Path) -> bool:
+    """Return whether a folder has a run that looked again for the verdict of one below ``path``."""
+    return any(
+        above.name == AGAIN and (above.parent / RESULT).is_file()
+        for above in folder.parents
+        if above != path and above.is_relative_to(path)
+    )
 
 
 def add_results(url: StoreAddress, directories: Sequence[Path]) -> list[str]:

@@ -63,7 +63,7 @@ from harness.runs.device import (
     with_declared_clock,
     with_firmware,
 )
-from harness.runs.directory import AGAIN, CONSOLE, PARTIAL, RunDirectory
+from harness.runs.directory import AGAIN, CONSOLE, PARTIAL, REPEATS, RunDirectory
 from harness.runs.evaluation import evaluate_run, evaluate_test_sets, save_budget, with_evidence
 from harness.runs.loading import (
     bundled_model,
@@ -246,9 +246,10 @@ class RunRecorder:
     def _another_run(self, number: int) -> EvaluatedRun:
         """Run once more into a folder of the run directory, without a comparison of its own."""
         request, session = self.plan.request, self.result.session
+        folder = REPEATS if number <= request.repeat else AGAIN
         request = dataclasses.replace(
             request,
-            output=self.directory.path / AGAIN / str(number),
+            output=self.directory.path / folder / str(number),
             session=f"{session}/{number}",
             commit=self.result.commit,
             flash=None,

@@ -93,6 +93,13 @@ def test_what_is_gone_when_it_is_measured_again_passes(desk: Desk, etharness: Co
         etharness("history", "list", "--history", desk.folder / "h.sqlite", "--json").out
     )
     assert len(listed) == 13
+    # Nor if all runs are added later.
+    later = json.loads(
+        etharness(
+            *("history", "add", "--history", desk.folder / "h.sqlite", desk.folder, "--json")
+        ).out
+    )
+    assert len(later) == 13
 
 
 @pytest.mark.extension("history")
@@ -134,6 +141,9 @@ def test_runs_of_one_session_are_results_of_their_own(desk: Desk, etharness: Com
         one["provenance"]["session"] for one in listed if one["provenance"]["commit"] == "m" * 8
     }
     assert {session.partition("/")[2] for session in sessions} == {"", "2", "3"}
+    other = ("--history", desk.folder / "other.sqlite", "--json")
+    etharness("history", "add", desk.folder / "m", *other)
+    assert len(json.loads(etharness("history", "list", *other).out)) == 3
 
 
 @pytest.mark.extension("history")
