@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
@@ -36,7 +37,7 @@ from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
 from harness.records.result import RESTORE, Result, VerdictRecord, changed_outputs
 from harness.records.trace import Trace
-from harness.records.verdict import Verdict
+from harness.records.verdict import Check, Verdict
 from harness.runs.directory import (
     CONSOLE,
     POSTMORTEM,
@@ -238,6 +239,7 @@ def _with_own_verdict(
         measured = Measured(provenance_of(result, subject), numbers_of(subject, limits))
         comparison = compare_with_history(history, [measured], limits, durations_of(subject))
     verdict = evaluate(subject, rules, comparison)
+    verdict = Verdict((*verdict.checks, *_failed_in_repeats(run, budget)))
     if result is not None and directory is not None and (doubt := changed_outputs(result, verdict)):
         raise DamagedError(f"{directory / RESULT}: damaged: {doubt}", hint=RESTORE)
     evaluated = replace(
@@ -252,6 +254,29 @@ def _with_own_verdict(
             save_verdict(directory, verdict_record(evaluated))
         source.record(result.id, verdict_record(evaluated))
     return evaluated
+
+
+def _failed_in_repeats(run: EvaluatedRun, budget: Path | Budget | None) -> Iterator[Check]:
+    """Yield the checks that failed in further runs of the measurement; their subjects name the run.
+
+    Only the run itself has read the traces of these. Later the recorded verdict has their checks,
+    which say nothing of another budget.
+    """
+    recorded = run.result.verdict if run.result is not None else None
+    copied = isinstance(budget, Path) and run.directory in budget.parents
+    if recorded is not None and not run.repeats:
+        for check in recorded.checks:
+            same_rules = budget is None or copied or not check.code.startswith("B")
+            if same_rules and _OF_REPEAT.match(check.subject):
+                yield check
+    for number, repeat in enumerate(run.repeats, 2):
+        for check in repeat.verdict.checks:
+            if check.failed and check.severity == "error" and not check.code.startswith("H"):
+                yield msgspec.structs.replace(check, subject=f"run {number}: {check.subject}")
+
+
+_OF_REPEAT: Final = re.compile(r"run \d+: ")
+"""Begin of the subject of a check that failed in a further run."""
 
 
 def evaluate_test_sets(

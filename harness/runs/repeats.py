@@ -76,9 +76,10 @@ class Repeats:
     def add(self, run: EvaluatedRun) -> None:
         """Add another run, and judge the first one together with all others."""
         self.others.append(run)
-        if self.first.history is not None:
-            more = with_results(self.first.history, [self._measured(run)])
-            self.first = with_verdict(self.first, history=more)
+        history = self.first.history
+        if history is not None:
+            history = with_results(history, [self._measured(run)])
+        self.first = with_verdict(replace(self.first, repeats=tuple(self.others)), history=history)
 
     def recorded(self) -> EvaluatedRun:
         """Save what the verdict rests on, and return the first run.
@@ -87,8 +88,9 @@ class Repeats:
         are evidence for the verdict of the first.
         """
         history, directory = self.first.history, self.first.directory
-        if not self.others or history is None or directory is None:
-            return replace(self.first, repeats=tuple(self.others), asked_repeats=self.asked)
+        made = min(self.asked, len(self.others))
+        if history is None or directory is None:
+            return replace(self.first, repeats=tuple(self.others), asked_repeats=made)
         save_history(directory, history)
         everything = with_results(history, [self._measured(self.first)])
         asked = []

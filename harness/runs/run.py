@@ -158,7 +158,7 @@ class RunRecorder:
                 self.evaluate(self.execute())
                 if self.plan.meter is not None:
                     self.plan.meter.check()
-                self.measure_again()
+            self.measure_again()
         finally:
             run = self.evaluated_run
             ended(run)
@@ -174,19 +174,22 @@ class RunRecorder:
         try:
             with self._as_host_error("was cut short"):
                 yield
-        except HarnessError as error:
-            failure = Failure(type(error).__name__, error.message, error.hint, error.owner)
-            self.update(failure=failure, exit_code=error.exit_code)
-            raise
-        except KeyboardInterrupt as interrupt:
-            message = interrupt_text(interrupt)
-            failure = Failure(type(interrupt).__name__, message, "", Owner.HOST)
-            self.update(failure=failure, exit_code=exit_code_of(interrupt))
+        except (HarnessError, KeyboardInterrupt) as error:
+            self._record_failure(error)
             raise
         finally:
             write_error = self._finish()
         if write_error is not None:
             raise write_error
+
+    def _record_failure(self, error: HarnessError | KeyboardInterrupt) -> None:
+        kind = type(error).__name__
+        if isinstance(error, HarnessError):
+            failure = Failure(kind, error.message, error.hint, error.owner)
+            self.update(failure=failure, exit_code=error.exit_code)
+        else:
+            failure = Failure(kind, interrupt_text(error), "", Owner.HOST)
+            self.update(failure=failure, exit_code=exit_code_of(error))
 
     def update(self, **facts: object) -> None:
         """Replace fields of the result."""
@@ -221,27 +224,43 @@ class RunRecorder:
     def measure_again(self) -> None:
         """Run as often as asked for, and while a change is suspect; then judge all of it.
 
+        Whatever ends it, the result has the verdict of the runs so far. Without a run that was
+        asked for it is a failure. One that looks again may fail: the change is suspect still.
+
         Raises:
-            HarnessError: A run that was asked for failed. One that looks again may fail: the change
-                is suspect still.
+            HarnessError: A run that was asked for failed.
         """
         assert self._evaluated is not None
         plan, request = self.plan, self.plan.request
         repeats = Repeats(request, self._evaluated, time.monotonic() - self._began)
-        while why := repeats.reason():
-            number = len(repeats.others) + 2
-            plan.stages(f"run {number}, {why}", 0, 0)
-            try:
-                run = self._another_run(number)
-            except HarnessError as error:
-                if number <= request.repeat:
-                    error.message = f"run {number} of {request.repeat}: {error.message}"
+        asked: HarnessError | KeyboardInterrupt | None = None
+        try:
+            while why := repeats.reason():
+                number = len(repeats.others) + 2
+                plan.stages(f"run {number}, {why}", 0, 0)
+                try:
+                    repeats.add(self._another_run(number))
+                except (HarnessError, KeyboardInterrupt) as error:
+                    if number <= request.repeat:
+                        asked = error
+                    if isinstance(error, HarnessError) and asked is None:
+                        _log.warning("could not be measured again: %s", error.message)
+                        break
+                    if isinstance(error, HarnessError):
+                        error.message = f"run {number} of {request.repeat}: {error.message}"
                     raise
-                _log.warning("could not be measured again: %s", error.message)
-                break
-            repeats.add(run)
-        if repeats.others:
-            self._conclude(repeats.recorded())
+        finally:
+            with self._as_host_error("has the verdict of its first run only"):
+                if repeats.others:
+                    self._conclude(repeats.recorded())
+            if asked is not None:
+                self._record_failure(asked)
+            self._write_again()
+
+    def _write_again(self) -> None:
+        """Write the result once more, with the verdict of all runs."""
+        with self._as_host_error("has the verdict of its first run only"):
+            self.result = self.directory.finish(self.result)
 
     def _another_run(self, number: int) -> EvaluatedRun:
         """Run once more into a folder of the run directory, without a comparison of its own."""
@@ -256,6 +275,8 @@ class RunRecorder:
             against=None,
             history=None,
             repeat=1,
+            detect=None,
+            look_again=0,
         )
         meter = None if request.energy is None else meter_of_run(request.energy)
         plan = dataclasses.replace(self.plan, request=request, meter=meter)
@@ -645,15 +666,19 @@ class _Run(RunRecorder):
         if not self.plan.test_sets:
             super().measure_again()
             return
-        for run in self._test_set_runs:
-            with run.recorded():
+        try:
+            for run in self._test_set_runs:
                 run.measure_again()
-        self.test_sets = [run.evaluated_run for run in self._test_set_runs]
-        records = zip(self.result.test_sets, self._test_set_runs, strict=True)
-        self.update(
-            test_sets=tuple(replace(one, exit_code=run.result.exit_code) for one, run in records)
-        )
-        self.evaluate(None)
+        finally:
+            self.test_sets = [run.evaluated_run for run in self._test_set_runs]
+            records = zip(self.result.test_sets, self._test_set_runs, strict=True)
+            sets = tuple(replace(one, exit_code=run.result.exit_code) for one, run in records)
+            self.update(test_sets=sets)
+            self.evaluate(None)
+            for run in self._test_set_runs:
+                if run.result.failure is not None:
+                    self.update(failure=run.result.failure, exit_code=run.result.exit_code)
+            self._write_again()
 
     def _measure(self, device: _Device) -> Trace:
         """Run one method with one set of inputs on a connected target."""

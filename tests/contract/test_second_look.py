@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import harness
+from harness.runs.run import RunRecorder
 
 HERE = Path(__file__).parent
 BUNDLED = HERE.parent / "fixtures" / "two_methods.bpte"
@@ -181,3 +182,62 @@ def test_each_test_set_of_a_bundled_program_is_repeated(desk: Desk, etharness: C
     store = ("--history", desk.folder / "h.sqlite", "--json")
     listed = json.loads(etharness("history", "list", *store).out)
     assert len(listed) == 12 + 2 * 5
+
+
+BUDGET = """schema = 1
+[[time]]
+event = "native_call_*"
+limit_us = 2.65
+"""
+
+
+@pytest.mark.extension("history")
+@pytest.mark.parametrize(
+    ("factors", "options"), [([1.0, 1.4, 1.0], ("--repeat", "2")), ([1.3, 1.4, 1.0, 1.0], ())]
+)
+def test_a_limit_that_a_further_run_exceeds_fails_the_verdict(
+    desk: Desk, etharness: Command, factors: list[float], options: tuple[str, ...]
+) -> None:
+    budget = desk.folder / "budget.toml"
+    budget.write_text(BUDGET)
+    ended = desk.run("m", factors, *options, "--budget", budget)
+    assert ended.code == 1, ended.out
+    [failed] = checks(desk.verdict("m"), "B01")[-1:]
+    assert failed["subject"].startswith("run 2: ")
+    assert not failed["passed"]
+    # Whoever reads the run directory, or a bundle of it, finds the same.
+    archive = desk.folder / "m.zip"
+    checked = etharness("check", desk.folder / "m", "--json")
+    assert checked.code == 1
+    assert failed in json.loads(checked.out)["checks"]
+    assert etharness("report", desk.folder / "m", "-o", archive).code == 1
+    assert etharness("replay", archive).code == 1
+    # Another budget is another question.
+    budget.write_text(BUDGET.replace("2.65", "9"))
+    other = json.loads(etharness("check", desk.folder / "m", "--budget", budget, "--json").out)
+    assert all(check["passed"] for check in checks(other, "B01"))
+
+
+@pytest.mark.extension("history")
+@pytest.mark.parametrize("options", [(), ("--repeat", "4")])
+def test_an_interrupt_of_a_further_run_keeps_the_runs_before_it(
+    desk: Desk, etharness: Command, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    another = RunRecorder._another_run
+
+    def interrupted(recorder: RunRecorder, number: int) -> Any:
+        if number == 3:
+            raise KeyboardInterrupt
+        return another(recorder, number)
+
+    monkeypatch.setattr(RunRecorder, "_another_run", interrupted)
+    assert desk.run("m", [1.3, 1.02, 1.0], "--detect", "0.0001%", *options).code == 130
+    result = json.loads((desk.folder / "m/result.json").read_text())
+    # What was asked for is missing, or else the run is complete.
+    assert (result["failure"] is not None) == bool(options)
+    assert result["verdict"]["repeats"] == 1
+    if not options:
+        assert etharness("check", desk.folder / "m").code == result["exit_code"]
+    store = ("--history", desk.folder / "h.sqlite", "--json")
+    listed = json.loads(etharness("history", "list", *store).out)
+    assert len(listed) == 12 + 1 + bool(options)
