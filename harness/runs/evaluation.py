@@ -21,7 +21,7 @@ from harness.check.budget import Budget, BudgetSource
 from harness.check.evaluate import DEFAULT_BUDGET, evaluate
 from harness.check.history.compare import compare_with_history
 from harness.check.history.measure import durations_of, numbers_of
-from harness.check.history.samples import History, Measured
+from harness.check.history.samples import History, Measured, Provenance, with_further_runs
 from harness.check.subject import Subject
 from harness.errors import DamagedError, FormatError, UsageError
 from harness.files import (
@@ -232,9 +232,7 @@ def _with_own_verdict(
                 hint="give a run directory: it records commit, model and board",
             )
         if isinstance(history, HistoryRef):
-            history = history.fetch(provenance_of(result), (rules or DEFAULT_BUDGET).history)
-            if directory is not None and record:
-                save_history(directory, history)
+            history = _fetched(history, provenance_of(result), rules, directory, record=record)
         limits = (rules or DEFAULT_BUDGET).history
         measured = Measured(provenance_of(result, subject), numbers_of(subject, limits))
         comparison = compare_with_history(history, [measured], limits, durations_of(subject))
@@ -254,6 +252,26 @@ def _with_own_verdict(
             save_verdict(directory, verdict_record(evaluated))
         source.record(result.id, verdict_record(evaluated))
     return evaluated
+
+
+def _fetched(
+    reference: HistoryRef,
+    tested: Provenance,
+    rules: Budget | None,
+    directory: Path | None,
+    *,
+    record: bool,
+) -> History:
+    """Fetch a history, with the further runs that the run directory knows, and save it there."""
+    history = reference.fetch(tested, (rules or DEFAULT_BUDGET).history)
+    if directory is None:
+        return history
+    saved = load_history(directory)
+    if saved is not None:
+        history = with_further_runs(history, saved, tested)
+    if record:
+        save_history(directory, history)
+    return history
 
 
 def _failed_in_repeats(run: EvaluatedRun, budget: Path | Budget | None) -> Iterator[Check]:

@@ -89,6 +89,12 @@ def test_what_is_gone_when_it_is_measured_again_passes(desk: Desk, etharness: Co
     checked = etharness("check", desk.folder / "m", "--json")
     assert checked.code == 0
     assert checks(json.loads(checked.out), "H12") == checks(verdict, "H12")
+    # Nor is it open again when it is compared with the newest results of the store, twice.
+    store = ("--history", desk.folder / "h.sqlite", "--baseline", "last:20")
+    for _ in range(2):
+        checked = etharness("check", desk.folder / "m", *store, "--json")
+        assert checked.code == 0, checked.out
+        assert checks(json.loads(checked.out), "H12") == checks(verdict, "H12")
     # The history has the run, and not what looked again.
     listed = json.loads(
         etharness("history", "list", "--history", desk.folder / "h.sqlite", "--json").out

@@ -241,6 +241,29 @@ def with_results(history: History, measured: Iterable[Measured]) -> History:
     )
 
 
+def with_further_runs(history: History, saved: History, tested: Provenance) -> History:
+    """Return a history with what a saved one has of further runs of the tested result.
+
+    Runs that looked again are in no store, and without them what they settled is open again.
+
+    Args:
+        history: The results of a store.
+        saved: The results that the tested one was compared with before.
+        tested: Provenance of the tested result.
+    """
+    known = {series.metric for series in history.series}
+    further = []
+    for place, result in enumerate(saved.results):
+        if result.id != tested.id and repeat_key(result) == repeat_key(tested):
+            samples = {
+                series.metric: series.samples[series.results.index(place)]
+                for series in saved.series
+                if series.metric in known and place in series.results
+            }
+            further.append(Measured(result, samples))
+    return with_results(history, further)
+
+
 @dataclass(frozen=True, eq=False)
 class Points:
     """Values of one metric on one unit.
