@@ -712,16 +712,21 @@ def all_passed(runs: Sequence[EvaluatedRun]) -> bool:
 
 
 def verdict_record(run: EvaluatedRun) -> VerdictRecord:
-    """Return the verdict as a result records it."""
+    """Return the verdict as a result records it.
+
+    Of a run that is read again, the number of further runs is the recorded one.
+    """
     verdict = run.verdict
+    known = run.result.verdict if run.result is not None and not run.repeats else None
     seconds = [one.result.duration_s for one in run.repeats if one.result is not None]
+    took_s = round(sum(seconds), 3) if seconds else None
     return VerdictRecord(
         passed=verdict.passed,
         budget=run.budget,
         checks=verdict.checks,
         budget_copy=run.budget_copy,
-        repeats=len(run.repeats),
-        repeats_s=round(sum(seconds), 3) if seconds else None,
+        repeats=len(run.repeats) if known is None else known.repeats,
+        repeats_s=took_s if known is None else known.repeats_s,
     )
 
 

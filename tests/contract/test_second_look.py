@@ -76,8 +76,10 @@ def checks(verdict: dict[str, Any], code: str) -> list[dict[str, Any]]:
 
 @pytest.mark.extension("history")
 def test_what_is_gone_when_it_is_measured_again_passes(desk: Desk, etharness: Command) -> None:
-    ended = desk.run("m", [1.3, 1.0])
+    archive = desk.folder / "m.zip"
+    ended = desk.run("m", [1.3, 1.0], "--report", archive)
     assert ended.code == 0, ended.out
+    assert etharness("replay", archive).code == 0
     verdict = desk.verdict("m")
     assert verdict["repeats"] == 1
     assert verdict["repeats_s"] > 0
