@@ -24,7 +24,7 @@ from benchmarks.verdict_counts import provenance
 from benchmarks.verdict_noise import OPERATORS, Flags, Session, median_times
 from harness import History, Measured, Metric, Provenance, Sample, Series, compare_with_history
 from harness.check.history.samples import Floats
-from harness.runs.repeats import is_suspect
+from harness.runs.repeats import suspects
 
 LIMIT: Final = 0.02
 """Smaller changes do not count, whatever their significance."""
@@ -258,11 +258,13 @@ def harness(history: Floats, session: Session) -> Report:
     )
     measured = [_measured(results[-1], session.first)]
     found = compare_with_history(known, measured)
-    while is_suspect(found) and len(measured) <= LOOKS:
+    seen = set[object]()
+    while (suspect := suspects(found)) - seen and len(measured) <= LOOKS:
         label = f"{results[-1].session}/{len(measured) + 1}"
         again = msgspec.structs.replace(results[-1], id=label, session=label)
         measured.append(_measured(again, session.measure()))
         found = compare_with_history(known, measured)
+        seen |= suspect & suspects(found)
     changed = np.zeros(OPERATORS, np.bool_)
     for number in found.numbers:
         reported = number.judgement in ("regression", "suspect", "improvement", "changed")

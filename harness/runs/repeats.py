@@ -7,6 +7,7 @@ holds, or the time is up, so no model of the noise has to know how likely its ta
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Final
 
@@ -25,17 +26,20 @@ TIMES_AS_LONG: Final = 5.0
 """Longest time for repeats that were not asked for, in times of the run's own."""
 
 
-def is_suspect(comparison: HistoryComparison) -> bool:
-    """Return whether measuring again may change the verdict; of exact clocks it does not."""
-    return any(
-        number.judgement == "suspect"
-        or (
-            number.judgement == "regression"
-            and number.method in ("gross", "between sessions")
-            and number.current_sessions < 2
-        )
+def suspects(comparison: HistoryComparison | None) -> set[Hashable]:
+    """Return what measuring again may clear: of what exact clocks say it does not."""
+    if comparison is None:
+        return set()
+    numbers = {
+        (number.metric, number.board_unit)
         for number in comparison.numbers
-    ) or any(common.judgement == "suspect" for common in comparison.common)
+        if number.judgement == "suspect"
+        or (number.judgement == "regression" and number.method in ("gross", "between sessions"))
+    }
+    common = {
+        (one.clock, one.board_unit) for one in comparison.common if one.judgement == "suspect"
+    }
+    return {*numbers, *common}
 
 
 class Repeats:
@@ -50,6 +54,7 @@ class Repeats:
         """Begin after the first run, which took so many seconds."""
         self._request, self._own_s, self._began = request, own_s, time.monotonic()
         self.first, self.others = first, list[EvaluatedRun]()
+        self._seen_again: set[Hashable] = set()
 
     @property
     def asked(self) -> int:
@@ -69,17 +74,21 @@ class Repeats:
         comparison = self.first.comparison
         if request.detect is not None and not _notices(comparison, request.detect):
             return f"to notice {request.detect}"
-        if comparison is not None and is_suspect(comparison):
-            return "a change is suspect" if made - self.asked < request.look_again else ""
+        if made - self.asked < request.look_again and suspects(comparison) - self._seen_again:
+            return "a change is suspect"
         return ""
 
     def add(self, run: EvaluatedRun) -> None:
         """Add another run, and judge the first one together with all others."""
         self.others.append(run)
+        # What one more run has shown again, further ones of the same session will show as well.
+        before = suspects(self.first.comparison)
         history = self.first.history
         if history is not None:
             history = with_results(history, [self._measured(run)])
         self.first = with_verdict(replace(self.first, repeats=tuple(self.others)), history=history)
+        if len(self.others) > self.asked:
+            self._seen_again |= before & suspects(self.first.comparison)
 
     def recorded(self) -> EvaluatedRun:
         """Save what the verdict rests on, and return the first run.

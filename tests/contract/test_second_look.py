@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import harness
-from harness.runs.run import RunRecorder
 
 HERE = Path(__file__).parent
 BUNDLED = HERE.parent / "fixtures" / "two_methods.bpte"
 BOARD = HERE.parents[1] / "boards" / "native.toml"
+MODELS = HERE.parents[1] / "firmware_stub" / "models"
 Command = Callable[..., Any]
 
 
@@ -41,12 +41,16 @@ class Desk:
         assert "999_999" in text
         self.board.write_text(text.replace('budget = "budgets/default.toml"\n', ""))
 
-    def run(
-        self, name: str, factors: list[float], *options: str, model: str | Path = "kws_int8"
-    ) -> Any:
-        """Run the model; in each start one operator takes so many times as long as usual."""
+    def choose(self, factors: Sequence[float]) -> None:
+        """Choose how many times as long as usual one operator takes in each start from now on."""
         seen = self._started.stat().st_size if self._started.exists() else 0
-        self._factors.write_text("\n".join(map(str, [1.0] * seen + factors)))
+        self._factors.write_text("\n".join(map(str, [*[1.0] * seen, *factors])))
+
+    def run(
+        self, name: str, factors: Sequence[float], *options: str, model: str | Path = "kws_int8"
+    ) -> Any:
+        """Run the model with these times."""
+        self.choose(factors)
         return self._etharness(
             *("run", "--board", self.board, "--model", model),
             *("--history", self.folder / "h.sqlite", "--baseline", "last:20"),
@@ -112,31 +116,32 @@ def test_what_is_gone_when_it_is_measured_again_passes(desk: Desk, etharness: Co
 
 
 @pytest.mark.extension("history")
-def test_what_holds_when_it_is_measured_again_fails(desk: Desk, etharness: Command) -> None:
-    ended = desk.run("m", [1.3] * 9)
-    assert ended.code == 1
+def test_what_holds_for_a_night_is_suspect_and_fails_the_next(
+    desk: Desk, etharness: Command
+) -> None:
+    assert desk.run("m", [1.3] * 9).code == 3
     verdict = desk.verdict("m")
     assert verdict["repeats"] == 1
-    assert checks(verdict, "H01")
-    assert not checks(verdict, "H12")
-    assert etharness("check", desk.folder / "m").code == 1
-    # Once more, and it is no news, and nothing of it has become the baseline.
-    assert desk.run("n", [1.3] * 9).code == 1
+    [*suspect] = checks(verdict, "H12")
+    assert suspect
+    assert all("in 2 runs of one session" in check["reason"] for check in suspect)
+    assert not checks(verdict, "H01") or all(check["passed"] for check in checks(verdict, "H01"))
+    assert etharness("check", desk.folder / "m").code == 3
+    assert not harness.load(desk.folder / "m").check()
+    # The night after it decides, and nothing of either has become the baseline.
+    for night in "no":
+        assert desk.run(night, [1.3] * 9).code == 1
+        assert any(not check["passed"] for check in checks(desk.verdict(night), "H01"))
+    assert desk.run("p", [1.0] * 9).code == 0
 
 
 @pytest.mark.extension("history")
-def test_what_was_measured_once_is_suspect(desk: Desk, etharness: Command) -> None:
-    ended = desk.run("m", [1.3] * 9, "--look-again", "0")
-    assert ended.code == 3
+def test_a_run_need_not_look_again(desk: Desk) -> None:
+    assert desk.run("m", [1.3, 1.0], "--look-again", "0").code == 3
     verdict = desk.verdict("m")
     assert "repeats" not in verdict
-    [*suspects] = checks(verdict, "H12")
-    assert suspects
-    assert all("measured once" in check["reason"] for check in suspects)
-    assert not harness.load(desk.folder / "m").check()
-    # The night after it has measured it again.
-    assert desk.run("n", [1.3] * 9, "--look-again", "0").code == 1
-    assert checks(desk.verdict("n"), "H01")
+    assert all("in one session" in check["reason"] for check in checks(verdict, "H12"))
+    assert desk.run("n", [1.0]).code == 0
 
 
 @pytest.mark.extension("history")
@@ -227,19 +232,31 @@ def test_a_limit_that_a_further_run_exceeds_fails_the_verdict(
 
 
 @pytest.mark.extension("history")
-@pytest.mark.parametrize("options", [(), ("--repeat", "4")])
+@pytest.mark.parametrize("options", [{}, {"repeat": 4}])
 def test_an_interrupt_of_a_further_run_keeps_the_runs_before_it(
-    desk: Desk, etharness: Command, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+    desk: Desk, etharness: Command, options: dict[str, int]
 ) -> None:
-    another = RunRecorder._another_run
+    stages: list[str] = []
 
-    def interrupted(recorder: RunRecorder, number: int) -> Any:
-        if number == 3:
+    def interrupt(stage: str, done: int, total: int) -> None:
+        if any(one.startswith("run 3,") for one in stages):
             raise KeyboardInterrupt
-        return another(recorder, number)
+        stages.append(stage)
 
-    monkeypatch.setattr(RunRecorder, "_another_run", interrupted)
-    assert desk.run("m", [1.3, 1.02, 1.0], "--detect", "0.0001%", *options).code == 130
+    desk.choose([1.3, 1.02, 1.0])
+    with pytest.raises(KeyboardInterrupt):
+        harness.run(
+            "kws_int8",
+            board=desk.board,
+            history=str(desk.folder / "h.sqlite"),
+            baseline="last:20",
+            commit="m" * 8,
+            output=desk.folder / "m",
+            detect="0.0001%",
+            repeat_time=600.0,
+            progress=interrupt,
+            **options,
+        )
     result = json.loads((desk.folder / "m/result.json").read_text())
     # What was asked for is missing, or else the run is complete.
     assert (result["failure"] is not None) == bool(options)
@@ -249,3 +266,40 @@ def test_an_interrupt_of_a_further_run_keeps_the_runs_before_it(
     store = ("--history", desk.folder / "h.sqlite", "--json")
     listed = json.loads(etharness("history", "list", *store).out)
     assert len(listed) == 12 + 1 + bool(options)
+
+
+@pytest.mark.extension("history", "lab")
+@pytest.mark.long
+def test_a_night_measures_again_what_is_suspect(desk: Desk, etharness: Command) -> None:
+    plan = desk.folder / "plan.toml"
+    plan.write_text(
+        f'''schema = 1
+name = "lab"
+history = "nights.sqlite"
+baseline = "last:20"
+model = [{{ file = "{MODELS / "kws_int8.pte"}" }}]
+board = [{{ board = "{desk.board}", count = 1 }}]
+heal = {{ first = false }}
+'''
+    )
+
+    def night(*factors: float) -> Any:
+        desk.choose(factors)
+        return etharness("nightly", plan, "--json")
+
+    for _ in range(12):
+        assert night(1.0).code == 0
+    gone = night(1.3, 1.0)
+    assert gone.code == 0, gone.out
+    document = json.loads(gone.out)
+    assert document["steps"] == 2
+    assert any("measured again: 1 run, " in note for note in document["notes"])
+    holds = night(*[1.3] * 4)
+    assert holds.code == 1
+    document = json.loads(holds.out)
+    assert (document["steps"], document["counts"]["regression"]) == (2, 2)
+    assert "suspect" in document["arms"][0]["summary"]
+    plan.write_text(plan.read_text() + "run = { look_again = 0 }\n")
+    decided = json.loads(night(1.3).out)
+    assert decided["steps"] == 1
+    assert "regression" in decided["arms"][0]["summary"]

@@ -34,18 +34,19 @@ def test_a_change_counts_beyond_the_noise(now: float, judgement: str, passed: bo
 
 
 def test_what_has_grown_is_suspect_until_it_is_measured_again() -> None:
-    def judged(*values: float) -> tuple[str, list[str]]:
+    def judged(*values: float, night: str = "now/") -> tuple[str, list[str]]:
         builder = HistoryBuilder()
         for place, value in enumerate(NOISY):
             builder.earlier(f"s{place}", "a", {METRIC: value})
         for place, value in enumerate(values):
-            builder.now(f"now/{place}", "b", {METRIC: value})
+            builder.now(f"{night}{place}", "b", {METRIC: value})
         comparison = compare_with_history(builder.history(), builder.judged)
         failed = [check.code for check in history_checks(comparison) if not check.passed]
         return comparison.numbers[0].judgement, failed
 
     assert judged(26_000.0) == ("suspect", ["H12"])
-    assert judged(26_000.0, 26_100.0) == ("regression", ["H11"])
+    assert judged(26_000.0, 26_100.0) == ("suspect", ["H12"])
+    assert judged(26_000.0, 26_100.0, night="night ") == ("regression", ["H11"])
     assert judged(26_000.0, 20_050.0) == ("same", [])
 
 

@@ -37,8 +37,10 @@ def points(values: Sequence[float], commits: Sequence[int] | None = None) -> Poi
 
 
 def deviation(residuals: Floats) -> float:
-    """The larger of the robust and the standard deviation."""
+    """The larger of the robust deviation and that of winsorised residuals."""
     robust = 1.4826 * np.median(np.abs(residuals))
+    if len(residuals) >= 10 and robust:
+        residuals = np.clip(residuals, -3 * robust, 3 * robust)
     return float(max(robust, np.sqrt(np.sum(residuals**2) / (len(residuals) - 1))))
 
 

@@ -26,7 +26,7 @@ _NAMED: Final = 5
 _RUNS: Final = 3
 """Runs of one session that the advice is about."""
 
-_MEASURE_AGAIN: Final = "measured once, so noise may explain it: measure it again"
+_MEASURE_AGAIN: Final = "measured in one session, so noise may explain it: the next one decides"
 
 _DESCRIBED: Final = 2
 """Number of operators that it describes in detail."""
@@ -247,7 +247,7 @@ def _gone_check(numbers: Sequence[Compared], several: bool) -> Iterator[Check]:
 def _measured(times: int) -> str:
     if times < 2:
         return _MEASURE_AGAIN
-    return f"measured {times} times, and noise may still explain it: measure it again"
+    return f"in {times} runs of one session, in which noise may last: the next one decides"
 
 
 def _size(change: Interval, level: float, scale: float, unit: str, confidence: float | None) -> str:

@@ -113,7 +113,7 @@ def compare_with_history(
     """Compare candidate results with their history.
 
     A number is a regression if it grew by more than both limits, the growth is significant given
-    the noise, and holds when it is measured again. P-values of times are adjusted for the number of
+    the noise, and shows in another night, too. P-values of times are adjusted for the number of
     comparisons.
     ``OPERATOR_CALL`` scopes are left out, because they repeat the times of their contents.
 
@@ -287,17 +287,21 @@ def _with_judgement(
     certain |= item.gross
     found = exceeds_limits(number, change) and certain
     worse: Judgement = "regression"
-    if by_time is not None and by_time.again is not None:
-        first, again = own(by_time.first.change), own(by_time.again.change)
+    if by_time is not None:
+        first = own(by_time.first.change)
         if exceeds_limits(number, first) and by_time.first.p <= needed:
             found, change = True, first
-        if found and not (exceeds_limits(number, again) and change * again > 0):
+
+        def shows(look: Estimate) -> bool:
+            return exceeds_limits(number, own(look.change)) and change * look.change > 0
+
+        if found and by_time.again is not None and not shows(by_time.again):
             share = first / by_time.first.baseline if by_time.first.baseline else 0.0
             return replace(number, judgement="same", gone=share)
-        # Few are suspect, so what is measured again is not adjusted for all numbers.
-        worse = "regression" if by_time.again.p <= limits.fdr else "suspect"
-    elif by_time is not None and not item.gross:
-        worse = "suspect"
+        # Few are suspect, so the other night is not adjusted for all numbers.
+        before = by_time.before
+        holds = before is not None and shows(before) and before.p <= limits.fdr
+        worse = "regression" if holds or item.gross else "suspect"
     if found:
         return replace(number, judgement=worse if change > 0 else "improvement")
     if number.method == "exact" and change:
@@ -319,20 +323,23 @@ def _with_common_judgement(
         detectable=_finite(item.estimate.detectable(needed, common.relative_limit, 0.0)),
     )
     shift, by_time = common.change.value, item.looks
-    once = by_time is not None and by_time.again is None
-    holds = by_time is None or by_time.again is None or _holds(by_time.again, shift, common, limits)
-    if q <= limits.fdr and abs(shift) > common.relative_limit and holds:
+
+    def shows(look: Estimate | None) -> bool:
+        return (
+            look is not None
+            and look.change * shift > 0
+            and look.p <= limits.fdr
+            and abs(look.change) > common.relative_limit
+        )
+
+    once = by_time is not None and not shows(by_time.before)
+    gone = by_time is not None and by_time.again is not None and not shows(by_time.again)
+    if q <= limits.fdr and abs(shift) > common.relative_limit and not gone:
         worse: CommonJudgement = "suspect" if once else "regression"
         return replace(common, judgement=worse if shift > 0 else "improvement")
     if common.scatter_q <= limits.fdr and common.typical > common.relative_limit:
         return replace(common, judgement="suspect" if once else "scattered")
     return common
-
-
-def _holds(again: Estimate, shift: float, common: CommonChange, limits: HistoryLimits) -> bool:
-    """Return whether a common change shows in the sessions after the first."""
-    same_way = again.change * shift > 0
-    return same_way and again.p <= limits.fdr and abs(again.change) > common.relative_limit
 
 
 def _worst_of_each(commons: Sequence[CommonChange]) -> Iterator[CommonChange]:
@@ -515,7 +522,7 @@ def compare_unit(
                 unit, metric, group, limits, gross=series_of(metric) in gross
             )
         if group.factors is not None:
-            common = _common(unit.unit, clock, statistic, group, evaluated, limits)
+            common = _common(unit, clock, statistic, group, evaluated, limits)
             commons.append(_with_gross(common, group.factors.change) if clock in shared else common)
     for metric, samples in found.items():
         if metric not in evaluated:
@@ -548,8 +555,7 @@ def _gross_metrics(unit: UnitHistory, groups: Iterable[_OperatorGroup]) -> set[M
                 SINGLE_FACTOR if single else FACTOR,
                 DISTURBANCE_NS if single and metric.unit == "ns" else 0.0,
             )
-            in_pairs = group.pairs[metric] is not None
-            directions[series_of(metric)].add(0 if in_pairs else direction)
+            directions[series_of(metric)].add(direction)
     return {series for series, found in directions.items() if found in ({1}, {-1})}
 
 
@@ -671,14 +677,19 @@ def _evaluate(
         return _without_estimate(number, samples, limits, gross=gross)
     gap = modes[1].center - modes[0].center if modes else 0.0
     evaluated = _with_estimate(number, found, limits, unit.tick(metric), gap, gross=gross)
-    return dataclasses.replace(evaluated, looks=_looks(found, samples, noise))
+    return dataclasses.replace(evaluated, looks=_looks(unit, found, samples, noise))
 
 
-def _looks(found: Estimate, samples: MetricHistory, noise: SessionNoise | None) -> Looks | None:
+def _looks(
+    unit: UnitHistory, found: Estimate, samples: MetricHistory, noise: SessionNoise | None
+) -> Looks | None:
     """Return a change by when it was measured; None if pairs of sessions show it."""
     if noise is None or found.method != "between sessions":
         return None
-    return looks(samples.baseline_points, samples.now, samples.night_before, noise)
+    occasions = unit.occasions[samples.now.results]
+    tonight = occasions == occasions[0]
+    other = samples.night_before if tonight.all() else samples.now.where(~tonight)
+    return looks(samples.baseline_points, samples.now.where(tonight), other, noise)
 
 
 def _evaluate_alone(
@@ -788,7 +799,7 @@ def _mode_shares(samples: MetricHistory, modes: tuple[Mode, ...]) -> str:
 
 
 def _common(
-    unit: str,
+    unit: UnitHistory,
     clock: str,
     statistic: str,
     group: _OperatorGroup,
@@ -809,7 +820,7 @@ def _common(
         deviations = [*_deviations(group.samples.values())]
     shift = group.factors.change
     common = CommonChange(
-        board_unit=unit,
+        board_unit=unit.unit,
         clock=clock,
         statistic=statistic,
         operators=len(deviations),
@@ -832,7 +843,7 @@ def _common(
         # Pairs have an error of their own, to which sessions that are wild contribute.
         scatter_p=group.scatter_p if 2 * in_pairs < len(group.samples) else 1.0,
     )
-    return EvaluatedCommon(common, found, _looks(found, history, noise))
+    return EvaluatedCommon(common, found, _looks(unit, found, history, noise))
 
 
 def _deviations(found: Iterable[MetricHistory]) -> Iterable[float]:

@@ -1,15 +1,14 @@
 """Estimates the change of a metric with its standard error, and finds the steps in its series.
 
-Three designs, of which the most precise one that the results allow counts (``docs/verdicts.md``):
+Three designs, of which the first one that the results allow counts (``docs/verdicts.md``):
 
 - *paired sessions*: sessions with results of baseline and candidate, so that effects of a session
   cancel: the trimmed mean of the differences.
-- *within sessions*: too few of these sessions, but several results on each side: least squares for
-  the side and for each session.
 - *between sessions*: the median of the candidate's sessions compared with the median of the
   baseline's. Its error is what history says of such differences (``noise.py``).
+- *within sessions*: a short history, and too few common sessions, but several results on each side:
+  least squares for the side and for each session.
 
-The choice is by the errors, not by the p-values, so it does not make false alarms more likely.
 SciPy gives the t distribution. Its ``trim_mean`` has no standard error of a single sample, and its
 tests need complete samples per design, so the estimates are computed here.
 
@@ -67,9 +66,6 @@ _MIN_FREEDOM: Final = 4
 
 _ROUNDING: Final = 1e-12
 """Relative difference below which two values are equal except for rounding."""
-
-_TYPICAL: Final = 1e-4
-"""P-value at which designs are compared: about what one of a hundred operators needs."""
 
 UNKNOWN_SPREAD: Final = TypicalSpread()
 """Of too few operators to say anything of each."""
@@ -159,7 +155,7 @@ def estimate(
     rounding: float,
     typical: TypicalSpread = UNKNOWN_SPREAD,
 ) -> Estimate | None:
-    """Estimate the change from ``baseline`` to ``now`` by the most precise design.
+    """Estimate the change from ``baseline`` to ``now`` by the design that the results allow.
 
     Args:
         baseline: Values of the baseline, not empty.
@@ -172,20 +168,19 @@ def estimate(
     Returns:
         None if there are too few sessions for any design.
     """
-    designs = []
     if pairs is not None:
         level = abs(pairs.baseline)
-        if level:  # errors at a level of 0 are no shares
-            error, freedom = typical.moderated(pairs.error / level, pairs.freedom)
-            pairs = replace(pairs, error=error * level, freedom=freedom)
-        designs.append(pairs)
-    elif len(common := common_sessions(baseline, now)):
-        before, after = (side.where(np.isin(side.sessions, common)) for side in (baseline, now))
-        if len(before) + len(after) - len(common) - 1 >= _MIN_FREEDOM:
-            designs.append(_within(before, after, rounding))
+        if not level:  # errors at a level of 0 are no shares
+            return pairs
+        error, freedom = typical.moderated(pairs.error / level, pairs.freedom)
+        return replace(pairs, error=error * level, freedom=freedom)
     if noise is not None:
-        designs.append(between(baseline, now, noise))
-    return min(designs, key=lambda one: one.reach(_TYPICAL), default=None)
+        return between(baseline, now, noise)
+    common = common_sessions(baseline, now)
+    before, after = (side.where(np.isin(side.sessions, common)) for side in (baseline, now))
+    if not len(common) or len(before) + len(after) - len(common) - 1 < _MIN_FREEDOM:
+        return None
+    return _within(before, after, rounding)
 
 
 def common_sessions(baseline: Points, now: Points) -> Ints:
@@ -263,17 +258,19 @@ def between(baseline: Points, now: Points, noise: SessionNoise) -> Estimate:
 class Looks:
     """A change in the first session of a night, and when it was measured again.
 
-    What is chosen because it is extreme is likely to be less so the next time, so only the sessions
-    after the first say whether a suspect change holds.
+    What is chosen because it is extreme is likely to be less so the next time, so only other
+    sessions say whether a suspect change is gone. Those of the same night share what lasts for
+    minutes, so only another night says that it holds.
 
     Attributes:
         first: The change in the first session.
-        again: The change in the sessions after it; with one session in the night before, if that
-            was left out of the baseline; None without either.
+        again: The change in the sessions of the night after it; None without any.
+        before: The change in the night before, if it was left out of the baseline; None otherwise.
     """
 
     first: Estimate
     again: Estimate | None
+    before: Estimate | None
 
 
 def looks(baseline: Points, now: Points, before: Points, noise: SessionNoise) -> Looks:
@@ -282,14 +279,16 @@ def looks(baseline: Points, now: Points, before: Points, noise: SessionNoise) ->
     Args:
         baseline: Values of the baseline, not empty.
         now: Values of the candidate, not empty.
-        before: Values of the session before the candidate's, if the baseline does not have it.
+        before: Values of another occasion: of the candidate, or the one before it.
         noise: Noise between sessions.
     """
     cells = now.cells_in_time
     place = np.arange(len(cells))
-    later = cells.where(place > 0) if len(cells) > 1 else before
-    again = between(baseline, later, noise) if len(later) else None
-    return Looks(between(baseline, cells.where(place == 0), noise), again)
+    first, later = cells.where(place == 0), cells.where(place > 0)
+    again, yesterday = (
+        between(baseline, some, noise) if len(some) else None for some in (later, before)
+    )
+    return Looks(between(baseline, first, noise), again, yesterday)
 
 
 def exact_change(baseline: Points, now: Points) -> Estimate:

@@ -33,6 +33,7 @@ from harness.check.history.samples import (
     Provenance,
     Sample,
     numbered,
+    occasion_of,
     origin_of,
     repeat_key,
     session_of,
@@ -174,6 +175,11 @@ class UnitHistory:
     @cached_property
     def _sessions(self) -> Ints:
         return numbered(map(session_of, self.results))
+
+    @cached_property
+    def occasions(self) -> Ints:
+        """Number of the occasion of each result, shape (results,)."""
+        return numbered(map(occasion_of, self.results))
 
     @cached_property
     def _origins(self) -> Ints:

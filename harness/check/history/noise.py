@@ -1,9 +1,9 @@
 """Noise: how far a session may be from the sessions before it, whatever the code does.
 
 The noise of a metric is how its newest earlier sessions differ from their median: the larger of
-their robust and their standard deviation, so that a metric that had spikes may have them again.
-Student's t with the degrees of freedom of these sessions says how likely a difference is. Tails are
-not modelled: what is unlikely is measured again (``runs/repeats.py``).
+their robust deviation and that of winsorised differences. Student's t with the degrees of freedom
+of these sessions says how likely a difference is. Tails are not modelled: what is unlikely is
+measured again (``runs/repeats.py``).
 
 A night that disturbed most operators counts with as much less weight, so it does not widen later
 limits. Few sessions may agree by chance, so the typical spread of all operators then adds to each.
@@ -85,7 +85,11 @@ ENOUGH: Final = 15
 """Sessions from which more of them hardly make a comparison more sensitive."""
 
 _FEW: Final = 10
-"""Earlier nights from which their scatter says whether one is unusual."""
+"""Earlier nights from which it is known what is usual, and so which of them are unusual."""
+
+_CLIP: Final = 3.0
+"""Robust deviations beyond which a residual counts as this many: a spike of one night does not hide
+the changes of the next twenty."""
 
 _FREEDOM: Final = np.array(
     [1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 50, 100, 1000]
@@ -348,9 +352,12 @@ def _correlation(residuals: Floats) -> float:
 
 
 def _spread(residuals: Floats, smallest: float) -> float:
-    """Return the larger of the robust and the standard deviation."""
+    """Return the larger of the robust deviation and that of winsorised residuals."""
+    robust = MAD_SCALE * median(np.abs(residuals))
+    if len(residuals) >= _FEW and robust > 0:
+        residuals = np.clip(residuals, -_CLIP * robust, _CLIP * robust)
     deviation = float(np.sqrt(np.square(residuals).sum() / max(len(residuals) - 1, 1)))
-    return max(MAD_SCALE * median(np.abs(residuals)), deviation, smallest)
+    return max(robust, deviation, smallest)
 
 
 FACTOR: Final = 2.0

@@ -20,6 +20,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from harness import __version__
 from harness.check.history.samples import DEFAULT_BASELINE, parse_baseline
 from harness.config.toml_file import Document
@@ -38,6 +40,7 @@ from harness.extensions.lab.nightly.journal import (
     Progress,
     Record,
     Resumed,
+    Started,
     Stored,
     check_same,
     documents,
@@ -79,6 +82,7 @@ from harness.records.nightly import (
     worst_first,
 )
 from harness.records.result import encode, moment, now_utc
+from harness.records.run_settings import SETTINGS
 from harness.report.formats import check_report_file, write_report
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import evaluate_path
@@ -259,6 +263,7 @@ class Night:
         name: Its name, that of the folder.
         journal: Its journal.
         progress: How far it is, derived from the journal.
+        again: Steps beyond the plan, which measured again what was suspect.
         resumed: Whether it was resumed by this or an earlier process.
         began_utc: When it began, ISO 8601.
     """
@@ -294,6 +299,15 @@ class Night:
             check_same(began, inputs, directory)
             self.record(Resumed(now_utc(), journal.dropped))
         self.name, self.began_utc = began.night, began.utc
+        planned = {*prepared.all_steps}
+        begun = (record.step for record in records if isinstance(record, Started))
+        self.again = [*dict.fromkeys(step for step in begun if step not in planned)]
+        self._ends_at: float | None = None
+
+    @property
+    def all_steps(self) -> list[NightlyStep]:
+        """The planned steps, then those that measured again what was suspect."""
+        return [*self.prepared.all_steps, *self.again]
 
     def record(self, record: Record) -> None:
         """Add a record to the journal, and update the progress.
@@ -315,10 +329,17 @@ class Night:
             SystemExit: The process was terminated; all units have been stopped.
         """
         night_s = self.prepared.plan.deadlines.night_s
-        ends_at = None if night_s is None else effects.monotonic() + night_s
+        if night_s is not None and self._ends_at is None:
+            self._ends_at = effects.monotonic() + night_s
+        steps: dict[str, list[NightlyStep]] = {}
+        for step in self.all_steps:
+            steps.setdefault(step.unit, []).append(step)
         threads = [
             threading.Thread(
-                target=self._work_on, args=(unit, effects, ends_at), name=unit.id, daemon=True
+                target=self._work_on,
+                args=(unit, steps[unit.id], effects),
+                name=unit.id,
+                daemon=True,
             )
             for unit in self.prepared.units
         ]
@@ -339,13 +360,20 @@ class Night:
         plan, record = self.prepared.plan, self.record
         return Worker(plan, unit, self.directory, self.progress, effects, record, ends_at)
 
+    def measure_again(self, steps: Sequence[NightlyStep], effects: Stoppable) -> None:
+        """Run steps beyond the plan; those that could not begin are none of the night's."""
+        self.again += steps
+        self.work(effects)
+        attempted = Account(self.journal.records).attempts
+        self.again = [step for step in self.again if step in attempted]
+
     def finish(self, exit_code: int) -> None:
         """Record the end of the nightly run in the journal."""
         self.record(Finished(now_utc(), exit_code))
 
-    def _work_on(self, unit: NightUnit, effects: Stoppable, ends_at: float | None) -> None:
+    def _work_on(self, unit: NightUnit, steps: Sequence[NightlyStep], effects: Stoppable) -> None:
         try:
-            self.worker(unit, effects, ends_at).work(self.prepared.steps[unit.id])
+            self.worker(unit, effects, self._ends_at).work(steps)
         except JournalError as error:
             self._fatal = error
             effects.stop()
@@ -433,12 +461,14 @@ def run_to_end(night: Night, effects: Stoppable) -> NightDocument:
     for report in plan.reports:
         check_report_file(night.directory / report)
     night.work(effects)
+    cost = _look_again(night, effects)
     account = Account(night.journal.records)
-    outcomes = outcomes_of(night.prepared.all_steps, account, quarantine)
+    outcomes = outcomes_of(night.all_steps, account, quarantine)
     ended = [record for record in night.journal.records if isinstance(record, Ended)]
     results = [item.attempt for item in ended if item.attempt.result]
     directories = [night.directory / attempt.directory for attempt in results]
     troubles, notes = _store(night, effects, directories)
+    notes += cost
     stored = plan.history is not None and not troubles
     troubles += _damaged_results(directories)
     arms: tuple[ArmComparison, ...] = ()
@@ -475,6 +505,54 @@ def run_to_end(night: Night, effects: Stoppable) -> NightDocument:
     return found
 
 
+def _look_again(night: Night, effects: Stoppable) -> list[str]:
+    """Measure again once what is suspect; return a note about what that cost.
+
+    What shows again would show in further runs of this night, too: the next night decides.
+    """
+    most = night.prepared.plan.run.given().get("look_again", SETTINGS["look_again"].default)
+    if most and not night.again and (steps := _suspects(night)):
+        night.measure_again(steps, effects)
+    if not night.again:
+        return []
+    attempts = Account(night.journal.records).attempts
+    seconds = sum(one.duration_s for step in night.again for one in attempts[step])
+    count = len(night.again)
+    runs = f"{count} run{'s' if count > 1 else ''}"
+    return [f"what was suspect was measured again: {runs}, {seconds:,.0f} s of the boards' time"]
+
+
+def _suspects(night: Night) -> list[NightlyStep]:
+    """Return a further run of everything that is suspect, with the arm that it is compared with."""
+    plan, account = night.prepared.plan, Account(night.journal.records)
+    labels = [variant.label for variant in plan.variants]
+    results = [one.result for found in account.attempts.values() for one in found if one.result]
+    try:
+        arms = [
+            *compare_arms(
+                night.directory,
+                outcomes_of(night.all_steps, account),
+                labels,
+                night.prepared.history if plan.baseline else None,
+                results,
+                record=False,
+            )
+        ]
+    except HarnessError:
+        return []  # reported when the whole night is compared
+    wanted = {
+        (arm.board, arm.model, label)
+        for arm in arms
+        if arm.counts.get("suspect")
+        for label in (arm.before, arm.after)
+    }
+    repeat = 1 + max(step.repeat for step in night.all_steps)
+    found = (replace(step, repeat=repeat) for step in night.prepared.all_steps)
+    return [
+        step for step in dict.fromkeys(found) if (step.board, step.model, step.variant) in wanted
+    ]
+
+
 def verdict_of(
     night: Night,
     account: Account,
@@ -487,7 +565,7 @@ def verdict_of(
     """Return a nightly run with its verdict, as far as it is; ``ended_utc`` is "" while it runs."""
     prepared = night.prepared
     return night_verdict(
-        *(prepared.units, prepared.all_steps, account),
+        *(prepared.units, night.all_steps, account),
         name=prepared.plan.name,
         night=night.name,
         directory=str(night.directory),

@@ -325,7 +325,7 @@ def _pairs(outcomes: Sequence[StepOutcome]) -> Iterator[NightPair]:
 
 def _regression(arm: ArmComparison) -> str:
     """Say in which way an arm is worse than the other one."""
-    worse = [change for change in arm.changed if change.judgement == "regression"]
+    worse = [change for change in arm.changed if change.judgement in ("regression", "suspect")]
     if not worse:
         return f"{arm.model}: {arm.summary} (beside {arm.before})"
     more = arm.counts.get("regression", 0) - 1
@@ -599,6 +599,8 @@ def compare_arms(
     variants: Sequence[str],
     baseline: HistoryRef | None,
     tonight: Collection[str],
+    *,
+    record: bool = True,
 ) -> Iterator[ArmComparison]:
     """Yield the comparisons of every model on every type of board.
 
@@ -608,6 +610,7 @@ def compare_arms(
         variants: Labels of the variants; the others are compared with the first.
         baseline: Baseline of earlier nightly runs to compare with; None for none.
         tonight: Ids of all results of this nightly run.
+        record: Record failed comparisons with the results.
     """
     if len(variants) == 1 and baseline is None:
         return
@@ -629,7 +632,7 @@ def compare_arms(
             for label in variants:
                 names = (board, model, str(baseline.baseline), label)
                 compared = _compare_with_baseline(results[label], baseline, tonight)
-                if compared is not None:
+                if compared is not None and record:
                     _store_verdicts(results[label], baseline, compared)
                 missing = "no earlier results" if results[label].measured else _NO_RESULT
                 yield _arm_comparison(names, compared, missing)
@@ -727,6 +730,9 @@ def _arm_comparison(
         passed = not any(check.failed for check in history_checks(comparison))
         summary = _summarize(comparison)
     numbers = comparison.numbers if comparison else ()
+    common = comparison.common if comparison else ()
+    judgements = [*(number.judgement for number in numbers)]
+    judgements += ["suspect" for one in common if one.judgement == "suspect"]
     changed = [number for number in numbers if number.judgement not in _UNCHANGED]
     return ArmComparison(
         board=board,
@@ -736,7 +742,7 @@ def _arm_comparison(
         passed=passed,
         summary=summary,
         units=comparison.units if comparison else (),
-        counts=dict(Counter(number.judgement for number in numbers)),
+        counts=dict(Counter(judgements)),
         changed=tuple(map(_changed, changed[:_MOST])),
     )
 
@@ -759,11 +765,16 @@ def _summarize(comparison: HistoryComparison) -> str:
     """Summarize the changes in a sentence."""
     counts: Counter[str] = Counter(number.judgement for number in comparison.numbers)
     total = len(comparison.numbers)
-    names = {"regression": "regressions", "improvement": "improvements", "changed": "changes"}
+    names = {
+        "regression": "regressions",
+        "suspect": "suspect changes",
+        "improvement": "improvements",
+        "changed": "changes",
+    }
     found = [
         f"all operators {100 * common.change.value:+.1f} % ({common.board_unit})"
         for common in comparison.common
-        if common.judgement in ("regression", "improvement")
+        if common.judgement in ("regression", "suspect", "improvement")
     ]
     found += [
         f"most operators off by {100 * common.typical:.1f} % ({common.board_unit})"
@@ -778,7 +789,7 @@ def _summarize(comparison: HistoryComparison) -> str:
         found.append(f"{undecided} steps that nobody accepted")
     text = f"{', '.join(found) or 'nothing changed'} among {total} metrics"
     worst = comparison.numbers[0] if comparison.numbers else None
-    if worst is not None and worst.judgement == "regression":
+    if worst is not None and worst.judgement in ("regression", "suspect"):
         more = "" if worst.relative is None else f" {100 * worst.relative:+.1f} %"
         text += f"; worst: {printable(worst.metric.name)}{more} on {worst.board_unit}"
     return text
