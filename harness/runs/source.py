@@ -757,9 +757,11 @@ def subject_of(
     probe = None
     if target and target.probe_pairs:
         probe = Fraction(target.probe_ticks, target.probe_pairs)
-    # A debug probe reads no answer of the board: its result has sums of what the log says. A file
-    # of a run by itself may be its ETDump, which has no allocations.
-    counted = model if directory and target is not None and target.link_version else None
+    # A debug probe reads no answer of the board: its result has sums of what the log says.
+    counted = model if target is not None and target.link_version else None
+    if summary is not None and summary.etdp_left_out_allocations:
+        # The ETDump of a run leaves allocations out; its log has them.
+        counted = counted if (trace.kind == Kind.ALLOCATION).any() else None
     if counted is not None and not counted.method_bytes:
         counted = None
     return Subject(
