@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 import zlib
 from collections import Counter
@@ -248,6 +249,9 @@ def test_a_model_without_a_run_tonight_is_no_old_pass(tmp_path: Path, etharness:
     plan = made(tmp_path, repeats=1, count=1)
     assert etharness("nightly", plan, "-q").code == 0
     shutil.rmtree(tmp_path / "out")
+    time.sleep(
+        1.1
+    )  # the beginning of a night is a whole second, before which its results are older
     plan.write_text(plan.read_text() + "[deadlines]\nnight_s = 0.001\n")
     assert etharness("nightly", plan).code == 71
     assert etharness("site", tmp_path / "runs.sqlite", "-o", tmp_path / "site").code == 0
