@@ -1,7 +1,7 @@
 """Further runs of a measurement: those asked for, and those that look again at a suspect change.
 
-A board can be asked again. A change that noise may explain is measured again until it is gone, or
-holds, or the time is up, so no model of the noise has to know how likely its tail is.
+A board can be asked again. A further run can show that a suspect change is gone, so no model of the
+noise has to know how likely its tail is. It cannot show that the change holds: noise lasts, too.
 """
 
 from __future__ import annotations

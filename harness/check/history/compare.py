@@ -227,7 +227,7 @@ def _with_judgements(
     shifts = {
         (common.board_unit, common.clock, common.statistic): common.change.value
         for common in judged
-        if common.judgement in ("regression", "improvement")
+        if common.judgement in _CHANGED
     }
     numbers = []
     for item in evaluated:
