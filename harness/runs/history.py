@@ -21,10 +21,10 @@ from harness.check.history.samples import (
     HistoryLimits,
     Measured,
     Provenance,
-    Series,
     occasion_of,
     origin_of,
     parse_baseline,
+    with_results,
 )
 from harness.check.subject import Subject
 from harness.config.project import default_history
@@ -231,9 +231,7 @@ def _measured(subject: Subject, result: Result) -> Measured:
 
 
 def _history(subject: Subject, result: Result) -> History:
-    measured = _measured(subject, result)
-    series = [Series(metric, (0,), (sample,)) for metric, sample in measured.samples.items()]
-    return History((measured.provenance,), tuple(series), baseline=(0,))
+    return with_results(History(baseline=(0,)), [_measured(subject, result)])
 
 
 _log = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from harness.check.history.checks import history_checks
 from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history
 from harness.check.history.comparison import OTHER_WORDS, Compared, HistoryComparison
 from harness.check.history.measure import numbers_of
-from harness.check.history.samples import History, HistoryLimits, Measured, Metric, Sample, Series
+from harness.check.history.samples import History, HistoryLimits, Measured, with_results
 from harness.config.board import Positive, Strict
 from harness.config.toml_file import Document, read_document
 from harness.errors import HarnessError, Owner, UsageError
@@ -677,18 +677,9 @@ def _compare_tonight(old: _ArmResults, new: _ArmResults, label: str) -> HistoryC
     """Compare the new arm with the old one, by the results of this nightly run alone."""
     if not old.measured or not new.measured:
         return None
-    series: dict[Metric, tuple[list[int], list[Sample]]] = {}
-    for index, item in enumerate(old.measured):
-        for metric, sample in item.samples.items():
-            indices, samples = series.setdefault(metric, ([], []))
-            indices.append(index)
-            samples.append(sample)
-    history = History(
-        results=tuple(item.provenance for item in old.measured),
-        series=tuple(Series(m, tuple(i), tuple(s)) for m, (i, s) in series.items()),
-        baseline=tuple(range(len(old.measured))),
-        description=f"{label} of the same nightly run",
-    )
+    places = tuple(range(len(old.measured)))
+    empty = History(baseline=places, description=f"{label} of the same nightly run")
+    history = with_results(empty, old.measured)
     return compare_with_history(history, new.measured, new.limits)
 
 
