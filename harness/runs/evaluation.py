@@ -176,7 +176,8 @@ def evaluate_run(
     """
     subject = replace(subject_of(trace, result, given, directory), dumps=dumps)
     facts = EvaluatedRun(title, subject, Verdict(()), result, directory=directory, given=given)
-    return with_verdict(facts, budget, history)
+    # The run itself records its verdict with its result.
+    return _with_own_verdict(facts, subject, budget, history, record=True, ended=False)
 
 
 def with_verdict(
@@ -215,8 +216,9 @@ def _with_own_verdict(
     history: History | HistoryRef | None,
     *,
     record: bool,
+    ended: bool = True,
 ) -> EvaluatedRun:
-    """Evaluate the checks of a run with a trace."""
+    """Evaluate the checks of a run with a trace; record the verdict of a check after its end."""
     result, directory = run.result, run.directory
     if budget is not None:
         file = str(budget) if isinstance(budget, Path) else ""
@@ -246,8 +248,7 @@ def _with_own_verdict(
         history=history,
         comparison=comparison,
     )
-    if isinstance(source, HistoryRef) and result is not None and result.files is not None:
-        # A check after the run. The run itself records its verdict with its result.
+    if isinstance(source, HistoryRef) and result is not None and ended:
         if directory is not None:
             save_verdict(directory, verdict_record(evaluated))
         source.record(result.id, verdict_record(evaluated))

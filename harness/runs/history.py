@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from harness.analyze.compare import Comparison
+from harness.check.evaluate import evaluate
 from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history
 from harness.check.history.measure import numbers_of
 from harness.check.history.samples import (
@@ -125,12 +126,29 @@ def add_directory(store: Store, path: Path) -> Added:
     except (UsageError, OSError) as error:
         return Added(display_path(path), "refused", result.id, str(error))
     try:
-        added = store.add(result, subject, verdict)
+        added = store.add(result, subject, _checked(result, subject, verdict))
     except FormatError as error:
         return Added(display_path(path), "refused", result.id, error.message)
     return Added(
         display_path(path), "added" if added else "there", result.id, note if added else ""
     )
+
+
+def _checked(
+    result: Result, subject: Subject | None, verdict: VerdictRecord | None
+) -> VerdictRecord | None:
+    """Return the verdict to record; without digests, with the invariants that fail now.
+
+    Nothing else shows that the trace is still the one that the recorded verdict is of.
+    """
+    verdict = verdict or result.verdict
+    if result.files is not None or subject is None or verdict is None:
+        return verdict
+    known = {check.code for check in verdict.checks if not check.passed}
+    failed = [one for one in evaluate(subject).checks if one.failed and one.code not in known]
+    if not failed:
+        return verdict
+    return msgspec.structs.replace(verdict, passed=False, checks=(*verdict.checks, *failed))
 
 
 def add_reported(url: StoreAddress | None, run: EvaluatedRun) -> None:

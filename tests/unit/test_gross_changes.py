@@ -137,6 +137,8 @@ def test_all_operators_that_change_grossly_are_reported_once() -> None:
     assert check.subject == "12 operators, min"
     assert "all operators +200 %, 12 of 12 with it" in check.reason
     assert "no noise explains it" in check.reason
+    assert "; op11, instruction 11 +200 %; op10, instruction 10 +200 %; " in check.reason
+    assert check.reason.endswith("op7, instruction 7 +200 % and 7 more")
     assert failed(compared([all_of(1.0)], all_of(0.3))) == []
 
 

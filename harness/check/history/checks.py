@@ -23,6 +23,9 @@ from harness.records.verdict import Check, Judgement, Severity, check
 _NAMED: Final = 5
 """Number of operators that a check of several lists by name."""
 
+_WITH_IT: Final = 0.5
+"""Share of a common change from which an operator has changed with the others."""
+
 _RUNS: Final = 3
 """Runs of one session that the advice is about."""
 
@@ -163,6 +166,7 @@ def _common_check(
             f"all operators {size}, {common.moved} of {common.operators} with it: the machine, the "
             f"clock or the build; {known}"
         )
+    reason += _shared(common, comparison)
     suspect = common.judgement == "suspect"
     yield check(
         "H12" if suspect else "H09",
@@ -172,6 +176,33 @@ def _common_check(
         passed=False,
         reason=f"{reason}; {_MEASURE_AGAIN}" if suspect else reason,
     )
+
+
+def _shared(common: CommonChange, comparison: HistoryComparison) -> str:
+    """Return the operators that changed with the others, the one with the longest time first."""
+    scattered = common.judgement == "scattered"
+    changes = {
+        number: number.current / number.baseline.value * (1 + common.change.value) - 1
+        for number in comparison.numbers
+        if number.metric.kind == "operator"
+        and (number.board_unit, number.metric.clock) == (common.board_unit, common.clock)
+        and number.current is not None
+        and number.baseline is not None
+        and number.baseline.value
+    }
+    moved = [
+        number
+        for number, change in changes.items()
+        if (
+            abs(change) > common.relative_limit
+            if scattered
+            else change / common.change.value > _WITH_IT
+        )
+    ]
+    moved.sort(key=lambda number: -number.baseline.value if number.baseline else 0.0)
+    texts = [f"{_subject(one, False)} {100 * changes[one]:+,.3g} %" for one in moved[:_NAMED]]
+    more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
+    return f"; {'; '.join(texts)}{more}" if texts else ""
 
 
 def _change_check(number: Compared, comparison: HistoryComparison, several: bool) -> Check | None:
