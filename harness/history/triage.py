@@ -39,7 +39,6 @@ from harness.history.tables import (
     name_digest,
     names_in,
 )
-from harness.records.measurement import UNRECORDED
 from harness.records.trace import OPERATOR_CALL
 
 _NAMED: Final = 4
@@ -58,17 +57,6 @@ _WORDS: Final = ("reason", "who")
 
 def decisions(connection: Connection, scope: Selection) -> list[Decision]:
     """Return the decisions about series in ``scope``, in the order in which they were made."""
-    return [decision for _, decision in scoped_decisions(connection, scope)]
-
-
-def scoped_decisions(
-    connection: Connection,
-    scope: Selection = Selection(),  # noqa: B008 - frozen
-) -> list[tuple[Selection, Decision]]:
-    """Return the decisions about series in ``scope``, in the order in which they were made.
-
-    Each has the board, model, method and settings of its series, as ``add_decisions`` takes them.
-    """
     query = select(DECISION).order_by(DECISION.c.id)
     for field in ("board", "unit", "model", "method"):
         if (name := getattr(scope, field)) is not None:
@@ -76,14 +64,9 @@ def scoped_decisions(
     if scope.settings is not None:
         query = query.where(with_settings(DECISION.c.settings_id, scope.settings))
     rows = [*connection.execute(query)]
-    names = names_in(connection, rows, [f"{field}_id" for field in (*_SCOPE, "unit")])
+    names = names_in(connection, rows, ["unit_id"])
     metrics = known_metrics(connection, {row.metric_id for row in rows})
-    return [(_scope(row, names), _decision(row, names, metrics)) for row in rows]
-
-
-def _scope(row: Row[Any], names: Mapping[int | None, Any]) -> Selection:
-    found = {field: names[getattr(row, f"{field}_id")] for field in _SCOPE}
-    return Selection(**{**found, "settings": found["settings"] or UNRECORDED})
+    return [_decision(row, names, metrics) for row in rows]
 
 
 def _decision(
@@ -350,20 +333,13 @@ def name_results(connection: Connection, name: str, ids: Sequence[str], numbers:
             f"result {min(missing)} not found", hint="`etharness history list` lists the results"
         )
     set_utc = datetime.now(UTC).isoformat(timespec="seconds")
-    define(connection, name, set_utc, [row.id for row in rows], numbers)
-
-
-def define(
-    connection: Connection, name: str, set_utc: str, results: Sequence[int], numbers: Interned
-) -> None:
-    """Define a baseline of these row numbers as ``name_results`` does, set at a given time."""
     numbers.intern(connection, [name])
     remove_name(connection, name)
     adding = insert(BASELINE).values(name_id=numbers.names[name], set_utc=set_utc)
     baseline = connection.scalar(adding.returning(BASELINE.c.id))
-    if results:
-        rows = [{"baseline_id": baseline, "result_id": result} for result in results]
-        connection.execute(insert(MEMBER), rows)
+    members = [{"baseline_id": baseline, "result_id": row.id} for row in rows]
+    if members:
+        connection.execute(insert(MEMBER), members)
 
 
 def remove_name(connection: Connection, name: str) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,26 +22,17 @@ EXAMPLES = int(os.environ.get("ETHARNESS_COPY_EXAMPLES", "3"))
 """Every example makes a database, which takes its time."""
 
 
-def interrupted_at(call: int) -> Callable[[str, int, int], None]:
-    """Progress of a copy that is interrupted when it is shown for this time, from 0."""
-    calls = iter(range(10_000))
+def copy_interrupted(source: Store, target: Store, share: float) -> None:
+    """Copy again after a copy that ended when this share of the rows was done."""
 
-    def progress(_stage: str, _done: int, _total: int) -> None:
-        if next(calls) == call:
+    def interrupted(_stage: str, done: int, total: int) -> None:
+        if done >= share * total:
             raise Interruption
 
-    return progress
-
-
-def copy_interrupted(source: Store, target: Store, call: int) -> None:
-    with suppress(Interruption):
-        copy_history(source, target, batch=2, progress=interrupted_at(call))
-    done = len(target.results())
-    outcome = copy_history(source, target, batch=2)
-    assert outcome.results == len(source.results())
-    assert outcome.copied == outcome.results - done
-    again = copy_history(source, target)
-    assert (again.copied, again.verdicts, again.baselines, again.decisions) == (0, 0, 0, 0)
+    with pytest.raises(Interruption):
+        copy_history(source, target, interrupted)
+    assert target.results() == []
+    assert copy_history(source, target).results == len(source.results())
 
 
 def test_a_copy_there_and_back_is_equal(postgresql: Server, templates: dict[str, str]) -> None:
@@ -54,7 +44,7 @@ def test_a_copy_there_and_back_is_equal(postgresql: Server, templates: dict[str,
         named=st.dictionaries(st.sampled_from(["v1", "\0\udcff"]), st.sets(IDS, min_size=1)),
         removed=st.none() | IDS,
         decided=st.lists(st.tuples(decisions(), BOARDS, SETTINGS), max_size=4),
-        calls=st.tuples(st.integers(0, 8), st.integers(0, 8)),
+        shares=st.tuples(st.floats(0, 1), st.floats(0, 1)),
     )
     @settings(max_examples=EXAMPLES)
     def check(
@@ -62,7 +52,7 @@ def test_a_copy_there_and_back_is_equal(postgresql: Server, templates: dict[str,
         named: dict[str, set[str]],
         removed: str | None,
         decided: list[tuple[Decision, str, MeasurementSettings | None]],
-        calls: tuple[int, int],
+        shares: tuple[float, float],
     ) -> None:
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -82,8 +72,8 @@ def test_a_copy_there_and_back_is_equal(postgresql: Server, templates: dict[str,
                 first.record_decisions(
                     board, "kws", "forward", used.key if used else "", [decision]
                 )
-            copy_interrupted(first, server, calls[0])
-            copy_interrupted(server, last, calls[1])
+            copy_interrupted(first, server, shares[0])
+            copy_interrupted(server, last, shares[1])
             expected = everything(first)
             assert everything(server) == expected
             assert everything(last) == expected

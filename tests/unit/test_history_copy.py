@@ -1,4 +1,4 @@
-"""Copies of a history: killed and begun again, with other writers, refused, and checked."""
+"""Copies of a history: killed, with other writers, continued, and refused."""
 
 from __future__ import annotations
 
@@ -8,34 +8,21 @@ import re
 import shutil
 import signal
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from harness import (
-    CopyOutcome,
-    Decision,
-    Failure,
-    Metric,
-    Selection,
-    UsageError,
-    VerdictRecord,
-    open_store,
-)
+from harness import CopyOutcome, Decision, Metric, Selection, UsageError, open_store
 from harness.extensions.history.copying import copy_history
-from harness.history import results
 from harness.history.store import Store
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.history_copies import everything
 from tests.support.postgresql import Server
-from tests.support.results import Made, made, run_directory, trace_with, unmet
+from tests.support.results import Made, made, run_directory, trace_with
 
 UNRECORDED = ""
-UNFINISHED = "Unfinished"
 
 FORK = multiprocessing.get_context("fork")
 KWS = ("native", "kws.pte", "forward")
@@ -80,79 +67,80 @@ def other_url(store_url: str, tmp_path: Path, request: pytest.FixtureRequest) ->
 
 
 @pytest.mark.attack(
-    "Nights and history", "kill -9 of a copy between histories", "it continues where it stopped"
+    "Nights and history", "kill -9 of a copy between histories", "the new history is empty"
 )
 @pytest.mark.slow
-def test_a_killed_copy_goes_on_where_it_was(store_url: str, other_url: str) -> None:
-    """Killed within a transaction: the batches before it stay, and are not copied again."""
+def test_a_killed_copy_leaves_nothing(store_url: str, other_url: str) -> None:
     with open_store(store_url) as source:
         fill(source, 9)
         source.set_baseline("v1", ["r01", "r02"])
     open_store(other_url).close()
 
     def copy() -> None:
-        add, calls = results.add, iter(range(9))
-
-        def killed(*arguments: Any) -> Any:
-            if next(calls) == 5:
+        def killed(_stage: str, done: int, total: int) -> None:
+            if done > total / 2:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return add(*arguments)
 
-        results.add = killed  # type: ignore[assignment]
         with open_store(store_url) as source, open_store(other_url) as target:
-            copy_history(source, target, batch=2)
+            copy_history(source, target, killed)
 
     process = FORK.Process(target=copy)
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
     with open_store(store_url) as source, open_store(other_url) as target:
-        assert [entry.provenance.id for entry in target.results()] == ["r00", "r01", "r02", "r03"]
-        outcome = copy_history(source, target, batch=2)
-        assert outcome == CopyOutcome(results=9, copied=5, verdicts=0, baselines=1, decisions=0)
+        assert target.results() == []
+        assert copy_history(source, target) == CopyOutcome(results=9, baselines=1, decisions=0)
         assert everything(target) == everything(source)
 
 
-def test_writers_of_both_histories_do_no_harm(store_url: str, other_url: str) -> None:
-    """Between batches: new results, one of a run that has ended, a baseline and a removal."""
-    whole = result(1)
-    begun = replace(whole.result, failure=Failure(UNFINISHED, "cut off", ""), exit_code=75)
+def test_a_copy_goes_on_as_the_history_would(store_url: str, other_url: str) -> None:
+    """Names and results have further numbers, and a decision and a baseline can be added."""
     with open_store(store_url) as source, open_store(other_url) as target:
-        for item in (result(0), Made(begun, whole.subject), *map(result, range(2, 6))):
-            source.add(item.result, item.subject)
+        fill(source, 3)
+        source.set_baseline("v1", ["r00"])
+        source.record_decisions(*KWS, UNRECORDED, [decision("first")])
+        copy_history(source, target)
+        for store in (source, target):
+            item = result(3)
+            assert store.add(item.result, item.subject)
+            store.record_decisions(*KWS, UNRECORDED, [decision("second")])
+            store.set_baseline("v2", ["r03"])
+        assert [item.reason for item in target.decisions()] == ["first", "second"]
+        assert everything(target)["histories"] == everything(source)["histories"]
+        assert target.baseline_results("v2") == ["r03"]
 
-        def meanwhile(stage: str, done: int, _total: int) -> None:
-            if (stage, done) == ("copying", 2):
-                source.add(whole.result, whole.subject)
-                for store, number in ((source, 6), (target, 7), (target, 4)):
-                    item = result(number)
-                    store.add(item.result, item.subject)
-                source.set_baseline("v1", ["r00", "r06"])
-                source.remove(Selection(ids=["r05"]))
 
-        outcome = copy_history(source, target, batch=2, progress=meanwhile)
-        ids = [entry.provenance.id for entry in target.results()]
-        assert ids == ["r00", "r01", "r02", "r03", "r04", "r06", "r07"]
-        assert (outcome.results, outcome.baselines) == (5, 1)
-        assert target.baseline_results("v1") == ["r00", "r06"]
-        own = Selection(ids=[f"r{number:02}" for number in range(7)])
-        assert target.results(own) == source.results()
+def test_the_source_is_copied_as_it_was(store_url: str, other_url: str) -> None:
+    with open_store(store_url) as source, open_store(other_url) as target:
+        fill(source, 3)
+        before = source.results()
+
+        def meanwhile(_stage: str, done: int, _total: int) -> None:
+            if not done:
+                item = result(4)
+                source.add(item.result, item.subject)
+
+        assert copy_history(source, target, meanwhile).results == 3
+        assert target.results() == before
 
 
 @pytest.mark.slow
-def test_another_process_that_adds_the_same_results(store_url: str, other_url: str) -> None:
+def test_another_process_that_adds_results_waits(store_url: str, other_url: str) -> None:
     with open_store(store_url) as source:
         fill(source, 20)
     open_store(other_url).close()
+    begun = FORK.Event()
 
     def write() -> None:
+        begun.wait(60)
         with open_store(other_url) as target:
             fill(target, 30)
 
     process = FORK.Process(target=write)
     process.start()
     with open_store(store_url) as source, open_store(other_url) as target:
-        assert copy_history(source, target, batch=3).results == 20
+        assert copy_history(source, target, lambda *_: begun.set()).results == 20
         process.join(60)
         assert process.exitcode == 0
         assert len(target.results()) == 30
@@ -171,70 +159,14 @@ def stores(tmp_path: Path) -> Any:
         yield source, target
 
 
-def test_a_result_that_differs_is_named(stores: tuple[Store, Store]) -> None:
+def test_a_history_that_has_something_is_refused(stores: tuple[Store, Store]) -> None:
     source, target = stores
-    item = result(1)
-    target.add(item.result, made("r01", trace_with({"a": [11, 2]})).subject)
-    with pytest.raises(UsageError, match=r"b\.sqlite differs from .*a\.sqlite in 1 results: r01$"):
-        copy_history(source, target, replace_verdicts=True)
-    assert len(target.results()) == 3, "the others were copied"
-
-
-def test_a_verdict_is_replaced_on_request(stores: tuple[Store, Store]) -> None:
-    source, target = stores
-    copy_history(source, target)
-    source.record_verdict("r01", VerdictRecord(False, "b.toml", (unmet("H01"),)))
-    with pytest.raises(UsageError, match="in 1 results: r01") as raised:
+    item = result(7)
+    target.add(item.result, item.subject)
+    with pytest.raises(UsageError, match=r"b\.sqlite is not empty") as raised:
         copy_history(source, target)
-    assert "--replace-verdicts" in raised.value.hint
-    assert copy_history(source, target, replace_verdicts=True).verdicts == 1
-    assert everything(target) == everything(source)
-
-
-def test_decisions_are_continued_in_their_order(stores: tuple[Store, Store]) -> None:
-    source, target = stores
-    for made_in, reason in ((source, "first"), (source, "second")):
-        made_in.record_decisions(*KWS, UNRECORDED, [decision(reason)])
-    assert copy_history(source, target).decisions == 2
-    target.record_decisions(*KWS, UNRECORDED, [decision("third")])
-    assert copy_history(source, target).decisions == 0
-    assert copy_history(target, source).decisions == 1
-    assert [item.reason for item in source.decisions()] == ["first", "second", "third"]
-    source.record_decisions(*KWS, UNRECORDED, [decision("fourth")])
-    target.record_decisions(*KWS, UNRECORDED, [decision("another")])
-    with pytest.raises(
-        UsageError, match=r"different decisions about .* on native: .*fourth; .*ano"
-    ):
-        copy_history(source, target)
-    assert [item.reason for item in target.decisions()][2:] == ["third", "another"]
-
-
-def test_the_newer_baseline_of_a_name_stays(
-    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, target = stores
-
-    def set_at(store: Store, day: int, *ids: str) -> None:
-        class _Clock(datetime):
-            @classmethod
-            def now(cls, tz: Any = None) -> Any:
-                return datetime(2026, 11, day, tzinfo=UTC)
-
-        monkeypatch.setattr("harness.history.triage.datetime", _Clock)
-        store.set_baseline("v1", ids)
-
-    set_at(source, 1, "r00")
-    assert copy_history(source, target).baselines == 1
-    set_at(target, 2, "r01")
-    assert copy_history(source, target).baselines == 0
-    assert target.baseline_results("v1") == ["r01"]
-    set_at(source, 3, "r01", "r02")
-    assert copy_history(source, target).baselines == 1
-    assert target.baselines() == source.baselines()
-    set_at(target, 3, "r00")
-    with pytest.raises(UsageError, match="baseline 'v1' has other results") as raised:
-        copy_history(source, target)
-    assert "etharness history baseline remove" in raised.value.hint
+    assert "copy to a new file" in raised.value.hint
+    assert [entry.provenance.id for entry in target.results()] == ["r07"]
 
 
 def test_a_history_is_not_copied_to_itself(tmp_path: Path, store_url: str) -> None:
@@ -269,7 +201,7 @@ def test_a_target_that_may_only_be_read_is_refused(
     with open_store(str(tmp_path / "a.sqlite")) as read_only:
         monkeypatch.undo()
         with open_store(str(tmp_path / "c.sqlite")) as target:
-            assert copy_history(read_only, target).copied == 3
+            assert copy_history(read_only, target).results == 3
 
 
 def test_a_server_that_may_only_be_read_is_refused(
@@ -285,8 +217,8 @@ def test_a_server_that_may_only_be_read_is_refused(
         with pytest.raises(UsageError, match="is not writable"):
             copy_history(source, guest)
         with open_store(url) as owner:
-            assert copy_history(source, owner).copied == 3
-        assert copy_history(guest, target).copied == 3
+            assert copy_history(source, owner).results == 3
+        assert copy_history(guest, target).results == 3
 
 
 def test_the_command_copies_to_a_server(
@@ -301,16 +233,13 @@ def test_the_command_copies_to_a_server(
     code, out, err = etharness("history", "copy", file, url)
     assert (code, err) == (0, "")
     text = " ".join(out.split())
-    assert text.endswith("2 results, 1 baselines and 1 decisions copied; 2 results compared"), text
-    copied = document("history-copy", etharness("history", "copy", url, file, "--json").out)
-    assert copied == {
-        "results": 2,
-        "copied": 0,
-        "verdicts": 0,
-        "baselines": 0,
-        "decisions": 0,
-        "nights": 0,
-    }
+    assert text.endswith("2 results, 1 baselines and 1 decisions copied"), text
+    back = tmp_path / "back.sqlite"
+    copied = document("history-copy", etharness("history", "copy", url, back, "--json").out)
+    assert copied == {"results": 2, "baselines": 1, "decisions": 1, "nights": 0}
+    code, _, err = etharness("history", "copy", file, url)
+    assert code == 2
+    assert "is not empty" in err
     code, _, err = etharness("history", "copy", tmp_path / "none.sqlite", url)
     assert code == 2
     assert "not found" in err

@@ -635,17 +635,13 @@ class CopyOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of copying a history to another one.
 
     Attributes:
-        results: Number of compared results: both histories have them with the same numbers.
-        copied: Number of results that were added; the other ones were there already.
-        verdicts: Number of verdicts that were replaced.
-        baselines: Number of named baselines that were added or replaced.
-        decisions: Number of decisions that were added.
-        nights: Number of verdicts of nightly runs that were added.
+        results: Number of results.
+        baselines: Number of named baselines.
+        decisions: Number of decisions.
+        nights: Number of verdicts of nightly runs.
     """
 
     results: int
-    copied: int
-    verdicts: int
     baselines: int
     decisions: int
     nights: int = 0

@@ -18,7 +18,7 @@ COMMANDS = {
     "ignore": "Let a change pass until a date.",
     "reopen": "Undo the decision about a change.",
     "export": "Write all measured values as a table.",
-    "copy": "Copy the history to another file or database.",
+    "copy": "Copy the history to a new file or an empty database.",
     "prune": "Remove old results.",
     "info": "Show the location, version and size of the history.",
 }

@@ -493,23 +493,12 @@ def export(
 @history_command.command(name="copy", cls=PanelCommand)
 @click.argument("source", metavar="FROM", callback=absolute_history)
 @click.argument("target", metavar="TO", callback=absolute_history)
-@panel(
-    "Differences",
-    option(
-        "--replace-verdicts",
-        is_flag=True,
-        help="Replace verdicts in TO that differ from those in FROM.",
-    ),
-)
 @output_options
-def copy_history(
-    source: StoreAddress, target: StoreAddress, replace_verdicts: bool, output: OutputOptions
-) -> None:
-    """Copy the history to another file or database.
+def copy_history(source: StoreAddress, target: StoreAddress, output: OutputOptions) -> None:
+    """Copy the history to a new file or an empty database.
 
     FROM and TO are SQLite files or postgresql://USER@HOST/DATABASE. Results, named baselines and
-    decisions are copied; TO keeps what it has. Run the command again after an interruption: it
-    continues. At the end the results of both are compared. The exit code is 2 if one differs.
+    decisions are copied: all of them, or nothing if the copy is interrupted.
     """
     from harness.extensions.history.copying import copy_history
 
@@ -518,18 +507,17 @@ def copy_history(
         opened(target, create=True) as there,
         output.stages() as stages,
     ):
-        outcome = copy_history(here, there, replace_verdicts=replace_verdicts, progress=stages)
+        outcome = copy_history(here, there, stages)
         location = there.location
-    if output.json:
-        output.print_json(outcome)
-    elif output.verbosity >= 0:
-        replaced = f", {outcome.verdicts:,} verdicts replaced" if outcome.verdicts else ""
-        replaced += f", {outcome.nights:,} nightly runs copied" if outcome.nights else ""
-        output.print_line(
-            f"{location}: {outcome.copied:,} results, {outcome.baselines:,} baselines and "
-            f"{outcome.decisions:,} decisions copied{replaced}; "
-            f"{outcome.results:,} results compared"
-        )
+    nights = f", {outcome.nights:,} nightly runs" if outcome.nights else ""
+    show(
+        output,
+        outcome,
+        f"{location}: {outcome.results:,} results, {outcome.baselines:,} baselines and "
+        f"{outcome.decisions:,} decisions copied{nights}"
+        if output.verbosity >= 0
+        else "",
+    )
 
 
 @history_command.command(name="prune", cls=PanelCommand)
