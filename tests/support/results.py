@@ -70,12 +70,17 @@ def trace_with(
     return read_log(log.image(), [clock])
 
 
-def run_directory(path: Path, item: Made, times: dict[str, list[int]] | None = None) -> Path:
+def run_directory(
+    path: Path, item: Made, times: dict[str, list[int]] | None = None, *, digests: bool = True
+) -> Path:
     """The directory that a run of this result leaves, with a log if it took these times."""
     directory = RunDirectory.create(path)
-    directory.write_result(item.result)
     if times is not None:
         directory.write(LOG, log_with(times).image())
+    if digests:
+        directory.finish(item.result)
+    else:
+        directory.write_result(item.result)
     return path
 
 

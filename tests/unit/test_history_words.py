@@ -100,7 +100,7 @@ def test_sizes_are_kept() -> None:
 @pytest.mark.parametrize("own_id", ["", "x" * 201, "a\nb", "a\0"])
 def test_an_id_that_is_none_is_refused(tmp_path: Path, own_id: str) -> None:
     item = made(own_id)
-    directory = run_directory(tmp_path / "run", item, {"a": [1]})
+    directory = run_directory(tmp_path / "run", item, {"a": [1]}, digests=False)
     with open_store(str(tmp_path / "h.sqlite")) as store:
         with pytest.raises(FormatError, match="invalid result id"):
             store.add(item.result, item.subject)
@@ -112,7 +112,7 @@ def test_an_id_that_is_none_is_refused(tmp_path: Path, own_id: str) -> None:
 def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
     item = made("x")
     item = Made(replace(item.result, started_utc="at noon"), item.subject)
-    directory = run_directory(tmp_path / "run", item, {"a": [1]})
+    directory = run_directory(tmp_path / "run", item, {"a": [1]}, digests=False)
     with open_store(str(tmp_path / "h.sqlite")) as store:
         with pytest.raises(FormatError, match="invalid time 'at noon'"):
             store.add(item.result, item.subject)
@@ -149,7 +149,7 @@ def test_an_empty_database_that_is_read_only_is_refused(
 
 
 def test_what_is_damaged_is_added_with_what_can_be_read(tmp_path: Path) -> None:
-    directory = run_directory(tmp_path / "cut", made("cut"))
+    directory = run_directory(tmp_path / "cut", made("cut"), digests=False)
     trace = trace_of(RunSpec([EventSpec("a", 0, 5)]), RunSpec([EventSpec("a", 0, 7)]))
     data = bytearray(write_ed00(trace))
     (directory / "trace.etdp").write_bytes(data + b"behind it")
@@ -162,7 +162,7 @@ def test_what_is_damaged_is_added_with_what_can_be_read(tmp_path: Path) -> None:
 
 def test_a_failed_run_with_an_unreadable_trace_is_added_without_it(tmp_path: Path) -> None:
     item = made("x", failure=Failure("LinkError", "gone", ""), exit_code=75)
-    directory = run_directory(tmp_path / "run", item, {"a": [1]})
+    directory = run_directory(tmp_path / "run", item, {"a": [1]}, digests=False)
     (directory / "trace.etlog").write_bytes(b"no log")
     with open_store(str(tmp_path / "h.sqlite")) as store:
         added = add_directory(store, directory)
