@@ -68,8 +68,6 @@ FORMATS = {
     "folded": "exports",
     "google-benchmark": "exports",
     "model-explorer": "exports",
-    "openmetrics": "exports",
-    "pytorch-et": "exports",
     "speedscope": "exports",
 }
 """Formats, and the extension that writes each."""

@@ -1,15 +1,12 @@
-"""Statistics for other tools: benchmarks and metrics, with one series per operator."""
+"""Times of operators as benchmarks for other tools, with one series per operator."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,10 +14,8 @@ from hypothesis import strategies as st
 from harness import (
     OPERATOR_CALL,
     ClockDomain,
-    RunIdentity,
     Trace,
     UsageError,
-    durations,
     export_trace,
     operator_statistics,
     read_ed00,
@@ -39,10 +34,10 @@ any_trace = st.one_of(
 )
 
 
-def attempt(trace: Trace, name: str, flavour: str | None = None) -> str | None:
+def attempt(trace: Trace) -> str | None:
     """Export; None if no event has a known duration."""
     try:
-        return export_trace(trace, name, flavour).data.decode()
+        return export_trace(trace, "google-benchmark").data.decode()
     except UsageError:
         return None
 
@@ -64,7 +59,7 @@ def benchmarks(text: str) -> list[dict[str, Any]]:
 @given(any_trace)
 @settings(max_examples=examples(25))
 def test_every_operator_is_one_benchmark(trace: Trace) -> None:
-    text = attempt(trace, "google-benchmark")
+    text = attempt(trace)
     if text is None:
         return
     timed = [
@@ -78,89 +73,10 @@ def test_every_operator_is_one_benchmark(trace: Trace) -> None:
 
 
 def test_a_benchmark_is_called_by_block_operator_and_instruction() -> None:
-    named = {
-        entry["name"]: entry for entry in benchmarks(attempt(RECORDED, "google-benchmark") or "")
-    }
+    named = {entry["name"]: entry for entry in benchmarks(attempt(RECORDED) or "")}
     assert {"Execute/Method::execute", "Execute/softmax #30"} <= named.keys()
     assert named["Execute/Method::execute"]["iterations"] == 3
     assert named["Execute/Method::execute"]["run_type"] == "iteration"
-
-
-def test_aggregates_are_mean_median_and_standard_deviation() -> None:
-    entries = benchmarks(attempt(RECORDED, "google-benchmark", "aggregates") or "")
-    operators = [item for item in operator_statistics(RECORDED) if item.name != OPERATOR_CALL]
-    assert len(entries) == 3 * len(operators)
-    for number, item in enumerate(operators):
-        assert item.ns is not None
-        times = {e["aggregate_name"]: e["real_time"] for e in entries[3 * number : 3 * number + 3]}
-        ns = durations(RECORDED)[item.rows]  # ticks of this file are nanoseconds
-        deviation = float(np.std(ns, ddof=1)) if len(ns) > 1 else 0.0
-        assert times["stddev"] == pytest.approx(deviation)
-        assert (times["mean"], times["median"]) == (item.ns.avg, item.ns.p50)
-
-
-SAMPLE = re.compile(r'([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\} (\S+)')
-
-
-def samples(text: str) -> Iterator[tuple[str, str, float]]:
-    """Yield name, labels and value of each sample by the grammar of OpenMetrics."""
-    *lines, end, empty = text.split("\n")
-    assert (end, empty) == ("# EOF", "")
-    family = ""
-    for line in lines:
-        if line.startswith("# TYPE "):
-            family = line.split(" ")[2]
-        elif line.startswith("# "):
-            assert line.split(" ")[2] == family
-        else:
-            match = SAMPLE.fullmatch(line)
-            assert match is not None, line
-            assert match[1].startswith(family)
-            yield match[1], match[2], float(match[3])
-
-
-@given(any_trace)
-@settings(max_examples=examples(25))
-def test_every_line_of_the_metrics_is_a_sample_of_its_family(trace: Trace) -> None:
-    text = attempt(trace, "openmetrics")
-    if text is not None:
-        found = [*samples(text)]
-        assert len({(name, labels) for name, labels, _ in found}) == len(found)
-        assert all(math.isfinite(value) for _, _, value in found)
-
-
-def test_times_are_seconds_and_memory_is_bytes() -> None:
-    found = {
-        (name, labels): value
-        for name, labels, value in samples(attempt(RECORDED, "openmetrics") or "")
-    }
-    [total] = [
-        value
-        for (name, labels), value in found.items()
-        if name == "etdump_operator_duration_seconds_sum" and 'operator="Method::execute"' in labels
-    ]
-    [execute] = [item for item in operator_statistics(RECORDED) if item.name == "Method::execute"]
-    assert execute.ns is not None
-    assert total == execute.ns.total / 1e9
-    trace = delegated_trace()
-    peaks = {
-        labels: value
-        for name, labels, value in samples(attempt(trace, "openmetrics") or "")
-        if name == "etdump_allocator_peak_bytes"
-    }
-    assert peaks == {
-        'board="",model="",allocator="method"': 640,
-        'board="",model="",allocator="temporary \\\\\\\\ 1"': 384,
-    }
-
-
-def test_the_run_is_named_and_its_series_by_board_and_model() -> None:
-    identity = RunIdentity('a "board"', "m\n.pte", "f\\1", commit="c0ffee")
-    text = export_trace(RECORDED, "openmetrics", identity=identity).data.decode()
-    [info] = [labels for name, labels, _ in samples(text) if name == "etdump_run_info"]
-    about = r'board="a \"board\"",model="m\\x0a.pte"'
-    assert info == about + r',firmware="f\\\\1",commit="c0ffee"'
-    assert all(labels.startswith(about) for _, labels, _ in samples(text))
 
 
 def hostile() -> Trace:
@@ -173,25 +89,21 @@ def hostile() -> Trace:
 
 
 def test_names_that_meet_are_numbered() -> None:
-    entries = benchmarks(attempt(hostile(), "google-benchmark") or "")
+    entries = benchmarks(attempt(hostile()) or "")
     assert len({entry["name"] for entry in entries}) == len(entries) == 7
-    found = [*samples(attempt(hostile(), "openmetrics") or "")]
-    assert len({(name, labels) for name, labels, _ in found}) == len(found)
 
 
-@pytest.mark.parametrize("name", ["google-benchmark", "openmetrics"])
-def test_without_a_rate_there_are_no_times(name: str) -> None:
+def test_without_a_rate_there_are_no_times() -> None:
     trace = read_log(CompactLog().block("Execute").profile("a", 1, 2).image())
     with pytest.raises(UsageError, match="no event has a duration in nanoseconds") as caught:
-        export_trace(trace, name)
+        export_trace(trace, "google-benchmark")
     assert caught.value.hint == "give the rate with --clock-hz"
-    exported = export_trace(delegated_trace(), name)
+    exported = export_trace(delegated_trace(), "google-benchmark")
     assert any("scopes around operators" in note for note in exported.notes)
 
 
-@pytest.mark.parametrize("name", ["google-benchmark", "openmetrics"])
-def test_operators_on_a_clock_of_unknown_rate_are_counted(name: str) -> None:
+def test_operators_on_a_clock_of_unknown_rate_are_counted() -> None:
     log = CompactLog().block("Execute").profile("a", 1, 2)
     log.delegate("b", -1).profile(None, 5, 9, clock=1)
     trace = read_log(log.image(), [CPU, ClockDomain("npu", None, NPU.bits)])
-    assert "1 operators of unknown duration" in export_trace(trace, name).notes
+    assert "1 operators of unknown duration" in export_trace(trace, "google-benchmark").notes

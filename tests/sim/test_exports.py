@@ -18,7 +18,7 @@ Etharness = Callable[..., CommandResult]
 
 FORMATS = [
     *("chakra", "csv", "ed00", "folded", "google-benchmark", "json", "kineto", "model-explorer"),
-    *("netron", "openmetrics", "parquet", "perfetto", "pytorch-et", "speedscope", "tsv"),
+    *("netron", "parquet", "perfetto", "speedscope", "tsv"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Chakra's tools take both of its files, and find the graph that was meant."""
+"""Chakra's tools take its file, and find the graph that was meant."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace
 from tests.support.protobuf import as_sent, fields_of
 from tests.support.wrapping import RECORDED as WRAPPED
-
-THREAD = "[pytorch|profiler|execution_trace|thread]"
 
 pytestmark = pytest.mark.tools
 
@@ -133,28 +131,6 @@ def documents(text: str) -> list[dict[str, Any]]:
         document, at = decoder.raw_decode(text, at)
         found.append(document)
     return found
-
-
-@CASES
-def test_the_converter_takes_the_execution_trace(case: Case, tmp_path: Path) -> None:
-    trace, method = case()
-    file, converted = tmp_path / "x.json", tmp_path / "x.et"
-    file.write_bytes(export_trace(trace, "pytorch-et", method=method).data)
-    tool("converter", "--log-filename", tmp_path / "log", "PyTorch", "--input", file, "--output",
-         converted, "--simulate")  # fmt: skip
-    nodes = decoded(converted)
-    wanted = [node for node in ours(case) if node.id > 1]
-    assert [node.id for node in nodes] == [node.id for node in wanted]
-    assert sorted(fed(nodes)) == [node.id for node in nodes]
-    for node, mine in zip(nodes, wanted, strict=True):
-        assert node.name == mine.name
-        assert list(node.ctrl_deps) == [mine.parent]
-        found = attributes(node)
-        assert found["op_schema"] == mine.schema
-        assert found["is_cpu_op"] == (mine.stream is None)
-        if mine.name != THREAD:
-            assert node.duration_micros == mine.own // 1000
-            assert node.inputs.values == str(mine.inputs.values)
 
 
 def test_data_dependencies_are_those_of_the_model() -> None:

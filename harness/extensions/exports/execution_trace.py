@@ -1,4 +1,4 @@
-"""A trace as a graph: PyTorch's execution trace (JSON) and MLCommons Chakra's (protocol buffers).
+"""A trace as a graph: MLCommons Chakra's execution trace, protocol buffers.
 
 Each slice of the timeline is a node; so are the process and each tracer, which stands for a thread.
 A node is inside the node of the slice around it (a control dependency). Data dependencies come from
@@ -12,9 +12,8 @@ so each of its nodes also has its times in nanoseconds as attributes.
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.analyze.workload import Argument, Arguments
@@ -165,67 +164,8 @@ def value_numbers(argument: Argument) -> tuple[int, ...]:
     return (argument.number, *getattr(argument.value, "numbers", ()))
 
 
-SCHEMA: Final = "1.1.1-chakra.0.0.4"
-"""The version that PyTorch 2.13 writes."""
-
 NO_MODEL: Final = "operands and data dependencies are unknown without --model"
 """Note of a graph without them."""
-
-
-def write_execution_trace(trace: Trace, request: Request) -> Exported:
-    """Return the file, with notes on data of the trace that it lacks.
-
-    Raises:
-        UsageError: The rate of the tracer's clock is unknown.
-        NotComparableError: The trace is not of the request's method.
-    """
-    method, identity = request.method, request.identity
-    drawing = draw(trace, method)
-    nodes = graph(drawing, method)
-    head = {
-        "schema": SCHEMA,
-        "pid": 1,
-        "time": "",
-        "start_ts": 0,
-        "finish_ts": nodes[0].duration // 1000,
-        **{name: text for name, text in identity.texts().items() if text and name != "time"},
-        "emulated_time": identity.emulated_time,
-    }
-    lines = ",\n".join(json.dumps(_node(node)) for node in nodes)
-    text = json.dumps(head)[:-1] + ', "nodes": [\n' + lines + "\n]}\n"
-    notes = drawing.notes if method else (*drawing.notes, NO_MODEL)
-    return Exported(text.encode(), notes)
-
-
-def _node(node: GraphNode) -> dict[str, Any]:
-    document = {
-        "id": node.id,
-        "name": node.name,
-        "ctrl_deps": node.parent,
-        "inputs": asdict(node.inputs),
-        "outputs": asdict(node.outputs),
-        "attrs": [
-            {"name": name, "type": type_, "value": value}
-            for name, type_, value in (
-                ("rf_id", "uint64", node.record),
-                ("fw_parent", "uint64", 0),
-                ("seq_id", "int64", -1),
-                ("scope", "uint64", node.scope),
-                ("tid", "uint64", node.thread),
-                ("fw_tid", "uint64", 0),
-                ("op_schema", "string", node.schema),
-                ("kernel_backend", "string", ""),
-                ("kernel_file", "string", ""),
-                ("tensor_range", "string", ""),
-            )
-        ],
-        "ts": node.start / 1000,
-        "inclusive_dur": node.duration / 1000,
-        "exclusive_dur": node.own / 1000,
-    }
-    if node.stream is not None:
-        document |= {"cat": "kernel", "stream": node.stream}
-    return document
 
 
 MESSAGES: Final = {
@@ -331,7 +271,4 @@ def _operands(operands: Operands) -> dict[str, str]:
 
 CHAKRA: Final = ExportFormat(
     "MLCommons Chakra's execution trace, protocol buffers (.et).", write_chakra
-)
-PYTORCH_ET: Final = ExportFormat(
-    "PyTorch's execution trace with times, JSON for Chakra's converter.", write_execution_trace
 )
