@@ -40,6 +40,7 @@ from harness.check.history.comparison import HistoryComparison as HistoryCompari
 from harness.check.history.comparison import Interval as Interval
 from harness.check.history.comparison import MetricStep as MetricStep
 from harness.check.history.comparison import Mode as Mode
+from harness.check.history.comparison import PairedChange as PairedChange
 from harness.check.history.measure import measure as measure
 from harness.check.history.samples import BaselineRef as BaselineRef
 from harness.check.history.samples import CopyOutcome as CopyOutcome
@@ -50,6 +51,8 @@ from harness.check.history.samples import HistoryLimits as HistoryLimits
 from harness.check.history.samples import HistoryOverride as HistoryOverride
 from harness.check.history.samples import Measured as Measured
 from harness.check.history.samples import Metric as Metric
+from harness.check.history.samples import PairedValues as PairedValues
+from harness.check.history.samples import Pairs as Pairs
 from harness.check.history.samples import Points as Points
 from harness.check.history.samples import Provenance as Provenance
 from harness.check.history.samples import Sample as Sample

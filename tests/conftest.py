@@ -51,6 +51,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     return base if worker_id == "master" else base.parent
 
 
+@pytest.fixture(scope="session", autouse=True)
+def kept_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs keep their models in a folder of this session, and not in the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ETHARNESS_MODEL_DIR", str(tmp_path_factory.mktemp("models")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def native_build() -> Path:
     """The folder in which the device's code is built for this host."""

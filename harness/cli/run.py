@@ -81,7 +81,7 @@ Examples:
     VERDICT,
     *map(setting_option, ("budget", "references", "rtol", "atol")),
     baseline_option,
-    *map(setting_option, ("repeat", "detect", "look_again", "repeat_time")),
+    *map(setting_option, ("repeat", "detect", "look_again", "repeat_time", "baseline_model")),
 )
 @panel(
     RESULTS,

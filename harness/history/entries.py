@@ -131,7 +131,7 @@ def with_verdict(entry: StoredResult, verdict: VerdictRecord) -> StoredResult:
         failed=failed,
         warned=warned,
         complete=complete,
-        sound=complete and _passed(verdict),
+        sound=complete and _passed(verdict) and not verdict.disturbed,
     )
 
 

@@ -306,9 +306,15 @@ class RunSettings:
     repeat_time: float | None = _setting(
         None,
         "Longest time for repeats that were not asked for with --repeat.  [default: five times "
-        "that of the run]",
+        "that of the run, or of a pair with the baseline's model]",
         metavar="SECONDS",
         least=0,
+    )
+    baseline_model: Path | None = _setting(
+        None,
+        "Model of the baseline, to measure a suspect change in pairs with it.  [default: that of "
+        "the newest baseline result, if a run on this computer has kept it]",
+        metavar="FILE",
     )
     session: str | None = _setting(
         None,

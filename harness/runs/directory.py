@@ -8,7 +8,8 @@ debug_buffer.bin bytes of logged tensors, which trace.etlog and trace.etdp refer
 test_sets/*      run directories of the test sets of a bundled program; the directory around them
                  then has the verdict of all, but neither trace nor tensors
 repeats/*        run directories of further runs of the session that were asked for (--repeat)
-again/*          run directories of runs that looked again at a suspect change: no results
+again/*          run directories of runs that looked again at a suspect change, with its model or
+                 the baseline's (``role`` of their results): no results of a history
 inputs/N.npy     inputs of the model
 outputs/N.npy    outputs of the last execution
 reference/N.npy  expected outputs, if given

@@ -289,6 +289,8 @@ def _failed_in_repeats(run: EvaluatedRun, budget: Path | Budget | None) -> Itera
             if same_rules and _OF_REPEAT.match(check.subject):
                 yield check
     for number, repeat in enumerate(run.repeats, 2):
+        if repeat.result is not None and repeat.result.role == "baseline":
+            continue
         for check in repeat.verdict.checks:
             if check.failed and check.severity == "error" and not check.code.startswith("H"):
                 yield msgspec.structs.replace(check, subject=f"run {number}: {check.subject}")

@@ -114,6 +114,9 @@ def add_directory(store: Store, path: Path) -> Added:
         microseconds(result.started_utc)  # raises if the time is invalid
     except (UsageError, OSError) as error:
         return Added(display_path(path), "refused", "", str(error))
+    if result.role is not msgspec.UNSET:
+        reason = "it is evidence for the verdict of another run, and no result of its own"
+        return Added(display_path(path), "refused", result.id, reason)
     try:
         verdict = later_verdict(run)
     except (UsageError, OSError) as error:

@@ -2,28 +2,34 @@
 
 A board can be asked again. A further run can show that a suspect change is gone, so no model of the
 noise has to know how likely its tail is. It cannot show that the change holds: noise lasts, too.
+Where the baseline's model is at hand, both run in turns: what lasts is in both.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from harness.check.history.compare import DEFAULT_LIMITS
 from harness.check.history.comparison import HistoryComparison
 from harness.check.history.measure import numbers_of
-from harness.check.history.samples import Measured, with_results
+from harness.check.history.samples import History, Measured, Pairs, with_results
+from harness.errors import NotComparableError
 from harness.history.entries import provenance_of
 from harness.records.run_settings import parse_share
+from harness.runs.baseline_model import BaselineModel
 from harness.runs.directory import save_history, save_verdict
 from harness.runs.evaluation import with_verdict
 from harness.runs.request import RunRequest
 from harness.runs.source import EvaluatedRun, verdict_record
 
 TIMES_AS_LONG: Final = 5.0
-"""Longest time for repeats that were not asked for, in times of the run's own."""
+"""Longest time for repeats that were not asked for, in times of the run's own, or of a pair's."""
+
+_PAIR_ORDERS: Final = (("baseline", "second look"), ("second look", "baseline"))
+"""Roles in a pair, in turns: a steady drift of the session cancels out over two."""
 
 
 def suspects(comparison: HistoryComparison | None) -> set[Hashable]:
@@ -42,18 +48,41 @@ def suspects(comparison: HistoryComparison | None) -> set[Hashable]:
     return {*numbers, *common}
 
 
+def unsure(comparison: HistoryComparison | None) -> bool:
+    """Return whether pairs with the baseline's model would say more about a change.
+
+    They tell what lasts for the session from a change of the model, so they may begin with less:
+    with what one of all numbers does by chance.
+    """
+    if comparison is None:
+        return False
+    return any(one.unsure for one in comparison.numbers) or any(
+        one.unsure for one in comparison.common
+    )
+
+
 class Repeats:
     """The runs of one measurement: the first, and those after it, which are judged together.
 
     Attributes:
         first: The first run, with the verdict of all.
         others: The runs after it.
+        beside: The baseline's model, if the next run is a pair with it; None otherwise.
     """
 
-    def __init__(self, request: RunRequest, first: EvaluatedRun, own_s: float) -> None:
+    def __init__(
+        self,
+        request: RunRequest,
+        first: EvaluatedRun,
+        own_s: float,
+        find_baseline_model: Callable[[History], BaselineModel],
+    ) -> None:
         """Begin after the first run, which took so many seconds."""
         self._request, self._own_s, self._began = request, own_s, time.monotonic()
         self.first, self.others = first, list[EvaluatedRun]()
+        self.beside: BaselineModel | None = None
+        self._find_baseline_model = find_baseline_model
+        self._baseline: BaselineModel | None = None
         self._seen_again: set[Hashable] = set()
 
     @property
@@ -61,22 +90,49 @@ class Repeats:
         """Number of further runs that were asked for."""
         return self._request.repeat - 1
 
+    @property
+    def pair_order(self) -> tuple[str, str]:
+        """Roles of the runs of the next pair."""
+        return _PAIR_ORDERS[self._pairs % 2]
+
+    @property
+    def _pairs(self) -> int:
+        history, result = self.first.history, self.first.result
+        pairs = history.pairs_of(result.unit) if history is not None and result else None
+        return pairs.count if pairs is not None else 0
+
     def reason(self) -> str:
-        """Return why another run is needed; "" if none is."""
+        """Return why another run, or pair of runs, is needed; "" if none is."""
         request, made = self._request, len(self.others)
+        self.beside = None
         if made < self.asked:
             return "as asked for"
-        limit_s = request.repeat_time
-        if limit_s is None:
-            limit_s = TIMES_AS_LONG * self._own_s
-        if time.monotonic() - self._began + self._own_s > limit_s:
-            return ""
         comparison = self.first.comparison
         if request.detect is not None and not _notices(comparison, request.detect):
-            return f"to notice {request.detect}"
-        if made - self.asked < request.look_again and suspects(comparison) - self._seen_again:
-            return "a change is suspect"
-        return ""
+            return f"to notice {request.detect}" if self._has_time(1) else ""
+        if not request.look_again or not (unsure(comparison) or suspects(comparison)):
+            return ""
+        if self._baseline_model().model is not None:
+            if unsure(comparison) and self._pairs < request.look_again and self._has_time(2):
+                self.beside = self._baseline
+                return "a change is suspect: in turns with the baseline's model"
+            return ""
+        again = made - self.asked < request.look_again and suspects(comparison) - self._seen_again
+        return "a change is suspect" if again and self._has_time(1) else ""
+
+    def _has_time(self, runs: int) -> bool:
+        limit_s = self._request.repeat_time
+        if limit_s is None:
+            limit_s = TIMES_AS_LONG * self._own_s * runs
+        return time.monotonic() - self._began + runs * self._own_s <= limit_s
+
+    def _baseline_model(self) -> BaselineModel:
+        if self._baseline is None:
+            history = self.first.history
+            self._baseline = (
+                BaselineModel() if history is None else self._find_baseline_model(history)
+            )
+        return self._baseline
 
     def add(self, run: EvaluatedRun) -> None:
         """Add another run, and judge the first one together with all others."""
@@ -86,9 +142,40 @@ class Repeats:
         history = self.first.history
         if history is not None:
             history = with_results(history, [self._measured(run)])
-        self.first = with_verdict(replace(self.first, repeats=tuple(self.others)), history=history)
+            note = self._baseline.note if self._baseline is not None else ""
+            if note and run.result is not None:
+                history = history.with_pairs(Pairs(unit=run.result.unit, note=note))
+        self._judge(history)
         if len(self.others) > self.asked:
             self._seen_again |= before & suspects(self.first.comparison)
+
+    def add_pair(self, runs: Sequence[EvaluatedRun]) -> None:
+        """Add a run of the baseline's model and one of the tested model, in their order.
+
+        Raises:
+            NotComparableError: The run of the baseline's model says nothing.
+        """
+        history, result, beside = self.first.history, self.first.result, self._baseline
+        assert history is not None
+        assert result is not None
+        assert beside is not None
+        baseline, candidate = sorted(runs, key=_is_second_look)
+        self.others += runs
+        if wrong := baseline.verdict.failures:
+            raise NotComparableError(
+                f"the baseline's model: {wrong[0].code} {wrong[0].subject}: {wrong[0].reason}"
+            )
+        pairs = history.pairs_of(result.unit) or Pairs(
+            unit=result.unit,
+            commit=beside.commit,
+            model_sha256=beside.model.digest.hex() if beside.model is not None else "",
+            note=beside.note,
+        )
+        pairs = pairs.followed_by(self._measured(baseline), self._measured(candidate))
+        self._judge(history.with_pairs(pairs))
+
+    def _judge(self, history: History | None) -> None:
+        self.first = with_verdict(replace(self.first, repeats=tuple(self.others)), history=history)
 
     def recorded(self) -> EvaluatedRun:
         """Save what the verdict rests on, and return the first run.
@@ -123,3 +210,7 @@ def _notices(comparison: HistoryComparison | None, share: str) -> bool:
     """Return whether a comparison would have noticed a change of this size of most operators."""
     seen = comparison.detectable_median if comparison is not None else None
     return seen is not None and seen <= parse_share(share)
+
+
+def _is_second_look(run: EvaluatedRun) -> bool:
+    return run.result is not None and run.result.role == "second look"

@@ -129,6 +129,23 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""
 
 
+def check_comparison(request: RunRequest) -> None:
+    """Check the settings of the comparison with a baseline.
+
+    Raises:
+        UsageError: One of them needs a comparison, and none was asked for; or the history cannot be
+            opened.
+        InfrastructureError: The history does not answer.
+    """
+    if request.against is not None:
+        request.against.check()
+        return
+    for name in ("detect", "baseline_model"):
+        if getattr(request, name) is not None:
+            flag = SETTINGS[name].flag
+            raise UsageError(f"{flag} needs a comparison", hint="add --baseline last:20")
+
+
 def find_time_scales(request: RunRequest, board: Board) -> dict[str, str]:
     """Return the time scales of the request and the board.
 
@@ -223,7 +240,7 @@ def given_settings(
             hint="use letters, digits and . _ + -, as in kws_v2",
         )
     if given.detect is not None:
-        _check_detect(given.detect, given.baseline)
+        _check_detect(given.detect)
     if (given.image or given.tool or given.probe) and not given.flash:
         raise UsageError("--image, --tool and --probe require --flash", hint="add --flash")
     beside = given.volts is not None or given.marker_pin is not None or given.supply
@@ -238,15 +255,13 @@ def given_settings(
     return given
 
 
-def _check_detect(share: str, baseline: str | None) -> None:
+def _check_detect(share: str) -> None:
     try:
         parse_share(share)
     except ValueError:
         raise UsageError(
             f"{share!r} is no share of a time", hint="write it as --detect 3%"
         ) from None
-    if baseline is None:
-        raise UsageError("--detect needs a comparison", hint="add --baseline last:20")
 
 
 def _checked(setting: RunSetting, value: Any) -> Any:

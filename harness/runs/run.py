@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from harness.analyze.placement import quality_of_run
 from harness.check.budget import Budget, BudgetSource, read_files
+from harness.check.history.samples import History
 from harness.check.subject import model_name
 from harness.config.board import Board, SerialTarget, load_board
 from harness.config.unit import UsbPort
@@ -45,6 +46,12 @@ from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
 from harness.records.result import Failure, Result, TensorRecord, TestSetRecord, now_utc
 from harness.records.trace import Ping, Trace
 from harness.records.verdict import Verdict
+from harness.runs.baseline_model import (
+    BaselineModel,
+    find_baseline_model,
+    keep_model,
+    read_baseline_model,
+)
 from harness.runs.device import (
     CounterPasses,
     bundled_inputs,
@@ -77,7 +84,13 @@ from harness.runs.loading import (
 )
 from harness.runs.meter import RunMeter, meter_of_run
 from harness.runs.repeats import Repeats
-from harness.runs.request import ProbeRequest, RunRequest, find_time_scales, unfinished_result
+from harness.runs.request import (
+    ProbeRequest,
+    RunRequest,
+    check_comparison,
+    find_time_scales,
+    unfinished_result,
+)
 from harness.runs.source import (
     EvaluatedRun,
     interpret_delegates,
@@ -159,6 +172,8 @@ class RunRecorder:
                 if self.plan.meter is not None:
                     self.plan.meter.check()
             self.measure_again()
+            if self.plan.request.history is not None or self.plan.request.against is not None:
+                keep_model(self.plan.model)
         finally:
             run = self.evaluated_run
             ended(run)
@@ -232,14 +247,18 @@ class RunRecorder:
         """
         assert self._evaluated is not None
         plan, request = self.plan, self.plan.request
-        repeats = Repeats(request, self._evaluated, time.monotonic() - self._began)
+        own_s = time.monotonic() - self._began
+        repeats = Repeats(request, self._evaluated, own_s, self._find_baseline_model)
         asked: HarnessError | KeyboardInterrupt | None = None
         try:
             while why := repeats.reason():
                 number = len(repeats.others) + 2
                 plan.stages(f"run {number}, {why}", 0, 0)
                 try:
-                    repeats.add(self._another_run(number))
+                    if repeats.beside is not None:
+                        self._another_pair(repeats, repeats.beside)
+                    else:
+                        repeats.add(self._another_run(number))
                 except (HarnessError, KeyboardInterrupt) as error:
                     if number <= request.repeat:
                         asked = error
@@ -262,8 +281,29 @@ class RunRecorder:
         with self._as_host_error("has the verdict of its first run only"):
             self.result = self.directory.finish(self.result)
 
-    def _another_run(self, number: int) -> EvaluatedRun:
-        """Run once more into a folder of the run directory, without a comparison of its own."""
+    def _find_baseline_model(self, history: History) -> BaselineModel:
+        """Return the model of the baseline that this run can be measured against."""
+        plan = self.plan
+        return find_baseline_model(
+            plan.request, plan.board, plan.model, plan.baseline_model, self.result, history
+        )
+
+    def _another_pair(self, repeats: Repeats, beside: BaselineModel) -> None:
+        """Run the baseline's model and the tested one; which one is first changes each time."""
+        number, order = len(repeats.others) + 2, repeats.pair_order
+        runs = [
+            self._another_run(at, beside if role == "baseline" else None)
+            for at, role in enumerate(order, number)
+        ]
+        repeats.add_pair(runs)
+
+    def _another_run(self, number: int, beside: BaselineModel | None = None) -> EvaluatedRun:
+        """Run once more into a folder of the run directory, without a comparison of its own.
+
+        Args:
+            number: Number of the run, from 2.
+            beside: The baseline's model to run; None for the tested model.
+        """
         request, session = self.plan.request, self.result.session
         folder = REPEATS if number <= request.repeat else AGAIN
         request = dataclasses.replace(
@@ -274,13 +314,26 @@ class RunRecorder:
             flash=None,
             against=None,
             history=None,
+            baseline_model=None,
             repeat=1,
             detect=None,
             look_again=0,
         )
         meter = None if request.energy is None else meter_of_run(request.energy)
         plan = dataclasses.replace(self.plan, request=request, meter=meter)
-        return self.another(plan, RunDirectory.create(request.output)).finished(lambda _: None)
+        role = None if folder == REPEATS else "second look"
+        if beside is not None and beside.model is not None:
+            role = "baseline"
+            name = self.result.model.known_as if self.result.model else request.name
+            model, commit = beside.model, beside.commit
+            request = dataclasses.replace(request, model=model.path, name=name, commit=commit)
+            plan = dataclasses.replace(
+                plan, request=request, model=model, budget=[], rules=None, references=[]
+            )
+        run = self.another(plan, RunDirectory.create(request.output))
+        if role is not None:
+            run.update(role=role)
+        return run.finished(lambda _: None)
 
     @property
     def evaluated_run(self) -> EvaluatedRun:
@@ -392,6 +445,7 @@ class RunPlan:
         time_scales: The time scales of the request and the board.
         meter: The meter; None to record no current.
         stages: Called to report progress.
+        baseline_model: The model that the request names for pairs; None for none.
         test_set: The test set to run; None for a run with inputs of its own.
     """
 
@@ -404,6 +458,7 @@ class RunPlan:
     time_scales: dict[str, str]
     meter: RunMeter | None
     stages: Stages
+    baseline_model: ModelFile | None = None
     test_set: TestSet | None = None
 
     @property
@@ -425,11 +480,12 @@ def plan_run(request: RunRequest, stages: Stages) -> RunPlan:
     budget = read_budget(request, board, board_file)
     rules = merged_rules(budget, request, board, request.place.name or board.name)
     references = [read_npy(path) for path in request.references]
-    if request.against is not None:
-        request.against.check()
+    check_comparison(request)
     scales = find_time_scales(request, board)
     meter = None if request.energy is None else meter_of_run(request.energy)
-    return RunPlan(request, board, model, budget, rules, references, scales, meter, stages)
+    given = request.baseline_model
+    beside = None if given is None else read_baseline_model(given)
+    return RunPlan(request, board, model, budget, rules, references, scales, meter, stages, beside)
 
 
 def read_budget(request: RunRequest, board: Board, board_file: Path) -> list[BudgetSource]:

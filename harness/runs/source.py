@@ -727,6 +727,7 @@ def verdict_record(run: EvaluatedRun) -> VerdictRecord:
         budget_copy=run.budget_copy,
         repeats=len(run.repeats) if known is None else known.repeats,
         repeats_s=took_s if known is None else known.repeats_s,
+        disturbed=run.comparison is not None and run.comparison.disturbed,
     )
 
 

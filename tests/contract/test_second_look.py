@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -68,6 +69,7 @@ def desk(
 ) -> Desk:
     monkeypatch.setenv("LD_PRELOAD", str(chosen_times))
     monkeypatch.setenv("CHOSEN_TIMES", str(tmp_path / "factors"))
+    monkeypatch.setenv("ETHARNESS_MODEL_DIR", str(tmp_path / "models"))
     desk = Desk(tmp_path, etharness)
     for night in "abcdefghijkl":
         assert desk.run(night, [1.0]).code == 0
@@ -303,3 +305,139 @@ heal = {{ first = false }}
     decided = json.loads(night(1.3).out)
     assert decided["steps"] == 1
     assert "regression" in decided["arms"][0]["summary"]
+
+
+def in_turns(first: float, *pairs: tuple[float, float]) -> list[float]:
+    """Return factors of the first run, then of pairs (the baseline's model, the tested one)."""
+    factors = [first]
+    for number, (baseline, tested) in enumerate(pairs):
+        factors += [tested, baseline] if number % 2 else [baseline, tested]
+    return factors
+
+
+@pytest.fixture
+def other_model(tmp_path: Path) -> Path:
+    """A model that differs from kws_int8 by padding only, under the same name."""
+    file = tmp_path / "new" / "kws_int8.pte"
+    file.parent.mkdir()
+    file.write_bytes((MODELS / "kws_int8.pte").read_bytes() + bytes(16))
+    return file
+
+
+@pytest.mark.extension("history")
+def test_a_regression_of_the_model_fails_in_the_first_night(
+    desk: Desk, etharness: Command, other_model: Path
+) -> None:
+    factors = in_turns(1.12, *[(1.0, 1.12)] * 5)
+    ended = desk.run("m", factors, "--repeat-time", "600", model=other_model)
+    assert ended.code == 1, ended.out
+    verdict = desk.verdict("m")
+    [failed] = [check for check in checks(verdict, "H01") if not check["passed"]]
+    assert "measured against the baseline's model in 5 pairs: +1" in failed["reason"]
+    assert not any(check["passed"] is False for check in checks(verdict, "H12"))
+    assert verdict["repeats"] == 10
+    # The runs of both models are kept, and say which they are.
+    roles = {}
+    for file in (desk.folder / "m/again").glob("*/result.json"):
+        result = json.loads(file.read_text())
+        roles[int(file.parent.name)] = (result["role"], result["commit"])
+        same = (
+            result["model"]["sha256"]
+            == json.loads((desk.folder / "m/result.json").read_text())["model"]["sha256"]
+        )
+        assert same == (result["role"] == "second look")
+    assert [roles[number][0] for number in sorted(roles)] == [
+        *("baseline", "second look", "second look", "baseline") * 2,
+        *("baseline", "second look"),
+    ]
+    assert {commit for role, commit in roles.values() if role == "baseline"} == {"l" * 8}
+    # Whoever reads the run directory or compares it with the store again finds the same.
+    store = ("--history", desk.folder / "h.sqlite", "--baseline", "last:20")
+    for options in ((), store, store):
+        checked = etharness("check", desk.folder / "m", *options, "--json")
+        assert checked.code == 1, checked.out
+        assert failed in json.loads(checked.out)["checks"]
+    # No run of a pair is a result, not even if somebody adds it.
+    later = etharness(
+        *("history", "add", "--history", desk.folder / "h.sqlite", "--json"),
+        *(desk.folder / "m", desk.folder / "m/again/2"),
+    )
+    states = {Path(one["path"]).name: one["state"] for one in json.loads(later.out)}
+    assert states["2"] == "refused"
+    listed = etharness("history", "list", "--history", desk.folder / "h.sqlite", "--json")
+    assert len(json.loads(listed.out)) == 13
+
+
+@pytest.mark.extension("history")
+def test_what_slows_both_models_is_no_regression(
+    desk: Desk, etharness: Command, other_model: Path
+) -> None:
+    # A throttled chip, or a mode of the board: it lasts for the session, and for the next one.
+    for name in "mn":
+        ended = desk.run(name, [1.3] * 20, "--repeat-time", "600", model=other_model)
+        assert ended.code == 0, ended.out
+        verdict = desk.verdict(name)
+        gone = checks(verdict, "H12")
+        assert gone
+        assert all(check["passed"] for check in gone)
+        assert any("measured against the baseline's model in 1 pair" in c["reason"] for c in gone)
+        assert verdict["repeats"] == 2
+        assert "measured again" in ended.out
+
+
+@pytest.mark.extension("history")
+def test_a_model_that_is_not_at_hand_is_said_and_can_be_given(
+    desk: Desk, etharness: Command, other_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ETHARNESS_MODEL_DIR", str(desk.folder / "others"))
+    assert desk.run("m", [1.3] * 9, model=other_model).code == 3
+    verdict = desk.verdict("m")
+    [note] = [check for check in checks(verdict, "H12") if check["severity"] == "note"]
+    assert "the baseline's model of commit llllllll" in note["reason"]
+    assert "--baseline-model FILE" in note["reason"]
+    # That run has kept its own model, and not the baseline's.
+    [kept] = (desk.folder / "others").glob("*.pte")
+    assert kept.read_bytes() == other_model.read_bytes()
+    given = ("--repeat-time", "600", "--baseline-model", MODELS / "kws_int8.pte")
+    assert desk.run("n", [1.3] * 20, *given, model=other_model).code == 0
+    assert checks(desk.verdict("n"), "H12")
+    # Nor does a damaged one count.
+    damaged = desk.folder / "others" / f"{sha256(MODELS / 'kws_int8.pte')}.pte"
+    damaged.write_bytes(b"damaged")
+    assert desk.run("o", [1.3] * 9, model=other_model).code != 0
+    assert not damaged.exists()
+    # What cannot be measured against is an error before anything runs.
+    for file in (desk.folder / "absent.pte", desk.board):
+        refused = desk.run("p", [1.0], "--baseline-model", file, model=other_model)
+        assert refused.code == 2, refused.out
+        assert file.name in refused.err
+        assert not (desk.folder / "p").exists()
+    alone = etharness(
+        *("run", "--board", desk.board, "--model", other_model),
+        *("--baseline-model", MODELS / "kws_int8.pte", "-o", desk.folder / "p"),
+    )
+    assert alone.code == 2
+    assert "--baseline-model needs a comparison" in alone.err
+
+
+@pytest.mark.extension("history")
+def test_python_measures_in_pairs_too(desk: Desk, other_model: Path) -> None:
+    desk.choose([1.3] * 20)
+    stages: list[str] = []
+    run = harness.run(
+        other_model,
+        board=desk.board,
+        history=str(desk.folder / "h.sqlite"),
+        baseline="last:20",
+        commit="m" * 8,
+        output=desk.folder / "m",
+        baseline_model=MODELS / "kws_int8.pte",
+        repeat_time=600.0,
+        progress=lambda stage, done, total: stages.append(stage),
+    )
+    assert run.check()
+    assert any("in turns with the baseline's model" in stage for stage in stages)
+
+
+def sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()

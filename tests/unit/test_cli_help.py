@@ -26,7 +26,7 @@ RUN = {
     "Energy": ["--energy", "--volts", "--marker-pin", "--supply"],
     "What must hold": [
         *("--budget", "--reference", "--rtol", "--atol", "--baseline"),
-        *("--repeat", "--detect", "--look-again", "--repeat-time"),
+        *("--repeat", "--detect", "--look-again", "--repeat-time", "--baseline-model"),
     ],
     "Where results go": ["--output", "--report", "--history", "--session", "--commit"],
     "Output": [

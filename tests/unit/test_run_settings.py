@@ -48,6 +48,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "repeat": {"repeat": 3},
     "look_again": {"look_again": 2},
     "repeat_time": {"repeat_time": 60.0},
+    "baseline_model": {"baseline_model": "old.pte"},
     "session": {"session": "tuesday"},
     "commit": {"commit": "4f1c9a2"},
     "flash": {"flash": True},
@@ -140,7 +141,7 @@ def doors(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("harness.runs.run.run_model", doors.end)
     monkeypatch.setattr("harness.pytest_plugin.running.run_model", doors.end)
-    for name in ("a.npy", "b.npy", "b.toml", "fw.elf"):
+    for name in ("a.npy", "b.npy", "b.toml", "fw.elf", "old.pte"):
         Path(name).touch()
     model = packaged_models()["small_int8"]
     assert model is not None

@@ -12,6 +12,7 @@ from harness.check.history.comparison import (
     Interval,
     MetricStep,
     Mode,
+    PairedChange,
     detectable_text,
     percentage,
 )
@@ -68,7 +69,8 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
         yield from _step_checks(number, comparison, several)
         yield from _mode_check(number, several)
     yield from _modes_within_check(numbers)
-    yield from _gone_check(numbers, several)
+    yield from _gone_checks(comparison, several)
+    yield from _pairs_check(comparison)
     yield from _summary_check(numbers, "H07", "vanished")
     yield from _summary_check(numbers, "H07", "appeared")
     yield from _detectable_check(comparison)
@@ -145,11 +147,7 @@ def _common_check(
     """Yield one check for a change that most operators share, instead of one for each."""
     if common.judgement in ("same", "too little"):
         return
-    subject = f"{common.operators} operators, {common.statistic}"
-    if common.clock and len({item.clock for item in comparison.common}) > 1:
-        subject += f", clock {common.clock}"
-    if several:
-        subject += f", unit {common.board_unit}"
+    subject = _common_subject(common, comparison, several)
     moved = common.q is None or (
         common.q <= comparison.limits.fdr and abs(common.change.value) > common.relative_limit
     )
@@ -168,13 +166,16 @@ def _common_check(
         )
     reason += _shared(common, comparison)
     suspect = common.judgement == "suspect"
+    if common.paired is not None:
+        reason += f"; {_paired_text(common.paired, comparison.limits.confidence)}"
+    again = "" if common.paired is not None else f"; {_MEASURE_AGAIN}"
     yield check(
         "H12" if suspect else "H09",
         severity="note" if common.judgement == "improvement" else None,
         rule="" if suspect else f"no common change from {comparison.description}",
         subject=subject,
         passed=False,
-        reason=f"{reason}; {_MEASURE_AGAIN}" if suspect else reason,
+        reason=f"{reason}{again}" if suspect else reason,
     )
 
 
@@ -203,6 +204,13 @@ def _shared(common: CommonChange, comparison: HistoryComparison) -> str:
     texts = [f"{_subject(one, False)} {100 * changes[one]:+,.3g} %" for one in moved[:_NAMED]]
     more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
     return f"; {'; '.join(texts)}{more}" if texts else ""
+
+
+def _common_subject(common: CommonChange, comparison: HistoryComparison, several: bool) -> str:
+    subject = f"{common.operators} operators, {common.statistic}"
+    if common.clock and len({item.clock for item in comparison.common}) > 1:
+        subject += f", clock {common.clock}"
+    return f"{subject}, unit {common.board_unit}" if several else subject
 
 
 def _change_check(number: Compared, comparison: HistoryComparison, several: bool) -> Check | None:
@@ -240,10 +248,12 @@ def _reason(number: Compared, comparison: HistoryComparison) -> str:
     scale, unit = scale_of(number.metric)
     level = number.baseline.value
     parts = [f"{level / scale:,.6g} {unit} -> {(number.current or 0) / scale:,.6g} {unit}"]
-    if number.judgement == "suspect":
+    if number.paired is not None:
+        parts.append(_paired_text(number.paired, comparison.limits.confidence))
+    elif number.judgement == "suspect":
         parts.append(_measured(number.current_sessions))
     parts.append(_size(number.change, level, scale, unit, comparison.limits.confidence))
-    if number.q is not None:
+    if number.q is not None and number.paired is None:
         parts.append(f"adjusted p-value {number.q:.2g}")
     if corrected := correction(number.common):
         parts.append(corrected)
@@ -261,18 +271,45 @@ def _reason(number: Compared, comparison: HistoryComparison) -> str:
     return "; ".join(parts)
 
 
-def _gone_check(numbers: Sequence[Compared], several: bool) -> Iterator[Check]:
+def _gone_checks(comparison: HistoryComparison, several: bool) -> Iterator[Check]:
     """Yield what was suspect at first, and is gone."""
-    gone = [number for number in numbers if number.gone is not None]
-    for number in gone:
-        times = number.current_sessions - 1
+    gone: list[tuple[str, Compared | CommonChange, int]] = [
+        (_common_subject(common, comparison, several), common, 0)
+        for common in comparison.common
+        if common.gone is not None
+    ]
+    gone += [
+        (_subject(number, several), number, number.current_sessions - 1)
+        for number in comparison.numbers
+        if number.gone is not None
+    ]
+    for subject, one, times in gone:
+        if one.paired is not None:
+            again = _paired_text(one.paired, None)
+        else:
+            again = f"measured again {times} {'time' if times == 1 else 'times'}"
         yield check(
             "H12",
-            subject=_subject(number, several),
+            subject=subject,
             passed=True,
-            reason=f"{100 * (number.gone or 0):+,.3g} % at first; measured again "
-            f"{times} {'time' if times == 1 else 'times'}: gone",
+            reason=f"{100 * (one.gone or 0):+,.3g} % at first; {again}: gone",
         )
+
+
+def _pairs_check(comparison: HistoryComparison) -> Iterator[Check]:
+    """Yield notes on what pairs do not compare, if a change was suspect that they may decide."""
+    every: list[Compared | CommonChange] = [*comparison.numbers, *comparison.common]
+    if any(one.judgement == "suspect" or one.paired is not None for one in every):
+        for note in comparison.pairs:
+            yield check("H12", severity="note", subject="history", passed=False, reason=note)
+
+
+def _paired_text(paired: PairedChange, confidence: float | None) -> str:
+    count = f"{paired.pairs} pair{'s' if paired.pairs > 1 else ''}"
+    text = f"measured against the baseline's model in {count}: " + _size(
+        paired.change, 1.0, 1.0, "", confidence
+    )
+    return f"{text}, which noise may explain" if paired.outcome == "undecided" else text
 
 
 def _measured(times: int) -> str:

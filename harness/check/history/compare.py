@@ -72,6 +72,7 @@ from harness.check.history.noise import (
     share_moved,
     without_modes,
 )
+from harness.check.history.pairs import exceeds_limits, judge_in_pairs
 from harness.check.history.samples import (
     Floats,
     History,
@@ -135,6 +136,7 @@ def compare_with_history(
     numbers, commons = _with_judgements(
         evaluated, [item for _, items in compared for item in items], limits
     )
+    numbers, commons = judge_in_pairs(numbers, commons, history.pairs, limits)
     if not every:
         numbers = most_significant(numbers)
     numbers = _with_confirmations(numbers, [*units, *witnesses], limits)
@@ -154,6 +156,7 @@ def compare_with_history(
         required=history.required,
         rolling=history.rolling,
         notes=(*history.notes, *notes),
+        pairs=tuple(pairs.note for pairs in history.pairs if pairs.note),
     )
     return with_decisions(found, history, [item.provenance for item in candidates])
 
@@ -369,14 +372,17 @@ def most_significant(numbers: Sequence[Compared]) -> list[Compared]:
         found.setdefault(_operator_of(number), []).append(number)
     return [
         replace(
-            min(
-                alike, key=lambda number: (_SEVERITY_ORDER.index(number.judgement), number.p or 0.0)
-            ),
+            min(alike, key=_most_telling),
+            unsure=any(number.unsure for number in alike),
             steps=max((number.steps for number in alike), key=len),
             detectable=min((n.detectable for n in alike if n.detectable is not None), default=None),
         )
         for alike in found.values()
     ]
+
+
+def _most_telling(number: Compared) -> tuple[int, bool, float]:
+    return _SEVERITY_ORDER.index(number.judgement), number.gone is None, number.p or 0.0
 
 
 def _with_modes_within(number: Compared, durations: Mapping[Metric, Floats]) -> Compared:
@@ -528,14 +534,6 @@ def compare_unit(
         if metric not in evaluated:
             evaluated[metric] = _evaluate_alone(unit, metric, samples, limits)
     return [evaluated[metric] for metric in found], commons
-
-
-def exceeds_limits(number: Compared, change: float) -> bool:
-    """Return whether a change of a number exceeds both limits."""
-    if number.baseline is None:
-        return False
-    relative = number.relative_limit * abs(number.baseline.value)
-    return abs(change) > relative and abs(change) > number.absolute_limit
 
 
 def _gross_metrics(unit: UnitHistory, groups: Iterable[_OperatorGroup]) -> set[Metric]:

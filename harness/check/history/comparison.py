@@ -103,6 +103,23 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     confirms: bool
 
 
+class PairedChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change measured against the baseline's model, in turns in one session.
+
+    Attributes:
+        outcome: ``shown``: the pairs show the change; ``gone``: they do not; ``undecided``: the
+            noise may explain what they show.
+        pairs: Number of pairs.
+        change: The change as a share of the baseline.
+        p: Its p-value, two-sided.
+    """
+
+    outcome: Literal["shown", "gone", "undecided"]
+    pairs: int
+    change: Interval
+    p: float
+
+
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """A metric of the results on one unit, compared with the baseline.
 
@@ -133,8 +150,10 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
             operator by the better of its statistics. None if unknown.
         common: Change of all operators, as a share, that the levels are corrected for.
         reason: Explanation of the judgement.
-        gone: Change of the first session as a share, where it was suspect and the sessions after it
-            do not show it; None where there is nothing of that kind.
+        gone: Change of the first session as a share, where it was suspect and what was measured
+            after it does not show it; None where there is nothing of that kind.
+        paired: The change against the baseline's model, where it was suspect and that was measured.
+        unsure: Whether pairs with the baseline's model would say more of its change.
         decision: What a person decided about a change of the metric; None for no decision.
         decision_holds: Whether the level of the decision is the baseline.
     """
@@ -164,6 +183,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     common: float = 0.0
     reason: str = ""
     gone: float | None = None
+    paired: PairedChange | None = None
+    unsure: bool = False
     decision: Decision | None = None
     decision_holds: bool = False
 
@@ -195,6 +216,8 @@ class CommonChange(msgspec.Struct, frozen=True, kw_only=True):
         typical: Median of these deviations, as a share of the operators' times.
         relative_limit: Relative limit of a change.
         detectable: Smallest common change that would have been found, as a share.
+        gone: The change where it was suspect, and the pairs do not show it; else None.
+        paired: As of ``Compared``; likewise ``unsure``.
     """
 
     board_unit: str
@@ -213,6 +236,9 @@ class CommonChange(msgspec.Struct, frozen=True, kw_only=True):
     typical: float = 0.0
     relative_limit: float = 0.0
     detectable: float | None = None
+    gone: float | None = None
+    paired: PairedChange | None = None
+    unsure: bool = False
 
 
 class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,6 +259,7 @@ class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
         required: The baseline was asked for, so a comparison that sees too little is a failure.
         rolling: The baseline is the newest results, and grows from night to night.
         notes: Metrics left out of the comparison, with the reason.
+        pairs: What pairs with the baseline's model do not compare, or why there are none.
     """
 
     description: str
@@ -246,6 +273,16 @@ class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
     required: bool = False
     rolling: bool = False
     notes: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ()
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether what was suspect is in runs of the baseline's model, too."""
+        paired = [
+            *(number.paired for number in self.numbers),
+            *(common.paired for common in self.common),
+        ]
+        return any(one is not None and one.outcome == "gone" for one in paired)
 
 
 NumberKind = Literal["time", "memory", "count", "energy"]
@@ -297,7 +334,11 @@ def detectable_text(comparison: HistoryComparison) -> str:
 
 def gone_text(comparison: HistoryComparison) -> str:
     """Return what was suspect at first, and was gone when it was measured again; else ""."""
-    gone = [number.gone for number in comparison.numbers if number.gone is not None]
+    shares = [
+        *(number.gone for number in comparison.numbers),
+        *(common.gone for common in comparison.common),
+    ]
+    gone = [share for share in shares if share is not None]
     if not gone:
         return ""
     largest = percentage(max(gone, key=abs))

@@ -182,6 +182,59 @@ class Series(msgspec.Struct, frozen=True):
     samples: tuple[Sample, ...]
 
 
+class PairedValues(msgspec.Struct, frozen=True):
+    """The values of a metric in pairs of runs.
+
+    Attributes:
+        metric: The metric.
+        baseline: Its value in each run of the baseline's model.
+        candidate: Its value in the run of the tested model beside it.
+    """
+
+    metric: Metric
+    baseline: tuple[float, ...]
+    candidate: tuple[float, ...]
+
+
+class Pairs(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs of the baseline's model and of the tested one, in turns in one session of one unit.
+
+    They say whether a suspect change is one of the model: what the session does, it does to both.
+    They are no results of the history.
+
+    Attributes:
+        unit: The unit.
+        count: Number of pairs; 0 if the baseline's model could not run.
+        commit: Commit of the result whose model it is; empty if unknown.
+        model_sha256: Digest of this model.
+        note: What the pairs do not compare, or why there are none.
+        values: The values of the metrics that all these runs have.
+    """
+
+    unit: str
+    count: int = 0
+    commit: str = ""
+    model_sha256: str = ""
+    note: str = ""
+    values: tuple[PairedValues, ...] = ()
+
+    def followed_by(self, baseline: Measured, candidate: Measured) -> Pairs:
+        """Return these pairs, and another one."""
+        first, second = baseline.samples, candidate.samples
+        known = {one.metric: one for one in self.values}
+        metrics = [metric for metric in second if metric in first]
+        values = [
+            PairedValues(
+                metric,
+                (*(known[metric].baseline if self.count else ()), first[metric].value),
+                (*(known[metric].candidate if self.count else ()), second[metric].value),
+            )
+            for metric in metrics
+            if metric in known or not self.count
+        ]
+        return msgspec.structs.replace(self, count=self.count + 1, values=tuple(values))
+
+
 class History(msgspec.Struct, frozen=True):
     """Earlier results of one model and method on one type of board.
 
@@ -196,6 +249,7 @@ class History(msgspec.Struct, frozen=True):
         decisions: Decisions about changes of these series, in the order in which they were made.
         notes: What was left out of the history, and why.
         required: The baseline was asked for, and is no default.
+        pairs: Runs of the baseline's model beside the tested one, of a unit each.
     """
 
     results: tuple[Provenance, ...] = ()
@@ -207,6 +261,16 @@ class History(msgspec.Struct, frozen=True):
     rolling: bool = False
     decisions: tuple[Decision, ...] = ()
     notes: tuple[str, ...] = ()
+    pairs: tuple[Pairs, ...] = ()
+
+    def pairs_of(self, unit: str) -> Pairs | None:
+        """Return the pairs of a unit; None without any."""
+        return next((pairs for pairs in self.pairs if pairs.unit == unit), None)
+
+    def with_pairs(self, pairs: Pairs) -> History:
+        """Return a history with these pairs, in place of other ones of their unit."""
+        others = (other for other in self.pairs if other.unit != pairs.unit)
+        return msgspec.structs.replace(self, pairs=(*others, pairs))
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -261,6 +325,8 @@ def with_further_runs(history: History, saved: History, tested: Provenance) -> H
                 if series.metric in known and place in series.results
             }
             further.append(Measured(result, samples))
+    if (pairs := saved.pairs_of(tested.unit)) is not None:
+        history = history.with_pairs(pairs)
     return with_results(history, further)
 
 
@@ -683,6 +749,16 @@ def _with_names(history: History, change: Callable[[str], str]) -> History:
             for decision in history.decisions
         ),
         notes=tuple(map(change, history.notes)),
+        pairs=tuple(
+            msgspec.structs.replace(
+                _with_texts(pairs, change),
+                values=tuple(
+                    msgspec.structs.replace(one, metric=_with_texts(one.metric, change))
+                    for one in pairs.values
+                ),
+            )
+            for pairs in history.pairs
+        ),
     )
 
 
