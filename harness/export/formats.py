@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from harness.analyze.symbols import EventSymbols
@@ -107,7 +108,9 @@ def find_format(name: str) -> ExportFormat:
         UsageError: There is none, or its plugin is broken.
     """
     if name in FORMATS:
-        return FORMATS[name]
+        module, _, attribute = FORMATS[name].partition(":")
+        found: ExportFormat = getattr(import_module(module), attribute)
+        return found
     plugin = load_plugin(EXPORTERS, name)
     if plugin is None:
         known = format_names()
@@ -135,28 +138,8 @@ def described_formats() -> dict[str, str]:
     }
 
 
-def _csv(trace: Trace, request: Request) -> Exported:
-    return _delimited(trace, request, ",")
-
-
-def _tsv(trace: Trace, request: Request) -> Exported:
-    return _delimited(trace, request, "\t")
-
-
-def _delimited(trace: Trace, request: Request, delimiter: str) -> Exported:
-    from harness.export.table import write_delimited
-
-    facts = (request.identity, request.energy, request.symbols)
-    return Exported(*write_delimited(trace, delimiter, *facts))
-
-
-def _json(trace: Trace, request: Request) -> Exported:
-    from harness.export.table import write_json
-
-    return Exported(write_json(trace, request.identity, request.energy))
-
-
-def _ed00(trace: Trace, request: Request) -> Exported:
+def write_ed00_file(trace: Trace, request: Request) -> Exported:
+    """Return the file, with notes on what it cannot hold."""
     from harness.analyze.ticks import without_wraps
     from harness.decode.ed00_writer import left_out, write_ed00
 
@@ -176,36 +159,18 @@ def _comment(identity: RunIdentity) -> str:
     return f"etdump-harness: {'; '.join(known)}" if known else ""
 
 
-def _kineto(trace: Trace, request: Request) -> Exported:
-    from harness.export.kineto import write_kineto
-
-    facts = (request.method, request.identity, request.energy, request.symbols)
-    return Exported(*write_kineto(trace, request.flavour, *facts))
-
-
-def _perfetto(trace: Trace, request: Request) -> Exported:
-    from harness.export.perfetto import write_perfetto
-
-    facts = (request.method, request.identity, request.energy, request.symbols)
-    return Exported(*write_perfetto(trace, *facts))
-
+ED00: Final = ExportFormat(
+    "An ETDump file; flavour inspector: as ExecuTorch's Inspector reads it.",
+    write_ed00_file,
+    ("exact", "inspector"),
+)
 
 FORMATS: Final = {
-    "csv": ExportFormat("A table, one row per event: spreadsheets, scripts.", _csv),
-    "ed00": ExportFormat(
-        "An ETDump file; flavour inspector: as ExecuTorch's Inspector reads it.",
-        _ed00,
-        ("exact", "inspector"),
-    ),
-    "json": ExportFormat(
-        "The whole trace, an object per event (schema/events.schema.json).", _json
-    ),
-    "kineto": ExportFormat(
-        "Chrome's JSON as the PyTorch profiler writes it; flavour hta: for HolisticTraceAnalysis.",
-        _kineto,
-        ("torch", "hta"),
-    ),
-    "perfetto": ExportFormat("Perfetto's own format, for ui.perfetto.dev (.pftrace).", _perfetto),
-    "tsv": ExportFormat("As csv, with tabs.", _tsv),
+    "csv": "harness.export.table:CSV",
+    "ed00": "harness.export.formats:ED00",
+    "json": "harness.export.table:JSON",
+    "kineto": "harness.export.kineto:KINETO",
+    "perfetto": "harness.export.perfetto:PERFETTO",
+    "tsv": "harness.export.table:TSV",
 }
-"""Formats of the core; what each needs is imported when it is written."""
+"""Formats of the core: where each is declared, beside its writer, as in entry points."""

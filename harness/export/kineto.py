@@ -15,22 +15,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from harness.analyze.symbols import EventSymbols
 from harness.analyze.workload import Argument, planned_ids
 from harness.decode.program import Method, Tensor, Value, ValueList
+from harness.export.formats import Exported, ExportFormat, Request
 from harness.export.timeline import Drawing, Track, draw, process_labels, process_name
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import STORED_AS, Kind, Trace, type_name
-
-if TYPE_CHECKING:
-    from harness.records.energy import MeasuredEnergy
 
 PID: Final = 1
 """The one process: the target."""
@@ -175,29 +172,19 @@ def _launched(drawing: Drawing, call: int, kernel: int, correlation: int) -> Ite
     yield launch | {"name": "cudaLaunchKernel", "ts": min(launch["ts"], event["ts"]), "dur": 0}
 
 
-def write_kineto(
-    trace: Trace,
-    flavour: str = "torch",
-    method: Method | None = None,
-    identity: RunIdentity = NO_RUN,
-    energy: MeasuredEnergy | None = None,
-    symbols: Sequence[EventSymbols | None] | None = None,
-) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file, and notes on data of the trace that it lacks.
+def write_kineto(trace: Trace, request: Request) -> Exported:
+    """Return the file, with notes on data of the trace that it lacks.
 
-    Args:
-        trace: The trace.
-        flavour: ``torch``, like the PyTorch profiler's CPU traces, or ``hta``.
-        method: The executed method, for names of delegates.
-        identity: The run of the trace; it names the process.
-        energy: The energy of its events; None without a meter.
-        symbols: The ETRecord data of every event, which says in which module it is.
+    The flavours are ``torch``, like the PyTorch profiler's CPU traces, and ``hta``.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
-    drawing = draw(trace, method, energy, symbols)
-    if flavour == "hta":
+    drawing, identity = (
+        draw(trace, request.method, request.energy, request.symbols),
+        request.identity,
+    )
+    if request.flavour == "hta":
         events, notes = events_for_hta(drawing, identity)
     else:
         events, notes = list(_events(drawing, identity)), ()
@@ -211,7 +198,14 @@ def write_kineto(
     }
     lines = ",\n".join(map(_line, events))
     text = json.dumps(head)[:-1] + ', "traceEvents": [\n' + lines + "\n]}\n"
-    return text.encode(), drawing.notes + notes
+    return Exported(text.encode(), drawing.notes + notes)
+
+
+KINETO: Final = ExportFormat(
+    "Chrome's JSON as the PyTorch profiler writes it; flavour hta: for HolisticTraceAnalysis.",
+    write_kineto,
+    ("torch", "hta"),
+)
 
 
 def _events(drawing: Drawing, identity: RunIdentity) -> Iterator[Event]:

@@ -12,21 +12,17 @@ target are arguments of the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 
-from harness.analyze.symbols import EventSymbols
-from harness.decode.program import Method
+from harness.export.formats import Exported, ExportFormat, Request
 from harness.export.table import require
 from harness.export.timeline import Drawing, draw, process_labels, process_name
 from harness.export.values import escaped
-from harness.records.result import NO_RUN, RunIdentity
+from harness.records.result import RunIdentity
 from harness.records.trace import Trace
-
-if TYPE_CHECKING:
-    from harness.records.energy import MeasuredEnergy
 
 MESSAGES: Final = {
     "Trace": {"packet": (1, "*TracePacket")},
@@ -91,32 +87,24 @@ _SUBMIT: Final = "submit"
 """Name of the instant in a delegate call from which arrows lead to the delegate's events."""
 
 
-def write_perfetto(
-    trace: Trace,
-    method: Method | None = None,
-    identity: RunIdentity = NO_RUN,
-    energy: MeasuredEnergy | None = None,
-    symbols: Sequence[EventSymbols | None] | None = None,
-) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file, and notes on data of the trace that it lacks.
-
-    Args:
-        trace: The trace.
-        method: The method that was executed, which says what its delegates are called.
-        identity: The run of the trace; it names the process.
-        energy: The energy of its events; None without a meter.
-        symbols: The ETRecord data of every event, which says in which module it is.
+def write_perfetto(trace: Trace, request: Request) -> Exported:
+    """Return the file, with notes on data of the trace that it lacks.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
     """
-    drawing = draw(trace, method, energy, symbols)
+    drawing = draw(trace, request.method, request.energy, request.symbols)
     writer = _PacketWriter(drawing)
-    writer.descriptors(identity)
-    writer.phases(identity)
+    writer.descriptors(request.identity)
+    writer.phases(request.identity)
     writer.slices()
     writer.counters()
-    return b"".join(writer.chunks), drawing.notes
+    return Exported(b"".join(writer.chunks), drawing.notes)
+
+
+PERFETTO: Final = ExportFormat(
+    "Perfetto's own format, for ui.perfetto.dev (.pftrace).", write_perfetto
+)
 
 
 class _PacketWriter:

@@ -15,6 +15,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -24,7 +25,8 @@ import numpy as np
 from harness import plugins
 from harness.analyze.ticks import durations, to_nanoseconds, unknown_durations
 from harness.errors import FormatError, UsageError, write_error
-from harness.export.event_times import Symbols, energy_columns, place_columns
+from harness.export.event_times import energy_columns, place_columns
+from harness.export.formats import Exported, ExportFormat, Request
 from harness.export.values import ValueDocument, debug_value, escaped, unescaped, value_document
 from harness.files import decode_json, replace_file
 from harness.records.result import NO_RUN, RunIdentity
@@ -360,14 +362,8 @@ def _distinct(values: Iterable[ValueDocument | None]) -> tuple[list[ValueDocumen
     return kept, numbers
 
 
-def write_delimited(
-    trace: Trace,
-    delimiter: str,
-    identity: RunIdentity = NO_RUN,
-    energy: MeasuredEnergy | None = None,
-    symbols: Symbols = None,
-) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file, and a line for each kind of data that it lacks.
+def write_delimited(trace: Trace, request: Request, delimiter: str) -> Exported:
+    """Return the file, with notes on data of the trace that it lacks.
 
     It has a header line and one line per event, UTF-8, fields quoted where they need it.
 
@@ -379,11 +375,13 @@ def write_delimited(
     table = columns(trace)
     digits = table["metadata"]
     table["metadata"] = [None if text is None else f"hex:{text}" for text in digits]
-    about = {name: [escaped(text)] * len(trace) for name, text in identity.texts().items()}
+    texts = request.identity.texts().items()
+    about = {name: [escaped(text)] * len(trace) for name, text in texts}
+    energy = request.energy
     joules = energy_columns(energy.events) if energy is not None else {}
-    places, notes = place_columns(trace, symbols)
+    places, notes = place_columns(trace, request.symbols)
     data = delimited({**table, **joules, **places, **about}, delimiter)
-    return data, (*unsaid(trace), *notes)
+    return Exported(data, (*unsaid(trace), *notes))
 
 
 def delimited(table: Mapping[str, Sequence[Any]], delimiter: str, *, header: bool = True) -> bytes:
@@ -441,16 +439,15 @@ def json_schema() -> dict[str, Any]:
     return msgspec.json.schema(EventsDocument)
 
 
-def write_json(
-    trace: Trace, identity: RunIdentity = NO_RUN, energy: MeasuredEnergy | None = None
-) -> bytes:
+def write_json(trace: Trace, request: Request) -> Exported:
     """Write the complete ``trace``, one event per line."""
-    table, beside = columns(trace), header(trace, identity)
+    table, beside = columns(trace), header(trace, request.identity)
     cells = (table[name] for name in COLUMNS)
-    given = zip(*cells, _counts(table, beside), _energy(energy, len(trace)), strict=True)
-    rows = [EventRow(*row) for row in given]
+    energy = _energy(request.energy, len(trace))
+    rows = (EventRow(*row) for row in zip(*cells, _counts(table, beside), energy, strict=True))
     events = b",\n".join(map(msgspec.json.encode, rows))
-    return b'{"header":' + msgspec.json.encode(beside) + b',"events":[\n' + events + b"\n]}\n"
+    head = msgspec.json.encode(beside)
+    return Exported(b'{"header":' + head + b',"events":[\n' + events + b"\n]}\n")
 
 
 def _counts(
@@ -497,6 +494,15 @@ def read_json(data: bytes) -> Trace:
             None if event.counts is msgspec.UNSET else event.counts.get(name) for event in events
         ]
     return trace_of(document.header, table)
+
+
+CSV: Final = ExportFormat(
+    "A table, one row per event: spreadsheets, scripts.", partial(write_delimited, delimiter=",")
+)
+TSV: Final = ExportFormat("As csv, with tabs.", partial(write_delimited, delimiter="\t"))
+JSON: Final = ExportFormat(
+    "The whole trace, an object per event (schema/events.schema.json).", write_json
+)
 
 
 Piece = Mapping[str, Sequence[Any]]
