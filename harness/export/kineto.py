@@ -1,14 +1,7 @@
-"""Chrome's JSON trace format as the PyTorch profiler (Kineto) writes it, and its flavour for HTA.
+"""Chrome's JSON trace format as the PyTorch profiler (Kineto) writes it.
 
 Times are microseconds with three decimals, so ``ts * 1000 + baseTimeNanoseconds`` is the exact
-nanosecond, and small, so that a float64 holds them. Slices are called by operator and instruction;
-the flavour for HTA, which sums by name, has the exact names.
-
-HolisticTraceAnalysis analyzes accelerators: kernels on streams, each launched by a call on the
-host, and steps of the profiler. In that flavour an execution is a step, a delegate event is a
-kernel on a stream of its delegate, and its DELEGATE_CALL is the launch. Without delegate events,
-the innermost scope of each instruction is the kernel, all on one stream, and its OPERATOR_CALL is
-the launch.
+nanosecond, and small, so that a float64 holds them. Slices are called by operator and instruction.
 """
 
 from __future__ import annotations
@@ -114,98 +107,27 @@ def _named(what: str, tid: int, **arguments: str | int) -> Event:
     return {"ph": "M", "name": what, "pid": PID, "tid": tid, "ts": 0, "args": arguments}
 
 
-_FIRST_STREAM = 7
-"""Number of CUDA's default stream."""
-
-
-def events_for_hta(
-    drawing: Drawing, identity: RunIdentity = NO_RUN
-) -> tuple[list[Event], tuple[str, ...]]:
-    """Return all events of the file, and a line for each assumption."""
-    launches = drawing.flows
-    notes: tuple[str, ...] = ()
-    if not launches:
-        launches = tuple(_instructions(drawing))
-        notes = (f"{len(launches)} operators of the CPU stand in as kernels of an accelerator",)
-    events = [*threads(drawing.tracks, identity), *_steps(drawing)]
-    kernels = {kernel for _, kernel in launches}
-    events += (
-        slice_event(drawing, number, "cpu_op")
-        for number in range(len(drawing))
-        if number not in kernels or not drawing.flows
-    )
-    for correlation, (call, kernel) in enumerate(launches, start=1):
-        events += _launched(drawing, call, kernel, correlation)
-    return [*events, *counter_events(drawing), *gap_events(drawing)], notes
-
-
-def _instructions(drawing: Drawing) -> Iterator[tuple[int, int]]:
-    """Yield the parent of each instruction's innermost scope, and this scope."""
-    innermost = np.ones(len(drawing), np.bool_)
-    innermost[drawing.parent[drawing.parent >= 0]] = False
-    for number in np.flatnonzero(innermost & (drawing.parent >= 0)).tolist():
-        if drawing.trace.chain[drawing.row[number]] != -1:
-            yield int(drawing.parent[number]), number
-
-
-def _steps(drawing: Drawing) -> Iterator[Event]:
-    """Yield a step for each block in which an instruction was executed."""
-    blocks = drawing.blocks()
-    executed = blocks[drawing.trace.chain[drawing.row] != -1]
-    for step, block in enumerate(np.unique(executed).tolist()):
-        inside = np.flatnonzero(blocks == block)
-        start, end = int(drawing.start[inside].min()), int(drawing.end[inside].max())
-        tid = int(drawing.track[inside[0]]) + 1
-        event = {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}"}
-        yield event | {"pid": PID, "tid": tid, "ts": start, "dur": end - start, "args": {}}
-
-
-def _launched(drawing: Drawing, call: int, kernel: int, correlation: int) -> Iterator[Event]:
-    """Yield a kernel on its stream, and its launch with a duration of 0."""
-    event = slice_event(drawing, kernel, "kernel")
-    track = int(drawing.track[kernel]) if drawing.flows else 0
-    stream = _FIRST_STREAM + track
-    event["args"] |= {"stream": stream, "correlation": correlation, "device": 0}
-    yield event | {"pid": 0, "tid": stream}
-    launch = slice_event(drawing, call, "cuda_runtime")
-    launch["args"] = {"correlation": correlation, "External id": event["args"]["External id"]}
-    yield launch | {"name": "cudaLaunchKernel", "ts": min(launch["ts"], event["ts"]), "dur": 0}
-
-
 def write_kineto(trace: Trace, request: Request) -> Exported:
     """Return the file, with notes on data of the trace that it lacks.
-
-    The flavours are ``torch``, like the PyTorch profiler's CPU traces, and ``hta``.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
-    drawing, identity = (
-        draw(trace, request.method, request.energy, request.symbols),
-        request.identity,
-    )
-    if request.flavour == "hta":
-        events, notes = events_for_hta(drawing, identity)
-    else:
-        events, notes = list(_events(drawing, identity)), ()
+    drawing = draw(trace, request.method, request.energy, request.symbols)
     head = {
         "schemaVersion": 1,
         "deviceProperties": [],
         "displayTimeUnit": "ns",
         "baseTimeNanoseconds": 0,
         "traceName": "etdump-harness",
-        "otherData": {name: text for name, text in identity.texts().items() if text},
+        "otherData": {name: text for name, text in request.identity.texts().items() if text},
     }
-    lines = ",\n".join(map(_line, events))
+    lines = ",\n".join(map(_line, _events(drawing, request.identity)))
     text = json.dumps(head)[:-1] + ', "traceEvents": [\n' + lines + "\n]}\n"
-    return Exported(text.encode(), drawing.notes + notes)
+    return Exported(text.encode(), drawing.notes)
 
 
-KINETO: Final = ExportFormat(
-    "Chrome's JSON as the PyTorch profiler writes it; flavour hta: for HolisticTraceAnalysis.",
-    write_kineto,
-    ("torch", "hta"),
-)
+KINETO: Final = ExportFormat("Chrome's JSON as the PyTorch profiler writes it.", write_kineto)
 
 
 def _events(drawing: Drawing, identity: RunIdentity) -> Iterator[Event]:

@@ -42,9 +42,6 @@ class HtmlPages(Protocol):
     def values(self, found: ValueComparison, sources: Sequence[Fact]) -> bytes:
         """Return a page about the values of two runs."""
 
-    def page(self, package: str, template: str, title: str, **content: Any) -> bytes:
-        """Return a page made of a template of a package."""
-
 
 def html_pages(file: str) -> HtmlPages:
     """Return the extension that writes HTML.

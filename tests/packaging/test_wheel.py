@@ -34,7 +34,6 @@ def test_the_wheel_holds_boards_schemas_and_firmware(wheel: Path) -> None:
         "harness/extensions/web/html/templates/script.js",
         "harness/extensions/web/site/templates/index.html.j2",
         "harness/extensions/web/site/templates/site.css",
-        "harness/extensions/qualify/templates/qualification.html.j2",
         "harness/_data/boards/native.toml",
         "harness/_data/boards/budgets/default.toml",
         "harness/_data/docs/checks/README.md",

@@ -63,20 +63,15 @@ def test_every_event_with_a_time_is_drawn_once_or_counted(trace: Trace) -> None:
     assert (f"{len(missing)} delegate events" in " ".join(drawing.notes)) == bool(missing)
 
 
-DRAWN = ["torch", "hta"]
-
-
-@given(any_trace, st.sampled_from(DRAWN))
+@given(any_trace)
 @settings(max_examples=examples(50))
-def test_every_trace_that_can_be_drawn_is_valid_json(trace: Trace, flavour: str) -> None:
+def test_every_trace_that_can_be_drawn_is_valid_json(trace: Trace) -> None:
     drawing = attempt(trace)
     if drawing is None:
         return
-    document = json.loads(export_trace(trace, "kineto", flavour).data, parse_float=Fraction)
+    document = json.loads(export_trace(trace, "kineto").data, parse_float=Fraction)
     slices = [event for event in document["traceEvents"] if "Ev Idx" in event.get("args", {})]
-    assert sorted(event["args"]["Ev Idx"] for event in slices) == sorted(drawing.row.tolist()) or (
-        flavour == "hta"
-    )
+    assert sorted(event["args"]["Ev Idx"] for event in slices) == sorted(drawing.row.tolist())
     number_of = {row: number for number, row in enumerate(drawing.row.tolist())}
     for event in slices:
         number = number_of[event["args"]["Ev Idx"]]

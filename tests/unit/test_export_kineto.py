@@ -1,4 +1,4 @@
-"""Kineto's JSON: exact times, flows, counters, and what HolisticTraceAnalysis wants."""
+"""Kineto's JSON: exact times, flows and counters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from harness import Trace, draw, export_trace, read_ed00, read_program
-from tests.conftest import FIXTURES, MODELS
+from harness import Trace, draw, export_trace, read_program
+from tests.conftest import MODELS
 from tests.support.exports import delegated_trace
 
 Event = dict[str, Any]
@@ -18,8 +18,8 @@ def exact(text: str) -> int | Fraction:
     return Fraction(text)
 
 
-def events(trace: Trace, flavour: str = "torch") -> Callable[..., list[Event]]:
-    document = json.loads(export_trace(trace, "kineto", flavour).data, parse_float=exact)
+def events(trace: Trace) -> Callable[..., list[Event]]:
+    document = json.loads(export_trace(trace, "kineto").data, parse_float=exact)
     assert document["baseTimeNanoseconds"] == 0
 
     def chosen(**wanted: str) -> list[Event]:
@@ -68,33 +68,6 @@ def test_memory_and_losses_are_drawn() -> None:
         "2 runs lost",
         "3 events lost, somewhere here",
     ]
-
-
-def test_for_hta_jobs_are_kernels_that_their_call_launched() -> None:
-    chosen = events(delegated_trace(), "hta")
-    kernels, launches = chosen(cat="kernel"), chosen(name="cudaLaunchKernel")
-    assert [kernel["name"] for kernel in kernels] == ["[0]", "matmul"] * 3
-    assert len({kernel["args"]["stream"] for kernel in kernels}) == 1
-    for kernel, launch in zip(kernels, launches, strict=True):
-        assert kernel["args"]["correlation"] == launch["args"]["correlation"]
-        assert launch["ts"] <= kernel["ts"]
-        assert (kernel["pid"], launch["pid"]) == (0, 1)
-    steps = [event for event in chosen(ph="X") if event["name"].startswith("ProfilerStep#")]
-    assert [step["name"] for step in steps] == [f"ProfilerStep#{step}" for step in range(3)]
-    executions = chosen(name="Method::execute")
-    assert [step["ts"] for step in steps] == [execution["ts"] for execution in executions]
-
-
-def test_for_hta_operators_stand_in_where_there_is_no_delegate() -> None:
-    trace = read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes())
-    chosen = events(trace, "hta")
-    kernels = chosen(cat="kernel")
-    operators = [event for event in chosen(cat="cpu_op") if event["name"].startswith("native_call")]
-    assert len(kernels) == len(operators) > 0
-    assert [kernel["ts"] for kernel in kernels] == [operator["ts"] for operator in operators]
-    assert export_trace(trace, "kineto", "hta").notes == (
-        f"{len(kernels)} operators of the CPU stand in as kernels of an accelerator",
-    )
 
 
 def test_with_the_model_operators_have_their_shapes() -> None:

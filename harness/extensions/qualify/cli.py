@@ -19,10 +19,8 @@ from harness.cli.command import (
     panel,
     target_options,
 )
-from harness.printing import print_message
 
 if TYPE_CHECKING:
-    from harness.extensions.qualify.record import Qualification
     from harness.target.selection import Chosen
 
 
@@ -77,7 +75,7 @@ class QualifyCommand(PanelCommand):
 )
 @panel(
     RESULTS,
-    output_directory("out/qualify", "Directory for qualification.json, .md, .html and evidence."),
+    output_directory("out/qualify", "Directory for qualification.json, .md and evidence."),
     option(
         "--note",
         default="",
@@ -106,6 +104,8 @@ def command(
     overflow, stream, reset, crash, counters, run, networks, wrap (docs/qualify.md).
     """
     from harness.extensions.qualify.qualification import qualify
+    from harness.extensions.qualify.record import markdown_qualification
+    from harness.files import write_atomic
     from harness.flash.plan import HowToFlash
 
     with output.stages() as stages:
@@ -121,7 +121,7 @@ def command(
             limit_s=limit * 60,
             note=note,
         )
-    _write_views(record, directory)
+    write_atomic(directory / "qualification.md", markdown_qualification(record))
     if output.json:
         output.print_json(record)
     else:
@@ -129,21 +129,6 @@ def command(
 
         show_qualification(output.console(), record, verbosity=output.verbosity)
     return record.exit_code
-
-
-def _write_views(record: Qualification, directory: Path) -> None:
-    """Write the record for people; the page only where its libraries are installed."""
-    from harness.errors import UsageError
-    from harness.extensions.qualify.record import html_qualification, markdown_qualification
-    from harness.files import write_atomic
-
-    write_atomic(directory / "qualification.md", markdown_qualification(record))
-    try:
-        page = html_qualification(record)
-    except UsageError as error:
-        print_message(f"no qualification.html: {error.message}", error=True)
-    else:
-        write_atomic(directory / "qualification.html", page)
 
 
 command.section = "Setup"

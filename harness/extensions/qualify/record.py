@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
-from harness.report.formats import html_pages
 from harness.report.markdown import escaped, markdown_table
 from harness.report.terminal import print_header, show_line, show_table
 
@@ -163,26 +162,6 @@ def markdown_qualification(record: Qualification) -> bytes:
     if record.tested:
         parts.append(f"\n## For the board file\n\n```toml\n{record.tested}\n```\n")
     return "".join(parts).encode()
-
-
-def html_qualification(record: Qualification) -> bytes:
-    """Return a qualification as a page.
-
-    Raises:
-        UsageError: The extension that makes pages, or a library of it, is not installed.
-    """
-    return html_pages("qualification.html").page(
-        "harness.extensions.qualify",
-        "qualification.html.j2",
-        headline(record),
-        record=record,
-        facts=facts(record),
-        headers=_HEADERS,
-        rows=[_row(stage) for stage in record.stages],
-        remedies=[(stage.name, stage.remedy) for stage in record.stages if stage.remedy],
-        figure_headers=_FIGURE_HEADERS,
-        figures=[*_figure_rows(record)],
-    )
 
 
 def _row(stage: StageRecord) -> tuple[str, str, str]:

@@ -8,7 +8,6 @@ from harness.extensions.web.html.page import (
     comparison_report,
     html_report,
     require_libraries,
-    template_page,
     values_report,
 )
 from harness.report.formats import HtmlPages
@@ -21,7 +20,6 @@ class _Html:
     require_libraries = staticmethod(require_libraries)
     comparison = staticmethod(comparison_report)
     values = staticmethod(values_report)
-    page = staticmethod(template_page)
 
 
 HTML: Final[HtmlPages] = _Html()

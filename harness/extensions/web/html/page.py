@@ -397,22 +397,6 @@ def html_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = None
     return page.encode()
 
 
-def template_page(package: str, template: str, title: str, **content: Any) -> bytes:
-    """Return a page made of a template of a package, which may use those of reports.
-
-    Args:
-        package: The package with the folder ``templates``.
-        template: Name of the template.
-        title: Title of the page.
-        content: Values that the template names.
-
-    Raises:
-        UsageError: A library is not installed.
-    """
-    page = environment_with(package).get_template(template)
-    return page.render(**content, **page_frame(title)).encode()
-
-
 def _styles(views: Sequence[View]) -> Iterator[str]:
     """Yield the further styles that the content of these runs needs."""
     if any(view["run"].counters for view in views):
