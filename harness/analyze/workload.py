@@ -524,15 +524,30 @@ def instruction_records(
         work = {(step.chain, step.instruction): step for step in method_steps(method)}
     except FormatError:
         work = {}  # as of a tensor of unknown type; the instructions are known nevertheless
+    operands = {place: _operands(of) for place, of in method_arguments(method).items()}
     return tuple(
-        tuple(_record(step, work.get((number, index))) for index, step in enumerate(chain))
+        tuple(
+            _record(step, work.get((number, index)), operands[number, index])
+            for index, step in enumerate(chain)
+        )
         for number, chain in enumerate(method.chains)
     )
 
 
-def _record(instruction: Instruction, work: Step | None) -> InstructionRecord:
+def _operands(arguments: Arguments) -> str:
+    """Return the types and shapes of the tensors of a kernel or a delegate call."""
+    if arguments.instruction.call not in (Call.KERNEL, Call.DELEGATE):
+        return ""
+    given, written = (
+        " ".join(_tensor_text(tensor, tensor.sizes) for tensor in _tensors(side))
+        for side in (arguments.inputs, arguments.outputs)
+    )
+    return f"{given} -> {written}"
+
+
+def _record(instruction: Instruction, work: Step | None, operands: str) -> InstructionRecord:
     call = msgspec.convert(instruction.call.name.lower(), CallName)
-    record = InstructionRecord(call, instruction.name, instruction.target)
+    record = InstructionRecord(call, instruction.name, instruction.target, operands=operands)
     if work is None or work.delegated:
         return record
     return msgspec.structs.replace(

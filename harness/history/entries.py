@@ -8,8 +8,20 @@ from typing import Final
 
 import msgspec
 
-from harness.check.history.measure import HistoryNumbers, history_numbers, ticks_of
-from harness.check.history.samples import LinkFigures, Provenance, StoredResult
+from harness.check.history.measure import (
+    HistoryNumbers,
+    history_numbers,
+    numbers_of,
+    program_outline,
+    ticks_of,
+)
+from harness.check.history.samples import (
+    HistoryLimits,
+    LinkFigures,
+    Measured,
+    Provenance,
+    StoredResult,
+)
 from harness.check.subject import Subject
 from harness.errors import NotComparableError
 from harness.records.result import Result, VerdictRecord, bytes_carried, corrupt_frames
@@ -115,6 +127,13 @@ def provenance_of(result: Result, subject: Subject | None = None) -> Provenance:
         settings=result.settings,
         emulated_time=result.emulated_time,
         ticks=ticks_of(subject) if subject is not None else {},
+    )
+
+
+def measured_of(result: Result, subject: Subject, limits: HistoryLimits) -> Measured:
+    """Return the values of a result that a comparison within ``limits`` needs."""
+    return Measured(
+        provenance_of(result, subject), numbers_of(subject, limits), program_outline(subject)
     )
 
 

@@ -30,6 +30,7 @@ from sqlalchemy import (
     update,
 )
 
+from harness.analyze.counterparts import ProgramOutline
 from harness.analyze.statistics import Executions, Summary
 from harness.check.history.measure import HistoryNumbers, metric_of
 from harness.check.history.samples import (
@@ -57,6 +58,7 @@ from harness.history.tables import (
     NAME,
     NIGHT,
     NUMBER,
+    PROGRAM,
     PROVENANCE_NAMES,
     RESULT,
     TIME,
@@ -472,7 +474,41 @@ def add(
     ):
         if rows:
             connection.execute(insert(table), [{"result_id": result} | row for row in rows])
+    if kept.outline is not None:
+        _add_outline(connection, entry.provenance, kept.outline, names)
     return True
+
+
+def _add_outline(
+    connection: Connection,
+    provenance: Provenance,
+    outline: ProgramOutline,
+    names: Mapping[str, int],
+) -> None:
+    """Add the outline of a program unless the store has it; one with modules replaces others."""
+    key = {"model_sha256_id": names[provenance.model_sha256], "method_id": names[provenance.method]}
+    text = msgspec.json.encode(outline.with_names(escaped)).decode()
+    connection.execute(insert_new(connection, PROGRAM).values(outline=text, **key))
+    if outline.modules:
+        where = (PROGRAM.c[name] == number for name, number in key.items())
+        connection.execute(update(PROGRAM).where(*where).values(outline=text))
+
+
+def outlines(connection: Connection, rows: Sequence[Row[Any]]) -> dict[str, ProgramOutline]:
+    """Return the outlines of the programs of results of one method, by the model's digest."""
+    if not rows:
+        return {}
+    found: dict[int, str] = {}
+    for some in batches({row.model_sha256_id for row in rows}):
+        query = select(PROGRAM.c.model_sha256_id, PROGRAM.c.outline).where(
+            PROGRAM.c.method_id == rows[0].method_id, PROGRAM.c.model_sha256_id.in_(some)
+        )
+        found |= {row.model_sha256_id: row.outline for row in connection.execute(query)}
+    names = known_names(connection, found)
+    return {
+        names[number]: decode_json(text.encode(), type_=ProgramOutline).with_names(unescaped)
+        for number, text in found.items()
+    }
 
 
 def replace_verdict(connection: Connection, entry: StoredResult, numbers: Interned) -> None:
@@ -599,7 +635,12 @@ def recorded_nights(connection: Connection) -> list[NightVerdict]:
 
 
 def forget_old(connection: Connection) -> None:
-    """Remove the verdicts of nightly runs that are older than the oldest result."""
+    """Remove programs without results, and nightly verdicts older than the oldest result."""
+    used = select(RESULT.c.id).where(
+        RESULT.c.model_sha256_id == PROGRAM.c.model_sha256_id,
+        RESULT.c.method_id == PROGRAM.c.method_id,
+    )
+    connection.execute(delete(PROGRAM).where(~used.exists()))
     oldest = connection.scalar(select(func.min(RESULT.c.started_us)))
     if oldest is not None:
         connection.execute(delete(NIGHT).where(NIGHT.c.started_us < oldest))

@@ -36,6 +36,7 @@ from harness.history.tables import (
     NAME,
     NIGHT,
     NUMBER,
+    PROGRAM,
     RESULT,
     TIME,
     Interned,
@@ -255,6 +256,7 @@ class Store:
                 rolling=baseline is not None and baseline.how == "last",
                 decisions=tuple(decided),
                 notes=notes,
+                outlines=results.outlines(connection, ordered),
             )
 
         return self.database.read(read)
@@ -447,6 +449,7 @@ class Store:
             "baselines": BASELINE,
             "decisions": DECISION,
             "nights": NIGHT,
+            "programs": PROGRAM,
         }
 
         def read(connection: Connection) -> StoreInfo:

@@ -256,6 +256,17 @@ NIGHT: Final = Table(
 """The verdicts of nightly runs, as JSON, by the label of their results."""
 
 
+PROGRAM: Final = Table(
+    "program",
+    METADATA,
+    Column("model_sha256_id", Integer, ForeignKey("name.id"), primary_key=True),
+    Column("method_id", Integer, ForeignKey("name.id"), primary_key=True),
+    _text("outline"),
+    sqlite_with_rowid=False,
+)
+"""What model files say of the instructions of a method, as JSON: once for all of its results."""
+
+
 def _add_settings_and_decisions(connection: Connection) -> None:
     """Migrate v0001 to v0002: settings, decisions, and which results are complete."""
     connection.execute(
@@ -306,7 +317,12 @@ def _add_nights(connection: Connection) -> None:
     NIGHT.create(connection)
 
 
-VERSION: Final = "v0006"
+def _add_programs(connection: Connection) -> None:
+    """Migrate v0006 to v0007: the shapes of the operators of each program."""
+    PROGRAM.create(connection)
+
+
+VERSION: Final = "v0007"
 """The version of ``harness.history.tables``."""
 
 MIGRATIONS: Final[dict[str, tuple[str, Callable[[Connection], None]]]] = {
@@ -315,6 +331,7 @@ MIGRATIONS: Final[dict[str, tuple[str, Callable[[Connection], None]]]] = {
     "v0003": ("v0004", _allow_energies),
     "v0004": ("v0005", _add_emulated_time),
     "v0005": ("v0006", _add_nights),
+    "v0006": ("v0007", _add_programs),
 }
 """By the version that it starts from: the version that a migration leads to, and its function."""
 

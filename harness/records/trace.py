@@ -773,6 +773,9 @@ class InstructionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     ``target`` is the instruction that a jump goes to, else -1. ``macs`` are a kernel's
     multiply-accumulates, ``bytes_read`` and ``bytes_written`` the sizes of its tensors, as
     ``etharness inspect`` states them; 0 for other instructions and where they are unknown.
+    ``operands`` are the types and shapes of the tensors of a kernel or a delegate call, such as
+    ``int8[1, 64] int8[8, 64] -> int8[1, 8]``; "" for other instructions, and in results of older
+    versions.
     """
 
     call: CallName
@@ -781,3 +784,4 @@ class InstructionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     macs: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    operands: str = ""

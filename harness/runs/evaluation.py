@@ -20,8 +20,8 @@ from harness.analyze.postmortem import PostmortemDocument
 from harness.check.budget import Budget, BudgetSource
 from harness.check.evaluate import DEFAULT_BUDGET, evaluate
 from harness.check.history.compare import compare_with_history
-from harness.check.history.measure import durations_of, numbers_of
-from harness.check.history.samples import History, Measured, Provenance, with_further_runs
+from harness.check.history.measure import durations_of
+from harness.check.history.samples import History, Provenance, with_further_runs
 from harness.check.subject import Subject
 from harness.errors import DamagedError, FormatError, UsageError
 from harness.files import (
@@ -34,7 +34,7 @@ from harness.files import (
     read_tail,
 )
 from harness.formatting import with_printable_text
-from harness.history.entries import provenance_of
+from harness.history.entries import measured_of, provenance_of
 from harness.records.result import RESTORE, Result, VerdictRecord, changed_outputs
 from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
@@ -236,7 +236,7 @@ def _with_own_verdict(
         if isinstance(history, HistoryRef):
             history = _fetched(history, provenance_of(result), rules, directory, record=record)
         limits = (rules or DEFAULT_BUDGET).history
-        measured = Measured(provenance_of(result, subject), numbers_of(subject, limits))
+        measured = measured_of(result, subject, limits)
         comparison = compare_with_history(history, [measured], limits, durations_of(subject))
     verdict = evaluate(subject, rules, comparison)
     verdict = Verdict((*verdict.checks, *_failed_in_repeats(run, budget)))

@@ -13,14 +13,12 @@ import msgspec
 from harness.analyze.compare import Comparison
 from harness.check.evaluate import evaluate
 from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history
-from harness.check.history.measure import numbers_of
 from harness.check.history.samples import (
     DEFAULT_BASELINE,
     Added,
     BaselineRef,
     History,
     HistoryLimits,
-    Measured,
     Provenance,
     occasion_of,
     origin_of,
@@ -38,7 +36,7 @@ from harness.errors import (
 )
 from harness.files import display_path
 from harness.history import open_store
-from harness.history.entries import provenance_of
+from harness.history.entries import measured_of, provenance_of
 from harness.records.measurement import describe_difference, settings_key
 from harness.records.result import Result, VerdictRecord, microseconds
 from harness.records.store_address import StoreAddress, address_of
@@ -220,9 +218,11 @@ def with_judgements(
     old, new = before[1], after[1]
     if old is None or new is None or comparison.executions != "all" or not _alike(old, new):
         return comparison
-    history, measured = _history(before[0], old), _measured(after[0], new)
+    limits = DEFAULT_LIMITS
+    history = with_results(History(baseline=(0,)), [measured_of(old, before[0], limits)])
+    measured = measured_of(new, after[0], limits)
     try:
-        compared = compare_with_history(history, [measured], DEFAULT_LIMITS)
+        compared = compare_with_history(history, [measured], limits)
     except UsageError:  # SciPy is not installed
         return comparison
     judged: dict[tuple[object, ...], Judgement] = {}
@@ -245,14 +245,6 @@ def _alike(old: Result, new: Result) -> bool:
         *(second.board, second.model, second.method),
         settings_key(second.settings),
     )
-
-
-def _measured(subject: Subject, result: Result) -> Measured:
-    return Measured(provenance_of(result, subject), numbers_of(subject, DEFAULT_LIMITS))
-
-
-def _history(subject: Subject, result: Result) -> History:
-    return with_results(History(baseline=(0,)), [_measured(subject, result)])
 
 
 _log = logging.getLogger(__name__)

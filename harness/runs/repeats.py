@@ -12,12 +12,12 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from harness.check.history.align import named_as
 from harness.check.history.compare import DEFAULT_LIMITS
 from harness.check.history.comparison import HistoryComparison
-from harness.check.history.measure import numbers_of
 from harness.check.history.samples import History, Measured, Pairs, with_results
 from harness.errors import NotComparableError
-from harness.history.entries import provenance_of
+from harness.history.entries import measured_of
 from harness.records.run_settings import parse_share
 from harness.runs.baseline_model import BaselineModel
 from harness.runs.directory import save_history, save_verdict
@@ -171,7 +171,8 @@ class Repeats:
             model_sha256=beside.model.digest.hex() if beside.model is not None else "",
             note=beside.note,
         )
-        pairs = pairs.followed_by(self._measured(baseline), self._measured(candidate))
+        tested = self._measured(candidate)
+        pairs = pairs.followed_by(named_as(self._measured(baseline), tested), tested)
         self._judge(history.with_pairs(pairs))
 
     def _judge(self, history: History | None) -> None:
@@ -203,7 +204,7 @@ class Repeats:
         assert run.subject is not None
         assert run.result is not None
         limits = self.first.comparison.limits if self.first.comparison else DEFAULT_LIMITS
-        return Measured(provenance_of(run.result, run.subject), numbers_of(run.subject, limits))
+        return measured_of(run.result, run.subject, limits)
 
 
 def _notices(comparison: HistoryComparison | None, share: str) -> bool:

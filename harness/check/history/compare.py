@@ -20,6 +20,7 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
+from harness.check.history.align import aligned
 from harness.check.history.comparison import (
     CommonChange,
     CommonJudgement,
@@ -129,8 +130,9 @@ def compare_with_history(
     Raises:
         UsageError: SciPy or ruptures is not installed, or the results are of different commits.
     """
+    history, candidates, lost = aligned(history, candidates)
     units, witnesses = group_by_unit(history, candidates)
-    notes: list[str] = []
+    notes = [*lost]
     compared = [_compare_unit(unit, limits, notes) for unit in units]
     evaluated = [item for numbers, _ in compared for item in numbers]
     numbers, commons = _with_judgements(

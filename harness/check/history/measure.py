@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
+from harness.analyze.counterparts import ProgramOutline, outline_of
 from harness.analyze.statistics import EXECUTIONS, Executions, Operator, Summary
 from harness.analyze.ticks import durations, nanoseconds_per_tick, unknown_durations
 from harness.check.history.noise import MIN_VALUES
@@ -33,11 +34,13 @@ class HistoryNumbers:
             result.
         indistinct: Number of operators and numbers left out because an earlier one has the same
             metric.
+        outline: What the model's file says of the program; None if unknown.
     """
 
     times: Mapping[Metric, Mapping[Executions, Summary]]
     numbers: Mapping[Metric, float]
     indistinct: int = 0
+    outline: ProgramOutline | None = None
 
 
 def history_numbers(subject: Subject) -> HistoryNumbers:
@@ -50,7 +53,19 @@ def history_numbers(subject: Subject) -> HistoryNumbers:
     for metric, value in found:
         numbers.setdefault(metric, value)
     left_out = len(subject.operators) - len(times) + len(found) - len(numbers)
-    return HistoryNumbers(times, numbers, left_out)
+    return HistoryNumbers(times, numbers, left_out, program_outline(subject))
+
+
+def program_outline(subject: Subject) -> ProgramOutline | None:
+    """Return what is known of the program of a subject, with modules if it has an ETRecord."""
+    modules: dict[tuple[int, int], str] = {}
+    if subject.symbols is not None:
+        trace = subject.trace
+        places = zip(trace.chain.tolist(), trace.instruction.tolist(), strict=True)
+        for place, symbols in zip(places, subject.symbols, strict=True):
+            if symbols is not None and symbols.module:
+                modules.setdefault(place, symbols.module[-1].path)
+    return outline_of(subject.chains, modules)
 
 
 def measure(

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from harness.analyze.counterparts import ProgramOutline
 from harness.errors import FormatError, UsageError
 from harness.export.values import escaped, unescaped
 from harness.files import decode_json
@@ -250,6 +251,7 @@ class History(msgspec.Struct, frozen=True):
         notes: What was left out of the history, and why.
         required: The baseline was asked for, and is no default.
         pairs: Runs of the baseline's model beside the tested one, of a unit each.
+        outlines: What is known of the programs of its results, by the digest of the model's file.
     """
 
     results: tuple[Provenance, ...] = ()
@@ -262,6 +264,7 @@ class History(msgspec.Struct, frozen=True):
     decisions: tuple[Decision, ...] = ()
     notes: tuple[str, ...] = ()
     pairs: tuple[Pairs, ...] = ()
+    outlines: dict[str, ProgramOutline] = {}
 
     def pairs_of(self, unit: str) -> Pairs | None:
         """Return the pairs of a unit; None without any."""
@@ -279,10 +282,12 @@ class Measured(msgspec.Struct, frozen=True):
     Attributes:
         provenance: Where the values come from.
         samples: The values by metric.
+        outline: What is known of the program; None for nothing.
     """
 
     provenance: Provenance
     samples: dict[Metric, Sample]
+    outline: ProgramOutline | None = None
 
 
 def with_results(history: History, measured: Iterable[Measured]) -> History:
@@ -302,6 +307,8 @@ def with_results(history: History, measured: Iterable[Measured]) -> History:
         history,
         results=(*history.results, *(item.provenance for item in new)),
         series=tuple(Series(metric, tuple(r), tuple(s)) for metric, (r, s) in found.items()),
+        outlines=history.outlines
+        | {item.provenance.model_sha256: item.outline for item in new if item.outline is not None},
     )
 
 
@@ -324,7 +331,8 @@ def with_further_runs(history: History, saved: History, tested: Provenance) -> H
                 for series in saved.series
                 if series.metric in known and place in series.results
             }
-            further.append(Measured(result, samples))
+            outline = saved.outlines.get(result.model_sha256)
+            further.append(Measured(result, samples, outline))
     if (pairs := saved.pairs_of(tested.unit)) is not None:
         history = history.with_pairs(pairs)
     return with_results(history, further)
@@ -759,6 +767,7 @@ def _with_names(history: History, change: Callable[[str], str]) -> History:
             )
             for pairs in history.pairs
         ),
+        outlines={sha: outline.with_names(change) for sha, outline in history.outlines.items()},
     )
 
 

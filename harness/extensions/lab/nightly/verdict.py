@@ -26,7 +26,6 @@ from harness.check.budget import Budget
 from harness.check.history.checks import history_checks
 from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history
 from harness.check.history.comparison import OTHER_WORDS, Compared, HistoryComparison
-from harness.check.history.measure import numbers_of
 from harness.check.history.samples import History, HistoryLimits, Measured, with_results
 from harness.config.board import Positive, Strict
 from harness.config.toml_file import Document, read_document
@@ -34,7 +33,7 @@ from harness.errors import HarnessError, Owner, UsageError
 from harness.extensions.lab.nightly.journal import Account, ended_of
 from harness.extensions.lab.nightly.plan import NightUnit
 from harness.formatting import printable
-from harness.history.entries import provenance_of
+from harness.history.entries import measured_of
 from harness.records.nightly import (
     EXIT_CODES,
     STATES_OF_COUNTS,
@@ -653,8 +652,7 @@ def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResul
         if subject is None or damage or result.failure is not None or _lossy(subject.trace.losses):
             continue
         limits = limits or _limits(run, result)
-        numbers = numbers_of(subject, limits)
-        measured.append(Measured(provenance_of(result, subject), numbers))
+        measured.append(measured_of(result, subject, limits))
         if result.verdict is not None:
             verdicts[run.path] = (result.id, result.verdict)
     measured.sort(key=lambda item: item.provenance.started_utc)
