@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -22,9 +22,18 @@ from scipy.stats import mannwhitneyu
 
 from benchmarks.verdict_counts import provenance
 from benchmarks.verdict_noise import OPERATORS, Flags, Session, median_times
-from harness import History, Measured, Metric, Provenance, Sample, Series, compare_with_history
+from harness import (
+    History,
+    Measured,
+    Metric,
+    Pairs,
+    Provenance,
+    Sample,
+    Series,
+    compare_with_history,
+)
 from harness.check.history.samples import Floats
-from harness.runs.repeats import suspects
+from harness.runs.repeats import suspects, unsure
 
 LIMIT: Final = 0.02
 """Smaller changes do not count, whatever their significance."""
@@ -50,11 +59,13 @@ class Report:
         operators: Whether each operator changed, shape (operators,).
         everything: Whether all operators together changed.
         kept: Median times that the history keeps of this night; None: of the first run.
+        disturbed: Whether the night is left out of later baselines, though nothing is reported.
     """
 
     operators: Flags
     everything: bool = False
     kept: Floats | None = None
+    disturbed: bool = False
 
     @property
     def any(self) -> bool:
@@ -225,10 +236,11 @@ METRICS: Final = [
 ]
 
 
-def harness(history: Floats, session: Session) -> Report:
+def harness(history: Floats, session: Session, *, at_hand: bool = False) -> Report:
     """Compare medians with the last 20 nights, as ``etharness run --baseline last:20`` does.
 
-    It measures a suspect change again, up to five times. What is suspect still fails, too.
+    It measures a suspect change again, up to five times: where the baseline's model is at hand, in
+    turns with it. What is suspect still fails, too.
     """
     nights = len(history)
     places = tuple(range(nights))
@@ -258,8 +270,15 @@ def harness(history: Floats, session: Session) -> Report:
     )
     measured = [_measured(results[-1], session.first)]
     found = compare_with_history(known, measured)
+    turns, age = Pairs(unit=results[-1].unit), nights - sound[-1]
+    while at_hand and unsure(found) and turns.count < LOOKS:
+        order = (0, age) if turns.count % 2 else (age, 0)
+        times = {of: _measured(results[-1], session.measure(of)) for of in order}
+        turns = turns.followed_by(times[age], times[0])
+        known = known.with_pairs(turns)
+        found = compare_with_history(known, measured)
     seen = set[object]()
-    while (suspect := suspects(found)) - seen and len(measured) <= LOOKS:
+    while not at_hand and (suspect := suspects(found)) - seen and len(measured) <= LOOKS:
         label = f"{results[-1].session}/{len(measured) + 1}"
         again = msgspec.structs.replace(results[-1], id=label, session=label)
         measured.append(_measured(again, session.measure()))
@@ -269,9 +288,8 @@ def harness(history: Floats, session: Session) -> Report:
     for number in found.numbers:
         reported = number.judgement in ("regression", "suspect", "improvement", "changed")
         changed[number.metric.instruction] |= reported
-    return Report(
-        changed, any(common.judgement not in ("same", "too little") for common in found.common)
-    )
+    everything = any(common.judgement not in ("same", "too little") for common in found.common)
+    return Report(changed, everything, disturbed=found.disturbed)
 
 
 def _measured(result: Provenance, times: Floats) -> Measured:
@@ -492,6 +510,7 @@ def _paired_p(values: Floats, pool: bool = False) -> Floats:
 
 RULES: Final[Mapping[str, Rule]] = {
     "harness": harness,
+    "harness, pairs": partial(harness, at_hand=True),
     "fixed": fixed_limit,
     "welch": welch,
     "mann-whitney": mann_whitney,

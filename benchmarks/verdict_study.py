@@ -131,7 +131,7 @@ class Player:
         now = median_times(session.first)
         self._first.append(now)
         self._kept.append(now if report.kept is None else report.kept)
-        self._reported.append(report.any)
+        self._reported.append(report.any or report.disturbed)
         return report, session.repeats
 
 

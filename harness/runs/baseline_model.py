@@ -73,8 +73,8 @@ def kept_model(sha256: str) -> ModelFile | None:
     return ModelFile(file, data)
 
 
-def read_baseline_model(path: Path) -> ModelFile:
-    """Read the model that a run is to be measured against.
+def read_program_file(path: Path) -> ModelFile:
+    """Read the program of a model's file, of which there may be test sets, too.
 
     Raises:
         UsageError: The file cannot be read.
@@ -99,6 +99,21 @@ def _trim(folder: Path) -> None:
         with suppress(OSError):
             file.unlink()
         size -= nbytes
+
+
+def newest_of_baseline(history: History, unit: str) -> Provenance | None:
+    """Return the newest result of a baseline, of this unit if it has any; None without results."""
+    baseline = [history.results[place] for place in history.baseline]
+    same_unit = [one for one in baseline if one.unit == unit]
+    return (same_unit or baseline)[-1] if baseline else None
+
+
+def is_kept(tested_sha256: str, history: History, unit: str) -> bool:
+    """Return whether the baseline has another model than the tested one, and it is kept here."""
+    newest = newest_of_baseline(history, unit)
+    if newest is None or newest.model_sha256 in ("", tested_sha256):
+        return False
+    return kept_model(newest.model_sha256) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +154,17 @@ def find_baseline_model(
         result: The result of the tested run.
         history: What it was compared with.
     """
-    baseline = [history.results[place] for place in history.baseline]
-    same_unit = [one for one in baseline if one.unit == result.unit]
-    if not baseline:
+    newest = newest_of_baseline(history, result.unit)
+    if newest is None:
         return BaselineModel()
-    newest = (same_unit or baseline)[-1]
     if (obstacle := _obstacle(request, board, result)) is not None:
         return BaselineModel(None, newest, f"not measured in pairs: {obstacle}")
     own = model.digest.hex()
     found = given
     if found is not None:
         sha256 = found.digest.hex()
-        newest = next((one for one in reversed(baseline) if one.model_sha256 == sha256), newest)
+        known = (history.results[place] for place in reversed(history.baseline))
+        newest = next((one for one in known if one.model_sha256 == sha256), newest)
     elif newest.model_sha256 not in ("", own):
         found = kept_model(newest.model_sha256)
     if found is None or found.digest == model.digest:

@@ -50,7 +50,7 @@ from harness.runs.baseline_model import (
     BaselineModel,
     find_baseline_model,
     keep_model,
-    read_baseline_model,
+    read_program_file,
 )
 from harness.runs.device import (
     CounterPasses,
@@ -484,7 +484,7 @@ def plan_run(request: RunRequest, stages: Stages) -> RunPlan:
     scales = find_time_scales(request, board)
     meter = None if request.energy is None else meter_of_run(request.energy)
     given = request.baseline_model
-    beside = None if given is None else read_baseline_model(given)
+    beside = None if given is None else read_program_file(given)
     return RunPlan(request, board, model, budget, rules, references, scales, meter, stages, beside)
 
 

@@ -441,3 +441,60 @@ def test_python_measures_in_pairs_too(desk: Desk, other_model: Path) -> None:
 
 def sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+@pytest.mark.extension("history", "lab")
+@pytest.mark.long
+def test_a_night_measures_in_turns_with_the_baselines_model(
+    desk: Desk, etharness: Command, other_model: Path
+) -> None:
+    plan = desk.folder / "plan.toml"
+
+    def night(model: Path, *factors: float) -> Any:
+        plan.write_text(
+            f'''schema = 1
+name = "lab"
+history = "nights.sqlite"
+baseline = "last:20"
+model = [{{ file = "{model}" }}]
+board = [{{ board = "{desk.board}", count = 1 }}]
+heal = {{ first = false }}
+'''
+        )
+        desk.choose(factors)
+        return etharness("nightly", plan, "--json")
+
+    for _ in range(12):
+        assert night(MODELS / "kws_int8.pte", 1.0).code == 0
+    # What slows both models is gone: once for one run, and for as long as it lasts.
+    for _ in range(2):
+        throttled = night(other_model, *[1.3] * 9)
+        assert throttled.code == 0, throttled.out
+        document = json.loads(throttled.out)
+        assert document["steps"] == 2
+        assert document["counts"]["pass"] == 2
+        [note] = [note for note in document["notes"] if "measured again" in note]
+        assert "3 runs, 2 of them in turns with the baseline's model" in note
+    # A regression of the model is red in the first night.
+    slower = night(other_model, 1.12, *in_turns(1.12, *[(1.0, 1.12)] * 5))
+    assert slower.code == 1, slower.out
+    document = json.loads(slower.out)
+    assert document["counts"]["regression"] == 2
+    assert document["arms"][0]["counts"]["regression"] == 1
+    assert "suspect" not in document["arms"][0]["counts"]
+    [note] = [note for note in document["notes"] if "measured again" in note]
+    assert "11 runs, 10 of them in turns with the baseline's model" in note
+    # None of these nights has become the baseline, whose model is the one before them.
+    store = ("--history", desk.folder / "nights.sqlite", "--json")
+    listed = json.loads(etharness("history", "list", *store).out)
+    assert len(listed) == 12 + 2 * 3
+    assert sum(one["sound"] for one in listed) == 12
+    assert night(MODELS / "kws_int8.pte", 1.0).code == 0
+    # Without a history there is nothing to measure against.
+    plan.write_text(
+        plan.read_text().replace('baseline = "last:20"\n', 'run = { baseline_model = "m.pte" }\n')
+    )
+    (desk.folder / "m.pte").write_bytes(other_model.read_bytes())
+    refused = etharness("nightly", plan)
+    assert refused.code == 2
+    assert "baseline_model needs a baseline" in refused.err

@@ -240,7 +240,12 @@ def test_the_action_runs_the_demo_and_keeps_its_history(
     assert made == {"runs", "summary.md", "report.html", "junit.xml", "results.sarif"}
     history = tmp_path / "push/temp/etharness.sqlite"
     key = "etharness-models-qemu-mps2-an385/11-1"
-    assert done.used["actions/cache/save@v4"] == {"path": str(history), "key": key}
+    models = tmp_path / "push/temp/etharness-models"
+    assert done.used["actions/cache/save@v4"]["key"] == key
+    for use in ("save", "restore"):
+        paths = done.used[f"actions/cache/{use}@v4"]["path"]
+        assert paths.split() == [str(history), str(models)]
+    assert len([*models.glob("*.pte")]) == 1
     assert done.used["actions/cache/restore@v4"]["restore-keys"] == key.removesuffix("11-1")
     assert done.used["actions/upload-artifact@v4"]["path"] == "etharness-out"
     with sqlite3.connect(history) as store:
@@ -306,5 +311,6 @@ def test_the_gitlab_component_runs_the_demo(
     assert code == 0, printed
     assert (project / "etharness-out/summary.md").read_text().startswith("## PASS: kws")
     assert (project / job["artifacts"]["reports"]["junit"]).read_text().startswith("<?xml")
-    [kept] = job["cache"]["paths"]
-    assert (project / kept).stat().st_size > 0
+    history, models = job["cache"]["paths"]
+    assert (project / history).stat().st_size > 0
+    assert len([*(project / models).glob("*.pte")]) == 1

@@ -72,6 +72,16 @@ def test_every_ending_has_an_owner(
     assert cause.kind
 
 
+def test_the_night_judges_what_a_run_that_looks_again_compares() -> None:
+    def checked(*codes: str) -> Cause:
+        checks = tuple(unmet(code, "s", "r") for code in codes)
+        verdict = VerdictRecord(passed=False, budget="", checks=checks)
+        return cause_of(ending(1), replace(RESULT, exit_code=1, verdict=verdict), 60.0)
+
+    assert checked("H01", "H12").passed
+    assert not checked("H12", "B01").passed
+
+
 def test_a_complete_result_is_believed_whatever_became_of_its_process() -> None:
     assert cause_of(ending(0), RESULT, 60.0) == Cause(passed=True)
     late = cause_of(ending(75), RESULT, 60.0)

@@ -48,8 +48,8 @@ def night(home: Path, times: Mapping[str, Sequence[int]], day: int = 0) -> list[
 
 def compared(home: Path, old: Sequence[int], new: Sequence[int]) -> ArmComparison:
     outcomes = night(home, {"old": old, "new": new})
-    [arm] = compare_arms(home, outcomes, ["old", "new"], None, [])
-    return arm
+    [found] = compare_arms(home, outcomes, ["old", "new"], None, [])
+    return found.arm
 
 
 BEFORE = [10_000 + 7 * n % 30 for n in range(REPEATS)]
@@ -94,16 +94,16 @@ def test_a_side_without_any_whole_run_is_said(tmp_path: Path) -> None:
         else outcome
         for outcome in night(tmp_path, {"old": BEFORE, "new": BEFORE})
     ]
-    [arm] = compare_arms(tmp_path, outcomes, ["old", "new"], None, [])
-    assert arm.passed
-    assert arm.summary == "nothing to compare: an arm has no sound result"
+    [found] = compare_arms(tmp_path, outcomes, ["old", "new"], None, [])
+    assert found.arm.passed
+    assert found.arm.summary == "nothing to compare: an arm has no sound result"
 
 
 def test_the_first_night_has_no_earlier_results(tmp_path: Path) -> None:
     outcomes = night(tmp_path, {"only": BEFORE})
     store = HistoryRef(str(tmp_path / "h.sqlite"), BaselineRef("last", "20"))
-    [arm] = compare_arms(tmp_path, outcomes, ["only"], store, [])
-    assert (arm.passed, arm.summary) == (True, "nothing to compare: no earlier results")
+    [found] = compare_arms(tmp_path, outcomes, ["only"], store, [])
+    assert (found.arm.passed, found.arm.summary) == (True, "nothing to compare: no earlier results")
 
 
 def test_one_variant_alone_is_held_against_nothing(tmp_path: Path) -> None:
@@ -126,7 +126,9 @@ def test_nights_that_regressed_do_not_become_the_baseline(tmp_path: Path) -> Non
                 assert add_directory(opened, home / attempt.directory).state == "added"
         ids = [attempt.result for attempt in tonight]
         sides = [*compare_arms(home, outcomes, [f"v{number}"], store, ids)]
-        passed.append(sides[0].passed)
+        for side in sides:
+            side.store_verdicts(store)
+        passed.append(sides[0].arm.passed)
         with open_store(store.url) as opened:
             for attempt in tonight:
                 assert add_directory(opened, home / attempt.directory).state == "there"

@@ -18,13 +18,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace as replace_options
+
 from harness.config.toml_file import Document
 from harness.config.unit import Unit
 from harness.errors import HarnessError, HostError, Owner
 from harness.extensions.lab.health import Health
 from harness.extensions.lab.holding import Lease, hold
 from harness.extensions.lab.labgrid import HeldPlace
-from harness.extensions.lab.nightly.plan import NightlyPlan, NightUnit, model_file, options_of
+from harness.extensions.lab.nightly.plan import (
+    NightlyPlan,
+    NightUnit,
+    PlannedModel,
+    model_file,
+    options_of,
+)
 from harness.extensions.lab.nightly.worker import Ending, Examined, command_failed
 from harness.files import CappedFile, decode_json, read_regular, read_tail
 from harness.records.flashing import FLASH, FlashRecord
@@ -169,6 +177,9 @@ class Children:
 
 _POLL_S: Final = 0.5
 
+_FOR_REPEATS: Final = 0.75
+"""Share of the deadline of a run that its repeats may take."""
+
 
 class Commands:
     """Implements ``Effects`` with ``etharness`` commands as child processes."""
@@ -295,7 +306,7 @@ class Commands:
         model, variant = self._models[step.model], self._variants[step.variant]
         file = model_file(self._document, model, variant)
         command = ["run", *self._unit(unit), f"--model={file}", f"--output={directory}", "--json"]
-        command += options_of(self._plan, model).arguments(self._document.path.parent)
+        command += self._options(model, step, deadline_s)
         image = unit.images.get(step.variant)
         if image is not None and not unit.flashed_apart:
             command += ["--flash", f"--image={image}"]
@@ -304,6 +315,23 @@ class Commands:
         # A session holds each variant once, so that differences between sessions affect all alike.
         session = {SESSION_VARIABLE: f"{self._night}/{step.repeat}", "ETHARNESS_HISTORY": ""}
         return self._call(command, deadline_s, directory / "attempt.log", session)
+
+    def _options(self, model: PlannedModel, step: NightlyStep, deadline_s: float) -> list[str]:
+        """Return the settings of a step, as arguments.
+
+        The night compares its results itself. A run that measures again also compares itself, and
+        runs in turns with the baseline's model.
+        """
+        plan, folder = self._plan, self._document.path.parent
+        options = options_of(plan, model)
+        if step.repeat <= plan.repeats or plan.history is None or plan.baseline is None:
+            return [*replace_options(options, baseline_model=None).arguments(folder)]
+        if "repeat_time" not in options.given():
+            options = replace_options(options, repeat_time=_FOR_REPEATS * deadline_s)
+        # The repeats are those of the plan.
+        options = replace_options(options, repeat=None)
+        against = [f"--history={plan.history.within(folder)}", f"--baseline={plan.baseline}"]
+        return [*options.arguments(folder), *against]
 
     def result(self, directory: Path) -> Result | None:
         """Read the result of a run directory; None if there is no readable result."""

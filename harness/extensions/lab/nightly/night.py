@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -58,10 +59,12 @@ from harness.extensions.lab.nightly.plan import (
     NightlyPlan,
     NightUnit,
     load_plan,
+    model_file,
     path_of,
     units_of,
 )
 from harness.extensions.lab.nightly.verdict import (
+    ComparedArm,
     Quarantine,
     compare_arms,
     night_verdict,
@@ -84,6 +87,7 @@ from harness.records.nightly import (
 from harness.records.result import encode, moment, now_utc
 from harness.records.run_settings import SETTINGS
 from harness.report.formats import check_report_file, write_report
+from harness.runs.baseline_model import keep_model, read_program_file
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import evaluate_path
 from harness.runs.history import HistoryRef, with_trends
@@ -461,24 +465,22 @@ def run_to_end(night: Night, effects: Stoppable) -> NightDocument:
     for report in plan.reports:
         check_report_file(night.directory / report)
     night.work(effects)
-    cost = _look_again(night, effects)
+    late, notes = _store_late(night, effects)
+    compared, failures = _compare(night)
+    cost = _look_again(night, effects, compared)
+    if cost:
+        compared, failures = _compare(night)
     account = Account(night.journal.records)
-    outcomes = outcomes_of(night.all_steps, account, quarantine)
     ended = [record for record in night.journal.records if isinstance(record, Ended)]
     results = [item.attempt for item in ended if item.attempt.result]
     directories = [night.directory / attempt.directory for attempt in results]
-    troubles, notes = _store(night, effects, directories)
-    notes += cost
+    troubles, refused = _store(night, effects, directories, late)
+    notes += [*refused, *cost]
     stored = plan.history is not None and not troubles
-    troubles += _damaged_results(directories)
-    arms: tuple[ArmComparison, ...] = ()
-    try:
-        labels = [variant.label for variant in plan.variants]
-        baseline = night.prepared.history if plan.baseline else None
-        tonight = [attempt.result for attempt in results]
-        arms = tuple(compare_arms(night.directory, outcomes, labels, baseline, tonight))
-    except HarnessError as error:
-        troubles.append(_trouble(error))
+    troubles += [*_damaged_results(directories), *failures]
+    arms = tuple(one.arm for one in compared)
+    if stored:
+        troubles += _store_comparisons(night, compared)
     ended_utc = now_utc()
 
     def verdict() -> NightDocument:
@@ -490,13 +492,13 @@ def run_to_end(night: Night, effects: Stoppable) -> NightDocument:
         troubles += missing
         found = verdict()
     for _ in range(_PUBLISH_TRIES):
-        late = _store_verdict(night, found) if stored else []
-        stored = stored and not late
-        late += _report(night, found, runs)
-        if all(trouble in troubles for trouble in late):
+        unwritten = _store_verdict(night, found) if stored else []
+        stored = stored and not unwritten
+        unwritten += _report(night, found, runs)
+        if all(trouble in troubles for trouble in unwritten):
             break
         # What cannot be written is a failure, which all that can be written has to show.
-        troubles += [trouble for trouble in late if trouble not in troubles]
+        troubles += [trouble for trouble in unwritten if trouble not in troubles]
         found = verdict()
     write_atomic(night.directory / DOCUMENT, encode(found))
     if stored:
@@ -505,48 +507,64 @@ def run_to_end(night: Night, effects: Stoppable) -> NightDocument:
     return found
 
 
-def _look_again(night: Night, effects: Stoppable) -> list[str]:
+def _compare(night: Night) -> tuple[list[ComparedArm], list[Trouble]]:
+    """Compare all arms, also with the baseline; return them and the troubles."""
+    plan, account = night.prepared.plan, Account(night.journal.records)
+    labels = [variant.label for variant in plan.variants]
+    baseline = night.prepared.history if plan.baseline else None
+    tonight = [one.result for found in account.attempts.values() for one in found if one.result]
+    outcomes = outcomes_of(night.all_steps, account)
+    try:
+        return [*compare_arms(night.directory, outcomes, labels, baseline, tonight)], []
+    except HarnessError as error:
+        return [], [_trouble(error)]
+
+
+def _look_again(night: Night, effects: Stoppable, compared: Sequence[ComparedArm]) -> list[str]:
     """Measure again once what is suspect; return a note about what that cost.
 
-    What shows again would show in further runs of this night, too: the next night decides.
+    That run compares itself with the baseline, and runs in turns with its model where that is at
+    hand. What it shows alone would show in further runs of this night, too: the next one decides.
     """
     most = night.prepared.plan.run.given().get("look_again", SETTINGS["look_again"].default)
-    if most and not night.again and (steps := _suspects(night)):
+    if most and not night.again and (steps := _suspects(night, compared)):
         night.measure_again(steps, effects)
     if not night.again:
         return []
-    attempts = Account(night.journal.records).attempts
-    seconds = sum(one.duration_s for step in night.again for one in attempts[step])
-    count = len(night.again)
+    attempts = [
+        one
+        for step, found in Account(night.journal.records).attempts.items()
+        if step in night.again
+        for one in found
+    ]
+    seconds = sum(one.duration_s for one in attempts)
+    in_turns = sum(_further_runs(night.directory / one.directory) for one in attempts)
+    count = len(night.again) + in_turns
     runs = f"{count} run{'s' if count > 1 else ''}"
-    return [f"what was suspect was measured again: {runs}, {seconds:,.0f} s of the boards' time"]
+    turns = f", {in_turns} of them in turns with the baseline's model" if in_turns else ""
+    return [
+        f"what was suspect was measured again: {runs}{turns}, {seconds:,.0f} s of the boards' time"
+    ]
 
 
-def _suspects(night: Night) -> list[NightlyStep]:
-    """Return a further run of everything that is suspect, with the arm that it is compared with."""
-    plan, account = night.prepared.plan, Account(night.journal.records)
-    labels = [variant.label for variant in plan.variants]
-    results = [one.result for found in account.attempts.values() for one in found if one.result]
+def _further_runs(directory: Path) -> int:
+    """Return the number of further runs that the verdict of a run rests on."""
     try:
-        arms = [
-            *compare_arms(
-                night.directory,
-                outcomes_of(night.all_steps, account),
-                labels,
-                night.prepared.history if plan.baseline else None,
-                results,
-                record=False,
-            )
-        ]
-    except HarnessError:
-        return []  # reported when the whole night is compared
+        verdict = RunDirectory(directory).read_result().verdict
+    except (HarnessError, OSError):
+        return 0
+    return verdict.repeats if verdict is not None else 0
+
+
+def _suspects(night: Night, compared: Sequence[ComparedArm]) -> list[NightlyStep]:
+    """Return a further run of everything that is suspect, with the arm that it is compared with."""
     wanted = {
-        (arm.board, arm.model, label)
-        for arm in arms
-        if arm.counts.get("suspect")
-        for label in (arm.before, arm.after)
+        (one.arm.board, one.arm.model, label)
+        for one in compared
+        if one.arm.counts.get("suspect") or one.pairs_decide
+        for label in (one.arm.before, one.arm.after)
     }
-    repeat = 1 + max(step.repeat for step in night.all_steps)
+    repeat = night.prepared.plan.repeats + 1
     found = (replace(step, repeat=repeat) for step in night.prepared.all_steps)
     return [
         step for step in dict.fromkeys(found) if (step.board, step.model, step.variant) in wanted
@@ -607,25 +625,59 @@ def quarantine_of(prepared: Prepared, today: date) -> tuple[QuarantineStatus, ..
     return with_passes(path_of(prepared.document, plan.quarantine), past, today).status(())
 
 
-def _store(
-    night: Night, effects: Stoppable, directories: Sequence[Path]
-) -> tuple[list[Trouble], list[str]]:
-    """Add all results to the history, and those of earlier nightly runs that are not in it."""
+def _store_late(night: Night, effects: Stoppable) -> tuple[Trouble | None, list[str]]:
+    """Add the results of earlier nightly runs that are not in the history yet."""
     plan, history = night.prepared.plan, night.prepared.history
-    if history is None:
-        return [], []
     notes: list[str] = []
+    if history is None:
+        return None, notes
     if plan.baseline is None and len(plan.variants) < 2:
         notes.append(_NOT_COMPARED)
     for folder in unstored_nights(night.directory, plan.name):
         added, trouble = store_late(folder, history.url, effects.utc, effects.sleep)
         notes += added
         if trouble is not None:
-            return [trouble], notes
+            return trouble, notes
+    return None, notes
+
+
+def _store(
+    night: Night, effects: Stoppable, directories: Sequence[Path], late: Trouble | None
+) -> tuple[list[Trouble], list[str]]:
+    """Add all results to the history, unless those of earlier ones could not be; keep the models.
+
+    Returns:
+        The troubles, and a note for each result that was refused.
+    """
+    history = night.prepared.history
+    if history is None:
+        return [], []
+    if late is not None:
+        return [late], []
     refused, trouble = store_results(history.url, directories, effects.sleep)
     if trouble is not None:
-        return [trouble], notes
-    return [], notes + refused
+        return [trouble], []
+    _keep_models(night.prepared)
+    return [], refused
+
+
+def _store_comparisons(night: Night, compared: Sequence[ComparedArm]) -> list[Trouble]:
+    """Record what comparisons found with the results in the history; return the troubles."""
+    history = night.prepared.history
+    try:
+        if history is not None:
+            for one in compared:
+                one.store_verdicts(history)
+    except HarnessError as error:
+        return [_trouble(error)]
+    return []
+
+
+def _keep_models(prepared: Prepared) -> None:
+    """Keep the models of a plan, with which later nights can measure in turns."""
+    for model, variant in product(prepared.plan.model, prepared.plan.variants):
+        with contextlib.suppress(HarnessError):  # gone since it ran
+            keep_model(read_program_file(model_file(prepared.document, model, variant)))
 
 
 def _damaged_results(directories: Sequence[Path]) -> list[Trouble]:

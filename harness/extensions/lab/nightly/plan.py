@@ -282,7 +282,14 @@ def load_plan(path: Path) -> tuple[NightlyPlan, Document]:
             f"{document.where(('baseline',))}: a baseline needs a history",
             hint='add one, such as history = "runs.sqlite"',
         )
-    if plan.baseline is not None:
+    if plan.baseline is None:
+        for index, model in enumerate(plan.model):
+            if "baseline_model" in options_of(plan, model).given():
+                raise UsageError(
+                    f"{document.where(('model', index))}: baseline_model needs a baseline",
+                    hint='add one, such as baseline = "last:20"',
+                )
+    else:
         try:
             parse_baseline(plan.baseline)
         except UsageError as error:

@@ -26,7 +26,7 @@ from harness.check.budget import Budget
 from harness.check.history.checks import history_checks
 from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history
 from harness.check.history.comparison import OTHER_WORDS, Compared, HistoryComparison
-from harness.check.history.samples import History, HistoryLimits, Measured, with_results
+from harness.check.history.samples import History, HistoryLimits, Measured, Pairs, with_results
 from harness.config.board import Positive, Strict
 from harness.config.toml_file import Document, read_document
 from harness.errors import HarnessError, Owner, UsageError
@@ -54,9 +54,11 @@ from harness.records.nightly import (
 from harness.records.result import Result, VerdictRecord
 from harness.records.trace import EXECUTION, Losses
 from harness.records.verdict import Judgement
-from harness.runs.directory import RunDirectory, save_verdict
+from harness.runs.baseline_model import is_kept
+from harness.runs.directory import RunDirectory, load_history, save_verdict
 from harness.runs.evaluation import used_budget
 from harness.runs.history import HistoryRef, read_subject
+from harness.runs.repeats import unsure
 
 _ENDS = ("not leased", "benched", "out of time", "lost")
 """Events that end the work of a unit early."""
@@ -590,6 +592,51 @@ class _ArmResults:
     limits: HistoryLimits
     verdicts: Mapping[Path, tuple[str, VerdictRecord]] = field(default_factory=dict)
     """Ids and verdicts of the results by their run directories."""
+    pairs: tuple[Pairs, ...] = ()
+    """Their runs in turns with the baseline's model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedArm:
+    """A comparison of an arm, and what it rests on.
+
+    Attributes:
+        arm: The comparison, as reports show it.
+        comparison: The comparison, metric by metric; None if there was nothing to compare.
+        pairs_decide: A change is open that pairs with the baseline's model would decide.
+        of_baseline: It is one with earlier nightly runs.
+    """
+
+    arm: ArmComparison
+    comparison: HistoryComparison | None
+    pairs_decide: bool = False
+    of_baseline: bool = False
+    results: _ArmResults | None = None
+
+    def store_verdicts(self, baseline: HistoryRef) -> None:
+        """Record a failed or disturbed comparison with the results of the arm in the history.
+
+        Each of them passed when it was added. Without this they would become the baseline of later
+        nights, in which the regression would disappear.
+        """
+        if self.comparison is None or self.results is None or not self.of_baseline:
+            return
+        checks, disturbed = [*history_checks(self.comparison)], self.comparison.disturbed
+        failed = any(check.failed for check in checks)
+        if not failed and not disturbed:
+            return
+        with baseline.open() as store:
+            for directory, (own_id, verdict) in self.results.verdicts.items():
+                # A run that looked again has compared itself, but not with all of the night.
+                own = [check for check in verdict.checks if not check.code.startswith("H")]
+                whole = replace(
+                    verdict,
+                    passed=not failed and not any(check.failed for check in own),
+                    checks=(*own, *checks),
+                    disturbed=disturbed,
+                )
+                save_verdict(directory, whole)
+                store.record_verdict(own_id, whole)
 
 
 def compare_arms(
@@ -598,9 +645,7 @@ def compare_arms(
     variants: Sequence[str],
     baseline: HistoryRef | None,
     tonight: Collection[str],
-    *,
-    record: bool = True,
-) -> Iterator[ArmComparison]:
+) -> Iterator[ComparedArm]:
     """Yield the comparisons of every model on every type of board.
 
     Args:
@@ -609,7 +654,6 @@ def compare_arms(
         variants: Labels of the variants; the others are compared with the first.
         baseline: Baseline of earlier nightly runs to compare with; None for none.
         tonight: Ids of all results of this nightly run.
-        record: Record failed comparisons with the results.
     """
     if len(variants) == 1 and baseline is None:
         return
@@ -626,15 +670,15 @@ def compare_arms(
         for label in variants[1:]:
             old, new = results[first], results[label]
             compared = _compare_tonight(old, new, first)
-            yield _arm_comparison((board, model, first, label), compared, _NO_RESULT)
+            arm = _arm_comparison((board, model, first, label), compared, _NO_RESULT)
+            yield ComparedArm(arm, compared)
         if baseline is not None:
             for label in variants:
                 names = (board, model, str(baseline.baseline), label)
-                compared = _compare_with_baseline(results[label], baseline, tonight)
-                if compared is not None and record:
-                    _store_verdicts(results[label], baseline, compared)
+                compared, decide = _compare_with_baseline(results[label], baseline, tonight)
                 missing = "no earlier results" if results[label].measured else _NO_RESULT
-                yield _arm_comparison(names, compared, missing)
+                arm = _arm_comparison(names, compared, missing)
+                yield ComparedArm(arm, compared, decide, True, results[label])
 
 
 def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResults:
@@ -642,6 +686,7 @@ def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResul
     limits: HistoryLimits | None = None
     measured = []
     verdicts: dict[Path, tuple[str, VerdictRecord]] = {}
+    pairs: list[Pairs] = []
     for outcome in outcomes:
         run = RunDirectory(directory / outcome.attempts[-1].directory)
         try:
@@ -653,10 +698,12 @@ def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResul
             continue
         limits = limits or _limits(run, result)
         measured.append(measured_of(result, subject, limits))
+        history = load_history(run.path)
+        pairs += history.pairs if history is not None else ()
         if result.verdict is not None:
             verdicts[run.path] = (result.id, result.verdict)
     measured.sort(key=lambda item: item.provenance.started_utc)
-    return _ArmResults(tuple(measured), limits or DEFAULT_LIMITS, verdicts)
+    return _ArmResults(tuple(measured), limits or DEFAULT_LIMITS, verdicts, tuple(pairs))
 
 
 def _lossy(losses: Losses) -> bool:
@@ -683,28 +730,19 @@ def _compare_tonight(old: _ArmResults, new: _ArmResults, label: str) -> HistoryC
 
 def _compare_with_baseline(
     arm: _ArmResults, baseline: HistoryRef, tonight: Collection[str]
-) -> HistoryComparison | None:
-    """Compare an arm with earlier nightly runs."""
+) -> tuple[HistoryComparison | None, bool]:
+    """Compare an arm with earlier nightly runs; also return whether pairs would say more."""
     if not arm.measured:
-        return None
+        return None, False
     history = baseline.fetch(arm.measured[-1].provenance, arm.limits, also=tonight)
-    return compare_with_history(history, arm.measured, arm.limits) if history.baseline else None
-
-
-def _store_verdicts(arm: _ArmResults, baseline: HistoryRef, comparison: HistoryComparison) -> None:
-    """Record a failed comparison with the results of the arm in the history.
-
-    Each of them passed when it was added. Without this they would become the baseline of later
-    nights, in which the regression would disappear.
-    """
-    checks = [*history_checks(comparison)]
-    if not any(check.failed for check in checks):
-        return
-    with baseline.open() as store:
-        for directory, (own_id, verdict) in arm.verdicts.items():
-            whole = replace(verdict, passed=False, checks=(*verdict.checks, *checks))
-            save_verdict(directory, whole)
-            store.record_verdict(own_id, whole)
+    if not history.baseline:
+        return None, False
+    for pairs in arm.pairs:
+        history = history.with_pairs(pairs)
+    compared = compare_with_history(history, arm.measured, arm.limits)
+    of_unit = {item.provenance.unit: item.provenance for item in arm.measured}
+    at_hand = any(is_kept(one.model_sha256, history, unit) for unit, one in of_unit.items())
+    return compared, at_hand and unsure(compared)
 
 
 def _arm_comparison(
