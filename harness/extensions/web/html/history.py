@@ -188,10 +188,7 @@ def series_chart(
         rules=tuple(_detectable(level, up, compared)),
         columns=tuple(commits),
         steps=tuple(_steps(results, places, steps)),
-        scale=tuple(
-            Tick(up.down(value) / 10, f"{number(value / unit.divisor)} {unit.name}")
-            for value in up.ticks(unit.divisor)
-        ),
+        scale=up.scale(unit.divisor, unit.name),
         base=narrow,
         wide=tuple(tick for tick in _spread(commits, _APART, narrow) if tick not in narrow),
         percent=tuple(

@@ -12,7 +12,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.memory import HeldMemory, PlannedPool, PlannedTensor, planned_pools
+from harness.analyze.memory import (
+    HeldMemory,
+    MemoryPiece,
+    PlannedPool,
+    PlannedTensor,
+    planned_pools,
+)
 from harness.analyze.ticks import nanoseconds_per_tick
 from harness.check.subject import Subject
 from harness.decode.pte import program_bytes, read_program
@@ -33,7 +39,7 @@ from harness.extensions.web.html.svg import (
     thinned,
 )
 from harness.formatting import TICKS, operator_kind, operator_title, printable
-from harness.records.trace import EXECUTION, LOADING, InstructionRecord, Kind
+from harness.records.trace import EXECUTION, LOADING, InstructionRecord, Kind, Trace
 from harness.report.description import AllocatorUse, RunDescription
 from harness.report.traces import during
 from harness.report.words import (
@@ -168,10 +174,7 @@ def _pool(pool: PlannedPool, places: _Places, anchor: str, limits: Limits) -> Vi
         f"{counted(places.columns - 2, 'instruction')}: {title}{gaps}",
         bars,
         Tick(places.top(pool.planned), f"planned {pool.planned:,} bytes"),
-        [
-            Tick(places.top(int(value)), f"{number(value / unit.divisor)} {unit.name}")
-            for value in places.up.ticks(unit.divisor)
-        ],
+        places.up.scale(unit.divisor, unit.name),
         _base(places),
     )
     return {
@@ -276,17 +279,15 @@ def memory_view(
         "curves": curves,
         "loading": any(drawn.columns for drawn in curves),  # loading is drawn apart
         "peak": found.peak,
-        "live": [
-            (brief(p.allocator.label), during(trace, p.during) or "", p.size)
-            for p in live[: limits.rows]
-        ],
+        "live": _pieces(trace, live[: limits.rows]),
         "more_live": left_out(len(live), limits.rows),
-        "refused": [
-            (brief(p.allocator.label), during(trace, p.during) or "", p.size)
-            for p in refused[: limits.rows]
-        ],
+        "refused": _pieces(trace, refused[: limits.rows]),
         "more_refused": left_out(len(refused), limits.rows),
     }
+
+
+def _pieces(trace: Trace, pieces: Sequence[MemoryPiece]) -> list[tuple[str, str, int]]:
+    return [(brief(p.allocator.label), during(trace, p.during) or "", p.size) for p in pieces]
 
 
 def _cells(use: AllocatorUse) -> tuple[str, ...]:
@@ -333,12 +334,9 @@ def _curve(
         marks=(mark,) if held.peak > 0 else (),
         rules=()
         if ceiling is None
-        else (Tick(100 - up.at(ceiling) / 10, f"capacity {ceiling:,} bytes"),),
+        else (Tick(up.down(ceiling) / 10, f"capacity {ceiling:,} bytes"),),
         columns=tuple(columns),
-        scale=tuple(
-            Tick(100 - up.at(v) / 10, f"{number(v / unit.divisor)} {unit.name}")
-            for v in up.ticks(unit.divisor)
-        ),
+        scale=up.scale(unit.divisor, unit.name),
         base=tuple(base),
     )
 

@@ -175,8 +175,6 @@ def roofline_curve(table: RooflineTable | None, limits: Limits) -> Curve | None:
         line=line(roof),
         area="",
         marks=tuple(_mark(row, point, along, up) for row, point in placed),
-        rules=(),
-        columns=(),
         scale=tuple(Tick(100 - up.at(place) / 10, text) for place, text in _ticks(up)),
         base=tuple(Tick(along.at(place) / 10, text) for place, text in _ticks(along)),
     )
@@ -232,23 +230,14 @@ def current_curve(run: RunDescription) -> Curve | None:
     peak = f"peak {number(found.peak_amperes[top] / _MILLI)} mA"
     mean = f"average {number(sum(found.average_amperes) / parts / _MILLI)} mA"
     unit = time_unit([found.seconds * 1e9])
-    scale = unit.divisor / 1e9
     return Curve(
         title=f"Current during an execution: {mean}, {peak}",
         summary=f"Current during an execution: {mean}, {peak}",
         line=path,
         area=f"{below(path, points[0][0])}",
         marks=(Mark(along.at(centers[top]), SIZE - up.at(found.peak_amperes[top]), peak, "peak"),),
-        rules=(),
-        columns=(),
-        scale=tuple(
-            Tick(100 - up.at(value) / 10, f"{number(value / _MILLI)} mA")
-            for value in up.ticks(_MILLI)
-        ),
-        base=tuple(
-            Tick(along.at(value) / 10, f"{number(value / scale)} {unit.name}")
-            for value in along.ticks(scale)
-        ),
+        scale=up.scale(_MILLI, "mA"),
+        base=along.base(unit.divisor / 1e9, unit.name),
     )
 
 

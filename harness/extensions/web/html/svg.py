@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.formatting import printable
+from harness.report.words import number
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -30,6 +31,14 @@ SIZE: Final = 1000.0
 
 _TICKS = 4
 """About how many lines there are across a picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A line across a picture: how far from its top or left, percent, and what it says."""
+
+    place: float
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,20 @@ class Axis:
         step = 10.0 ** math.floor(math.log10(span / _TICKS))
         step *= next((f for f in (1, 2, 5) if span / (step * f) <= _TICKS), 10)
         return [unit * step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+    def scale(self, divisor: float, unit: str) -> tuple[Tick, ...]:
+        """Lines across a picture whose axis points up, with their numbers."""
+        return tuple(
+            Tick(self.down(value) / 10, f"{number(value / divisor)} {unit}")
+            for value in self.ticks(divisor)
+        )
+
+    def base(self, divisor: float, unit: str) -> tuple[Tick, ...]:
+        """Numbers below a picture."""
+        return tuple(
+            Tick(self.percent(value), f"{number(value / divisor)} {unit}")
+            for value in self.ticks(divisor)
+        )
 
 
 def axis(values: Iterable[float], *, from_zero: bool, least: float = 0.0) -> Axis:
@@ -160,14 +183,6 @@ def _percent(place: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
-    """A line across a picture: how far from its top or left, percent, and what it says."""
-
-    place: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Mark:
     """A point worth a dot: its place in the picture, what it says, and what kind it is of."""
 
@@ -187,10 +202,10 @@ class Curve:
         line: The path of its line.
         area: The path of the area below it or around it; empty without one.
         marks: Points with a dot.
-        rules: Heights of dashed lines, percent from the top, and what they say.
-        columns: Upright lines, percent from the left, and what they say.
         scale: Lines across with their labels.
         base: Labels below.
+        rules: Heights of dashed lines, percent from the top, and what they say.
+        columns: Upright lines, percent from the left, and what they say.
         steps: Upright lines where a number went to another level, as ``columns``.
         percent: Heights and labels of a second scale, in percent, at the right.
         flags: Upright lines where a person accepted another level, as ``columns``.
@@ -203,10 +218,10 @@ class Curve:
     line: str
     area: str
     marks: tuple[Mark, ...]
-    rules: tuple[Tick, ...]
-    columns: tuple[Tick, ...]
     scale: tuple[Tick, ...]
     base: tuple[Tick, ...]
+    rules: tuple[Tick, ...] = ()
+    columns: tuple[Tick, ...] = ()
     steps: tuple[Tick, ...] = ()
     percent: tuple[Tick, ...] = ()
     flags: tuple[Tick, ...] = ()

@@ -14,13 +14,12 @@ from harness.analyze.blocks import block_numbers
 from harness.analyze.call_tree import MergedNode
 from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
 from harness.check.subject import Subject
-from harness.extensions.web.html.svg import Axis, FrameBox, Limits, Tick, View, timeline
+from harness.extensions.web.html.svg import Axis, FrameBox, Limits, View, timeline
 from harness.formatting import TICKS, OperatorKind, operator_kind, operator_title
 from harness.records.trace import EXECUTION, OPERATOR_CALL, Kind, by_block
 from harness.report.words import (
     brief,
     left_out,
-    number,
     one_time,
     percent,
     short_time,
@@ -426,10 +425,7 @@ def _picture(
     idle = max(execution.time - busy, 0.0)
     largest = ", ".join(f"{part.title} {text(part.time)}" for part in kept[:3])
     summary = f"{title}; {len(parts):,} events, the longest {largest}; {text(idle)} between them"
-    base = (
-        Tick(whole.percent(value), f"{number(value / unit.divisor)} {unit.name}")
-        for value in whole.ticks(unit.divisor)
-    )
+    base = whole.base(unit.divisor, unit.name)
     return {
         "number": execution.number,
         "title": title,
