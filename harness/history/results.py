@@ -11,7 +11,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import chain
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import msgspec
 from sqlalchemy import (
@@ -114,13 +114,6 @@ _Names = Mapping[int | None, Any]
 """Texts by their number; None for NULL."""
 
 
-class FoundResult(NamedTuple):
-    """A stored result: its row number, and whether its run had ended when it was added."""
-
-    number: int
-    finished: bool
-
-
 def select_rows(connection: Connection, selection: Selection) -> list[Row[Any]]:
     """Return the rows of the selected results, oldest first."""
     query = select(RESULT).where(*_conditions(selection))
@@ -152,18 +145,20 @@ def known_then(connection: Connection, scope: Selection, tested: Provenance) -> 
     return replace(scope, until_us=last)
 
 
-def find(connection: Connection, own_id: str) -> FoundResult | None:
-    """Return the result of this id; None if there is no such result."""
+def find(connection: Connection, own_id: str) -> Row[Any] | None:
+    """Return ``id`` of the row of a result, and ``finished``: its run had ended when it was added.
+
+    None if there is no such result.
+    """
     # PostgreSQL refuses a NUL in a query; ids with control characters are never stored.
     if not own_id.isprintable():
         return None
     query = (
-        select(RESULT.c.id, NAME.c.text)
+        select(RESULT.c.id, (NAME.c.text != UNFINISHED).label("finished"))
         .join(NAME, NAME.c.id == RESULT.c.failure_id)
         .where(RESULT.c.own_id == own_id)
     )
-    row = connection.execute(query).one_or_none()
-    return None if row is None else FoundResult(row[0], row[1] != UNFINISHED)
+    return connection.execute(query).one_or_none()
 
 
 def commits(connection: Connection, selection: Selection, prefix: str) -> dict[str, int]:
@@ -459,7 +454,7 @@ def add(
     if (earlier := find(connection, own_id)) is not None:
         if earlier.finished or entry.failure == UNFINISHED:
             return False
-        remove(connection, [earlier.number])
+        remove(connection, [earlier.id])
     numbers.intern(connection, _texts(entry), {*kept.times, *kept.numbers})
     names, metrics = numbers.names, numbers.metrics
     adding = insert_new(connection, RESULT).values(_result(entry, names)).returning(RESULT.c.id)
@@ -523,9 +518,9 @@ def replace_verdict(connection: Connection, entry: StoredResult, numbers: Intern
         "complete": entry.complete,
         "sound": entry.sound,
     }
-    connection.execute(update(RESULT).where(RESULT.c.id == found.number).values(changes))
-    connection.execute(delete(CODE).where(CODE.c.result_id == found.number))
-    codes = [{"result_id": found.number} | row for row in _codes(entry, numbers.names)]
+    connection.execute(update(RESULT).where(RESULT.c.id == found.id).values(changes))
+    connection.execute(delete(CODE).where(CODE.c.result_id == found.id))
+    codes = [{"result_id": found.id} | row for row in _codes(entry, numbers.names)]
     if codes:
         connection.execute(insert(CODE), codes)
 
