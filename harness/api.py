@@ -34,7 +34,7 @@ from harness.runs.history import HistoryRef, add_reported, history_of, with_judg
 from harness.runs.request import read_options, request_of
 from harness.runs.run import run_model
 from harness.runs.run_keywords import LoadKeywords, PathLike, RunKeywords
-from harness.runs.source import EvaluatedRun
+from harness.runs.source import EvaluatedRun, differing_outlines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -427,7 +427,14 @@ class Run:
         """
         baseline = other if isinstance(other, Run) else Run.load(other)
         old, new = recorded_settings(baseline.result), recorded_settings(self.result)
-        comparison = compare(baseline.trace, self.trace, statistic, executions, settings=(old, new))
+        comparison = compare(
+            baseline.trace,
+            self.trace,
+            statistic,
+            executions,
+            settings=(old, new),
+            outlines=differing_outlines(baseline.result, self.result),
+        )
         return with_judgements(
             comparison, (baseline.subject, baseline.result), (self.subject, self.result)
         )

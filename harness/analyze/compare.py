@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from harness.analyze.blocks import BlockRun, runs
+from harness.analyze.counterparts import Counterparts, ProgramOutline
 from harness.analyze.memory import AllocatorTotals, allocator_totals
 from harness.analyze.statistics import Executions, Operator, Statistic, Summary, operator_statistics
 from harness.errors import NotComparableError
@@ -115,12 +116,14 @@ def compare(
     executions: Executions = "all",
     *,
     settings: tuple[MeasurementSettings | None, MeasurementSettings | None] = (None, None),
+    outlines: tuple[ProgramOutline | None, ProgramOutline | None] | None = None,
 ) -> Comparison:
     """Compare ``after`` with ``before``, operator by operator.
 
     Operators match if block name, event name, chain, instruction and delegate ids are equal. If
     several match, such as events with one name on several clocks, the clock names must match, too;
-    differently named clocks match if there is only one candidate.
+    differently named clocks match if there is only one candidate. Of different programs the
+    operators of the first trace are named as their counterparts in the second (``Counterparts``).
 
     Args:
         before: The first trace.
@@ -128,12 +131,13 @@ def compare(
         statistic: The statistic of an operator's times to compare.
         executions: The executions to compare.
         settings: How both were measured; None for each that is unknown.
+        outlines: What is known of both programs, if they are not the same; None for one program.
 
     Raises:
         NotComparableError: The traces have no operator and no allocator in common.
     """
     sides = [_Side(trace, statistic, executions) for trace in (before, after)]
-    matched, vanished, appeared = _match(*sides)
+    matched, vanished, appeared = _match(sides[0], sides[1], outlines)
     changes = sorted((_change(sides, *pair) for pair in matched), key=_slowdown)
     allocators = [{item.label: item for item in allocator_totals(t)} for t in (before, after)]
     if not matched and not allocators[0].keys() & allocators[1].keys():
@@ -194,27 +198,54 @@ class _Side:
 _Pair = tuple[Operator, Operator]
 
 
-def _match(before: _Side, after: _Side) -> tuple[list[_Pair], list[Operator], list[Operator]]:
+def _match(
+    before: _Side,
+    after: _Side,
+    outlines: tuple[ProgramOutline | None, ProgramOutline | None] | None,
+) -> tuple[list[_Pair], list[Operator], list[Operator]]:
     """Return matching pairs, then the operators of only the first and only the second trace."""
-    pairs, old, new = _pair(before.operators, after.operators, _with_clock)
-    more, old, new = _pair(old, new, lambda op: op.signature)
+    old, new = before.operators, after.operators
+    names = [_Names(), _Names()]
+    if outlines is not None:
+        names[0] = _Names(Counterparts.between(old, new, outlines))
+    pairs, old, new = _pair(old, new, *(side.with_clock for side in names))
+    more, old, new = _pair(old, new, *(side.of for side in names))
     return pairs + more, old, new
 
 
+class _Names:
+    """What operators of one side are joined by."""
+
+    def __init__(self, counterparts: Counterparts | None = None) -> None:
+        self._counterparts = counterparts
+
+    def of(self, operator: Operator) -> Hashable:
+        if self._counterparts is None:
+            return operator.signature
+        place = self._counterparts.of(operator)
+        if place is None:
+            return None, operator.signature  # equal to no signature
+        return operator.block, operator.name, operator.chain, *place
+
+    def with_clock(self, operator: Operator) -> Hashable:
+        return self.of(operator), operator.clock.name
+
+
 def _pair(
-    before: list[Operator], after: list[Operator], key: Callable[[Operator], Hashable]
+    before: list[Operator],
+    after: list[Operator],
+    old_key: Callable[[Operator], Hashable],
+    new_key: Callable[[Operator], Hashable],
 ) -> tuple[list[_Pair], list[Operator], list[Operator]]:
     """Pair operators whose key is unique on both sides; also return the rest of each side."""
-    counts = [Counter(map(key, side)) for side in (before, after)]
+    olds, news = [*map(old_key, before)], [*map(new_key, after)]
+    counts = Counter(olds), Counter(news)
     once = {name for name, count in counts[0].items() if count == counts[1][name] == 1}
-    partner = {key(op): op for op in after}
-    pairs = [(op, partner[key(op)]) for op in before if key(op) in once]
-    old, new = ([op for op in side if key(op) not in once] for side in (before, after))
-    return pairs, old, new
-
-
-def _with_clock(op: Operator) -> Hashable:
-    return *op.signature, op.clock.name
+    partner = dict(zip(news, after, strict=True))
+    named = list(zip(olds, before, strict=True))
+    pairs = [(op, partner[key]) for key, op in named if key in once]
+    old = [op for key, op in named if key not in once]
+    return pairs, old, [op for key, op in zip(news, after, strict=True) if key not in once]
 
 
 def _change(sides: list[_Side], before: Operator | None, after: Operator | None) -> OperatorChange:

@@ -198,6 +198,16 @@ class Counterparts:
             if earlier.inner != later.inner:
                 self._inner[place] = _joined_inner(earlier.inner, later.inner)
 
+    @classmethod
+    def between(
+        cls,
+        older: Iterable[OperatorEvent],
+        newer: Iterable[OperatorEvent],
+        outlines: tuple[ProgramOutline | None, ProgramOutline | None],
+    ) -> Counterparts:
+        """Join the operators of two programs with these events and outlines."""
+        return cls(sequences_of(older, outlines[0]), sequences_of(newer, outlines[1]))
+
     def of(self, event: OperatorEvent) -> tuple[int, int, str | None] | None:
         """Return instruction and delegate ids of the counterpart of an event of the older program.
 

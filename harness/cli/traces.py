@@ -466,13 +466,14 @@ def _compare_times(
     )
     from harness.report.formats import html_pages, write_file
     from harness.runs.history import with_judgements
-    from harness.runs.source import subject_of
+    from harness.runs.source import differing_outlines, subject_of
 
     traces = (sources[0].trace, sources[1].trace)
     old, new = (recorded_settings(source.result) for source in sources)
     from harness.analyze.compare import compare
 
-    comparison = compare(*traces, statistic, executions, settings=(old, new))
+    outlines = differing_outlines(sources[0].result, sources[1].result)
+    comparison = compare(*traces, statistic, executions, settings=(old, new), outlines=outlines)
     comparison = with_judgements(
         comparison, *((subject_of(s.trace, s.result), s.result) for s in sources)
     )
@@ -480,9 +481,8 @@ def _compare_times(
     kernels = [printable(target.software) if target else "" for target in targets]
     libraries = {target.kernels for target in targets if target and target.kernels}
     code = NotComparableError.exit_code if len(libraries) == len(targets) else 0
-    energy = compare_energy(
-        *(source.result.energy if source.result else None for source in sources)
-    )
+    records = [source.result.energy if source.result else None for source in sources]
+    energy = compare_energy(records[0], records[1], outlines)
     line = f"NOT COMPARABLE: different kernels: {kernels[0]} before, {kernels[1]} after"
     first, second = (
         side(display_path(path), source.trace, source.damage, source.later_dumps, name)

@@ -327,6 +327,11 @@ def matches_name(name: str, pattern: str, instruction: int | None) -> bool:
     return pattern == title or fnmatchcase(name, pattern) or fnmatchcase(title, pattern)
 
 
+def is_selected(metric: Metric, pattern: str) -> bool:
+    """Whether a pattern selects a metric by its name or title."""
+    return matches_name(metric.name, pattern, metric.instruction if metric.chain != -1 else None)
+
+
 def _order(metric: Metric) -> tuple[Any, ...]:
     """Sort key: operators in the order of their instructions, then allocators, then the rest."""
     return (

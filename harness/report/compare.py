@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from harness.analyze.compare import AllocatorChange, Change, Comparison, OperatorChange
+from harness.analyze.counterparts import Counterparts, ProgramOutline
 from harness.analyze.ticks import suspected_widths
 from harness.analyze.values import ValueComparison, ValueGap
 from harness.check.history.comparison import judgement_word
@@ -54,12 +55,28 @@ class EnergyChange(Signature, frozen=True):
 
 
 def compare_energy(
-    before: EnergyRecord | None, after: EnergyRecord | None
+    before: EnergyRecord | None,
+    after: EnergyRecord | None,
+    outlines: tuple[ProgramOutline | None, ProgramOutline | None] | None = None,
 ) -> tuple[EnergyChange, ...]:
-    """Return the operators that both runs measured, the largest difference first."""
+    """Return the operators that both runs measured, the largest difference first.
+
+    Args:
+        before: Energy of the first run.
+        after: Energy of the second run.
+        outlines: What is known of both programs, if they are not the same; None for one program.
+    """
     if before is None or after is None:
         return ()
     old = {operator.signature: operator for operator in before.operators}
+    if outlines is not None:
+        joined = Counterparts.between(before.operators, after.operators, outlines)
+        places = ((operator, joined.of(operator)) for operator in before.operators)
+        old = {
+            (operator.block, operator.name, operator.chain, *place): operator
+            for operator, place in places
+            if place is not None
+        }
     found = []
     for new in after.operators:
         first = old.get(new.signature)

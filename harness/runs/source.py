@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from harness.analyze.counterparts import ProgramOutline, outline_of
 from harness.analyze.ticks import suspected_widths, with_width
 from harness.check.subject import ModelOutput, Subject, model_name
 from harness.decode.dumps import Dump, read_dumps
@@ -175,6 +176,17 @@ class Source:
                 hint="choose one in Source.dumps, which has the trace and the buffer of each",
             )
         return buffers[0] if buffers else None
+
+
+def differing_outlines(
+    before: Result | None, after: Result | None
+) -> tuple[ProgramOutline | None, ProgramOutline | None] | None:
+    """Return what is known of the programs of two runs; None unless they are known to differ."""
+    models = [None if result is None else result.model for result in (before, after)]
+    old, new = models
+    if old is None or new is None or old.sha256 == new.sha256:
+        return None
+    return outline_of(old.chains), outline_of(new.chains)
 
 
 def check_same_inputs(before: Source, after: Source) -> None:

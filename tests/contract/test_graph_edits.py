@@ -110,7 +110,9 @@ def test_what_a_fusion_makes_slower_fails_by_its_own_history(desk: Desk) -> None
     assert "1 of 16 earlier operators gone: quantized_conv2d #5" in ended.out
 
 
-def test_an_edit_without_a_slower_operator_passes_and_continues(desk: Desk) -> None:
+def test_an_edit_without_a_slower_operator_passes_and_continues(
+    desk: Desk, etharness: Command
+) -> None:
     desk.model.write_bytes(without_instruction(MODEL.read_bytes(), 5))
     ended = desk.run("m")
     assert ended.code == 0, ended.out
@@ -118,3 +120,31 @@ def test_an_edit_without_a_slower_operator_passes_and_continues(desk: Desk) -> N
     again = desk.run("n")
     assert again.code == 0, again.out
     assert "the model was changed" not in again.out
+    # The series of an operator behind the edit goes on, in the history and in a report.
+    store = ("--history", desk.folder / "h.sqlite")
+    shown = json.loads(etharness("history", "show", "quantized_conv2d #8", *store, "--json").out)
+    [series] = shown["series"]
+    assert series["results"] == [*range(14)]
+    decided = etharness("history", "accept", "quantized_conv2d #8", "--reason", "r", *store)
+    assert decided.code == 0, decided.err
+    page = desk.folder / "n.html"
+    assert etharness("report", desk.folder / "n", "-o", page).code == 0
+    assert "13 earlier results" in page.read_text()
+
+
+def test_two_runs_are_compared_operator_by_operator(desk: Desk, etharness: Command) -> None:
+    desk.model.write_bytes(without_instruction(MODEL.read_bytes(), 5))
+    desk.run("m", factor=6.0)
+    before, after = desk.folder / "l", desk.folder / "m"
+    compared = json.loads(etharness("compare", before, after, "--json").out)["comparison"]
+    assert len(compared["operators"]) == 2 * 15 + 3
+    assert {one["instruction"] for one in compared["vanished"]} == {5}
+    assert not compared["appeared"]
+    [slow] = [
+        one
+        for one in compared["operators"]
+        if one["name"].startswith("native_call") and one["time"]["ratio"] > 2
+    ]
+    assert f"{slow['name']}, instruction {slow['instruction']}" == desk.longest("m")
+    changes = harness.load(after).compare(before)
+    assert [one.instruction for one in changes.vanished] == [5, 5]

@@ -20,7 +20,7 @@ from harness import (
     open_store,
 )
 from harness.analyze.counterparts import ProgramOutline
-from harness.check.history.align import aligned
+from harness.check.history.align import aligned, as_newest
 from harness.check.history.samples import decode_history, encode_history, with_results
 from harness.records.trace import InstructionRecord
 from harness.runs.source import subject_of
@@ -242,3 +242,16 @@ def test_a_store_keeps_what_is_known_of_a_program_once(store_url: str) -> None:
         history = store.history("native", "kws.pte", "forward", baseline=None)
         assert store.info().rows["programs"] == 1
     assert history.outlines == {"ab" * 32: ProgramOutline((("aten::add.out int8[1] -> int8[1]",),))}
+
+
+def test_series_are_shown_with_the_names_of_the_newest_program() -> None:
+    old, new = program(), without(program(), 5)
+    times = [t for n, t in enumerate(TIMES) if n != 5]
+    history = with_results(nights(old), [measured(20, new, times, "b")])
+    shown = as_newest(history)
+    by_metric = {series.metric: series for series in shown.series}
+    assert len(by_metric[metric("relu", 9)].results) == 13
+    assert len(by_metric[metric("pad", 5)].results) == 12  # gone, and no other has its name
+    assert len(shown.series) == 24 + 1 + 1
+    assert as_newest(History()) == History()
+    assert as_newest(nights(old)) == nights(old)

@@ -64,6 +64,17 @@ def aligned(
     return programs.history(), programs.candidates(), tuple(programs.lost())
 
 
+def as_newest(history: History) -> History:
+    """Return a history with the metrics of the program of its newest result, to show its series.
+
+    Operators that this program does not have keep the names that they had.
+    """
+    if not history.results:
+        return history
+    programs = _Programs(history, [Measured(history.results[-1], {})])
+    return programs.history(keep_gone=True) if programs.others else history
+
+
 def named_as(item: Measured, tested: Measured) -> Measured:
     """Return a result with the metrics of the tested program; those without one are left out."""
     first, _ = _Programs(History(), [item, tested]).candidates()
@@ -82,12 +93,18 @@ class _Programs:
         self._renamed: dict[tuple[str, Metric], Metric | None] = {}
         self._baseline = {self._of[index] for index in history.baseline}
 
-    def history(self) -> History:
-        """Return the history with the names of the tested program."""
+    def history(self, *, keep_gone: bool = False) -> History:
+        """Return the history with the names of the tested program.
+
+        Args:
+            keep_gone: Keep operators without counterparts, unless the program has one of that name.
+        """
         found: dict[Metric, dict[int, Sample]] = {}
         for series in self._history.series:
             programs = [self._of[index] for index in series.results]
             names = {sha: self._name(sha, series.metric) for sha in {*programs}}
+            if keep_gone and self._tested not in names:
+                names = {sha: name or series.metric for sha, name in names.items()}
             for index, sha, sample in zip(series.results, programs, series.samples, strict=True):
                 if (metric := names[sha]) is not None:
                     found.setdefault(metric, {})[index] = sample

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import structs
 
 from harness.analyze.statistics import EXECUTIONS, Executions
+from harness.check.history.align import as_newest
 from harness.check.history.measure import TIME_STATISTICS
 from harness.cli import listed_group
 from harness.cli.command import (
@@ -302,7 +304,7 @@ def record_decision(
     with opened(url) as store:
         tested = store.only_tested(board, model, method)
         key = store.settings_like(*tested, settings)
-        found = store.history(*tested, unit=unit, baseline=None, settings=key)
+        found = as_newest(store.history(*tested, unit=unit, baseline=None, settings=key))
         made = decide(
             kind,
             found,
@@ -659,6 +661,8 @@ def show_history(
     A single match is shown result by result; of several, the change of each is shown. Decisions
     about changes follow. Results with other measurement settings are a series of their own.
     """
+    from harness.history.results import is_selected
+
     with opened(url) as store:
         tested = store.only_tested(board, model, method)
         found = store.history(
@@ -671,8 +675,11 @@ def show_history(
             window=window,
             before=before,
             unsound=unsound,
-            pattern=pattern,
         )
+    # Read whole: which operator of an earlier program it was depends on those around it.
+    found = as_newest(found)
+    series = (one for one in found.series if is_selected(one.metric, pattern))
+    found = structs.replace(found, series=tuple(series))
     from harness.extensions.history.report import print_history
 
     show(output, found, partial(print_history, pattern=pattern, detailed=output.verbosity > 0))

@@ -47,6 +47,7 @@ from harness.report.changes import (
 from harness.report.description import RunDescription
 from harness.report.overview import name_of
 from harness.report.words import brief, left_out, metric_title, number, three_digits
+from harness.runs.history import history_of_program
 from harness.runs.source import EvaluatedRun
 
 if TYPE_CHECKING:
@@ -452,7 +453,7 @@ class BaselineNumbers:
 
     def __init__(self, run: EvaluatedRun) -> None:
         history, numbers = (
-            run.history or History(),
+            history_of_program(run),
             run.comparison.numbers if run.comparison else (),
         )
         self._compared = {number.metric: number for number in reversed(numbers)}
@@ -560,7 +561,7 @@ def history_view(description: RunDescription, limits: Limits) -> View | None:
     Changed numbers have the worst first, and trends the worst or most changed.
     """
     run, changes = description.run, description.changes
-    history = run.history or History()
+    history = history_of_program(run)
     if not history.results and changes is None:
         return None
     numbers = () if run.comparison is None else run.comparison.numbers

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from harness.check.history.align import as_newest
 from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history, most_significant
 from harness.check.history.comparison import (
     CommonChange,
@@ -426,6 +427,7 @@ def describe_model(
     slug = group.slug
     places = {entry.provenance.id: place for place, entry in enumerate(group.entries)}
     compared, undisturbed = _compared(history)
+    history = as_newest(history)
     charted = []
     tested = group.tested
     model, board = brief(tested.model.removesuffix(".pte")), brief(tested.board)
