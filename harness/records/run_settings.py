@@ -293,7 +293,6 @@ class RunSettings:
         None,
         "Repeat the run until the comparison would notice a change of this size, such as 3%, or "
         "the time is up (--repeat-time).",
-        where=_CALL,
         metavar="SHARE",
     )
     look_again: int = _setting(

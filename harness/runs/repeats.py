@@ -108,7 +108,7 @@ class Repeats:
         if made < self.asked:
             return "as asked for"
         comparison = self.first.comparison
-        if request.detect is not None and not _notices(comparison, request.detect):
+        if request.detect is not None and not notices(comparison, request.detect):
             return f"to notice {request.detect}" if self._has_time(1) else ""
         if not request.look_again or not (unsure(comparison) or suspects(comparison)):
             return ""
@@ -207,7 +207,7 @@ class Repeats:
         return measured_of(run.result, run.subject, limits)
 
 
-def _notices(comparison: HistoryComparison | None, share: str) -> bool:
+def notices(comparison: HistoryComparison | None, share: str) -> bool:
     """Return whether a comparison would have noticed a change of this size of most operators."""
     seen = comparison.detectable_median if comparison is not None else None
     return seen is not None and seen <= parse_share(share)

@@ -305,6 +305,16 @@ heal = {{ first = false }}
     decided = json.loads(night(1.3).out)
     assert decided["steps"] == 1
     assert "regression" in decided["arms"][0]["summary"]
+    # A night repeats a run to notice a change of a size, too.
+    text = plan.read_text()
+    for share, steps in (("90%", 1), ("0.000001%", 2)):
+        detect = f'detect = "{share}", look_again = 0, repeat_time = 2'
+        plan.write_text(text.replace("look_again = 0", detect))
+        detected = json.loads(night(*[1.0] * 99).out)
+        assert (detected["exit_code"], detected["steps"]) == (0, steps)
+        assert any("not detectable yet" in note for note in detected["notes"]) == (steps == 2)
+    plan.write_text(plan.read_text().replace('baseline = "last:20"\n', ""))
+    assert "detect needs a baseline" in etharness("nightly", plan).err
 
 
 def in_turns(first: float, *pairs: tuple[float, float]) -> list[float]:

@@ -325,7 +325,8 @@ class Commands:
         plan, folder = self._plan, self._document.path.parent
         options = options_of(plan, model)
         if step.repeat <= plan.repeats or plan.history is None or plan.baseline is None:
-            return [*replace_options(options, baseline_model=None).arguments(folder)]
+            options = replace_options(options, baseline_model=None, detect=None)
+            return [*options.arguments(folder)]
         if "repeat_time" not in options.given():
             options = replace_options(options, repeat_time=_FOR_REPEATS * deadline_s)
         # The repeats are those of the plan.

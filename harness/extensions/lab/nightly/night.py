@@ -13,13 +13,13 @@ import contextlib
 import random
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -58,8 +58,10 @@ from harness.extensions.lab.nightly.plan import (
     MOST_STEPS,
     NightlyPlan,
     NightUnit,
+    PlannedRun,
     load_plan,
     model_file,
+    options_of,
     path_of,
     units_of,
 )
@@ -91,6 +93,7 @@ from harness.runs.baseline_model import keep_model, read_program_file
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import evaluate_path
 from harness.runs.history import HistoryRef, with_trends
+from harness.runs.repeats import notices
 from harness.runs.source import EvaluatedRun
 
 _JOIN_S: Final = 0.2
@@ -521,13 +524,12 @@ def _compare(night: Night) -> tuple[list[ComparedArm], list[Trouble]]:
 
 
 def _look_again(night: Night, effects: Stoppable, compared: Sequence[ComparedArm]) -> list[str]:
-    """Measure again once what is suspect; return a note about what that cost.
+    """Measure again once what is suspect, or to be detected; return a note about what that cost.
 
     That run compares itself with the baseline, and runs in turns with its model where that is at
     hand. What it shows alone would show in further runs of this night, too: the next one decides.
     """
-    most = night.prepared.plan.run.given().get("look_again", SETTINGS["look_again"].default)
-    if most and not night.again and (steps := _suspects(night, compared)):
+    if not night.again and (steps := _steps_again(night.prepared, compared)):
         night.measure_again(steps, effects)
     if not night.again:
         return []
@@ -542,9 +544,15 @@ def _look_again(night: Night, effects: Stoppable, compared: Sequence[ComparedArm
     count = len(night.again) + in_turns
     runs = f"{count} run{'s' if count > 1 else ''}"
     turns = f", {in_turns} of them in turns with the baseline's model" if in_turns else ""
-    return [
-        f"what was suspect was measured again: {runs}{turns}, {seconds:,.0f} s of the boards' time"
-    ]
+    time_text = f"{seconds:,.0f} s of the boards' time"
+    detect = any("detect" in one.given() for one in _options(night.prepared).values())
+    what = "suspect or not detectable yet" if detect else "suspect"
+    return [f"what was {what} was measured again: {runs}{turns}, {time_text}"]
+
+
+def _options(prepared: Prepared) -> dict[str, PlannedRun]:
+    """Return the options of each model."""
+    return {model.label: options_of(prepared.plan, model) for model in prepared.plan.model}
 
 
 def _further_runs(directory: Path) -> int:
@@ -556,19 +564,29 @@ def _further_runs(directory: Path) -> int:
     return verdict.repeats if verdict is not None else 0
 
 
-def _suspects(night: Night, compared: Sequence[ComparedArm]) -> list[NightlyStep]:
-    """Return a further run of everything that is suspect, with the arm that it is compared with."""
+def _steps_again(prepared: Prepared, compared: Sequence[ComparedArm]) -> list[NightlyStep]:
+    """Return a further run of everything to measure again, with the arm it is compared with."""
+    options = _options(prepared)
     wanted = {
         (one.arm.board, one.arm.model, label)
         for one in compared
-        if one.arm.counts.get("suspect") or one.pairs_decide
+        if _is_open(one, options[one.arm.model].given())
         for label in (one.arm.before, one.arm.after)
     }
-    repeat = night.prepared.plan.repeats + 1
-    found = (replace(step, repeat=repeat) for step in night.prepared.all_steps)
+    repeat = prepared.plan.repeats + 1
+    found = (replace(step, repeat=repeat) for step in prepared.all_steps)
     return [
         step for step in dict.fromkeys(found) if (step.board, step.model, step.variant) in wanted
     ]
+
+
+def _is_open(compared: ComparedArm, options: Mapping[str, Any]) -> bool:
+    """Return whether a further run would say more about a comparison."""
+    share = options.get("detect")
+    if share is not None and compared.of_baseline and not notices(compared.comparison, share):
+        return True
+    looks = options.get("look_again", SETTINGS["look_again"].default)
+    return bool(looks and (compared.arm.counts.get("suspect") or compared.pairs_decide))
 
 
 def verdict_of(

@@ -284,9 +284,10 @@ def load_plan(path: Path) -> tuple[NightlyPlan, Document]:
         )
     if plan.baseline is None:
         for index, model in enumerate(plan.model):
-            if "baseline_model" in options_of(plan, model).given():
+            options = options_of(plan, model).given()
+            if needing := [name for name in ("baseline_model", "detect") if name in options]:
                 raise UsageError(
-                    f"{document.where(('model', index))}: baseline_model needs a baseline",
+                    f"{document.where(('model', index))}: {needing[0]} needs a baseline",
                     hint='add one, such as baseline = "last:20"',
                 )
     else:

@@ -26,7 +26,14 @@ from harness.check.budget import Budget
 from harness.check.history.checks import history_checks
 from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history
 from harness.check.history.comparison import OTHER_WORDS, Compared, HistoryComparison
-from harness.check.history.samples import History, HistoryLimits, Measured, Pairs, with_results
+from harness.check.history.samples import (
+    History,
+    HistoryLimits,
+    Measured,
+    Provenance,
+    with_further_runs,
+    with_results,
+)
 from harness.config.board import Positive, Strict
 from harness.config.toml_file import Document, read_document
 from harness.errors import HarnessError, Owner, UsageError
@@ -592,8 +599,8 @@ class _ArmResults:
     limits: HistoryLimits
     verdicts: Mapping[Path, tuple[str, VerdictRecord]] = field(default_factory=dict)
     """Ids and verdicts of the results by their run directories."""
-    pairs: tuple[Pairs, ...] = ()
-    """Their runs in turns with the baseline's model."""
+    compared: tuple[tuple[Provenance, History], ...] = ()
+    """Those that have compared themselves, with what they were compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -686,7 +693,7 @@ def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResul
     limits: HistoryLimits | None = None
     measured = []
     verdicts: dict[Path, tuple[str, VerdictRecord]] = {}
-    pairs: list[Pairs] = []
+    compared: list[tuple[Provenance, History]] = []
     for outcome in outcomes:
         run = RunDirectory(directory / outcome.attempts[-1].directory)
         try:
@@ -698,12 +705,12 @@ def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResul
             continue
         limits = limits or _limits(run, result)
         measured.append(measured_of(result, subject, limits))
-        history = load_history(run.path)
-        pairs += history.pairs if history is not None else ()
+        if (history := load_history(run.path)) is not None:
+            compared.append((measured[-1].provenance, history))
         if result.verdict is not None:
             verdicts[run.path] = (result.id, result.verdict)
     measured.sort(key=lambda item: item.provenance.started_utc)
-    return _ArmResults(tuple(measured), limits or DEFAULT_LIMITS, verdicts, tuple(pairs))
+    return _ArmResults(tuple(measured), limits or DEFAULT_LIMITS, verdicts, tuple(compared))
 
 
 def _lossy(losses: Losses) -> bool:
@@ -737,8 +744,8 @@ def _compare_with_baseline(
     history = baseline.fetch(arm.measured[-1].provenance, arm.limits, also=tonight)
     if not history.baseline:
         return None, False
-    for pairs in arm.pairs:
-        history = history.with_pairs(pairs)
+    for tested, known in arm.compared:
+        history = with_further_runs(history, known, tested)
     compared = compare_with_history(history, arm.measured, arm.limits)
     of_unit = {item.provenance.unit: item.provenance for item in arm.measured}
     at_hand = any(is_kept(one.model_sha256, history, unit) for unit, one in of_unit.items())
