@@ -30,7 +30,7 @@ from harness.extensions.web.html.svg import (
     strip,
 )
 from harness.extensions.web.html.timeline import executions, icicles, timeline_view
-from harness.formatting import TICKS, DisplayUnit, operator_title, printable, time_unit
+from harness.formatting import TICKS, DisplayUnit, printable, time_unit
 from harness.records.result import Result
 from harness.records.trace import EXECUTION, Kind, type_name
 from harness.records.verdict import Check
@@ -260,15 +260,6 @@ _SHOWN: Final = 8
 """Operators that are shown at first."""
 
 
-def row_title(row: OperatorRow) -> str:
-    """Return the short name of an operator and its instruction; of a delegate's event its ids."""
-    operator = row.operator
-    instruction = operator.instruction if row.instruction else None
-    if operator.delegate_str is not None or operator.delegate_int != -1:
-        return row.name if instruction is None else f"{row.name} #{instruction}"
-    return operator_title(operator.name, instruction) or row.name
-
-
 def operators_view(
     table: OperatorListing,
     subject: Subject,
@@ -334,7 +325,7 @@ class _Writer:
         own, suffix = (unit, "") if operator.ns is not None or unit is TICKS else (TICKS, " ticks")
         return {
             "row": row,
-            "title": row_title(row),
+            "title": row.title,
             "exact": self._exact(row),
             "module": self._module(row),
             **self._strip(row),
@@ -508,7 +499,7 @@ def _slowest(row: OperatorRow, numbers: BaselineNumbers) -> View:
     share = "" if row.operator.share is None else f", {percent(row.operator.share)} of the time"
     return {
         "label": label,
-        "value": brief(row_title(row), 60),
+        "value": brief(row.title, 60),
         "exact": f"{row.name}, median {one_time(times.p50 if timed else None, times.p50)}",
         "more": short_time(times.p50 if timed else None, times.p50) + share,
         **_compared(row.operator, numbers),
