@@ -26,6 +26,7 @@ from harness.report.words import (
     ReportTable,
     RunState,
     brief,
+    commit_text,
     counted,
     counts_of_states,
     metric_title,
@@ -140,8 +141,7 @@ def _commit(run: RunDescription) -> str:
     result = run.run.result
     if result is None or not result.commit:
         return ""
-    commit, dirty, _ = result.commit.partition("-dirty")
-    return f"commit {brief(commit[:_COMMIT])}{dirty}"
+    return f"commit {brief(commit_text(result.commit, _COMMIT))}"
 
 
 def _started_text(run: RunDescription) -> str:

@@ -29,6 +29,7 @@ from harness.records.result import encode
 from harness.records.trace import OPERATOR_CALL
 from harness.report.terminal import show_line, show_table, sparkline
 from harness.report.words import (
+    commit_text,
     metric_subject,
     metric_title,
     result_outcome,
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 
 _MOST_BARS: Final = 20
 """Results of a trend, the newest."""
-
-_COMMIT: Final = 10
-"""Characters of a commit that are shown."""
 
 
 class PrunedDocument(msgspec.Struct, frozen=True):
@@ -262,9 +260,8 @@ def _origin(provenance: Provenance, verdict: str) -> list[str]:
 
 
 def _when(provenance: Provenance) -> list[str]:
-    commit, dirty, _ = provenance.commit.partition("-dirty")
     started, _, _ = provenance.started_utc.removesuffix("+00:00").partition(".")
-    return [started, provenance.unit, commit[:_COMMIT] + dirty]
+    return [started, provenance.unit, commit_text(provenance.commit)]
 
 
 def _details(entry: StoredResult) -> list[str]:

@@ -89,6 +89,7 @@ from harness.records.nightly import (
 from harness.records.result import encode, moment, now_utc
 from harness.records.run_settings import SETTINGS
 from harness.report.formats import check_report_file, write_report
+from harness.report.words import counted
 from harness.runs.baseline_model import keep_model, read_program_file
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import evaluate_path
@@ -541,8 +542,7 @@ def _look_again(night: Night, effects: Stoppable, compared: Sequence[ComparedArm
     ]
     seconds = sum(one.duration_s for one in attempts)
     in_turns = sum(_further_runs(night.directory / one.directory) for one in attempts)
-    count = len(night.again) + in_turns
-    runs = f"{count} run{'s' if count > 1 else ''}"
+    runs = counted(len(night.again) + in_turns, "run")
     turns = f", {in_turns} of them in turns with the baseline's model" if in_turns else ""
     time_text = f"{seconds:,.0f} s of the boards' time"
     detect = any("detect" in one.given() for one in _options(night.prepared).values())

@@ -61,6 +61,7 @@ from harness.records.nightly import (
 from harness.records.result import Result, VerdictRecord
 from harness.records.trace import EXECUTION, Losses
 from harness.records.verdict import Judgement
+from harness.report.words import counted
 from harness.runs.baseline_model import is_kept
 from harness.runs.directory import RunDirectory, load_history, save_verdict
 from harness.runs.evaluation import used_budget
@@ -337,7 +338,7 @@ def _regression(arm: ArmComparison) -> str:
     if not worse:
         return f"{arm.model}: {arm.summary} (beside {arm.before})"
     more = arm.counts.get("regression", 0) - 1
-    others = f", and {more:,} more regression{'s' if more > 1 else ''}" if more > 0 else ""
+    others = f", and {counted(more, 'more regression')}" if more > 0 else ""
     return f"{arm.model}{_change_text(worse[0])} than {arm.before} on {arm.board}{others}"
 
 
@@ -359,12 +360,12 @@ def _headline(night: NightDocument) -> str:
         parts = ["the run passed" if night.steps == passed == 1 else f"{part} runs passed"]
         parts += [f"{night.flaky:,} after a retry"] if night.flaky else []
         known = night.counts["quarantined"]
-        parts += [f"{known:,} known failure{'s' if known > 1 else ''}"] if known else []
+        parts += [counted(known, "known failure")] if known else []
         parts += [f"{night.counts['not run']:,} not run"] if night.counts["not run"] else []
         return f"PASS: {', '.join(parts)}"
     worst = night.causes[0]
     more = sum(cause.fails for cause in night.causes) - 1
-    others = f"; and {more:,} more cause{'s' if more > 1 else ''}" if more else ""
+    others = f"; and {counted(more, 'more cause')}" if more else ""
     why = printable(worst.why or "no reason was recorded")
     why = why if len(why) <= _LONGEST_WHY else f"{why[:_LONGEST_WHY]}..."
     return f"FAIL: {_subject(worst)}{why}{_runs_text(worst, night.steps)}{others}"
@@ -386,7 +387,7 @@ def _runs_text(cause: NightCause, steps: int) -> str:
     """Say how many runs a cause concerns."""
     if not cause.runs:
         return ""
-    runs = f"{cause.runs:,} of {steps:,} run{'s' if steps != 1 else ''}"
+    runs = f"{cause.runs:,} of {counted(steps, 'run')}"
     if cause.not_made == cause.runs:
         return f" ({runs} not made)"
     if cause.state == "regression":

@@ -20,6 +20,7 @@ from harness.extensions.lab.nightly.plan import NightlyPlan, NightUnit
 from harness.interrupts import signal_name
 from harness.records.nightly import Attempt, NightlyStep, UnitEvent
 from harness.records.result import UNFINISHED, Failure, Result
+from harness.report.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ def refine(cause: Cause, examined: Examined, cycles: int) -> Cause:
     An unhealthy board passes its owner on to the failure: the board's if it is silent, the line's
     if only noise arrives or the server of the port is gone.
     """
-    after = f" after {cycles} power cycle{'s' if cycles > 1 else ''}" if cycles else ""
+    after = f" after {counted(cycles, 'power cycle')}" if cycles else ""
     if examined.well:
         return replace(cause, evidence=(*cause.evidence, f"the board answers{after}"))
     finding = f"the board is not healthy{after}: {examined.message}"
@@ -207,7 +208,7 @@ def _by_result(ending: Ending | None, result: Result) -> Cause:
     first = failed[0] if failed else None
     message = f"{first.code} {first.subject}: {first.reason}" if first else "the verdict is FAIL"
     if len(failed) > 1:
-        message += f"; and {len(failed) - 1} more check{'s' if len(failed) > 2 else ''}"
+        message += f"; and {counted(len(failed) - 1, 'more check')}"
     return Cause(owner=Owner.PRODUCT, kind=kinds, message=message, evidence=evidence)
 
 

@@ -45,6 +45,7 @@ from harness.report.words import (
     counts_of_states,
     counts_text,
     left_out,
+    minute_text,
     number,
     short_size,
     short_time,
@@ -322,14 +323,10 @@ def night_content(
     return {
         "night": night,
         "summary": describe_night(night, runs, anchors),
-        "when": f"{_moment(night.started_utc)} to {_moment(night.ended_utc)} UTC",
+        "when": f"{minute_text(night.started_utc)} to {minute_text(night.ended_utc)} UTC",
         "tables": [*tables(night)],
         "most_rows": _MOST_ROWS,
     }
-
-
-def _moment(utc: str) -> str:
-    return utc[:16].replace("T", " ")
 
 
 _DEEPER = 1

@@ -58,7 +58,15 @@ from harness.printing import print_text
 from harness.records.nightly import NightSoFar, NightVerdict
 from harness.records.result import microseconds
 from harness.report.overview import RunSummary
-from harness.report.words import URGENCY, counted, counts_of_states, counts_text, word_of
+from harness.report.words import (
+    URGENCY,
+    commit_text,
+    counted,
+    counts_of_states,
+    counts_text,
+    minute_text,
+    word_of,
+)
 from harness.runs.history import add_results
 
 if TYPE_CHECKING:
@@ -277,9 +285,6 @@ _T = TypeVar("_T")
 STYLE: Final = "site.css"
 SCRIPT: Final = "site.js"
 
-_COMMIT: Final = 10
-"""Characters of a commit."""
-
 _POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'"
@@ -311,7 +316,7 @@ def environment() -> Environment:
         tracked=news.tracked,
         unit_of=news.unit_of,
         value_text=news.value_text,
-        when=when,
+        when=minute_text,
         word_of=word_of,
     )
     return found
@@ -326,17 +331,6 @@ def edition() -> str:
     texts = [loader.get_source(environment(), name)[0] for name in names]
     code = [path.read_text() for path in sorted(Path(__file__).parents[1].rglob("*.py"))]
     return hashlib.sha256("\0".join([__version__, *texts, *code]).encode()).hexdigest()
-
-
-def commit_text(commit: str) -> str:
-    """Return a commit as pages show it: its begin, and whether it had changes."""
-    plain, dirty, _ = commit.partition("-dirty")
-    return plain[:_COMMIT] + dirty
-
-
-def when(utc: str) -> str:
-    """Return a time to the minute."""
-    return utc[:16].replace("T", " ")
 
 
 def states_without(model: ModelOnUnit, series: SiteSeries) -> str:
@@ -400,7 +394,7 @@ def _cell(standings: Sequence[news.Standing], newest_us: int) -> View:
         about = standing.why
         if (model := standing.tested) is not None:
             started = model.results[-1].started
-            about = about or f"{model.title}: {when(started)}"
+            about = about or f"{model.title}: {minute_text(started)}"
             if news.is_gone(model, newest_us):
                 apart.append(f"no result since {started[:10]}")
         text = ", ".join(filter(None, apart))
@@ -487,7 +481,7 @@ def search_file(
     """Return what the search finds: kind, text and page of models, commits, nights and series."""
     entries = [("model", model.title, model.page) for model in models]
     entries += [
-        ("commit", f"{commit['commit']} {when(commit['started'])}", commit["page"])
+        ("commit", f"{commit['commit']} {minute_text(commit['started'])}", commit["page"])
         for commit in reversed(commits)
     ]
     entries += [("night", night["name"], night["page"]) for night in reversed(nights)]
