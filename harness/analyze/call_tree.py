@@ -173,8 +173,7 @@ class _Rows:
         self.scope = own_scopes(trace)
         self.delegate = (trace.kind == Kind.PROFILE) & ~self.scope
         self.timed = ~self.delegate & (trace.clock == _MAIN)
-        blocks = np.repeat(np.arange(len(trace.blocks)), [block.count for block in trace.blocks])
-        self.log = trace.tracer.astype(np.int64) if across_blocks else blocks
+        self.log = trace.tracer.astype(np.int64) if across_blocks else block_numbers(trace)
         equal = equal_rows([trace.chain, trace.instruction])
         self.instruction = np.where(trace.chain == -1, NO_INSTRUCTION, equal)
         own, theirs = _timeline(trace, self.timed), _timeline(trace, self.delegate)

@@ -323,6 +323,16 @@ class HostTimes:
     placement: Placement
     delegates: dict[int, DelegateTimes]
 
+    @classmethod
+    def of(cls, trace: Trace, alignment: Alignment, placement: Placement) -> HostTimes:
+        """Align the other clocks with clock 0."""
+        delegates = {
+            clock: align_delegate(trace, clock, placement)
+            for clock in range(1, len(trace.clocks))
+            if (trace.clock == clock).any()
+        }
+        return cls(trace, alignment, placement, delegates)
+
     def instants(self, clock: int = 0) -> tuple[Instants, Instants]:
         """Return start and end of the events of a clock in host nanoseconds, in row order."""
         if clock == 0:
@@ -350,13 +360,7 @@ def host_times(
     Raises:
         FormatError: More time passed in the log than between the readings around it.
     """
-    alignment, placement = _on_host(trace, pings, restart, steadiness)
-    delegates = {
-        clock: align_delegate(trace, clock, placement)
-        for clock in range(1, len(trace.clocks))
-        if (trace.clock == clock).any()
-    }
-    return HostTimes(trace, alignment, placement, delegates)
+    return HostTimes.of(trace, *_on_host(trace, pings, restart, steadiness))
 
 
 def _on_host(

@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 
 from harness import plugins
+from harness.analyze.blocks import block_numbers
 from harness.analyze.ticks import durations, to_nanoseconds, unknown_durations
 from harness.errors import FormatError, UsageError, write_error
 from harness.export.event_times import energy_columns, place_columns
@@ -196,7 +197,7 @@ def columns(trace: Trace) -> dict[str, list[Any]]:
     After COLUMNS each hardware counter has a column (``count_column``).
     """
     names = [*map(escaped, trace.names), None]  # the last entry is for NO_NAME (-1)
-    blocks = np.repeat(np.arange(len(trace.blocks)), [block.count for block in trace.blocks])
+    blocks = block_numbers(trace)
     clock_names = [escaped(clock.name) for clock in trace.clocks]
     clocks = [None if clock == NO_CLOCK else clock for clock in trace.clock.tolist()]
     values = [*map(value_document, trace.debug_values), None]

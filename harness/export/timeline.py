@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.blocks import blocks_of
+from harness.analyze.blocks import block_numbers, blocks_of
 from harness.analyze.call_tree import call_tree
 from harness.analyze.memory import allocator_rows
 from harness.analyze.symbols import EventSymbols
@@ -213,7 +213,7 @@ class Drawing:
 
     def blocks(self) -> Ints:
         """Return the block number of each slice."""
-        return _blocks(self.trace, self.row)
+        return block_numbers(self.trace)[self.row]
 
     def name(self, number: int) -> str:
         """Return the exact name of a slice's event, as analyses and other exports know it."""
@@ -285,7 +285,7 @@ def draw(
         depth=depth,
         own=_own_nanoseconds(trace, tree.own, rows),
         titles=slice_titles(trace, rows, of_delegate, arguments, symbols),
-        phases=find_phases(trace, rows[own], _blocks(trace, rows[own]), start[own], end[own]),
+        phases=find_phases(trace, rows[own], block_numbers(trace)[rows[own]], start[own], end[own]),
         given=_given(trace, placed, rows, arguments),
         slack=placed.slack[rows],
         flows=tuple(zip(call[flows].tolist(), flows.tolist(), strict=True)),
@@ -299,12 +299,6 @@ def draw(
         energy=energy,
         symbols=symbols,
     )
-
-
-def _blocks(trace: Trace, rows: Ints) -> Ints:
-    """Return the block number of each row."""
-    ends = np.cumsum([block.count for block in trace.blocks])
-    return np.searchsorted(ends, rows, side="right")
 
 
 def process_name(identity: RunIdentity) -> str:

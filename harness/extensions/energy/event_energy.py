@@ -46,9 +46,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.alignment import Alignment, Bracket, Ints, Steadiness, align_brackets
+from harness.analyze.alignment import Bracket, Ints, Steadiness, align_brackets
 from harness.analyze.blocks import block_numbers
-from harness.analyze.placement import HostTimes, align_delegate, place
+from harness.analyze.placement import HostTimes, place
 from harness.analyze.statistics import Operator
 from harness.analyze.ticks import unwrap
 from harness.errors import FormatError
@@ -467,11 +467,12 @@ def align_recording(
         raise EdgeError(
             f"no steady rate fits the edges of the marker pin: {alignment.epochs[1].stretch.begins}"
         )
+    rows = [edges[at].row for at, _ in pairs]
     return AlignedRecording(
         recording,
         positions[placed],
         np.flatnonzero(placed),
-        _times(trace, alignment, [edges[at].row for at, _ in pairs]),
+        HostTimes.of(trace, alignment, place(trace, alignment, rows)),
         len(edges),
         len(pairs),
         lost,
@@ -483,16 +484,6 @@ def _bracket(edge: LoggedEdge, position: int, period: Fraction) -> Bracket:
     low = (position - 1) * period - JITTER_NS
     high = (position + 1) * period + JITTER_NS
     return Bracket(low.__floor__(), high.__ceil__(), *edge.readings)
-
-
-def _times(trace: Trace, alignment: Alignment, rows: Sequence[int]) -> HostTimes:
-    placement = place(trace, alignment, rows)
-    delegates = {
-        clock: align_delegate(trace, clock, placement)
-        for clock in range(1, len(trace.clocks))
-        if (trace.clock == clock).any()
-    }
-    return HostTimes(trace, alignment, placement, delegates)
 
 
 def event_energy(aligned: AlignedRecording) -> EventEnergy:
