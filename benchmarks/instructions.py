@@ -25,7 +25,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from harness import Board, HarnessError, Trace, durations, packaged_models, read_program
-from harness.analyze.ticks import exact_nanoseconds
+from harness.analyze.ticks import nanoseconds_per_tick
 from harness.analyze.workload import Coefficients, InstructionModel, Step, features, method_steps
 from harness.config.board import load_board
 from harness.files import data_directory
@@ -129,7 +129,7 @@ def samples(trace: Trace, steps: Iterable[Step]) -> Iterator[MeasuredCall]:
     times: dict[tuple[int, int], list[float]] = defaultdict(list)
     for row in calls:
         place = (int(trace.chain[row]), int(trace.instruction[row]))
-        times[place].append(float(exact_nanoseconds(int(ticks[row]), trace.clocks[0])))
+        times[place].append(float(int(ticks[row]) * nanoseconds_per_tick(trace.clocks[0])))
     for place, found in times.items():
         if place in by_place and len(found) == 1:
             yield MeasuredCall(by_place[place], found[0])

@@ -32,7 +32,7 @@ from harness import (
     start_target,
     tensor_to_bytes,
 )
-from harness.analyze.ticks import exact_nanoseconds
+from harness.analyze.ticks import nanoseconds_per_tick
 from harness.analyze.workload import Step, method_arguments, method_steps
 from harness.config.board import load_board
 from harness.runs.request import RunRequest
@@ -136,7 +136,7 @@ def measure_layers() -> Iterator[str]:
                 place = int(trace.chain[row]), int(trace.instruction[row])
                 if place in places:
                     kind, units = places[place]
-                    spent = exact_nanoseconds(int(ticks[row]), info.clocks[0])
+                    spent = int(ticks[row]) * nanoseconds_per_tick(info.clocks[0])
                     work[kind].add(units, float(spent))
             for kind, done in work.items():
                 before = BEFORE[f"{network} {kind}"]

@@ -34,7 +34,7 @@ from harness import (
     tensor_from_bytes,
     tensor_to_bytes,
 )
-from harness.analyze.ticks import exact_nanoseconds
+from harness.analyze.ticks import nanoseconds_per_tick
 from harness.config.board import board_names, load_board
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -114,7 +114,7 @@ def column(board: Board) -> Iterator[Cell]:
             trace = read_log(session.read(Region.TRACE), info.clocks)
             [row] = np.flatnonzero(trace.name == trace.names.index(EVENT))
             ticks = int(durations(trace)[row])
-            yield Cell(verdict, ticks, float(exact_nanoseconds(ticks, info.clocks[0]) / 10**6))
+            yield Cell(verdict, ticks, float(ticks * nanoseconds_per_tick(info.clocks[0]) / 10**6))
 
 
 def run(

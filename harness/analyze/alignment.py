@@ -165,21 +165,20 @@ class Epoch:
         """Return the instants of readings, given as unwrapped ticks of this epoch, shape (n,)."""
         low, high = np.full(ticks.shape, _EARLIEST), np.full(ticks.shape, _LATEST)
         covered = np.zeros(ticks.shape, np.bool_)
-
-        def narrow(piece: LinePiece, chosen: npt.NDArray[np.bool_]) -> None:
-            lows, highs = piece.bounds(ticks[chosen])
-            low[chosen] = np.maximum(low[chosen], lows)
-            high[chosen] = np.minimum(high[chosen], highs)
-
+        bounding: list[tuple[LinePiece, npt.NDArray[np.bool_]]] = []
         for piece in self.pieces:
             inside = (ticks >= piece.first) & (ticks <= piece.last)
             covered |= inside
-            narrow(piece, inside)
+            bounding.append((piece, inside))
         # Ticks outside of all pieces have the bounds of the pieces on both sides.
         lasts = [_EARLIEST, *(piece.last for piece in self.pieces[:-1])]
         firsts = [*(piece.first for piece in self.pieces[1:]), _LATEST]
         for piece, earlier, later in zip(self.pieces, lasts, firsts, strict=False):
-            narrow(piece, (ticks > earlier) & (ticks < later) & ~covered)
+            bounding.append((piece, (ticks > earlier) & (ticks < later) & ~covered))
+        for piece, chosen in bounding:
+            lows, highs = piece.bounds(ticks[chosen])
+            low[chosen] = np.maximum(low[chosen], lows)
+            high[chosen] = np.minimum(high[chosen], highs)
         return Instants.between(low, high)
 
 
@@ -242,11 +241,19 @@ def align_brackets(
     reference: ClockDomain,
     steadiness: Steadiness = PERFECTLY,
 ) -> Alignment:
-    """Align one clock with another by brackets in order of time."""
-    believed = tight = None
-    if reference.hz is not None:
-        believed = usual_rates(domain, steadiness.tolerance_ppm, reference.hz)
-        if believed is not None and steadiness.tolerance_ppm is not None:
+    """Align one clock with another by brackets in order of time.
+
+    Without a tolerance, the rate is assumed to be between 0 and twice the declared rate; readings
+    less than about half a wrap apart then determine the number of wraps.
+    """
+    believed: Rates | None = None
+    tight: tuple[Fraction, Fraction | None] | None = None
+    if reference.hz is not None and domain.hz is not None:
+        rate = domain.hz / reference.hz
+        believed = Fraction(0), 2 * rate
+        if steadiness.tolerance_ppm is not None:
+            off = steadiness.tolerance_ppm / 1_000_000
+            believed = rate * (1 - off), rate * (1 + off)
             tight = 1 / believed[1], (1 / believed[0] if believed[0] > 0 else None)
     solver = _Solver(reference, steadiness, tight or (Fraction(0), None))
     epochs: list[Epoch] = []
@@ -295,11 +302,17 @@ class _Solver:
         pieces, unbounded = [], ""
         for part in self._windows(stretch):
             try:
-                piece = self._piece(part)
+                strip, slack = self._strip(part)
             except UnboundedError as error:
                 unbounded = str(error)
-            else:
-                pieces.append(piece)
+                continue
+            if strip is None:  # a single bracket that ends before it starts
+                unbounded = "the reading contradicts itself"
+                continue
+            # Outside the window the rate differs from its mean inside by at most the wander, and
+            # the mean from the slope of the line by at most 2 * slack / T.
+            wander = self.steadiness.wander_ppm * Fraction(5, 4) / _MILLION
+            pieces.append(LinePiece(part.ticks[0][0], part.ticks[-1][1], strip, slack, wander))
         return Epoch(stretch, tuple(pieces), "" if pieces else unbounded)
 
     def _windows(self, stretch: Stretch) -> Iterator[Stretch]:
@@ -326,17 +339,12 @@ class _Solver:
         """
         length = stretch.brackets[-1].high - stretch.brackets[0].low
         slack = ceil(self.steadiness.wander_ppm * length / (8 * _MILLION))
-        return solve(*stretch.points(slack), self.slopes), slack
-
-    def _piece(self, stretch: Stretch) -> LinePiece:
-        strip, slack = self._strip(stretch)
-        if strip is None:  # a single bracket that ends before it starts
-            raise UnboundedError("the reading contradicts itself")
-        # Outside the window the rate differs from its mean inside by at most the wander, and the
-        # mean from the slope of the line by at most 2 * slack / T.
-        wander = self.steadiness.wander_ppm * Fraction(5, 4) / _MILLION
-        last = stretch.ticks[-1][1]
-        return LinePiece(stretch.ticks[0][0], last, strip, slack, wander)
+        pairs = list(zip(stretch.ticks, stretch.brackets, strict=True))
+        # A tick's first reading was before the next tick, and after ``low``; the last one was
+        # reached before ``high`` ended.
+        below = [(first + 1, bracket.low - slack) for (first, _), bracket in pairs]
+        above = [(last, bracket.high + 1 + slack) for (_, last), bracket in pairs]
+        return solve(below, above, self.slopes), slack
 
 
 def _first_from(brackets: Sequence[Bracket], start: int, instant: Fraction) -> int:
@@ -373,8 +381,11 @@ class _Hull:
         for x, y in sorted(points):
             if chain and chain[-1][0] == x:
                 continue  # the lower point of the two came first
-            while len(chain) > 1 and _is_above(chain[-2], chain[-1], (x, y)):
-                chain.pop()
+            while len(chain) > 1:
+                (x0, y0), (x1, y1) = chain[-2:]
+                if (y1 - y0) * (x - x0) < (y - y0) * (x1 - x0):
+                    break
+                chain.pop()  # it is above or on the line through the others
             chain.append((x, y))
         edges = pairwise(chain)
         return cls(tuple(chain), tuple(Fraction(q[1] - p[1], q[0] - p[0]) for p, q in edges))
@@ -383,12 +394,6 @@ class _Hull:
         """Return the intercept at x = 0 of the highest line with this slope below all points."""
         x, y = self.points[bisect_left(self.slopes, slope)]
         return y - slope * x
-
-
-def _is_above(left: Point, middle: Point, right: Point) -> bool:
-    """Return whether the middle point is above or on the line through the others."""
-    (x0, y0), (x1, y1), (x2, y2) = left, middle, right
-    return (y1 - y0) * (x2 - x0) >= (y2 - y0) * (x1 - x0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -568,16 +573,6 @@ class Stretch:
     brackets: tuple[Bracket, ...]
     ticks: tuple[tuple[int, int], ...]
 
-    def points(self, slack: int) -> tuple[list[Point], list[Point]]:
-        """Return the points below and above the line from ticks to the other clock.
-
-        ``first`` was read before the next tick, and after ``low``; ``last`` was reached before
-        ``high`` ended.
-        """
-        pairs = list(zip(self.ticks, self.brackets, strict=True))
-        below = [(first + 1, bracket.low - slack) for (first, _), bracket in pairs]
-        return below, [(last, bracket.high + 1 + slack) for (_, last), bracket in pairs]
-
     def part(self, start: int, stop: int, begins: Break | None = None) -> Stretch:
         """Return brackets ``start`` to ``stop``; ticks keep counting from the first reading."""
         return Stretch(
@@ -586,27 +581,6 @@ class Stretch:
             self.brackets[start:stop],
             self.ticks[start:stop],
         )
-
-
-def usual_rates(
-    domain: ClockDomain, tolerance_ppm: Fraction | None, per_second: Fraction
-) -> Rates | None:
-    """Return the accepted range of a counter's rate; None if its rate is unknown.
-
-    Args:
-        domain: The counter.
-        tolerance_ppm: Tolerance of its declared rate. If None, the rate is assumed to be between 0
-            and twice the declared rate; readings less than about half a wrap apart then determine
-            the number of wraps.
-        per_second: Units of the other clock per second.
-    """
-    if domain.hz is None:
-        return None
-    rate = domain.hz / per_second
-    if tolerance_ppm is None:
-        return Fraction(0), 2 * rate
-    off = tolerance_ppm / 1_000_000
-    return rate * (1 - off), rate * (1 + off)
 
 
 def follow(brackets: Sequence[Bracket], domain: ClockDomain, rates: Rates | None) -> list[Stretch]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -16,15 +17,7 @@ import numpy.typing as npt
 from harness.decode.program import Call, Instruction, Method, Program
 from harness.errors import NotComparableError, UsageError
 from harness.formatting import KERNEL_EVENT
-from harness.records.trace import (
-    DELEGATE_CALL,
-    EXECUTION,
-    LOADING,
-    OPERATOR_CALL,
-    Block,
-    Kind,
-    Trace,
-)
+from harness.records.trace import DELEGATE_CALL, EXECUTION, LOADING, OPERATOR_CALL, Kind, Trace
 
 _TABLE_FACTOR = 4
 """Possible numbers per row up to which a lookup table is faster than sorting."""
@@ -160,11 +153,18 @@ def runs(trace: Trace, *, without: Collection[str] = ()) -> list[BlockRun]:
         without: Names of events to ignore in signatures.
     """
     executed, cold = executions(trace)
-    signatures = _signatures(trace, without)
+    counts = [name not in without for name in trace.names] + [True]
+    profile = np.flatnonzero((trace.kind == Kind.PROFILE) & np.array(counts)[trace.name])
+    codes = equal_rows([getattr(trace, column)[profile] for column in SIGNATURE])
+    bounds = np.searchsorted(profile, [block.first for block in trace.blocks] + [len(trace)])
+    seen: dict[tuple[str, bytes], int] = {}
     indices: Counter[tuple[int, str]] = Counter()
     found = []
-    for order, (block, signature) in enumerate(zip(trace.blocks, signatures, strict=True)):
-        tracer = _tracer(trace, block)
+    for order, (block, (first, behind)) in enumerate(
+        zip(trace.blocks, pairwise(bounds.tolist()), strict=True)
+    ):
+        signature = seen.setdefault((block.name, codes[first:behind].tobytes()), order)
+        tracer = int(trace.tracer[block.first]) if block.count else 0
         index = indices[tracer, block.name]
         indices[tracer, block.name] += 1
         flags = bool(executed[order]), bool(cold[order])
@@ -179,46 +179,23 @@ def executions(trace: Trace) -> tuple[_Bools, _Bools]:
     filter, blocks with profile events but no loading events count. The cold execution is the first
     after loading; if runs or chunks of the log are missing, no execution counts as cold.
     """
-    loads, executes = _holding(trace, LOADING), _holding(trace, (EXECUTION,))
+    numbers, profile = block_numbers(trace), trace.kind == Kind.PROFILE
+    loads, executes, busy = (
+        np.bincount(numbers[rows], minlength=len(trace.blocks)) > 0
+        for rows in (profile & trace.named(*LOADING), profile & trace.named(EXECUTION), profile)
+    )
     if not executes.any():
-        busy = np.bincount(
-            block_numbers(trace)[trace.kind == Kind.PROFILE], minlength=len(trace.blocks)
-        )
-        executes = (busy > 0) & ~loads
+        executes = busy & ~loads
     known = not (trace.losses.runs or trace.losses.chunks)
     fresh: dict[int, bool] = {}
     cold = np.zeros(len(trace.blocks), np.bool_)
     rows = zip(trace.blocks, loads.tolist(), executes.tolist(), strict=True)
     for order, (block, loaded, executed) in enumerate(rows):
-        tracer = _tracer(trace, block)
+        tracer = int(trace.tracer[block.first]) if block.count else 0
         first = loaded or fresh.get(tracer, True)
         cold[order] = executed and known and first
         fresh[tracer] = first and not executed
     return executes, cold
-
-
-def _tracer(trace: Trace, block: Block) -> int:
-    return int(trace.tracer[block.first]) if block.count else 0
-
-
-def _holding(trace: Trace, names: tuple[str, ...]) -> _Bools:
-    """Return True for blocks with a profile event that has one of these names."""
-    rows = (trace.kind == Kind.PROFILE) & trace.named(*names)
-    return np.bincount(block_numbers(trace)[rows], minlength=len(trace.blocks)) > 0
-
-
-def _signatures(trace: Trace, without: Collection[str]) -> list[int]:
-    counts = [name not in without for name in trace.names] + [True]
-    profile = np.flatnonzero((trace.kind == Kind.PROFILE) & np.array(counts)[trace.name])
-    codes = equal_rows([getattr(trace, column)[profile] for column in SIGNATURE])
-    bounds = np.searchsorted(profile, [block.first for block in trace.blocks] + [len(trace)])
-    seen: dict[tuple[str, bytes], int] = {}
-    return [
-        seen.setdefault((block.name, codes[first:behind].tobytes()), order)
-        for order, (block, first, behind) in enumerate(
-            zip(trace.blocks, bounds.tolist(), bounds[1:].tolist(), strict=False)
-        )
-    ]
 
 
 FULL_LOG_HINT: Final = "use --stream"

@@ -31,7 +31,6 @@ from harness.analyze.blocks import (
 )
 from harness.analyze.statistics import WallTimes
 from harness.analyze.ticks import (
-    Timeline,
     event_nanoseconds,
     forward,
     nanoseconds_per_tick,
@@ -128,7 +127,17 @@ def call_tree(trace: Trace, *, across_blocks: bool = False) -> CallTree:
             several executions. By default blocks separate events that coarse ticks do not.
     """
     rows = _Rows(trace, across_blocks)
-    parent, ambiguous = _place(rows)
+    start, placed, unsure = _instants(rows)
+    parent, ambiguous = nest_postorder(
+        log=rows.log,
+        start=start,
+        end=np.where(rows.timed, np.maximum(rows.end, start), start),
+        leaf=~rows.scope,
+        placed=placed,
+        instruction=rows.instruction,
+        wrapper=rows.scope & trace.named(*WRAPPERS),
+    )
+    ambiguous |= unsure
     _nest_delegates(rows, parent, ambiguous)
     total = np.maximum(rows.end - rows.start, 0)
     return CallTree(
@@ -176,34 +185,12 @@ class _Rows:
         self.log = trace.tracer.astype(np.int64) if across_blocks else block_numbers(trace)
         equal = equal_rows([trace.chain, trace.instruction])
         self.instruction = np.where(trace.chain == -1, NO_INSTRUCTION, equal)
-        own, theirs = _timeline(trace, self.timed), _timeline(trace, self.delegate)
+        own, theirs = (
+            unwrap(replace(trace, clock=np.where(rows, trace.clock, NO_CLOCK).astype(np.uint8)))
+            for rows in (self.timed, self.delegate)
+        )
         self.start = np.where(self.delegate, theirs.start, own.start)
         self.end = np.where(self.delegate, theirs.end, own.end)
-
-    def named(self, *names: str) -> _Bools:
-        """Return True for scopes with one of these names."""
-        chosen: _Bools = self.scope & self.trace.named(*names)
-        return chosen
-
-
-def _timeline(trace: Trace, rows: _Bools) -> Timeline:
-    """Return the timeline of some events, ignoring all others."""
-    return unwrap(replace(trace, clock=np.where(rows, trace.clock, NO_CLOCK).astype(np.uint8)))
-
-
-def _place(rows: _Rows) -> tuple[_Ints, _Bools]:
-    """Return the parent scope of every row, and whether it is uncertain."""
-    start, placed, unsure = _instants(rows)
-    parent, ambiguous = nest_postorder(
-        log=rows.log,
-        start=start,
-        end=np.where(rows.timed, np.maximum(rows.end, start), start),
-        leaf=~rows.scope,
-        placed=placed,
-        instruction=rows.instruction,
-        wrapper=rows.named(*WRAPPERS),
-    )
-    return parent, ambiguous | unsure
 
 
 def _instants(rows: _Rows) -> tuple[_Ints, _Bools, _Bools]:
@@ -228,8 +215,9 @@ def _instants(rows: _Rows) -> tuple[_Ints, _Bools, _Bools]:
     if not len(loose):
         return start, placed, unsure
     following = next_row(rows.log, rows.scope, loose)
-    call = next_row(_same_instruction(rows), rows.named(DELEGATE_CALL), loose)
-    same = next_row(_same_instruction(rows), rows.scope, loose)
+    instruction = equal_rows([rows.log, rows.instruction])
+    call = next_row(instruction, rows.scope & rows.trace.named(DELEGATE_CALL), loose)
+    same = next_row(instruction, rows.scope, loose)
     owner = np.where(rows.delegate[loose], call, same)
     owner[rows.instruction[loose] == NO_INSTRUCTION] = -1
     certain = owner >= 0
@@ -240,10 +228,6 @@ def _instants(rows: _Rows) -> tuple[_Ints, _Bools, _Bools]:
     open_later[open_later] = rows.start[following[open_later]] > start[loose[open_later]]
     unsure[loose[open_later]] = True
     return start, placed, unsure
-
-
-def _same_instruction(rows: _Rows) -> _Ints:
-    return equal_rows([rows.log, rows.instruction])
 
 
 def nest_postorder(

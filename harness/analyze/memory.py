@@ -199,6 +199,7 @@ class AllocatorMemory(HeldMemory):
 
     Attributes:
         allocator: The allocator.
+        at_end: Live bytes at the end of the log.
         peak_gaps: Free memory between the pieces at the peak; pieces without offset are ignored.
         reach: Highest end of any piece, the smallest sufficient memory size. None if an offset is
             unknown.
@@ -209,6 +210,7 @@ class AllocatorMemory(HeldMemory):
     """
 
     allocator: Allocator
+    at_end: int
     peak_gaps: Gaps
     reach: int | None
     planned: int | None
@@ -254,10 +256,28 @@ def memory(
     pieces: list[MemoryPiece] = []
     for allocator, own in allocator_rows(trace).items():
         ordered = np.array(sorted(own, key=place.__getitem__), np.int64)
-        book = _AllocationReplay(trace, allocator, tree.parent)
-        book.enter_all(ordered.tolist())
-        known = (planned or {}).get(allocator.label)
-        followed.append(_allocator_memory(book, ordered, place, when[ordered], known))
+        book = _AllocationReplay(trace, allocator, tree.parent, ordered.tolist())
+        live, peak, peak_row = _running(trace, ordered)
+        there = sorted(_live_at(book.taken, place, peak_row), key=lambda piece: piece.offset)
+        known = all(piece.offset >= 0 for piece in book.taken)
+        followed.append(
+            AllocatorMemory(
+                allocator=allocator,
+                at_end=int(live[-1]) if len(live) else 0,
+                rows=ordered,
+                ticks=when[ordered],
+                live=live,
+                peak=peak,
+                peak_row=peak_row,
+                peak_pieces=tuple(there),
+                peak_gaps=gaps((piece.offset, piece.size) for piece in there if piece.offset >= 0),
+                reach=max((p.offset + p.size for p in book.taken), default=0) if known else None,
+                planned=(planned or {}).get(allocator.label),
+                failures=tuple(book.failures),
+                unmatched=tuple(book.unmatched),
+                overlapping=tuple(book.overlapping),
+            )
+        )
         pieces += book.taken
     live, peak, peak_row = _running(trace, rows)
     pieces.sort(key=lambda piece: place[piece.row])
@@ -300,73 +320,44 @@ def _live_at(pieces: Iterable[MemoryPiece], place: _Ints, row: int) -> tuple[Mem
     )
 
 
-def _allocator_memory(
-    book: _AllocationReplay, rows: _Ints, place: _Ints, ticks: _Ints, planned: int | None
-) -> AllocatorMemory:
-    live, peak, peak_row = _running(book.trace, rows)
-    there = sorted(_live_at(book.taken, place, peak_row), key=lambda piece: piece.offset)
-    known = all(piece.offset >= 0 for piece in book.taken)
-    return AllocatorMemory(
-        allocator=book.allocator,
-        rows=rows,
-        ticks=ticks,
-        live=live,
-        peak=peak,
-        peak_row=peak_row,
-        peak_pieces=tuple(there),
-        peak_gaps=gaps((piece.offset, piece.size) for piece in there if piece.offset >= 0),
-        reach=max((p.offset + p.size for p in book.taken), default=0) if known else None,
-        planned=planned,
-        failures=tuple(book.failures),
-        unmatched=tuple(book.unmatched),
-        overlapping=tuple(book.overlapping),
-    )
-
-
 class _AllocationReplay:
     """Replays the events of one allocator, and keeps live pieces, past pieces and mismatches."""
 
-    def __init__(self, trace: Trace, allocator: Allocator, parent: _Ints) -> None:
+    def __init__(self, trace: Trace, allocator: Allocator, parent: _Ints, rows: list[int]) -> None:
+        """Replay the events of the allocator; pieces live at the end are in ``taken``, too."""
         self.trace = trace
         self.allocator = allocator
         self.taken: list[MemoryPiece] = []
         self.failures: list[FailedAllocation] = []
         self.unmatched: list[int] = []
         self.overlapping: list[int] = []
-        self._parent = parent
         self._bytes = 0
         self._live: dict[int, MemoryPiece] = {}
         self._offsets: list[tuple[int, int]] = []  # of live pieces, with their rows, in order
         self._same: dict[tuple[int, int | None], list[int]] = defaultdict(list)
-
-    def enter_all(self, rows: list[int]) -> None:
-        """Replay the events of the allocator; pieces live at the end are in ``taken``, too."""
         for row in rows:
-            size, offset = int(self.trace.size[row]), int(self.trace.offset[row])
-            piece = MemoryPiece(row, self.allocator, size, offset, int(self._parent[row]))
-            if self.trace.failed[row]:
+            size, offset = int(trace.size[row]), int(trace.offset[row])
+            piece = MemoryPiece(row, allocator, size, offset, int(parent[row]))
+            if trace.failed[row]:
                 between = gaps((p.offset, p.size) for p in self._live.values() if p.offset >= 0)
                 self.failures.append(FailedAllocation(piece, self._bytes, between))
                 continue
             self._bytes += size
             if size < 0:
                 self._free(row, -size, offset)
-            else:
-                self._take(piece)
+                continue
+            self._live[row] = piece
+            # By size and offset, and by size alone for frees without an offset.
+            self._same[size, offset].append(row)
+            self._same[size, None].append(row)
+            if offset >= 0:
+                at = bisect.bisect(self._offsets, (offset, row))
+                near = (self._live[other] for _, other in self._offsets[max(at - 1, 0) : at + 1])
+                end = offset + size
+                if any(p.offset < end and offset < p.offset + p.size for p in near):
+                    self.overlapping.append(row)
+                self._offsets.insert(at, (offset, row))
         self.taken = sorted([*self.taken, *self._live.values()], key=lambda piece: piece.row)
-
-    def _take(self, piece: MemoryPiece) -> None:
-        self._live[piece.row] = piece
-        # By size and offset, and by size alone for frees without an offset.
-        self._same[piece.size, piece.offset].append(piece.row)
-        self._same[piece.size, None].append(piece.row)
-        if piece.offset >= 0:
-            at = bisect.bisect(self._offsets, (piece.offset, piece.row))
-            near = (self._live[row] for _, row in self._offsets[max(at - 1, 0) : at + 1])
-            end = piece.offset + piece.size
-            if any(p.offset < end and piece.offset < p.offset + p.size for p in near):
-                self.overlapping.append(piece.row)
-            self._offsets.insert(at, (piece.offset, piece.row))
 
     def _free(self, row: int, size: int, offset: int) -> None:
         freed = self._one(size, offset) or self._several(size, offset)

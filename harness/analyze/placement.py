@@ -12,7 +12,7 @@ and the bounds add up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -137,7 +137,13 @@ def place(
     epoch = np.full(len(rows), NOT_PLACED)
     end, late = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     silences, checked = [], 0
-    for at, pings in _segments(rows, tracers, logged):
+    # The rows of each tracer between two pings, and the indices of these pings.
+    following = np.searchsorted(np.asarray(logged, np.int64), rows, side="right")
+    changes = (following[1:] != following[:-1]) | (tracers[1:] != tracers[:-1])
+    bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(rows)]
+    for begin, behind in pairwise(bounds if len(rows) else ()):
+        at, after = slice(begin, behind), int(following[begin])
+        pings = after - 1 if after else None, after if after < len(logged) else None
         anchor = _Anchor(alignment, domain, limit, pings)
         epoch[at], end[at], wraps = anchor.place(readings[at], steps[at.start : at.stop - 1])
         late[at] = wraps
@@ -145,20 +151,6 @@ def place(
         if wraps:
             silences.append(Silence(int(rows[at.start]), int(rows[at.stop - 1]), wraps))
     return Placement(rows, epoch, end - lengths, end, late, tuple(silences), checked)
-
-
-def _segments(
-    rows: Ints, tracers: npt.NDArray[np.uint16], logged: Sequence[int]
-) -> Iterator[tuple[slice, _Pings]]:
-    """Yield the rows of each tracer between two pings, and the indices of these pings."""
-    following = np.searchsorted(np.asarray(logged, np.int64), rows, side="right")
-    changes = (following[1:] != following[:-1]) | (tracers[1:] != tracers[:-1])
-    bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(rows)]
-    for begin, end in pairwise(bounds):
-        if begin < end:
-            after = int(following[begin])
-            pings = after - 1 if after else None, after if after < len(logged) else None
-            yield slice(begin, end), pings
 
 
 _Pings = tuple[int | None, int | None]
@@ -179,11 +171,8 @@ class _Anchor:
                 self._before = None
                 if begins != Break.RESTARTED:
                     self._after = None  # reset or sleep, before or after these events
-
-    @property
-    def between(self) -> bool:
-        """Whether there are pings of one epoch on both sides."""
-        return self._before is not None and self._after is not None
+        # Whether there are pings of one epoch on both sides.
+        self.between = self._before is not None and self._after is not None
 
     def _epoch_of(self, ping: int) -> tuple[int, Break]:
         """Return the epoch number of a ping, and why this epoch begins."""

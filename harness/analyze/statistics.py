@@ -109,14 +109,6 @@ class Operator(Signature, frozen=True):
         """Statistics in nanoseconds, or in ticks if the clock rate is unknown."""
         return self.ns or self.ticks
 
-    @property
-    def typical_total(self) -> float:
-        """Median times calls, in nanoseconds or ticks as ``times``; 0 if no duration is known.
-
-        It ranks operators: one preempted execution makes the sum long, but not this.
-        """
-        return 0.0 if self.times is None else self.times.p50 * self.times.count
-
 
 def operator_statistics(trace: Trace, block: str | None = None) -> list[Operator]:
     """Group profile events and summarise each group.
@@ -278,28 +270,26 @@ def _summaries(ticks: Ticks, starts: _Ints) -> _Columns:
     total = upper * 2.0**32 + lower
     avg = total / counts
     squares = (ordered.astype(np.float64) - avg[group]) ** 2
+    percentiles: list[_Floats] = []
+    for share in (0.1, 0.5, 0.9):
+        # Linear between the two nearest values.
+        place = share * (counts - 1)
+        below = np.floor(place).astype(np.int64)
+        rest = place - below
+        low = ordered[starts + below].astype(np.float64)
+        high = ordered[starts + np.minimum(below + 1, counts - 1)].astype(np.float64)
+        step = high - low
+        # Interpolate from the nearer end, so that equal values give exactly this value.
+        percentiles.append(np.where(rest < 0.5, low + step * rest, high - step * (1 - rest)))
     return [
         counts,
         total,
         avg,
-        *(_percentile(ordered, starts, counts, share) for share in (0.1, 0.5, 0.9)),
+        *percentiles,
         ordered[starts].astype(np.float64),
         ordered[starts + counts - 1].astype(np.float64),
         np.sqrt(np.add.reduceat(squares, starts) / counts),
     ]
-
-
-def _percentile(ordered: Ticks, starts: _Ints, counts: _Ints, share: float) -> _Floats:
-    """Return a percentile of each sorted group, linear between the two nearest values."""
-    place = share * (counts - 1)
-    below = np.floor(place).astype(np.int64)
-    rest = place - below
-    low = ordered[starts + below].astype(np.float64)
-    high = ordered[starts + np.minimum(below + 1, counts - 1)].astype(np.float64)
-    step = high - low
-    # Interpolate from the nearer end, so that equal values give exactly this value.
-    result: _Floats = np.where(rest < 0.5, low + step * rest, high - step * (1 - rest))
-    return result
 
 
 class _Time:
@@ -442,10 +432,12 @@ class WallTimes:
         rows, group = rows[~np.isnan(walls)], group[~np.isnan(walls)]
         order = np.lexsort((self._orders[rows], group))
         rows, group, orders = rows[order], group[order], self._orders[rows[order]]
+        if not len(rows):
+            return [None] * len(starts)
         new = (np.diff(group, prepend=-1) != 0) | (np.diff(orders, prepend=-1) != 0)
         begins = np.flatnonzero(new)
-        sums = _reduced(np.add, self._times[rows], begins)
-        known = _reduced(np.logical_and, self._known[rows], begins)
+        sums = np.add.reduceat(self._times[rows], begins)
+        known = np.logical_and.reduceat(self._known[rows], begins)
         group, orders = group[begins], orders[begins]
         unknown = np.bincount(group[~known], minlength=len(starts))
         counts = self._counts[phase, self._name_of[firsts]] - unknown
@@ -471,12 +463,6 @@ class WallTimes:
         return np.concatenate(chosen) if chosen else np.empty(0, np.int64)
 
 
-def _reduced(ufunc: np.ufunc, values: npt.NDArray[Any], begins: _Ints) -> npt.NDArray[Any]:
-    """Reduce groups of values, of which there may be none."""
-    found: npt.NDArray[Any] = ufunc.reduceat(values, begins) if len(begins) else values
-    return found
-
-
 def _medians(group: _Ints, values: _Floats, counts: _Ints) -> _Floats:
     """Return the median of each group of so many values, of which the ones not given are 0.
 
@@ -490,11 +476,8 @@ def _medians(group: _Ints, values: _Floats, counts: _Ints) -> _Floats:
     given = np.bincount(group, minlength=len(counts))
     ordered = np.append(values[np.lexsort((values, group))], 0.0)
     zeros, first = counts - given, np.cumsum(given) - given
-
-    def at(rank: _Ints) -> _Floats:
+    middle = np.zeros(len(counts))
+    for rank in ((counts - 1) // 2, counts // 2):
         place = np.where(rank < zeros, len(values), first + rank - zeros)
-        found: _Floats = ordered[np.where(given > 0, place, -1)]
-        return found
-
-    middle = (at((counts - 1) // 2) + at(counts // 2)) / 2
+        middle += ordered[np.where(given > 0, place, -1)] / 2
     return np.where(given > 0, middle, np.nan)

@@ -77,10 +77,31 @@ def durations(trace: Trace) -> Ticks:
 
 
 def scope_wraps(trace: Trace, jitter: int | None = None) -> Wraps | None:
-    """Return the wraps within the tracers' scopes; None if their counter has not wrapped."""
+    """Return the wraps within the tracers' scopes; None if their counter has not wrapped.
+
+    Args:
+        trace: The trace.
+        jitter: Largest difference in ticks that counts as a backward step; by default, that of the
+            clock.
+    """
     if not trace.clocks or not does_wrap(trace.clocks[0]):
         return None
-    return wraps_of_scopes(trace, default_jitter(trace.clocks[0]) if jitter is None else jitter)
+    clock, rows = trace.clocks[0], np.flatnonzero(own_scopes(trace))
+    if not len(rows):
+        return None
+    columns = _ScopeColumns(trace, rows, clock, default_jitter(clock) if jitter is None else jitter)
+    if columns.never_wraps():
+        return None
+    columns.identify()
+    count = len(rows)
+    found = Wraps(
+        rows, np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    )
+    tracers = trace.tracer[rows]
+    bounds = [0, *(np.flatnonzero(tracers[1:] != tracers[:-1]) + 1).tolist(), count]
+    for first, behind in pairwise(bounds):
+        _Log(columns.part(slice(first, behind)), found, first).solve()
+    return found
 
 
 def without_wraps(trace: Trace) -> Trace:
@@ -100,18 +121,6 @@ def nanoseconds_per_tick(domain: ClockDomain) -> Fraction | None:
     return None if domain.hz is None else Fraction(1_000_000_000) / domain.hz
 
 
-def exact_nanoseconds(ticks: int, domain: ClockDomain) -> Fraction:
-    """Convert ``ticks`` to nanoseconds exactly.
-
-    Raises:
-        ValueError: The rate of the domain is unknown.
-    """
-    length = nanoseconds_per_tick(domain)
-    if length is None:
-        raise ValueError(f"clock {domain.name!r} has no known rate")
-    return ticks * length
-
-
 def to_nanoseconds(
     ticks: npt.NDArray[np.uint64] | npt.NDArray[np.int64], domain: ClockDomain
 ) -> npt.NDArray[np.float64]:
@@ -123,7 +132,9 @@ def to_nanoseconds(
     Raises:
         ValueError: The rate of the domain is unknown.
     """
-    length = exact_nanoseconds(1, domain)
+    length = nanoseconds_per_tick(domain)
+    if length is None:
+        raise ValueError(f"clock {domain.name!r} has no known rate")
     if length == 1:
         return ticks.astype(np.float64)  # the usual clock of a host, of any size, in one pass
     p, q = length.numerator, length.denominator
@@ -238,7 +249,10 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
         steps, lengths = followed(trace, number, rows, limit)
         handovers = np.flatnonzero(tracers[1:] != tracers[:-1])
         ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), steps]))
-        _begin_together(domain, readings, ends, handovers + 1)
+        # Each tracer begins within half a wrap of the first one.
+        for first, behind in pairwise([*(handovers + 1).tolist(), len(ends)]):
+            apart = forward(domain, readings[:1], readings[first : first + 1])
+            ends[first:behind] += signed_steps(domain, apart, domain.modulus >> 1) - ends[first]
         starts = ends - lengths
         zero, last = int(min(starts.min(), ends.min())), int(max(starts.max(), ends.max()))
         # A sum that overflows shows, too: no step is longer, so some instant before it is beyond.
@@ -246,8 +260,8 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
             raise _span_error(domain)
         start[rows] = starts - zero
         end[rows] = ends - zero
-        first = int(readings[0])
-        origins.append((first - zero if domain.down else first + zero) % domain.modulus)
+        begin = int(readings[0])
+        origins.append((begin - zero if domain.down else begin + zero) % domain.modulus)
         backward_steps.append(int(np.count_nonzero(steps < 0)))
         reversed_events.append(int(np.count_nonzero(lengths < 0)))
     return Timeline(start, end, tuple(origins), tuple(backward_steps), tuple(reversed_events))
@@ -362,15 +376,6 @@ def signed_steps(domain: ClockDomain, ticks: Ticks, jitter: int) -> _Ints:
     if (lengths > np.uint64(_LONGEST)).any():
         raise _span_error(domain)
     return np.where(negative, -lengths.astype(np.int64), lengths.astype(np.int64))
-
-
-def _begin_together(domain: ClockDomain, readings: Ticks, ends: _Ints, firsts: _Ints) -> None:
-    """Shift the ends of further tracers, from ``firsts`` on, to the start of the first tracer."""
-    for first, behind in pairwise([*firsts.tolist(), len(ends)]):
-        distance = signed_steps(
-            domain, forward(domain, readings[:1], readings[first : first + 1]), domain.modulus >> 1
-        )
-        ends[first:behind] += distance - ends[first]
 
 
 def _span_error(domain: ClockDomain) -> FormatError:
@@ -549,31 +554,6 @@ def own_scopes(trace: Trace) -> _Bools:
     return np.asarray((trace.kind == Kind.PROFILE) & ~trace.delegated & (trace.clock == 0))
 
 
-def wraps_of_scopes(trace: Trace, jitter: int) -> Wraps | None:
-    """Return the wraps of the tracers' own clock within their scopes; None if none is hidden.
-
-    Args:
-        trace: The trace.
-        jitter: Largest difference in ticks that counts as a backward step.
-    """
-    rows = np.flatnonzero(own_scopes(trace))
-    if not len(rows):
-        return None
-    columns = _ScopeColumns(trace, rows, trace.clocks[0], jitter)
-    if columns.never_wraps():
-        return None
-    columns.identify()
-    count = len(rows)
-    found = Wraps(
-        rows, np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
-    )
-    tracers = trace.tracer[rows]
-    bounds = [0, *(np.flatnonzero(tracers[1:] != tracers[:-1]) + 1).tolist(), count]
-    for first, behind in pairwise(bounds):
-        _Log(columns.part(slice(first, behind)), found, first).solve()
-    return found
-
-
 class _ScopeColumns:
     """What the wraps of scopes follow from; one entry per scope.
 
@@ -630,17 +610,15 @@ class _ScopeColumns:
         early = self.apart & (self.start[1:] < self.end[:-1])
         if early.any() or not ordered.all() or (self.start > self.end).any():
             return False
-        return not any(
-            (self.start[outer] > self._earliest(group)[outer]).any()
-            for outer, group in ((self.execution, self.block), (self.wrapper, self.key))
-        )
-
-    def _earliest(self, group: _Ints) -> _Ints:
-        """Return the earliest start of an instruction among the neighbors of each row's group."""
-        firsts = np.flatnonzero(np.diff(group, prepend=-1) != 0)
         starts = np.where(self.instruction, self.start, _LATE)
-        earliest = np.minimum.reduceat(starts, firsts)
-        return np.repeat(earliest, np.diff(firsts, append=len(group)))
+        for outer, group in ((self.execution, self.block), (self.wrapper, self.key)):
+            firsts = np.flatnonzero(np.diff(group, prepend=-1) != 0)
+            # The earliest start of an instruction among the neighbors of each row's group.
+            earliest = np.minimum.reduceat(starts, firsts)
+            earliest = np.repeat(earliest, np.diff(firsts, append=len(group)))
+            if (self.start[outer] > earliest[outer]).any():
+                return False
+        return True
 
     @property
     def apart(self) -> _Bools:

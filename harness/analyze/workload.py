@@ -156,7 +156,10 @@ def _divide(
     args = instruction.args
     match instruction.call:
         case Call.KERNEL if args:
-            written = _members(method, args[-1])
+            # A kernel returns one tensor, or the members of a list.
+            value, written = method.values[args[-1]], [args[-1]]
+            if isinstance(value, ValueList) and value.numbers:
+                written = [member for member in value.numbers if member >= 0]
             given = list(args[:-1])
             # Outputs come last; an in-place operator has its output first.
             while given and (given[-1] in written or given[-1] == args[-1]):
@@ -168,14 +171,6 @@ def _divide(
             return args[:1], args[1:]
         case _:
             return args, ()
-
-
-def _members(method: Method, number: int) -> list[int]:
-    """Return the numbers of the tensors that a kernel returns: one, or the members of a list."""
-    value = method.values[number]
-    if isinstance(value, ValueList) and value.numbers:
-        return [member for member in value.numbers if member >= 0]
-    return [number]
 
 
 def _with_logged(
@@ -525,13 +520,25 @@ def instruction_records(
     except FormatError:
         work = {}  # as of a tensor of unknown type; the instructions are known nevertheless
     operands = {place: _operands(of) for place, of in method_arguments(method).items()}
-    return tuple(
-        tuple(
-            _record(step, work.get((number, index)), operands[number, index])
-            for index, step in enumerate(chain)
-        )
-        for number, chain in enumerate(method.chains)
-    )
+    recorded = []
+    for number, chain in enumerate(method.chains):
+        records = []
+        for index, step in enumerate(chain):
+            call = msgspec.convert(step.call.name.lower(), CallName)
+            record = InstructionRecord(
+                call, step.name, step.target, operands=operands[number, index]
+            )
+            done = work.get((number, index))
+            if done is not None and not done.delegated:
+                record = msgspec.structs.replace(
+                    record,
+                    macs=done.macs or 0,
+                    bytes_read=done.bytes_read,
+                    bytes_written=done.bytes_written,
+                )
+            records.append(record)
+        recorded.append(tuple(records))
+    return tuple(recorded)
 
 
 def _operands(arguments: Arguments) -> str:
@@ -543,19 +550,6 @@ def _operands(arguments: Arguments) -> str:
         for side in (arguments.inputs, arguments.outputs)
     )
     return f"{given} -> {written}"
-
-
-def _record(instruction: Instruction, work: Step | None, operands: str) -> InstructionRecord:
-    call = msgspec.convert(instruction.call.name.lower(), CallName)
-    record = InstructionRecord(call, instruction.name, instruction.target, operands=operands)
-    if work is None or work.delegated:
-        return record
-    return msgspec.structs.replace(
-        record,
-        macs=work.macs or 0,
-        bytes_read=work.bytes_read,
-        bytes_written=work.bytes_written,
-    )
 
 
 def constant_bytes(method: Method) -> int:

@@ -23,8 +23,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_origi
 import msgspec
 
 from harness.analyze.statistics import Executions
-from harness.check.history.samples import BudgetTable, HistoryLimits
-from harness.config.board import board_names
+from harness.check.history.samples import HistoryLimits
+from harness.config.board import Strict, board_names
 from harness.config.toml_file import Document, Keys, read_document
 from harness.errors import UsageError, did_you_mean
 from harness.records.verdict import CODES, Severity
@@ -52,7 +52,7 @@ GROUPS: Final = (
 """Fields that belong together: a table with one of them replaces all of an earlier table."""
 
 
-class Waiver(BudgetTable, frozen=True):
+class Waiver(Strict, frozen=True):
     """Another severity for a failed check, optionally until a date.
 
     Attributes:
@@ -401,7 +401,7 @@ CodeSeverity = Severity | Literal["off"] | Waiver
 """An entry of the ``[severity]`` table."""
 
 
-class Rules(BudgetTable, frozen=True):
+class Rules(Strict, frozen=True):
     """The rules of a file, or of a section for some boards and models.
 
     Attributes:

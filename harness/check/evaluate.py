@@ -12,7 +12,7 @@ import msgspec
 from harness.check.budget import Budget, Waiver
 from harness.check.history.checks import history_checks
 from harness.check.history.comparison import HistoryComparison
-from harness.check.invariants import agreement, events, executions, intervals
+from harness.check.invariants import agreement, events, executions
 from harness.check.limits import limit_checks
 from harness.check.subject import Subject
 from harness.errors import FormatError
@@ -28,28 +28,24 @@ _TREE_INVARIANTS: Final[tuple[_Invariant, ...]] = (
     events.counter_nesting_checks,
     agreement.account_checks,
     agreement.place_checks,
-    intervals.extent_checks,
-    intervals.spent_checks,
+    agreement.extent_checks,
+    agreement.spent_checks,
 )
 """Invariants that need the call tree."""
 
 _OTHER_INVARIANTS: Final[tuple[_Invariant, ...]] = (
     events.clock_checks,
     events.precision_checks,
-    events.rate_checks,
-    events.certainty_checks,
     executions.sameness_checks,
     executions.output_checks,
     executions.completion_checks,
-    executions.measured_checks,
     executions.program_checks,
-    executions.logged_checks,
     executions.stack_checks,
     events.counter_value_checks,
     agreement.sequence_checks,
     agreement.asked_checks,
-    intervals.reading_checks,
-    intervals.copy_checks,
+    agreement.reading_checks,
+    agreement.copy_checks,
 )
 
 DEFAULT_BUDGET = Budget()
@@ -68,11 +64,20 @@ def evaluate(
         budget: Limits, and severities of codes; by default, no losses are allowed.
         comparison: The comparison with history, if there is one.
     """
+    invariants, found = _OTHER_INVARIANTS, []
+    try:
+        _ = subject.tree
+        invariants += _TREE_INVARIANTS
+    except FormatError as error:
+        found.append(events.untimed_check(error.message))
+    for invariant in invariants:
+        found += invariant(subject)
+    found.sort(key=lambda check: check.code)
     budget = budget or DEFAULT_BUDGET
     day = subject.day or date.today()
     history = history_checks(comparison) if comparison is not None else ()
     checks: Iterable[tuple[Waiver, Check]] = chain(
-        ((Waiver(), check) for check in invariant_checks(subject)),
+        ((Waiver(), check) for check in found),
         limit_checks(budget, subject),
         ((_own_severity(check, budget), check) for check in history),
     )
@@ -82,20 +87,6 @@ def evaluate(
     return Verdict(
         tuple(check for check in waived if check is not None) or (executions.nothing_checked(),)
     )
-
-
-def invariant_checks(subject: Subject) -> list[Check]:
-    """Apply every invariant to ``subject`` and return the checks, sorted by code."""
-    invariants = _OTHER_INVARIANTS
-    checks = []
-    try:
-        _ = subject.tree
-        invariants += _TREE_INVARIANTS
-    except FormatError as error:
-        checks.append(events.untimed_check(error.message))
-    for invariant in invariants:
-        checks += invariant(subject)
-    return sorted(checks, key=lambda item: item.code)
 
 
 def _own_severity(check: Check, budget: Budget) -> Waiver:

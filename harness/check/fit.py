@@ -86,23 +86,6 @@ SIZES_64: Final = RuntimeSizes(24, 104, 8, 32, 16, 16, 40)
 """With pointers of 32 and of 64 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaNeed:
-    """Bytes of the arena that a method takes.
-
-    Attributes:
-        method: The structures that describe the method.
-        planned: Planned memory, all pools.
-        unplanned: Inputs and outputs without planned memory.
-        exact: False with delegates: their backends take more, which only they know.
-    """
-
-    method: int
-    planned: int
-    unplanned: int
-    exact: bool
-
-
 class Need(msgspec.Struct, frozen=True):
     """Bytes that a model needs, and what the board has.
 
@@ -205,8 +188,14 @@ class Fit(msgspec.Struct, frozen=True):
         )
 
 
-def arena_need(method: Method, sizes: RuntimeSizes) -> ArenaNeed:
-    """Return the bytes of the arena that the C runtime takes for a method."""
+def arena_need(method: Method, sizes: RuntimeSizes) -> tuple[int, int]:
+    """Return the bytes of the arena that the C runtime takes for a method.
+
+    Returns:
+        The bytes of the structures that describe the method, and those of its tensors: planned
+        memory, and inputs and outputs without. Backends of delegates take more, which only they
+        know.
+    """
     tensors = sum(isinstance(value, Tensor) for value in method.values)
     instructions = sum(map(len, method.chains))
     pieces = [
@@ -225,12 +214,8 @@ def arena_need(method: Method, sizes: RuntimeSizes) -> ArenaNeed:
         if isinstance(value, Tensor)
         and not (value.offset >= 0 or value.constant or value.initial_state)
     ]
-    return ArenaNeed(
-        method=sum(_aligned(prod(piece)) for piece in pieces),
-        planned=sum(map(_aligned, method.planned[1:])),
-        unplanned=sum(unplanned),
-        exact=not method.delegates,
-    )
+    of_tensors = sum(map(_aligned, method.planned[1:])) + sum(unplanned)
+    return sum(_aligned(prod(piece)) for piece in pieces), of_tensors
 
 
 def staged_bytes(method: Method) -> int:
@@ -259,12 +244,12 @@ def fit(method: Method, model_bytes: int, board: Board, *, bundled: bool | None 
     """
     executorch = board.links_executorch
     sizes = SIZES_64 if isinstance(board.target, NativeTarget) else SIZES_32
-    arena = arena_need(method, sizes)
+    structures, of_tensors = arena_need(method, sizes)
     needed = {
         "model": (model_bytes, True, "use a smaller or a quantized network"),
         "arena": (
-            arena.planned + arena.unplanned + (0 if executorch else arena.method),
-            arena.exact and not executorch,
+            of_tensors + (0 if executorch else structures),
+            not method.delegates and not executorch,
             "quantize it, use smaller inputs, or raise ETD_ARENA_CAPACITY in its port.cmake",
         ),
         "inputs": (
@@ -283,7 +268,13 @@ def fit(method: Method, model_bytes: int, board: Board, *, bundled: bool | None 
     called = _called(method, Call.KERNEL)
     operators = tuple(sorted(called - operand_types().keys())) if known else None
     backends = _called(method, Call.DELEGATE) - frozenset(board.backends) if built_here else ()
-    lacks = tuple(_missing(operators or (), sorted(backends)))
+    lacks = []
+    if operators:
+        names = ", ".join(map(printable, operators))
+        lacks.append(Refusal(f"no kernel for {names}", "replace the operator in the model"))
+    for name in sorted(backends):
+        remedy = _BACKENDS.get(name, f"export without the partitioner of {name}")
+        lacks.append(Refusal(f"no backend {printable(name)}", remedy))
     lacks += refusals(method) if known else ()
     return Fit(
         board=board.name,
@@ -292,7 +283,7 @@ def fit(method: Method, model_bytes: int, board: Board, *, bundled: bool | None 
         fits=_fits(operators, lacks, needs),
         missing_operators=operators,
         missing_backends=tuple(sorted(backends)),
-        lacks=lacks,
+        lacks=tuple(lacks),
         needs=needs,
         placed=None,
         estimate=None,
@@ -306,15 +297,6 @@ def _fits(
         return False
     known = all(need.exact and need.available is not None for need in needs)
     return True if known and operators is not None else None
-
-
-def _missing(operators: Sequence[str], backends: Sequence[str]) -> Iterator[Refusal]:
-    if operators:
-        names = ", ".join(map(printable, operators))
-        yield Refusal(f"no kernel for {names}", "replace the operator in the model")
-    for name in backends:
-        remedy = _BACKENDS.get(name, f"export without the partitioner of {name}")
-        yield Refusal(f"no backend {printable(name)}", remedy)
 
 
 def _called(method: Method, call: Call) -> frozenset[str]:
@@ -494,9 +476,8 @@ def _contradictions(info: TargetInfo, method: Method | None, loaded: ModelInfo) 
     least = sum(method.planned)
     if planned < least:
         yield f"{planned:,} planned bytes, but the program plans {least:,} bytes"
-    need = arena_need(method, SIZES_32)
-    most = need.planned + need.unplanned
-    if need.exact and info.runtime == BUNDLED_RUNTIME and planned > most:
+    _, most = arena_need(method, SIZES_32)
+    if not method.delegates and info.runtime == BUNDLED_RUNTIME and planned > most:
         yield f"{planned:,} planned bytes, but the program needs {most:,} bytes"
     yield from _of_tensors("input", method, method.inputs, loaded.inputs)
     yield from _of_tensors("output", method, method.outputs, loaded.outputs)
@@ -623,7 +604,15 @@ def refusals(method: Method) -> tuple[Refusal, ...]:
     Operators without a kernel, backends and memory are not examined here.
     """
     found: dict[object, Refusal] = {}
-    loaded = [*_of_signature(method), *_of_values(method)]
+    loaded = [*_of_signature(method)]
+    # What the loader refuses of tensors (``tensor.c``), inputs and outputs first.
+    for number in dict.fromkeys((*method.inputs, *method.outputs, *range(len(method.values)))):
+        value = method.values[number]
+        if isinstance(value, Tensor):
+            loaded += (
+                (kind, f"{_name(method, number)} {text}", remedy)
+                for kind, text, remedy in _of_tensor(method, value)
+            )
     # What cannot be loaded never comes to a kernel.
     for kind, reason, remedy in loaded or _of_instructions(method):
         found.setdefault(kind, Refusal(reason, remedy))
@@ -662,16 +651,6 @@ def _of_signature(method: Method) -> _Found:
     for number in unplanned if not any(unplanned.values()) else ():
         reason = f"{_name(method, number)} is empty and has no planned memory"
         yield "empty", reason, "remove it from the model"
-
-
-def _of_values(method: Method) -> _Found:
-    """Yield what the loader refuses of tensors (``tensor.c``), inputs and outputs first."""
-    first = dict.fromkeys((*method.inputs, *method.outputs))
-    for number in dict.fromkeys((*first, *range(len(method.values)))):
-        value = method.values[number]
-        if isinstance(value, Tensor):
-            for kind, text, remedy in _of_tensor(method, value):
-                yield kind, f"{_name(method, number)} {text}", remedy
 
 
 def _of_tensor(method: Method, tensor: Tensor) -> _Found:

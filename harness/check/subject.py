@@ -22,7 +22,6 @@ from harness.records.result import ClockQuality, CoreRecord
 from harness.records.trace import InstructionRecord, Ping, Trace
 
 if TYPE_CHECKING:
-    from harness.analyze.alignment import RateEvidence
     from harness.analyze.symbols import EventSymbols
 
 
@@ -149,15 +148,11 @@ class Subject:
     @property
     def operators(self) -> list[Operator]:
         """Statistics of the operators, in order of first occurrence."""
-        return self._operators[0]
-
-    @property
-    def other_operators(self) -> int:
-        """Number of operators beyond ``most_operators``."""
-        return self._operators[1]
+        return self.operators_and_others[0]
 
     @cached_property
-    def _operators(self) -> tuple[list[Operator], int]:
+    def operators_and_others(self) -> tuple[list[Operator], int]:
+        """The operators, and the number of those beyond ``most_operators``."""
         return largest_operators(self.trace, self.most_operators)
 
     @cached_property
@@ -174,15 +169,6 @@ class Subject:
     def tree(self) -> CallTree:
         """Nesting of the events."""
         return call_tree(self.trace)
-
-    @cached_property
-    def clock_rate(self) -> RateEvidence | None:
-        """What the readings of clock 0 show of its rate; None for a trace alone."""
-        if self.pings is None or not self.trace.clocks:
-            return None
-        from harness.analyze.placement import rate_of_run
-
-        return rate_of_run(self.trace, self.pings, self.restart, emulated=self.emulated_time)
 
     @cached_property
     def memory(self) -> Memory:

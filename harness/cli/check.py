@@ -8,29 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import (
-    RESULTS,
-    SELECTION,
-    VERDICT,
-    FilePath,
-    OutputOptions,
-    PanelCommand,
-    annotations_option,
-    baseline_option,
-    compared_history_option,
-    complete_boards,
-    complete_models,
-    complete_pages,
-    complete_units,
-    option,
-    output_options,
-    panel,
-    percentage,
-    print_annotations,
-    reading_options,
-    report_option,
-    write_reports,
-)
+from harness.cli import command
 from harness.errors import UsageError
 from harness.plugins import BUDGETS, load_extension
 from harness.printing import print_document
@@ -44,70 +22,70 @@ if TYPE_CHECKING:
     from harness.runs.source import EvaluatedRun, ReadOptions
 
 
-@click.command(name="check", cls=PanelCommand)
-@click.argument("paths", nargs=-1, required=True, metavar="PATH", type=FilePath())
-@panel(
-    VERDICT,
-    option(
+@click.command(name="check", cls=command.PanelCommand)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH", type=command.FilePath())
+@command.panel(
+    command.VERDICT,
+    command.option(
         "--budget",
         metavar="FILE",
-        type=FilePath(),
+        type=command.FilePath(),
         help="Budget file.  [default: the one the run was checked against; the "
         "project's for a trace alone]",
     ),
-    option(
+    command.option(
         "--board",
         default="",
         metavar="BOARD",
-        shell_complete=complete_boards,
+        shell_complete=command.complete_boards,
         help="Apply the budget rules of this board; for a trace without result.json.",
     ),
-    option(
+    command.option(
         "--model",
         default="",
         metavar="MODEL",
-        shell_complete=complete_models,
+        shell_complete=command.complete_models,
         help="Apply the budget rules of this model, a file or a name; likewise. A file "
         "must be of the model that ran.",
     ),
-    option(
+    command.option(
         "--etrecord",
         metavar="FILE",
-        type=FilePath(dir_okay=False),
+        type=command.FilePath(dir_okay=False),
         help="ETRecord of the model; required by limits on modules.",
     ),
-    compared_history_option,
-    baseline_option,
+    command.compared_history_option,
+    command.baseline_option,
 )
-@panel(
+@command.panel(
     "Suggested budget",
-    option(
+    command.option(
         "--suggest",
         "suggested",
         metavar="FILE",
-        type=FilePath(dir_okay=False),
+        type=command.FilePath(dir_okay=False),
         help="Write a first budget from the measured values instead; accepts several PATHs.",
     ),
-    option(
+    command.option(
         "--margin",
         default="20%",
         show_default=True,
         metavar="PERCENT",
-        callback=percentage,
+        callback=command.percentage,
         help="Margin of each suggested limit above the measured value; 0% is exact.",
     ),
-    option(
+    command.option(
         "--own-limit",
         default="5%",
         show_default=True,
         metavar="PERCENT",
-        callback=percentage,
+        callback=command.percentage,
         help="Share of the total time from which an operator gets its own limit.",
     ),
 )
-@reading_options
-@panel(RESULTS, report_option(), annotations_option)
-@output_options
+@command.reading_options
+@command.panel(command.RESULTS, command.report_option(), command.annotations_option)
+@command.output_options
 def check_command(
     paths: tuple[Path, ...],
     budget: Path | None,
@@ -122,7 +100,7 @@ def check_command(
     margin: float,
     own_limit: float,
     reading: ReadOptions,
-    output: OutputOptions,
+    output: command.OutputOptions,
 ) -> int:
     """Check a trace against invariants, a budget and a baseline.
 
@@ -151,10 +129,10 @@ def check_command(
     run = evaluate_path(path, budget, given, against, fallback, reading.load)
     if run.subject is not None and run.result is None and Path(model).is_file():
         _require_ran(Path(model), run.subject.trace)
-    write_reports(reports, [run])
+    command.write_reports(reports, [run])
     if not run.traced:
         reading.load(path)  # a run without a trace: raises the reason
-    print_annotations(output, annotations, [run])
+    command.print_annotations(output, annotations, [run])
     if output.json:
         output.print_json(verdict_record(run))
     else:
@@ -177,35 +155,35 @@ def _require_ran(model: Path, trace: Trace) -> None:
     executed_methods(trace, read_program(read_model(model)))
 
 
-@click.command(name="budget", cls=PanelCommand)
-@click.argument("file", required=False, type=FilePath())
-@panel(
-    SELECTION,
-    option(
+@click.command(name="budget", cls=command.PanelCommand)
+@click.argument("file", required=False, type=command.FilePath())
+@command.panel(
+    command.SELECTION,
+    command.option(
         "--board",
         default="",
         metavar="BOARD",
-        shell_complete=complete_boards,
+        shell_complete=command.complete_boards,
         help="Show the rules for this board: a name or a board file.",
     ),
-    option(
+    command.option(
         "--model",
         default="",
         metavar="MODEL",
-        shell_complete=complete_models,
+        shell_complete=command.complete_models,
         help="Show the rules for this model: a file or a name.",
     ),
-    option(
+    command.option(
         "--unit",
         default="",
         metavar="UNIT",
-        shell_complete=complete_units,
+        shell_complete=command.complete_units,
         help="Show the rules for this lab unit.",
     ),
 )
-@output_options
+@command.output_options
 def budget_command(
-    file: Path | None, board: str, model: str, unit: str, output: OutputOptions
+    file: Path | None, board: str, model: str, unit: str, output: command.OutputOptions
 ) -> None:
     """Show the rules of a budget that apply to a board and model.
 
@@ -236,10 +214,10 @@ def budget_command(
         print_budget(output.console(), budget)
 
 
-@click.command(name="explain", cls=PanelCommand)
-@click.argument("names", nargs=-1, shell_complete=complete_pages)
-@output_options
-def explain_command(names: tuple[str, ...], output: OutputOptions) -> None:
+@click.command(name="explain", cls=command.PanelCommand)
+@click.argument("names", nargs=-1, shell_complete=command.complete_pages)
+@command.output_options
+def explain_command(names: tuple[str, ...], output: command.OutputOptions) -> None:
     """Explain check codes, and print other pages of the documentation.
 
     NAMES are codes that a verdict prints, such as B01, and names of pages, such as lab. Without
@@ -265,22 +243,22 @@ def explain_command(names: tuple[str, ...], output: OutputOptions) -> None:
         output.print_line(f"pages: {', '.join(page.name for code, page in pages if code is None)}")
 
 
-@click.command(name="report", cls=PanelCommand)
-@click.argument("paths", nargs=-1, required=True, type=FilePath())
-@panel(
-    VERDICT,
-    option(
+@click.command(name="report", cls=command.PanelCommand)
+@click.argument("paths", nargs=-1, required=True, type=command.FilePath())
+@command.panel(
+    command.VERDICT,
+    command.option(
         "--budget",
         metavar="FILE",
-        type=FilePath(),
+        type=command.FilePath(),
         help="Budget file for all runs.  [default: the one each run was checked against, if any]",
     ),
-    compared_history_option,
-    baseline_option,
+    command.compared_history_option,
+    command.baseline_option,
 )
-@reading_options
-@panel(RESULTS, report_option("-o", "--output"), annotations_option)
-@output_options
+@command.reading_options
+@command.panel(command.RESULTS, command.report_option("-o", "--output"), command.annotations_option)
+@command.output_options
 def report_command(
     paths: tuple[Path, ...],
     reports: tuple[Path, ...],
@@ -289,7 +267,7 @@ def report_command(
     history: StoreAddress | None,
     baseline: BaselineRef | None,
     reading: ReadOptions,
-    output: OutputOptions,
+    output: command.OutputOptions,
 ) -> int:
     """Evaluate runs again and write one report about them.
 
@@ -315,8 +293,8 @@ def report_command(
             run = evaluate_path(path, budget, reading, against, fallback, reading.load)
             runs.extend(run.parts)
         stages("writing", 0, 0)
-        write_reports(reports, runs)
-    print_annotations(output, annotations, runs)
+        command.write_reports(reports, runs)
+    command.print_annotations(output, annotations, runs)
     if output.json:
         from harness.report.document import report_document
 

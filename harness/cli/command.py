@@ -24,20 +24,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from harness import __version__
+from harness import __version__, printing
 from harness.errors import EXIT_CODES, HarnessError, UsageError
 from harness.files import absolute
 from harness.plugins import REPORTS, load_extension
-from harness.printing import (
-    INDENT,
-    LogFormatter,
-    message_lines,
-    print_command,
-    print_document,
-    print_message,
-    print_text,
-    printable,
-)
 from harness.records.run_settings import (
     READ_SETTINGS,
     SETTINGS,
@@ -87,7 +77,7 @@ class OutputOptions:
         """Print a record or a list of records as one JSON document."""
         from harness.records.result import encode
 
-        print_document(encode(record))
+        printing.print_document(encode(record))
 
     @contextlib.contextmanager
     def stages(self) -> Iterator[Callable[[str, int, int], None]]:
@@ -105,7 +95,7 @@ class OutputOptions:
 
             def show(stage: str, done: int, total: int) -> None:
                 if stage not in tasks:
-                    tasks[stage] = bars.add_task(escape(printable(stage)), total=None)
+                    tasks[stage] = bars.add_task(escape(printing.printable(stage)), total=None)
                 bars.update(tasks[stage], completed=done, total=total or None)
 
             yield show
@@ -156,7 +146,7 @@ def print_annotations(
         return
     sarif = load_extension(REPORTS, "sarif", "--annotations is", "ci")
     for line in sarif.annotations(runs):
-        print_command(line, error=output.json)
+        printing.print_command(line, error=output.json)
 
 
 def add_to_history(address: StoreAddress, run: EvaluatedRun) -> int:
@@ -211,20 +201,20 @@ def report_defect(error: Exception) -> int:
     except OSError:
         hint, shown = "report it to the project, with this traceback", True
     if shown:
-        print_message(lines.rstrip(), error=True)
+        printing.print_message(lines.rstrip(), error=True)
     _print_failure(f"a defect of etharness: {what} ({where})", hint)
     return HarnessError.exit_code
 
 
 def _print_failure(message: str, hint: str) -> None:
-    lines = message_lines(f"error: {message}")
-    lines += message_lines(f"  try: {hint}", indent=f"  {INDENT}") if hint else []
+    lines = printing.message_lines(f"error: {message}")
+    lines += printing.message_lines(f"  try: {hint}", indent=f"  {printing.INDENT}") if hint else []
     if sys.stderr is not None and sys.stderr.isatty():
         from harness.report.terminal import wrapped
 
         width = shutil.get_terminal_size().columns
         lines = [part for line in lines for part in wrapped(line, width)]
-    print_text("\n".join(lines), error=True)
+    printing.print_text("\n".join(lines), error=True)
 
 
 def complete_boards(_: click.Context, __: click.Parameter, incomplete: str) -> Any:
@@ -535,7 +525,7 @@ def output_options(function: _F) -> _F:
         verbosity = verbose - quiet
         level = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}
         handler = logging.StreamHandler()
-        handler.setFormatter(LogFormatter("%(levelname)s %(name)s: %(message)s"))
+        handler.setFormatter(printing.LogFormatter("%(levelname)s %(name)s: %(message)s"))
         logging.basicConfig(level=level.get(max(verbosity, -1), logging.DEBUG), handlers=[handler])
         return function(*args, output=OutputOptions(as_json, verbosity, not no_progress), **kwargs)
 

@@ -9,36 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from harness.cli.command import (
-    ENERGY,
-    FIRMWARE,
-    RESULTS,
-    TRACING,
-    VERDICT,
-    WORKLOAD,
-    FilePath,
-    OutputOptions,
-    PanelCommand,
-    absolute_history,
-    add_to_history,
-    baseline_option,
-    baud_option,
-    complete_models,
-    flash_options,
-    option,
-    optional_target_options,
-    output_directory,
-    output_options,
-    panel,
-    probe_options,
-    report_option,
-    setting_option,
-    show_outcome,
-    target_options,
-    target_panel,
-    time_scale_option,
-    write_reports,
-)
+from harness.cli import command
 from harness.errors import UsageError
 from harness.printing import print_text
 
@@ -60,44 +31,50 @@ Examples:
 """
 
 
-@click.command(name="run", cls=PanelCommand, epilog=_EXAMPLES)
-@panel(
-    WORKLOAD,
-    setting_option("model", required=True, shell_complete=complete_models),
-    *map(setting_option, ("name", "method", "placed", "runs", "inputs", "seed")),
+@click.command(name="run", cls=command.PanelCommand, epilog=_EXAMPLES)
+@command.panel(
+    command.WORKLOAD,
+    command.setting_option("model", required=True, shell_complete=command.complete_models),
+    *map(command.setting_option, ("name", "method", "placed", "runs", "inputs", "seed")),
 )
-@target_panel
-@baud_option
-@panel(FIRMWARE, setting_option("flash"), *flash_options)
-@probe_options
-@panel(
-    TRACING,
-    *map(setting_option, ("profile", "values", "stream", "when_full", "counters")),
-    *map(setting_option, ("counter_passes", "trace_limit")),
-    time_scale_option,
+@command.target_panel
+@command.baud_option
+@command.panel(command.FIRMWARE, command.setting_option("flash"), *command.flash_options)
+@command.probe_options
+@command.panel(
+    command.TRACING,
+    *map(command.setting_option, ("profile", "values", "stream", "when_full", "counters")),
+    *map(command.setting_option, ("counter_passes", "trace_limit")),
+    command.time_scale_option,
 )
-@panel(ENERGY, *map(setting_option, ("energy", "volts", "marker_pin", "supply")))
-@panel(
-    VERDICT,
-    *map(setting_option, ("budget", "references", "rtol", "atol")),
-    baseline_option,
-    *map(setting_option, ("repeat", "detect", "look_again", "repeat_time", "baseline_model")),
+@command.panel(
+    command.ENERGY, *map(command.setting_option, ("energy", "volts", "marker_pin", "supply"))
 )
-@panel(
-    RESULTS,
-    setting_option("output", "directory"),
-    report_option(),
-    setting_option("history", callback=absolute_history, envvar="ETHARNESS_HISTORY"),
-    setting_option("session"),
-    setting_option("commit"),
+@command.panel(
+    command.VERDICT,
+    *map(command.setting_option, ("budget", "references", "rtol", "atol")),
+    command.baseline_option,
+    *map(
+        command.setting_option, ("repeat", "detect", "look_again", "repeat_time", "baseline_model")
+    ),
 )
-@output_options
+@command.panel(
+    command.RESULTS,
+    command.setting_option("output", "directory"),
+    command.report_option(),
+    command.setting_option(
+        "history", callback=command.absolute_history, envvar="ETHARNESS_HISTORY"
+    ),
+    command.setting_option("session"),
+    command.setting_option("commit"),
+)
+@command.output_options
 def run_command(
     model: Path,
     board: str | None,
     directory: Path,
     reports: tuple[Path, ...],
-    output: OutputOptions,
+    output: command.OutputOptions,
     **options: Any,
 ) -> int:
     """Run a model on a board, read its trace and check it.
@@ -119,19 +96,19 @@ def run_command(
     def ended(run: EvaluatedRun) -> None:
         nonlocal not_added
         if request.history is not None:
-            not_added = add_to_history(request.history, run)
-        write_reports(reports, [run])
+            not_added = command.add_to_history(request.history, run)
+        command.write_reports(reports, [run])
 
     with output.stages() as stages:
         run = run_model(request, stages, ended)
-    show_outcome(output, run)
+    command.show_outcome(output, run)
     passes = run.result.trace.passes if run.result and run.result.trace else None
     if passes is not None and not output.json and output.verbosity >= 0:
         _show_passes(output, passes)
     return run.exit_code or not_added
 
 
-def _show_passes(output: OutputOptions, passes: CounterPassesRecord) -> None:
+def _show_passes(output: command.OutputOptions, passes: CounterPassesRecord) -> None:
     """Print how comparable the passes of a run are."""
     where = f" ({passes.event_name})" if passes.event_name else ""
     missing = passes.unmatched_events
@@ -156,12 +133,12 @@ def _refuse_archive(model: Path, archive: Path) -> None:
         )
 
 
-@click.command(name="flash", cls=PanelCommand)
-@target_options
-@panel(
-    FIRMWARE,
-    *flash_options,
-    option(
+@click.command(name="flash", cls=command.PanelCommand)
+@command.target_options
+@command.panel(
+    command.FIRMWARE,
+    *command.flash_options,
+    command.option(
         "--attempts",
         default=3,
         show_default=True,
@@ -169,19 +146,21 @@ def _refuse_archive(model: Path, archive: Path) -> None:
         type=click.IntRange(1, 100),
         help="Maximum number of attempts when infrastructure fails.",
     ),
-    option(
+    command.option(
         "--if-needed",
         is_flag=True,
         help="Ask the board for its build id first; skip flashing if it matches.",
     ),
-    option("--no-identity", is_flag=True, help="Do not ask the board for its build id afterwards."),
-    option("--dry-run", is_flag=True, help="Print the commands without running them."),
+    command.option(
+        "--no-identity", is_flag=True, help="Do not ask the board for its build id afterwards."
+    ),
+    command.option("--dry-run", is_flag=True, help="Print the commands without running them."),
 )
-@panel(
-    RESULTS,
-    output_directory("out/flash", "Directory for the tool's log and flash.json."),
+@command.panel(
+    command.RESULTS,
+    command.output_directory("out/flash", "Directory for the tool's log and flash.json."),
 )
-@output_options
+@command.output_options
 def flash_command(
     chosen: Chosen,
     image: Path | None,
@@ -192,7 +171,7 @@ def flash_command(
     if_needed: bool,
     no_identity: bool,
     dry_run: bool,
-    output: OutputOptions,
+    output: command.OutputOptions,
 ) -> None:
     """Flash firmware onto a board and verify that the board runs it."""
     from harness.flash.flashing import flash_board
@@ -215,7 +194,7 @@ def flash_command(
     _show_flashing(output, record)
 
 
-def _show_plan(output: OutputOptions, planned: FlashSteps) -> None:
+def _show_plan(output: command.OutputOptions, planned: FlashSteps) -> None:
     if output.json:
         output.print_json(planned.document())
         return
@@ -233,7 +212,7 @@ def _as_comments(content: bytes) -> str:
     return ":" + "".join(f"\n#   {line}" for line in text.splitlines())
 
 
-def _show_flashing(output: OutputOptions, record: FlashRecord) -> None:
+def _show_flashing(output: command.OutputOptions, record: FlashRecord) -> None:
     if output.json:
         output.print_json(record)
         return
@@ -265,13 +244,13 @@ def _flash_lines(record: FlashRecord) -> list[str]:
 _RUN_IN_PROGRESS: Final = "Run in progress"
 
 
-@click.command(name="pull", cls=PanelCommand)
-@target_options
-@baud_option
-@probe_options
-@panel(
+@click.command(name="pull", cls=command.PanelCommand)
+@command.target_options
+@command.baud_option
+@command.probe_options
+@command.panel(
     _RUN_IN_PROGRESS,
-    option(
+    command.option(
         "--wait",
         "wait_s",
         metavar="[SECONDS]",
@@ -281,17 +260,17 @@ _RUN_IN_PROGRESS: Final = "Run in progress"
         help="Wait for the end of a run that the board is executing.  [default: fail; without "
         "SECONDS, wait as long as it proceeds]",
     ),
-    option(
+    command.option(
         "--cancel",
         is_flag=True,
         help="End a run that the board is executing after its current execution.",
     ),
 )
-@panel(
-    RESULTS,
-    output_directory("out/pull", "Run directory to create."),
+@command.panel(
+    command.RESULTS,
+    command.output_directory("out/pull", "Run directory to create."),
 )
-@output_options
+@command.output_options
 def pull_command(
     chosen: Chosen,
     baud: int | None,
@@ -302,7 +281,7 @@ def pull_command(
     wait_s: float | None,
     cancel: bool,
     directory: Path,
-    output: OutputOptions,
+    output: command.OutputOptions,
 ) -> None:
     """Read the last trace from a board that is already running.
 
@@ -321,39 +300,39 @@ def pull_command(
             run = probe_target().pull_by_probe(chosen, wanted, directory, stages)
         else:
             run = pull(chosen, baud, directory, stages, wait_s=wait_s, cancel=cancel)
-    show_outcome(output, run)
+    command.show_outcome(output, run)
 
 
-@click.command(name="postmortem", cls=PanelCommand)
-@click.argument("path", required=False, type=FilePath())
-@optional_target_options
-@baud_option
-@panel(
+@click.command(name="postmortem", cls=command.PanelCommand)
+@click.argument("path", required=False, type=command.FilePath())
+@command.optional_target_options
+@command.baud_option
+@command.panel(
     "Crash record",
-    option(
+    command.option(
         "--image",
         metavar="FILE",
-        type=FilePath(),
+        type=command.FilePath(),
         help="ELF file with the symbols of the firmware.  [default: the board's firmware]",
     ),
-    option(
+    command.option(
         "--clear",
         is_flag=True,
         help="Erase the crash record on the board; the next run erases it too.",
     ),
 )
-@panel(
-    RESULTS,
-    option(
+@command.panel(
+    command.RESULTS,
+    command.option(
         "-o",
         "--output",
         "saved",
         metavar="FILE",
-        type=FilePath(),
+        type=command.FilePath(),
         help="Also save the crash record to this file.",
     ),
 )
-@output_options
+@command.output_options
 def postmortem_command(
     path: Path | None,
     chosen: Chosen | None,
@@ -361,7 +340,7 @@ def postmortem_command(
     image: Path | None,
     saved: Path | None,
     clear: bool,
-    output: OutputOptions,
+    output: command.OutputOptions,
 ) -> None:
     """Show what a board was doing when it crashed.
 

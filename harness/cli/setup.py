@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import (
-    FilePath,
-    OutputOptions,
-    PanelCommand,
-    complete_boards,
-    complete_models,
-    option,
-    output_options,
-    panel,
-)
+from harness.cli import command
 from harness.config.board import (
     BoardMemory,
     NativeTarget,
@@ -41,9 +32,9 @@ _RUNS = {
 }
 
 
-@click.command(name="boards", cls=PanelCommand)
-@output_options
-def boards_command(output: OutputOptions) -> None:
+@click.command(name="boards", cls=command.PanelCommand)
+@command.output_options
+def boards_command(output: command.OutputOptions) -> None:
     """List the supported boards.
 
     Their names are values of --board, which also takes the path of a board file.
@@ -85,36 +76,36 @@ def _size(count: int) -> str:
     return f"{mib} MiB" if mib and not rest else f"{count >> 10} KiB"
 
 
-@click.command(name="build", cls=PanelCommand)
-@panel(
+@click.command(name="build", cls=command.PanelCommand)
+@command.panel(
     "Firmware",
-    option(
+    command.option(
         "--board",
         required=True,
         metavar="BOARD",
-        shell_complete=complete_boards,
+        shell_complete=command.complete_boards,
         help="Board name (see `etharness boards`) or board file.",
     ),
-    option(
+    command.option(
         "-o",
         "--output",
         "destination",
         metavar="FILE",
-        type=FilePath(),
+        type=command.FilePath(),
         help="Copy the image to this file.  [default: leave it in the build cache]",
     ),
 )
-@panel(
+@command.panel(
     "Model in flash",
-    option(
+    command.option(
         "--model",
         metavar="FILE",
-        type=FilePath(),
-        shell_complete=complete_models,
+        type=command.FilePath(),
+        shell_complete=command.complete_models,
         help="Place this model in the image: `run` uploads nothing, and the RAM of the upload "
         "buffer goes to inputs and arena.",
     ),
-    option(
+    command.option(
         "--upload-buffer",
         "upload",
         metavar="BYTES",
@@ -122,13 +113,13 @@ def _size(count: int) -> str:
         help="With --model: RAM to keep for uploads of other models.  [default: 0]",
     ),
 )
-@output_options
+@command.output_options
 def build_command(
     board: str,
     destination: Path | None,
     model: Path | None,
     upload: int | None,
-    output: OutputOptions,
+    output: command.OutputOptions,
 ) -> None:
     """Build the firmware of a board.
 
@@ -185,15 +176,15 @@ _MOST_BOARDS = 3
 """Boards of a tool that are named by default (-v names all)."""
 
 
-@click.command(name="doctor", cls=PanelCommand)
-@option(
+@click.command(name="doctor", cls=command.PanelCommand)
+@command.option(
     "--board",
     metavar="BOARD",
-    shell_complete=complete_boards,
+    shell_complete=command.complete_boards,
     help="List only the tools for this board; exit with 2 if one is missing.",
 )
-@output_options
-def doctor_command(board: str | None, output: OutputOptions) -> int:
+@command.output_options
+def doctor_command(board: str | None, output: command.OutputOptions) -> int:
     """List the tools that this host has and lacks.
 
     A missing tool is printed with the boards that need it and the command that installs it.
@@ -217,7 +208,9 @@ def doctor_command(board: str | None, output: OutputOptions) -> int:
     return 2 if board and lacks else 0
 
 
-def _show_programs(findings: list[ProgramFinding], output: OutputOptions, title: str = "") -> None:
+def _show_programs(
+    findings: list[ProgramFinding], output: command.OutputOptions, title: str = ""
+) -> None:
     """Print a table of tools, and below it how to install those that are missing."""
     from harness.report.terminal import show_line, show_table
 
@@ -258,7 +251,7 @@ Installation:
 """
 
 
-@click.command(name="completion", cls=PanelCommand, epilog=_INSTALLATION)
+@click.command(name="completion", cls=command.PanelCommand, epilog=_INSTALLATION)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> None:
     """Print a shell completion script.

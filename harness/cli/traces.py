@@ -12,20 +12,7 @@ import click
 
 from harness.analyze.statistics import EXECUTIONS, STATISTICS, Executions, Statistic
 from harness.analyze.ticks import suspected_widths
-from harness.cli.command import (
-    MODEL,
-    RESULTS,
-    SELECTION,
-    FilePath,
-    OutputOptions,
-    PanelCommand,
-    complete_boards,
-    complete_models,
-    option,
-    output_options,
-    panel,
-    reading_options,
-)
+from harness.cli import command
 from harness.errors import FormatError, NotComparableError, UsageError, write_error
 from harness.files import display_path, find_model, read_model, write_atomic
 from harness.formatting import printable
@@ -54,21 +41,21 @@ if TYPE_CHECKING:
     from harness.report.traces import OutputDocument
 
 
-@click.command(name="inspect", cls=PanelCommand)
-@click.argument("model", type=FilePath(), shell_complete=complete_models)
-@panel(
-    SELECTION,
-    option(
+@click.command(name="inspect", cls=command.PanelCommand)
+@click.argument("model", type=command.FilePath(), shell_complete=command.complete_models)
+@command.panel(
+    command.SELECTION,
+    command.option(
         "--board",
         "boards",
         multiple=True,
         metavar="BOARD",
-        shell_complete=complete_boards,
+        shell_complete=command.complete_boards,
         help="Check this board: a name or a board file; repeatable.  [default: all boards]",
     ),
 )
-@output_options
-def inspect_command(model: Path, boards: tuple[str, ...], output: OutputOptions) -> int:
+@command.output_options
+def inspect_command(model: Path, boards: tuple[str, ...], output: command.OutputOptions) -> int:
     """Show what a model contains and which boards it fits.
 
     Lists methods, operators with their multiply-accumulates and bytes moved, constants and planned
@@ -153,77 +140,77 @@ def _save_table(inspector: Inspector, tsv: Path) -> None:
         raise write_error(error, f"cannot write {tsv}") from error
 
 
-@click.command(name="decode", cls=PanelCommand)
-@click.argument("path", type=FilePath())
-@panel(
+@click.command(name="decode", cls=command.PanelCommand)
+@click.argument("path", type=command.FilePath())
+@command.panel(
     "View",
-    option("--tree", is_flag=True, help="Print the call tree with total and self times."),
-    option(
+    command.option("--tree", is_flag=True, help="Print the call tree with total and self times."),
+    command.option(
         "--memory",
         "with_memory",
         is_flag=True,
         help="Print memory over time: each peak and the tensors live at that moment.",
     ),
-    option(
+    command.option(
         "--by",
         type=click.Choice(["module"]),
         help="Group times by module, each operator counted once; needs --etrecord.",
     ),
 )
-@panel(
-    MODEL,
-    option(
+@command.panel(
+    command.MODEL,
+    command.option(
         "--etrecord",
         metavar="FILE",
-        type=FilePath(dir_okay=False),
+        type=command.FilePath(dir_okay=False),
         help="ETRecord of the model; adds operators, modules and, with -v, stack traces.",
     ),
-    option(
+    command.option(
         "--model",
         metavar="FILE",
-        type=FilePath(dir_okay=False),
+        type=command.FilePath(dir_okay=False),
         help="Executed .pte file; adds operator arguments and, with --memory, planned memory.",
     ),
-    option(
+    command.option(
         "--method",
         metavar="NAME",
         help="Executed method, where several match an execution.  [default: the recorded one]",
     ),
 )
-@panel(
+@command.panel(
     "ExecuTorch Inspector",
-    option(
+    command.option(
         "--source-time-scale",
         metavar="SCALE",
         type=click.Choice(list(_SCALES)),
         help="Tick unit for files that do not record one: ns, us, ms, s or cycles.  [default: ns]",
     ),
-    option(
+    command.option(
         "--target-time-scale",
         metavar="SCALE",
         type=click.Choice(list(_SCALES)),
         help="Unit of the printed times.  [default: by magnitude]",
     ),
-    option(
+    command.option(
         "--tsv",
         metavar="FILE",
-        type=FilePath(dir_okay=False),
+        type=command.FilePath(dir_okay=False),
         help="Also write the Inspector's table as tab-separated values.",
     ),
-    option(
+    command.option(
         "--compare-results",
         is_flag=True,
         help="Compare the outputs with the reference outputs of the ETRecord.",
     ),
-    option(
+    command.option(
         "--bundled-input",
         metavar="N",
         type=click.IntRange(0),
         help="Test case of the ETRecord that ran.  [default: the recorded one]",
     ),
 )
-@reading_options
-@output_options
+@command.reading_options
+@command.output_options
 def decode_command(
     path: Path,
     tree: bool,
@@ -238,7 +225,7 @@ def decode_command(
     compare_results: bool,
     bundled_input: int | None,
     reading: ReadOptions,
-    output: OutputOptions,
+    output: command.OutputOptions,
 ) -> None:
     """Show a trace: times, call tree, memory.
 
@@ -357,12 +344,12 @@ def _memory(trace: Trace, pools: list[PlannedPool]) -> Memory:
     return memory(trace, {f"planned_{pool.pool}": pool.planned for pool in pools})
 
 
-@click.command(name="compare", cls=PanelCommand)
-@click.argument("before", type=FilePath())
-@click.argument("after", type=FilePath(), required=False)
-@panel(
+@click.command(name="compare", cls=command.PanelCommand)
+@click.argument("before", type=command.FilePath())
+@click.argument("after", type=command.FilePath(), required=False)
+@command.panel(
     "Comparison",
-    option(
+    command.option(
         "--statistic",
         type=click.Choice(STATISTICS),
         metavar="NAME",
@@ -370,41 +357,41 @@ def _memory(trace: Trace, pools: list[PlannedPool]) -> Memory:
         show_default=True,
         help=f"Statistic of an operator's times to compare: {', '.join(STATISTICS)}.",
     ),
-    option(
+    command.option(
         "--executions",
         type=click.Choice(EXECUTIONS),
         default="all",
         show_default=True,
         help="Executions to compare: all, the first after loading (cold), or later ones (warm).",
     ),
-    option(
+    command.option(
         "--values",
         is_flag=True,
         help="Compare the logged values instead of times (run --values intermediate).",
     ),
-    option(
+    command.option(
         "--etrecord",
         "etrecords",
-        type=FilePath(),
+        type=command.FilePath(),
         multiple=True,
         metavar="FILE",
         help="With --values: ETRecord of both exports, or one for each; pairs by debug handle. "
         "Without AFTER: compare with the values that its program computes (needs ExecuTorch).",
     ),
 )
-@panel(
-    RESULTS,
-    option(
+@command.panel(
+    command.RESULTS,
+    command.option(
         "--report",
         "reports",
-        type=FilePath(dir_okay=False),
+        type=command.FilePath(dir_okay=False),
         multiple=True,
         metavar="FILE",
         help="Also write a report; the suffix selects the format: .html or .json. Repeatable.",
     ),
 )
-@reading_options
-@output_options
+@command.reading_options
+@command.output_options
 def compare_command(
     before: Path,
     after: Path | None,
@@ -414,7 +401,7 @@ def compare_command(
     etrecords: tuple[Path, ...],
     reports: tuple[Path, ...],
     reading: ReadOptions,
-    output: OutputOptions,
+    output: command.OutputOptions,
 ) -> int:
     """Compare two traces operator by operator.
 
@@ -455,7 +442,7 @@ def _compare_times(
     statistic: Statistic,
     executions: Executions,
     reports: Sequence[Path],
-    output: OutputOptions,
+    output: command.OutputOptions,
 ) -> int:
     """Compare the times of two traces and show the differences; return the exit code."""
     from harness.report.compare import (
@@ -582,7 +569,10 @@ def _origin(path: Path, source: Source) -> str:
 
 
 def _show_values(
-    found: ValueComparison, facts: Sequence[Fact], reports: Sequence[Path], output: OutputOptions
+    found: ValueComparison,
+    facts: Sequence[Fact],
+    reports: Sequence[Path],
+    output: command.OutputOptions,
 ) -> int:
     """Print a comparison of values, and write its reports."""
     from harness.report.compare import print_values, values_document
@@ -608,7 +598,7 @@ def _known_format(_: click.Context, __: click.Parameter, name: str) -> str:
     return name
 
 
-class _ExportCommand(PanelCommand):
+class _ExportCommand(command.PanelCommand):
     """The command, whose help has a list of the formats."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -620,10 +610,10 @@ class _ExportCommand(PanelCommand):
 
 
 @click.command(name="export", cls=_ExportCommand)
-@click.argument("path", type=FilePath())
-@panel(
+@click.argument("path", type=command.FilePath())
+@command.panel(
     "Format",
-    option(
+    command.option(
         "-f",
         "--format",
         "name",
@@ -632,43 +622,43 @@ class _ExportCommand(PanelCommand):
         metavar="FORMAT",
         help="Format to write; see the list below.",
     ),
-    option("--flavour", metavar="NAME", help="Variant of the format."),
+    command.option("--flavour", metavar="NAME", help="Variant of the format."),
 )
-@panel(
-    MODEL,
-    option(
+@command.panel(
+    command.MODEL,
+    command.option(
         "--model",
         metavar="FILE",
-        type=FilePath(exists=True, dir_okay=False),
+        type=command.FilePath(exists=True, dir_okay=False),
         help="Executed .pte file; adds operands, data dependencies and names of delegates.",
     ),
-    option(
+    command.option(
         "--etrecord",
         metavar="FILE",
-        type=FilePath(exists=True, dir_okay=False),
+        type=command.FilePath(exists=True, dir_okay=False),
         help="ETRecord of the model; adds module paths and names of delegates.",
     ),
-    option(
+    command.option(
         "--method",
         metavar="NAME",
         help="Method of the model to export the operands of.  [default: the executed one]",
     ),
 )
-@reading_options
-@panel(
-    RESULTS,
-    option(
+@command.reading_options
+@command.panel(
+    command.RESULTS,
+    command.option(
         "-o",
         "--output",
         "file",
         required=True,
-        type=FilePath(),
+        type=command.FilePath(),
         metavar="FILE",
         help="File to write.",
     ),
-    option("--force", is_flag=True, help="Replace an existing file."),
+    command.option("--force", is_flag=True, help="Replace an existing file."),
 )
-@output_options
+@command.output_options
 def export_command(
     path: Path,
     name: str,
@@ -679,7 +669,7 @@ def export_command(
     method: str | None,
     force: bool,
     reading: ReadOptions,
-    output: OutputOptions,
+    output: command.OutputOptions,
 ) -> None:
     """Write a trace in another tool's format.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from harness.config.toml_file import read_toml
+from harness.config.toml_file import read_document
 from harness.errors import UsageError, did_you_mean
 from harness.files import absolute, data_directory
 from harness.records.result import CoreRecord
@@ -24,7 +25,12 @@ Word = Annotated[str, msgspec.Meta(pattern=r"\A(\w[\w.+/:@=,-]*)?\Z")]
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of a configuration file; unknown keys are errors."""
+    """A table of a file that people write: unknown keys are errors, all numbers are finite."""
+
+    def __post_init__(self) -> None:
+        for name, value in msgspec.structs.asdict(self).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{name} is not a finite number")
 
 
 class Build(Strict, frozen=True):
@@ -285,7 +291,7 @@ def load_board(name: str) -> tuple[Board, Path]:
                 "path of a board file",
             )
         path = data_directory("boards") / f"{name}.toml"
-    board = read_toml(path, Board)
+    board = read_document(path).as_(Board)
     if board.name != path.stem:
         raise UsageError(
             f"{path}: `name` is {board.name!r}, but the file is named {path.stem!r}",

@@ -183,16 +183,6 @@ def _decoded(path: Path, data: bytes) -> str:
         ) from error
 
 
-def read_toml(path: Path, type_: type[_T]) -> _T:
-    """Read a TOML file into ``type_``.
-
-    Raises:
-        UsageError: The file is missing, is not valid TOML, or does not match ``type_``; the message
-            names the file, the line and the key.
-    """
-    return read_document(path).as_(type_)
-
-
 def key_offsets(text: str) -> dict[Keys, int]:
     """Return the offset in characters of each key, table and element of an array of tables.
 

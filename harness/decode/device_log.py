@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.decode import device_log_format as fmt
 from harness.decode.device_log_chunks import (
@@ -33,7 +32,7 @@ from harness.decode.device_log_chunks import (
 )
 from harness.decode.device_log_format import Record
 from harness.errors import FormatError
-from harness.files import is_padding
+from harness.files import Content, is_padding
 from harness.records.trace import (
     NO_CLOCK,
     NO_COUNT,
@@ -58,6 +57,11 @@ _MAGIC: Final = fmt.MAGIC.to_bytes(4, "little")
 
 _RECORD_COUNT, _NAMES_SIZE = slice(12, 16), slice(20, 24)
 """Positions of these fields in a header."""
+
+
+def is_device_log(data: Content) -> bool:
+    """Whether the data begins with the magic number of a device log."""
+    return data[:4] == _MAGIC
 
 
 def read_log(
@@ -91,7 +95,16 @@ def read_log(
         if not logs:
             reason = damage[0].reason if damage else "no image found"
             raise FormatError(f"nothing could be salvaged: {reason}", offset=0, field="log")
-    domains = _domains([log.records for log in logs], clocks)
+    if clocks:
+        # The low 32 bits of a wider counter are a valid 32-bit counter.
+        domains = [replace(clock, bits=min(clock.bits, _TICK_BITS)) for clock in clocks]
+    else:
+        numbers = [log.records.all_of(Record.PROFILE)["clock"] for log in logs]
+        used = 1 + max(int(each.max(initial=0)) for each in numbers)
+        # Number 255 is NO_CLOCK in a trace, so it is refused below.
+        domains = [ClockDomain(f"clock {i}", None, _TICK_BITS) for i in range(min(used, NO_CLOCK))]
+    for log in logs:
+        check_clocks(log.records, len(domains))
     counters = _read_counters(logs)
     trace = concatenate([_trace(log, data, domains, counters) for log in logs])
     if damage is not None:
@@ -126,11 +139,56 @@ def _trace(
     )
     trace.tracer[:] = log.tracer
     trace.record[:] = log.numbers[events]
-    _fill_profile(trace, records)
-    _fill_values(trace, records)
-    _fill_prefixes(trace, records)
-    _fill_allocations(trace, records)
-    _fill_counts(trace, log)
+
+    profiles = records.all_of(Record.PROFILE)
+    at = records.rows[records.numbers(Record.PROFILE)]
+    ids = profiles["name"].astype(np.int32)
+    trace.name[at] = np.where(ids == fmt.NO_NAME, NO_NAME, ids)
+    for column in ("chain", "instruction", "clock", "start", "end"):
+        getattr(trace, column)[at] = profiles[column]
+
+    values = records.all_of(Record.VALUE)
+    at = records.rows[records.numbers(Record.VALUE)]
+    trace.kind[at] = Kind.DEBUG
+    trace.clock[at] = 0
+    trace.debug[at] = np.arange(len(at))
+    for column in ("chain", "instruction", "start", "end"):
+        getattr(trace, column)[at] = values[column]
+
+    # Records before an event: its chain and instruction in full, and its delegate.
+    wide = records.all_of(Record.WIDE)
+    at = records.rows[records.numbers(Record.WIDE)]
+    trace.chain[at] = wide["chain"]
+    trace.instruction[at] = wide["instruction"]
+    numbers, delegates = records.numbers(Record.DELEGATE), records.all_of(Record.DELEGATE)
+    at = records.rows[numbers]
+    trace.delegate_int[at] = delegates["id"]
+    ids = delegates["name"].astype(np.int32)
+    trace.delegate_str[at] = np.where(ids == fmt.NO_NAME, NO_NAME, ids)
+    present = delegates["flags"] == fmt.DELEGATE_METADATA
+    behind = records.places[numbers] + fmt.RECORD_SIZE
+    trace.metadata[at[present], 0] = behind[present]
+    trace.metadata[at[present], 1] = delegates["length"][present]
+
+    allocations = records.all_of(Record.ALLOCATION)
+    at = records.rows[records.numbers(Record.ALLOCATION)]
+    trace.kind[at] = Kind.ALLOCATION
+    trace.clock[at] = 0
+    trace.start[at] = allocations["tick"]
+    trace.end[at] = allocations["tick"]
+    trace.allocator[at] = allocations["allocator"]
+    trace.size[at] = allocations["size"]
+    known = allocations["offset"] != fmt.NO_OFFSET
+    trace.offset[at[known]] = allocations["offset"][known]
+    trace.failed[at] = (allocations["flags"] & fmt.ALLOCATION_FAILED) != 0
+
+    counts = records.all_of(Record.COUNTS)
+    at = records.rows[records.numbers(Record.COUNTS)] - 1
+    names = [counter.name for counter in counters]
+    for number, counter in enumerate(log.counters):
+        first, within = divmod(number, fmt.COUNTS_PER_RECORD)
+        here = counts["first"] == first * fmt.COUNTS_PER_RECORD
+        trace.counts[at[here], names.index(counter.name)] = counts["counts"][here, within]
     return trace
 
 
@@ -142,9 +200,7 @@ def _read_counters(logs: Sequence[TracerLog]) -> list[HardwareCounter]:
     """
     found: dict[str, HardwareCounter] = {}
     for log in logs:
-        for counter, record in zip(
-            _own_counters(log), log.records.numbers(Record.COUNTER), strict=True
-        ):
+        for counter, record in zip(log.counters, log.records.numbers(Record.COUNTER), strict=True):
             known = found.setdefault(counter.name, counter)
             if known.bits != counter.bits:
                 raise FormatError(
@@ -160,28 +216,11 @@ def _read_counters(logs: Sequence[TracerLog]) -> list[HardwareCounter]:
     return list(found.values())
 
 
-def _own_counters(log: TracerLog) -> list[HardwareCounter]:
-    declared = log.records.all_of(Record.COUNTER)[["name", "bits", "inside", "around"]]
-    return [HardwareCounter(log.names[name], *rest) for name, *rest in declared.tolist()]
-
-
-def _fill_counts(trace: Trace, log: TracerLog) -> None:
-    records = log.records
-    counts = records.all_of(Record.COUNTS)
-    at = records.rows[records.numbers(Record.COUNTS)] - 1
-    names = [counter.name for counter in trace.counters]
-    for number, counter in enumerate(_own_counters(log)):
-        first, within = divmod(number, fmt.COUNTS_PER_RECORD)
-        here = counts["first"] == first * fmt.COUNTS_PER_RECORD
-        trace.counts[at[here], names.index(counter.name)] = counts["counts"][here, within]
-
-
 def _read_blocks(records: Records, names: Sequence[str]) -> list[Block]:
     starts = records.numbers(Record.BLOCK)
     declared = records.numbers(Record.ALLOCATOR)
-    allocator_names = [
-        _block_name(names, name) for name in records.all_of(Record.ALLOCATOR)["name"].tolist()
-    ]
+    texts = dict(enumerate(names)) | {fmt.NO_NAME: ""}
+    allocator_names = [texts[name] for name in records.all_of(Record.ALLOCATOR)["name"].tolist()]
     total = len(records.events)
     firsts = records.rows[starts].tolist()
     ends = [*firsts[1:], total]
@@ -189,7 +228,7 @@ def _read_blocks(records: Records, names: Sequence[str]) -> list[Block]:
     headers = records.all_of(Record.BLOCK)
     blocks = [
         Block(
-            name=_block_name(names, name),
+            name=texts[name],
             first=first,
             count=end - first,
             bundled_input_index=bundled,
@@ -209,77 +248,6 @@ def _read_blocks(records: Records, names: Sequence[str]) -> list[Block]:
         known_early = np.searchsorted(declared, starts[0]) if blocks else len(declared)
         blocks.insert(0, Block("", 0, early, allocators=tuple(allocator_names[: int(known_early)])))
     return blocks
-
-
-def _block_name(names: Sequence[str], number: int) -> str:
-    return "" if number == fmt.NO_NAME else names[number]
-
-
-def _domains(tracers: Sequence[Records], clocks: Sequence[ClockDomain]) -> list[ClockDomain]:
-    """Return the clock domains of the log; check that all clock numbers exist."""
-    numbers = [records.all_of(Record.PROFILE)["clock"] for records in tracers]
-    if not clocks:
-        used = 1 + max(int(each.max(initial=0)) for each in numbers)
-        # Number 255 is NO_CLOCK in a trace, so it is refused below.
-        domains = [ClockDomain(f"clock {i}", None, _TICK_BITS) for i in range(min(used, NO_CLOCK))]
-    else:
-        # The low 32 bits of a wider counter are a valid 32-bit counter.
-        domains = [replace(clock, bits=min(clock.bits, _TICK_BITS)) for clock in clocks]
-    for records in tracers:
-        check_clocks(records, len(domains))
-    return domains
-
-
-def _fill_profile(trace: Trace, records: Records) -> None:
-    profiles = records.all_of(Record.PROFILE)
-    at = records.rows[records.numbers(Record.PROFILE)]
-    trace.name[at] = _name_column(profiles["name"])
-    for column in ("chain", "instruction", "clock", "start", "end"):
-        getattr(trace, column)[at] = profiles[column]
-
-
-def _fill_values(trace: Trace, records: Records) -> None:
-    values = records.all_of(Record.VALUE)
-    at = records.rows[records.numbers(Record.VALUE)]
-    trace.kind[at] = Kind.DEBUG
-    trace.clock[at] = 0
-    trace.debug[at] = np.arange(len(at))
-    for column in ("chain", "instruction", "start", "end"):
-        getattr(trace, column)[at] = values[column]
-
-
-def _fill_prefixes(trace: Trace, records: Records) -> None:
-    wide = records.all_of(Record.WIDE)
-    at = records.rows[records.numbers(Record.WIDE)]
-    trace.chain[at] = wide["chain"]
-    trace.instruction[at] = wide["instruction"]
-
-    numbers, delegates = records.numbers(Record.DELEGATE), records.all_of(Record.DELEGATE)
-    at = records.rows[numbers]
-    trace.delegate_int[at] = delegates["id"]
-    trace.delegate_str[at] = _name_column(delegates["name"])
-    present = delegates["flags"] == fmt.DELEGATE_METADATA
-    behind = records.places[numbers] + fmt.RECORD_SIZE
-    trace.metadata[at[present], 0] = behind[present]
-    trace.metadata[at[present], 1] = delegates["length"][present]
-
-
-def _fill_allocations(trace: Trace, records: Records) -> None:
-    allocations = records.all_of(Record.ALLOCATION)
-    at = records.rows[records.numbers(Record.ALLOCATION)]
-    trace.kind[at] = Kind.ALLOCATION
-    trace.clock[at] = 0
-    trace.start[at] = allocations["tick"]
-    trace.end[at] = allocations["tick"]
-    trace.allocator[at] = allocations["allocator"]
-    trace.size[at] = allocations["size"]
-    known = allocations["offset"] != fmt.NO_OFFSET
-    trace.offset[at[known]] = allocations["offset"][known]
-    trace.failed[at] = (allocations["flags"] & fmt.ALLOCATION_FAILED) != 0
-
-
-def _name_column(ids: npt.NDArray[np.uint16]) -> npt.NDArray[np.int32]:
-    return np.where(ids == fmt.NO_NAME, NO_NAME, ids.astype(np.int32)).astype(np.int32)
 
 
 def _salvaged_chunks(data: bytes, clocks: int, damage: list[Damage]) -> Iterator[Chunk]:
@@ -490,7 +458,8 @@ def write_counts(image: bytes, joined: JoinedCounts) -> bytes:
         header[_NAMES_SIZE] = len(names).to_bytes(4, "little")
         header[_FIRST_RECORD] = first.to_bytes(4, "little")
         chunks.append(bytes(header) + b"".join(records) + names)
-        before[tracer] = chunk.next_record, first + len(records) - carried
+        behind = chunk.header.first_record + len(chunk.records) - chunk.carried
+        before[tracer] = behind, first + len(records) - carried
     return b"".join(chunks)
 
 

@@ -15,7 +15,15 @@ from harness.decode import device_log_format as fmt
 from harness.decode.device_log_format import Record, Value
 from harness.errors import FormatError
 from harness.files import is_padding
-from harness.records.trace import STORED_AS, Damage, DebugValue, Losses, Stack, TensorValue
+from harness.records.trace import (
+    STORED_AS,
+    Damage,
+    DebugValue,
+    HardwareCounter,
+    Losses,
+    Stack,
+    TensorValue,
+)
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -145,9 +153,7 @@ def read_records(data: bytes, start: int, count: int, name_count: int) -> Record
     unknown = records.kinds == _UNKNOWN
     records.refuse(unknown, np.arange(count), 0, "kind", "unknown record kind")
     _check_fields(records, name_count)
-    _check_prefixes(records)
-    _check_allocators(records)
-    _check_counters(records)
+    _check_declarations(records)
     _check_counts(records)
     return records
 
@@ -187,10 +193,6 @@ def _record_error(record: int, offset: int, field: str, message: str) -> FormatE
     return FormatError(f"{message}: record {record}", offset=offset, field=field)
 
 
-def _payload_records(lengths: Ints) -> Ints:
-    return -(-lengths.astype(np.int64) // fmt.RECORD_SIZE)
-
-
 def _mark_payloads(raw: Bytes, start: int) -> Bytes:
     """Return the kind of every record, with payload records (metadata, values) marked.
 
@@ -199,9 +201,9 @@ def _mark_payloads(raw: Bytes, start: int) -> Bytes:
     kinds = raw[:, 0].copy()
     kinds[~np.isin(kinds, list(Record))] = _UNKNOWN
     owners = np.flatnonzero((kinds == Record.DELEGATE) | (kinds == Record.VALUE))
-    lengths = _payload_records(raw[owners].view(_LAYOUTS[Record.DELEGATE])[:, 0]["length"])
+    lengths = raw[owners].view(_LAYOUTS[Record.DELEGATE])[:, 0]["length"].astype(np.int64)
     contents = raw[owners].view(_LAYOUTS[Record.VALUE])[:, 0]["count"]
-    counts = np.where(kinds[owners] == Record.DELEGATE, lengths, contents)
+    counts = np.where(kinds[owners] == Record.DELEGATE, -(-lengths // fmt.RECORD_SIZE), contents)
     owners, counts = owners[counts > 0], counts[counts > 0]
     end = 0
     for owner, count in zip(owners.tolist(), counts.tolist(), strict=True):
@@ -217,6 +219,7 @@ def _mark_payloads(raw: Bytes, start: int) -> Bytes:
 
 
 def _check_fields(records: Records, name_count: int) -> None:
+    """Check each record by itself, and that every prefix record is followed by its event."""
     for kind, layout in _LAYOUTS.items():
         numbers, values = records.numbers(kind), records.all_of(kind)
         for column in layout.names or ():
@@ -230,24 +233,25 @@ def _check_fields(records: Records, name_count: int) -> None:
         if kind in _FLAGS:
             unknown = (values["flags"] & ~np.uint8(_FLAGS[kind])) != 0
             records.refuse(unknown, numbers, 1, f"{kind.name} flags", "unknown flag")
-
-
-def _check_prefixes(records: Records) -> None:
-    """Check that every prefix record is followed by its event, and has no stray length."""
     for kind, allowed in _FOLLOWERS.items():
         numbers = records.numbers(kind)
         behind = numbers + 1
         if kind is Record.DELEGATE:
             delegates = records.all_of(kind)
-            behind += _payload_records(delegates["length"])
+            behind += -(-delegates["length"].astype(np.int64) // fmt.RECORD_SIZE)
             bad = (delegates["flags"] == 0) & (delegates["length"] != 0)
             records.refuse(bad, numbers, 8, "DELEGATE length", "length without metadata")
         alone = ~np.isin(np.append(records.kinds, _PAYLOAD)[behind], allowed)
         records.refuse(alone, numbers, 0, kind.name, "no event follows")
 
 
-def _check_allocators(records: Records) -> None:
-    """Check that allocator ids count from 1 in order, and are declared before their use."""
+def _check_declarations(records: Records) -> None:
+    """Check allocators and counters.
+
+    The ids of allocators count from 1 in order, and are declared before their use. Counters have a
+    name of their own and a width, are not too many, and were measured once. A log whose counters
+    were joined from several runs has more than one run can read.
+    """
     declared = records.numbers(Record.ALLOCATOR)
     ids = records.all_of(Record.ALLOCATOR)["id"]
     bad = ids != np.arange(1, len(ids) + 1)
@@ -259,13 +263,6 @@ def _check_allocators(records: Records) -> None:
     bad = (allocations["allocator"] == 0) | (allocations["allocator"] > known)
     records.refuse(bad, used, 2, "ALLOCATION allocator", "allocator was not declared")
 
-
-def _check_counters(records: Records) -> None:
-    """Check that counters have a name of their own and a width, are not too many, and were measured
-    once.
-
-    A log whose counters were joined from several runs has more than one run can read.
-    """
     numbers, counters = records.numbers(Record.COUNTER), records.all_of(Record.COUNTER)
     many = np.arange(len(numbers)) >= _MOST_COUNTERS
     records.refuse(many, numbers, 0, "COUNTER", f"more than {_MOST_COUNTERS} counters")
@@ -439,11 +436,6 @@ class Chunk:
     carried: int
     values: list[DebugValue]
 
-    @property
-    def next_record(self) -> int:
-        """Number of the first record of the next chunk."""
-        return self.header.first_record + len(self.records) - self.carried
-
 
 @dataclass(frozen=True, slots=True)
 class TracerLog:
@@ -455,6 +447,7 @@ class TracerLog:
         records: Its records, without copies whose original is present.
         numbers: Number of each record in the log; a copy whose original is missing has the number
             of the next record.
+        counters: Its hardware counters, in the order of their declaration.
         values: Values of the VALUE records, in order.
         losses: Missing parts.
         filtered_events: Events not logged because of run options.
@@ -466,6 +459,7 @@ class TracerLog:
     names: tuple[str, ...]
     records: Records
     numbers: Ints
+    counters: list[HardwareCounter]
     values: list[DebugValue]
     losses: Losses
     filtered_events: int
@@ -582,15 +576,19 @@ def read_chunk(data: bytes, place: int, debug_start: int) -> Chunk:
         )
     names = _read_names(data, names_start, end, header.name_count)
     records = read_records(data, start, header.record_count, header.name_count)
-    return Chunk(
-        place,
-        end - place,
-        header,
-        names,
-        records,
-        _count_carried(records, header),
-        read_values(records, header.debug_size, debug_start),
+    # Copies of earlier records must be at the start, and not in the first chunk.
+    *declared, blocks = (
+        records.numbers(kind)[(records.all_of(kind)["flags"] & fmt.CARRIED) != 0]
+        for kind in (*DECLARATIONS, Record.BLOCK)
     )
+    declarations = np.sort(np.concatenate(declared))
+    carried = np.concatenate([declarations, blocks])
+    bad = carried != np.arange(len(carried))
+    bad |= header.chunk == 0
+    bad[len(declarations) + 1 :] = True  # at most one block continues from the previous chunk
+    records.refuse(bad, carried, 1, "flags", "copied record in a wrong position")
+    values = read_values(records, header.debug_size, debug_start)
+    return Chunk(place, end - place, header, names, records, len(carried), values)
 
 
 def read_header(data: bytes, place: int) -> LogHeader:
@@ -638,29 +636,12 @@ def _read_names(data: bytes, position: int, end: int, count: int) -> tuple[str, 
     return tuple(names)
 
 
-def _count_carried(records: Records, header: LogHeader) -> int:
-    """Count the copied records; they must be at the start, and not in the first chunk."""
-    *declared, blocks = (
-        records.numbers(kind)[(records.all_of(kind)["flags"] & fmt.CARRIED) != 0]
-        for kind in (*DECLARATIONS, Record.BLOCK)
-    )
-    declarations = np.sort(np.concatenate(declared))
-    carried = np.concatenate([declarations, blocks])
-    bad = carried != np.arange(len(carried))
-    bad |= header.chunk == 0
-    bad[len(declarations) + 1 :] = True  # at most one block continues from the previous chunk
-    records.refuse(bad, carried, 1, "flags", "copied record in a wrong position")
-    return len(carried)
-
-
 def _join(chunks: Sequence[Chunk], damage: list[Damage] | None) -> TracerLog:
     """Join the chunks of one tracer, given in order."""
     joined = _Joined(may_be_cut=damage is not None)
-    names: tuple[str, ...] = ()
     taken: list[Chunk] = []
     for chunk in chunks:
         try:
-            names = _common_names(chunk, names)
             joined.add(chunk)
         except FormatError as error:
             if damage is None or not taken:
@@ -671,14 +652,20 @@ def _join(chunks: Sequence[Chunk], damage: list[Damage] | None) -> TracerLog:
         if damage is not None and joined.cut_before:
             lost = f"misses {joined.cut_before} records before it"
             damage.append(Damage.of(_chunk_error(chunk, 48, "first record", lost), None))
-    chunks = taken
-    last = chunks[-1].header  # its counters are totals since the first chunk
+    *earlier, last = (chunk.header for chunk in taken)  # counters are totals since the first chunk
+    # A log that is read while it is written, or that gives up its oldest runs, goes on after it was
+    # full; then losses lie between records.
+    lost_before = any(header.dropped_events or header.dropped_blocks for header in earlier)
+    lost_at_end = bool(last.dropped_events or last.dropped_blocks) and not last.dropped_runs
+    records, names = joined.records(), joined.names
+    declared = records.all_of(Record.COUNTER)[["name", "bits", "inside", "around"]].tolist()
     return TracerLog(
         tracer=last.tracer,
         names=names,
-        records=joined.records(),
+        records=records,
+        counters=[HardwareCounter(names[name], *rest) for name, *rest in declared],
         numbers=np.concatenate(joined.numbers),
-        values=[value for chunk in chunks for value in chunk.values],
+        values=[value for chunk in taken for value in chunk.values],
         losses=Losses(
             events=last.dropped_events,
             blocks=last.dropped_blocks,
@@ -689,29 +676,8 @@ def _join(chunks: Sequence[Chunk], damage: list[Damage] | None) -> TracerLog:
         ),
         filtered_events=last.filtered_events,
         stack=Stack(last.tracer, last.stack_used, last.stack_size) if last.stack_used else None,
-        full=_filled_up(chunks),
+        full=last.full and lost_at_end and not lost_before,
     )
-
-
-def _filled_up(chunks: Sequence[Chunk]) -> bool:
-    """Whether a log filled up once, after its last record.
-
-    A log that is read while it is written, or that gives up its oldest runs, goes on after it was
-    full; then losses lie between records.
-    """
-    *earlier, last = (chunk.header for chunk in chunks)
-    before = any(header.dropped_events or header.dropped_blocks for header in earlier)
-    dropped = last.dropped_events or last.dropped_blocks
-    return last.full and bool(dropped) and not before and not last.dropped_runs
-
-
-def _common_names(chunk: Chunk, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Merge the names of a chunk with those of earlier chunks, which it has to repeat."""
-    known = chunk.names
-    both = list(zip(names, known, strict=False))
-    if len(known) < len(names) or any(a != b and LOST_NAME not in (a, b) for a, b in both):
-        raise _chunk_error(chunk, 16, "names", "does not repeat the names of earlier chunks")
-    return (*(b if a == LOST_NAME else a for a, b in both), *known[len(names) :])
 
 
 class _Joined:
@@ -719,6 +685,7 @@ class _Joined:
 
     def __init__(self, *, may_be_cut: bool) -> None:
         self._may_be_cut = may_be_cut
+        self.names: tuple[str, ...] = ()
         self.numbers: list[Ints] = []
         self.lost_chunks = self.lost_records = self.cut_before = 0
         self._parts: list[Records] = []
@@ -731,6 +698,12 @@ class _Joined:
     def add(self, chunk: Chunk) -> None:
         """Append a chunk; count missing chunks and records before it."""
         header, records = chunk.header, chunk.records
+        names = list(zip(self.names, chunk.names, strict=False))
+        lacks = len(chunk.names) < len(self.names)
+        if lacks or any(a != b and LOST_NAME not in (a, b) for a, b in names):
+            raise _chunk_error(chunk, 16, "names", "does not repeat the names of earlier chunks")
+        added = chunk.names[len(self.names) :]
+        self.names = (*(b if a == LOST_NAME else a for a, b in names), *added)
         follows = header.chunk == self._next_chunk
         gap = header.first_record - self._next_record
         self.cut_before = gap if follows and self._may_be_cut else 0
@@ -739,7 +712,8 @@ class _Joined:
             raise _chunk_error(chunk, 48, "first record", "does not continue the previous chunk")
         self.lost_chunks += header.chunk - self._next_chunk
         self.lost_records += gap
-        self._next_chunk, self._next_record = header.chunk + 1, chunk.next_record
+        self._next_chunk = header.chunk + 1
+        self._next_record = header.first_record + len(records) - chunk.carried
 
         kept = ~self._known(chunk, follows)
         part = Records.of(records.raw[kept], records.kinds[kept], records.places[kept])

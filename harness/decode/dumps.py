@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from harness.decode import device_log_format as log_format
+from harness.decode.device_log_format import MAGIC
 from harness.decode.ed00_reader import NO_IDENTIFIER, Window, find_dump, read_dump
 from harness.decode.ed00_schema import IDENTIFIER
 from harness.errors import FormatError
@@ -217,11 +217,6 @@ class FoundDumps:
     padding: int = 0
 
 
-def is_device_log(data: Content) -> bool:
-    """Whether the data begins with the magic number of a device log."""
-    return data[:4] == log_format.MAGIC.to_bytes(4, "little")
-
-
 def read_dumps(
     data: Content, clocks: Sequence[ClockDomain] = (), *, salvage: bool = False
 ) -> FoundDumps:
@@ -243,7 +238,7 @@ def read_dumps(
     padding = 0
     if not isinstance(data, bytes) and not find_dump(data):
         data = data[:]
-    if isinstance(data, bytes) and is_device_log(data):
+    if isinstance(data, bytes) and data[:4] == MAGIC.to_bytes(4, "little"):
         from harness.decode.device_log import read_log
         from harness.decode.device_log_chunks import trailing_padding
 

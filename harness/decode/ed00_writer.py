@@ -205,7 +205,12 @@ class _DumpWriter:
         column, builder = self.column, self.builder
         name = self.name(column["name"][row])
         delegate = self.name(column["delegate_str"][row])
-        metadata = self.metadata_vector(*column["metadata"][row])
+        metadata, key = 0, tuple(column["metadata"][row])
+        if key[1] >= 0:
+            if key not in self.metadata:
+                data = self.trace.metadata_bytes[key[0] : sum(key)]
+                self.metadata[key] = builder.CreateByteVector(data)
+            metadata = self.metadata[key]
         builder.StartObject(_SLOTS_PROFILE)
         builder.PrependUint64Slot(ed.Profile.START, column["start"][row], 0)
         builder.PrependUint64Slot(ed.Profile.END, column["end"][row], 0)
@@ -323,15 +328,6 @@ class _DumpWriter:
         for item in reversed(items):
             self.builder.PrependInt64(item)
         return int(self.builder.EndVector())
-
-    def metadata_vector(self, offset: int, length: int) -> int:
-        if length < 0:
-            return 0
-        key = (offset, length)
-        if key not in self.metadata:
-            data = self.trace.metadata_bytes[offset : offset + length]
-            self.metadata[key] = self.builder.CreateByteVector(data)
-        return self.metadata[key]
 
     def name(self, index: int) -> int:
         text = self.trace.text(index)

@@ -23,7 +23,7 @@ leave out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, Generic, TypeVar
@@ -244,11 +244,6 @@ class VectorItems:
         return self._firsts[vectors] + numbers * self._size
 
 
-def _tables_of(vtable_of: Ints | None, count: int) -> AbstractContextManager[None]:
-    """Translate entries of a DefectError from vtables to their tables."""
-    return shared_by(np.zeros(count, np.int64) if vtable_of is None else vtable_of)
-
-
 def split(items: Sequence[_Item], counts: Ints) -> list[tuple[_Item, ...]]:
     """Divide consecutive items into groups of ``counts``."""
     ends = np.cumsum(counts).tolist()
@@ -296,11 +291,10 @@ class Tables(Generic[_Slot]):
             vtables, vtable_of = np.unique(vtables, return_inverse=True)
         sizes = buffer.load("<u2", vtables).astype(np.int64)
         good = (sizes >= 4) & (sizes % 2 == 0)
-        with _tables_of(vtable_of, len(positions)):
+        with shared_by(np.zeros(len(positions), np.int64) if vtable_of is None else vtable_of):
             buffer.require(good, vtables, f"{name} vtable", "impossible size")
             buffer.inside(vtables, sizes, f"{name} vtable", vtables)
-        table_sizes = buffer.load("<u2", vtables + 2).astype(np.int64)
-        with _tables_of(vtable_of, len(positions)):
+            table_sizes = buffer.load("<u2", vtables + 2).astype(np.int64)
             # The first field is at byte 4, so a smaller size would make any table look empty.
             buffer.require(table_sizes >= 4, vtables, f"{name} vtable", "impossible table size")
         of_each = table_sizes if vtable_of is None else table_sizes[vtable_of]
@@ -392,8 +386,8 @@ class Tables(Generic[_Slot]):
         fits = offsets >= 4
         if self.buffer.table_sizes:
             fits &= offsets + size <= self.buffer.load("<u2", self.vtables + 2)
-        absent = offsets == 0
-        with _tables_of(self.vtable_of, len(self.positions)):
+        absent, of_tables = offsets == 0, self.vtable_of
+        with shared_by(np.zeros(len(self.positions), np.int64) if of_tables is None else of_tables):
             field = self._field(slot)
             self.buffer.require(fits | absent, entries, field, "field outside its table")
             # Tables are aligned to 4 bytes, so alignment up to 4 depends only on the vtable.

@@ -78,26 +78,21 @@ def read_values(tables: Tables[pte.EValue], named: Container[str] = ()) -> list[
     places = tables.references(pte.EValue.VAL)
     for type_, (dtype, kind, optional) in _NUMBERED.items():
         rows = np.flatnonzero(types == type_)
-        vectors = _vectors(tables.buffer, places[rows], dtype)
+        contents = Tables.at(tables.buffer, places[rows], pte.Content)
+        vectors = contents.vectors(pte.Content.CONTENT, dtype)
         for row, numbers in zip(rows.tolist(), vectors, strict=True):
-            items = [None if optional and n == -1 else _value(values, n, kind) for n in numbers]
-            if any(item is _MISSING for item in items):
+            present = [n for n in numbers if not (optional and n == -1)]
+            found = {n: values[n] for n in present if 0 <= n < len(values)}
+            right = [isinstance(v, kind) and not isinstance(v, bool) for v in found.values()]
+            if not all(right) or len(found) < len(set(present)):
                 raise FormatError(
                     f"value {row} lists a value that is missing or of another type",
                     offset=int(places[row]),
                     field=type_.name.lower(),
                 )
-            values[row] = ValueList(tuple(items), numbers)
+            items: Any = tuple(map(found.get, numbers))
+            values[row] = ValueList(items, numbers)
     return values
-
-
-_MISSING: Final[Any] = object()
-
-
-def _value(values: Sequence[Value], number: int, kind: type[int] | type[Tensor]) -> Any:
-    """Return the value with this number if it has the type ``kind``, else ``_MISSING``."""
-    found = values[number] if 0 <= number < len(values) else None
-    return found if isinstance(found, kind) and not isinstance(found, bool) else _MISSING
 
 
 def _scalars(dtype: str, buffer: FlatBuffer, places: Ints) -> list[Value]:
@@ -106,16 +101,9 @@ def _scalars(dtype: str, buffer: FlatBuffer, places: Ints) -> list[Value]:
     return found
 
 
-def _texts(buffer: FlatBuffer, places: Ints) -> list[str]:
-    return Tables.at(buffer, places, pte.Content).texts(pte.Content.CONTENT)
-
-
-def _vectors(buffer: FlatBuffer, places: Ints, dtype: str) -> list[tuple[Any, ...]]:
-    return Tables.at(buffer, places, pte.Content).vectors(pte.Content.CONTENT, dtype)
-
-
 def _own_items(dtype: str, buffer: FlatBuffer, places: Ints) -> list[ValueList]:
-    return [ValueList(items) for items in _vectors(buffer, places, dtype)]
+    tables = Tables.at(buffer, places, pte.Content)
+    return [ValueList(items) for items in tables.vectors(pte.Content.CONTENT, dtype)]
 
 
 def _tensors(named: Container[str], buffer: FlatBuffer, places: Ints) -> list[Tensor]:
@@ -134,9 +122,19 @@ def _tensors(named: Container[str], buffer: FlatBuffer, places: Ints) -> list[Te
             raise FormatError(f"unknown dynamism {change}", offset=place, field="Tensor")
     data = tables.scalars(pte.TensorTable.DATA_BUFFER_IDX, "<u4", 0).tolist()
     pools, offsets = _planned(buffer, tables.references(pte.TensorTable.ALLOCATION_INFO))
-    names, external, states, devices = _extra(
-        buffer, tables.references(pte.TensorTable.EXTRA_TENSOR_INFO)
+    details, slots = tables.references(pte.TensorTable.EXTRA_TENSOR_INFO), pte.ExtraTensorInfo
+    rows, count = np.flatnonzero(details), len(places)
+    extra = Tables.at(buffer, details[rows], slots)
+    external, states, devices = (
+        _spread(extra.scalars(slot, dtype, 0).tolist(), rows, count, 0)
+        for slot, dtype in (
+            (slots.LOCATION, "i1"),
+            (slots.MUTABLE_DATA_SEGMENTS_IDX, "<u8"),
+            (slots.DEVICE_TYPE, "i1"),
+        )
     )
+    external = [location == _EXTERNAL for location in external]
+    names = _spread(extra.texts(slots.FULLY_QUALIFIED_NAME), rows, count, "")
     columns: list[Any] = [
         tables.scalars(pte.TensorTable.SCALAR_TYPE, "i1", 0).tolist(),
         sizes,
@@ -169,23 +167,6 @@ def _planned(buffer: FlatBuffer, places: Ints) -> tuple[list[int], list[int]]:
     return _spread(pools, rows, len(places), 0), _spread(offsets, rows, len(places), -1)
 
 
-def _extra(buffer: FlatBuffer, places: Ints) -> tuple[list[str], list[bool], list[int], list[int]]:
-    """Return columns of ExtraTensorInfo.
-
-    They are the names of tensors, whether their data is found by name, the pieces of their initial
-    states, and where they are.
-    """
-    rows, slots, count = np.flatnonzero(places), pte.ExtraTensorInfo, len(places)
-    tables = Tables.at(buffer, places[rows], slots)
-    external = tables.scalars(slots.LOCATION, "i1", 0) == _EXTERNAL
-    states, devices = (
-        _spread(tables.scalars(slot, dtype, 0).tolist(), rows, count, 0)
-        for slot, dtype in ((slots.MUTABLE_DATA_SEGMENTS_IDX, "<u8"), (slots.DEVICE_TYPE, "i1"))
-    )
-    names = _spread(tables.texts(slots.FULLY_QUALIFIED_NAME), rows, count, "")
-    return names, _spread(external.tolist(), rows, count, False), states, devices
-
-
 def _spread(values: Iterable[_Item], rows: Ints, count: int, absent: _Item) -> list[_Item]:
     """Return ``count`` items: values in these rows, ``absent`` in all others."""
     spread = [absent] * count
@@ -198,7 +179,9 @@ _VALUE_READERS: Final[dict[KernelTypes, Callable[[FlatBuffer, Ints], Sequence[Va
     KernelTypes.INT: partial(_scalars, "<i8"),
     KernelTypes.BOOL: partial(_scalars, "?"),
     KernelTypes.DOUBLE: partial(_scalars, "<f8"),
-    KernelTypes.STRING: _texts,
+    KernelTypes.STRING: lambda buffer, places: Tables.at(buffer, places, pte.Content).texts(
+        pte.Content.CONTENT
+    ),
     KernelTypes.DOUBLE_LIST: partial(_own_items, "<f8"),
     KernelTypes.BOOL_LIST: partial(_own_items, "?"),
     **dict.fromkeys((KernelTypes.NULL, *_NUMBERED), lambda _, places: [None] * len(places)),
@@ -338,26 +321,20 @@ class _StoredData:
         numbers = named.scalars(pte.NamedData.SEGMENT_INDEX, "<u4", 0).tolist()
         self.named = dict(zip(named.texts(pte.NamedData.KEY), numbers, strict=True))
 
-    def check(self, tensors: Iterable[tuple[int, Tensor]]) -> None:
-        """Check that the data of values is in the file.
+    def room(self, tensor: Tensor) -> int | None:
+        """Return the bytes in the file from the start of a tensor's data; None without data.
 
-        Raises:
-            FormatError: The data of a value is outside of its segment, or there is no such data.
+        -1 if there is no such data.
         """
-        for number, tensor in tensors:
-            item = np.dtype(STORED_AS.get(tensor.scalar_type, np.void)).itemsize
-            if (room := self._room(tensor)) is not None and room < prod(tensor.sizes) * item:
-                raise FormatError(f"the data of value {number} is not in the file", field="values")
-
-    def _room(self, tensor: Tensor) -> int | None:
-        """Return the bytes in the file from the start of a tensor's data; None without data."""
         if tensor.external:
             return None
+        index = tensor.data
+        pieces: list[tuple[int, tuple[int, ...]]]
         if tensor.named:
-            return self._behind(self.named[tensor.name], 0)
-        if not tensor.data:
+            pieces, index = [(self.named[tensor.name], (0,))], 0
+        elif not tensor.data:
             return None
-        if tensor.initial_state:
+        elif tensor.initial_state:
             pieces = self._states[tensor.states : tensor.states + 1]
         elif self._constants and self._constants[0][1]:
             pieces = self._constants[:1]
@@ -366,12 +343,9 @@ class _StoredData:
         else:
             return -1
         for segment, offsets in pieces:
-            if tensor.data < len(offsets):
-                return self._behind(segment, offsets[tensor.data])
+            if index < len(offsets) and segment < len(self._sizes):
+                return int(self._sizes[segment] - offsets[index])
         return -1
-
-    def _behind(self, segment: int, offset: int) -> int:
-        return self._sizes[segment] - offset if segment < len(self._sizes) else -1
 
 
 def _pieces(tables: Tables[pte.SubsegmentOffsets]) -> list[tuple[int, tuple[int, ...]]]:
@@ -420,7 +394,11 @@ def _method(plan: Tables[pte.ExecutionPlan], stored: _StoredData) -> Method:
     """Return the method described by the single table of ``plan``."""
     slots = pte.ExecutionPlan
     values = read_values(plan.children(slots.VALUES, pte.EValue)[0], stored.named)
-    stored.check((i, value) for i, value in enumerate(values) if isinstance(value, Tensor))
+    for number, value in enumerate(values):
+        if isinstance(value, Tensor) and (room := stored.room(value)) is not None:
+            item = np.dtype(STORED_AS.get(value.scalar_type, np.void)).itemsize
+            if room < prod(value.sizes) * item:
+                raise FormatError(f"the data of value {number} is not in the file", field="values")
     inputs, outputs = (plan.vectors(slot, "<i4")[0] for slot in (slots.INPUTS, slots.OUTPUTS))
     _refuse_unknown(plan, [inputs, outputs], len(values), "input or output")
     operators, _ = plan.children(slots.OPERATORS, pte.OperatorTable)

@@ -24,16 +24,7 @@ from harness.analyze.symbols import EventSymbols
 from harness.analyze.workload import Arguments
 from harness.analyze.workload import event_arguments as operands_of
 from harness.decode.program import Call, Method
-from harness.export.event_times import (
-    Ints,
-    Placed,
-    RunPhase,
-    current_points,
-    energy_arguments,
-    find_phases,
-    floor_nanoseconds,
-    module_place,
-)
+from harness.export import event_times
 from harness.export.table import count_column
 from harness.export.values import escaped
 from harness.formatting import OperatorKind, operator_kind, operator_title
@@ -140,8 +131,8 @@ class Counter:
 
     name: str
     tracer: int
-    time: Ints
-    value: Ints
+    time: event_times.Ints
+    value: event_times.Ints
     unit: Literal["bytes", "count", "uA"] = "bytes"
 
     @property
@@ -189,17 +180,17 @@ class Drawing:
 
     trace: Trace
     tracks: tuple[Track, ...]
-    row: Ints
-    start: Ints
-    end: Ints
-    track: Ints
-    parent: Ints
-    depth: Ints
-    own: Ints
+    row: event_times.Ints
+    start: event_times.Ints
+    end: event_times.Ints
+    track: event_times.Ints
+    parent: event_times.Ints
+    depth: event_times.Ints
+    own: event_times.Ints
     titles: Sequence[SliceTitle]
-    phases: tuple[RunPhase, ...]
+    phases: tuple[event_times.RunPhase, ...]
     given: tuple[Arguments | None, ...]
-    slack: Ints
+    slack: event_times.Ints
     flows: tuple[tuple[int, int], ...]
     counters: tuple[Counter, ...]
     gaps: tuple[Gap, ...]
@@ -211,7 +202,7 @@ class Drawing:
         """Number of slices."""
         return len(self.row)
 
-    def blocks(self) -> Ints:
+    def blocks(self) -> event_times.Ints:
         """Return the block number of each slice."""
         return block_numbers(self.trace)[self.row]
 
@@ -227,9 +218,9 @@ class Drawing:
             found["inputs"] = ", ".join(item.text for item in given.inputs)
             found["outputs"] = ", ".join(item.text for item in given.outputs)
         if self.symbols is not None:
-            found |= module_place(self.symbols[self.row[number]])
+            found |= event_times.module_place(self.symbols[self.row[number]])
         if self.energy is not None:
-            found |= energy_arguments(self.energy.events, int(self.row[number]))
+            found |= event_times.energy_arguments(self.energy.events, int(self.row[number]))
         if self.slack[number]:
             found["placed_within_ns"] = int(self.slack[number])
         return found
@@ -257,7 +248,7 @@ def draw(
     arguments = operands_of(trace, blocks_of(trace, method)) if method else None
     tree = call_tree(trace)
     parent = tree.parent
-    placed = Placed(trace, parent)
+    placed = event_times.Placed(trace, parent)
     drawn = np.flatnonzero(placed.drawn)
     number_of = np.full(len(trace) + 1, -1, np.int64)  # the last is what -1 finds
     number_of[drawn] = np.arange(len(drawn))
@@ -285,7 +276,9 @@ def draw(
         depth=depth,
         own=_own_nanoseconds(trace, tree.own, rows),
         titles=slice_titles(trace, rows, of_delegate, arguments, symbols),
-        phases=find_phases(trace, rows[own], block_numbers(trace)[rows[own]], start[own], end[own]),
+        phases=event_times.find_phases(
+            trace, rows[own], block_numbers(trace)[rows[own]], start[own], end[own]
+        ),
         given=_given(trace, placed, rows, arguments),
         slack=placed.slack[rows],
         flows=tuple(zip(call[flows].tolist(), flows.tolist(), strict=True)),
@@ -334,7 +327,10 @@ def event_arguments(trace: Trace, row: int) -> dict[str, int | str]:
 
 
 def _given(
-    trace: Trace, placed: Placed, rows: Ints, found: Sequence[Arguments | None] | None
+    trace: Trace,
+    placed: event_times.Placed,
+    rows: event_times.Ints,
+    found: Sequence[Arguments | None] | None,
 ) -> tuple[Arguments | None, ...]:
     """Return inputs and outputs of the rows that execute an instruction themselves."""
     if found is None:
@@ -343,20 +339,22 @@ def _given(
     return tuple(found[row] if executes[row] else None for row in rows.tolist())
 
 
-def _own_nanoseconds(trace: Trace, ticks: npt.NDArray[np.uint64], rows: Ints) -> Ints:
+def _own_nanoseconds(
+    trace: Trace, ticks: npt.NDArray[np.uint64], rows: event_times.Ints
+) -> event_times.Ints:
     own = np.zeros(len(rows), np.int64)
     for number, domain in enumerate(trace.clocks):
         mine = trace.clock[rows] == number
         if mine.any():
-            own[mine] = floor_nanoseconds(ticks[rows[mine]].astype(np.int64), domain)
+            own[mine] = event_times.floor_nanoseconds(ticks[rows[mine]].astype(np.int64), domain)
     return own
 
 
 def _tracks(
     arguments: Sequence[Arguments | None] | None,
-    rows: Ints,
-    keys: Ints,
-    lines: Ints,
+    rows: event_times.Ints,
+    keys: event_times.Ints,
+    lines: event_times.Ints,
     found: tuple[tuple[int, int], ...],
 ) -> tuple[Track, ...]:
     """Return the tracks of lines and lanes; ``keys`` per row as from ``Placed.keys``."""
@@ -383,7 +381,7 @@ def _track_name(known: Arguments | None, tracer: int, call: tuple[int, int] | No
     return f"operators in {name} #{instruction}" + (f", chain {chain}" if chain else "")
 
 
-def _counters(trace: Trace, placed: Placed) -> Iterator[Counter]:
+def _counters(trace: Trace, placed: event_times.Placed) -> Iterator[Counter]:
     """Yield the running sums of successful allocations with a time."""
     counted = placed.timed & ~trace.failed
     for allocator, found in allocator_rows(trace).items():
@@ -395,7 +393,9 @@ def _counters(trace: Trace, placed: Placed) -> Iterator[Counter]:
             yield Counter(escaped(allocator.label), tracer, placed.start[own], live)
 
 
-def _hardware_counters(trace: Trace, placed: Placed, parent: Ints) -> Iterator[Counter]:
+def _hardware_counters(
+    trace: Trace, placed: event_times.Placed, parent: event_times.Ints
+) -> Iterator[Counter]:
     """Yield the running totals of hardware counters over the innermost events that have a count.
 
     A total rises during an event by what the event counted. Where between its start and its end is
@@ -417,10 +417,10 @@ def _hardware_counters(trace: Trace, placed: Placed, parent: Ints) -> Iterator[C
             yield Counter(escaped(counter.name), tracer, time, value, "count")
 
 
-def _current(energy: MeasuredEnergy | None, placed: Placed) -> Iterator[Counter]:
+def _current(energy: MeasuredEnergy | None, placed: event_times.Placed) -> Iterator[Counter]:
     """Yield the current, if it was measured."""
     if energy is not None:
-        yield Counter("current [uA]", 0, *current_points(energy, placed), "uA")
+        yield Counter("current [uA]", 0, *event_times.current_points(energy, placed), "uA")
 
 
 _LOST: Final = {"blocks": "declarations", "damaged": "damaged events or places"}
@@ -430,7 +430,7 @@ _GAP_SHARE: Final = 20
 """A gap at the end is drawn as this part of the drawn time, as its true length is unknown."""
 
 
-def _gaps(trace: Trace, placed: Placed) -> Iterator[Gap]:
+def _gaps(trace: Trace, placed: event_times.Placed) -> Iterator[Gap]:
     """Yield the losses where they happened, as far as that is known.
 
     Dropped runs are missing after the first block. What did not fit into a full log is missing
@@ -475,8 +475,8 @@ class SliceTitle:
 
 def slice_titles(
     trace: Trace,
-    rows: Ints,
-    of_delegate: Ints,
+    rows: event_times.Ints,
+    of_delegate: event_times.Ints,
     arguments: Sequence[Arguments | None] | None,
     symbols: Sequence[EventSymbols | None] | None,
 ) -> list[SliceTitle]:

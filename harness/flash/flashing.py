@@ -35,13 +35,11 @@ from harness.flash.execute import Log, run_steps, timed, version_of
 from harness.flash.plan import FlashRequest, FlashSteps, Stages, plan
 from harness.flash.tool import FlashStep, Job
 from harness.interrupts import exit_code_of, interrupt_text
-from harness.link.messages import TargetInfo
-from harness.link.session import Session
 from harness.records.flashing import FLASH, FLASH_LOG, FlashAttempt, FlashRecord
 from harness.records.result import UNFINISHED, Failure, encode, now_utc
 from harness.target.ports import port_text
 from harness.target.selection import LockKey, check_identity, hold_keys, port_key, probe_key
-from harness.target.start import Target, start_empty, start_target
+from harness.target.start import Target, greet, start_empty, start_session, start_target
 
 _log = logging.getLogger(__name__)
 
@@ -207,7 +205,7 @@ class _FlashOperation:
         """Whether the board runs this build already; False if it does not answer."""
         try:
             with self._open() as target:
-                info = self._hello(target)
+                info = greet(start_session(target, self.plan.board), self.plan.board)
         except (InfrastructureError, TargetError) as error:
             self._log.note(f"build id before flashing: {error.message}")
             return False
@@ -222,7 +220,7 @@ class _FlashOperation:
         with ExitStack() as opened, timed("identify", {} if took is None else took):
             target = machine or opened.enter_context(self._open())
             try:
-                info = self._hello(target)
+                info = greet(start_session(target, self.plan.board), self.plan.board)
             except (LinkError, TargetError) as error:
                 raise SilentBoardError(
                     f"{self.plan.choice.tool.name} wrote {self.plan.image.path}, but the board "
@@ -235,16 +233,6 @@ class _FlashOperation:
             check_identity(info, self.plan.board, self.plan.build_id)
             stack.push(opened.pop_all())
             return target
-
-    def _hello(self, target: Target) -> TargetInfo:
-        deadlines = self.plan.board.deadlines
-        session = Session(
-            target.transport,
-            deadline_s=deadlines.request_s,
-            check_alive=target.check_alive,
-            console=lambda _: None,
-        )
-        return session.hello(deadlines.boot_s)
 
     def _open(self) -> Target:
         """Open the board's port, which may come back some time after the board was reset."""

@@ -384,8 +384,7 @@ def plan(
     flash = flash_of(board, file)
     path = request.how.image
     if path is None:
-        stages("building the firmware", 0, 0)
-        path = build_firmware(board).image
+        path = build_firmware(board, stages=stages).image
     # Tools run in another directory, where a relative path would name another file.
     image = read_image(absolute(path))
     choice = choose_tool(

@@ -333,27 +333,24 @@ class Exchange:
             RestartedError: The device reported that it started again.
             TargetError: The stream ended because the target is dead.
         """
-        while (heard := self._next(until)) is not None:
+        while True:
+            while not self._received:
+                # Do not read after `until`: a device that never stops sending must not block the
+                # caller forever.
+                wait = until - self.now()
+                if wait <= 0:
+                    return None
+                try:
+                    data = self._transport.read(wait)
+                except LinkError:
+                    self.check_alive()
+                    raise
+                self._decode(data)
+            heard = self._received.popleft()
             if isinstance(heard, FrameDamage) or heard.type != Op.NOTE_STARTED:
-                break
+                return heard
             if self.greeted:
                 raise self.restarted()
-        return heard
-
-    def _next(self, until: float) -> Frame | FrameDamage | None:
-        while not self._received:
-            # Do not read after `until`: a device that never stops sending must not block the
-            # caller forever.
-            wait = until - self.now()
-            if wait <= 0:
-                return None
-            try:
-                data = self._transport.read(wait)
-            except LinkError:
-                self.check_alive()
-                raise
-            self._decode(data)
-        return self._received.popleft()
 
     def request(
         self,

@@ -550,11 +550,6 @@ class _HelloAnswer(Answer):
     tags: Annotated[tuple[_Tag, ...], many(_Tag.layout)]
 
 
-def _clock(parsed: Any) -> ClockDomain:
-    rate = Fraction(parsed.numerator, parsed.denominator) or None
-    return ClockDomain(printable(parsed.name), rate, parsed.bits, bool(parsed.down))
-
-
 _CLOCK: Final = as_type(
     Struct(
         "bits" / Int8ul,
@@ -564,7 +559,12 @@ _CLOCK: Final = as_type(
         "denominator" / Int32ul,
         "name" / GreedyBytes,
     ),
-    _clock,
+    lambda parsed: ClockDomain(
+        printable(parsed.name),
+        Fraction(parsed.numerator, parsed.denominator) or None,
+        parsed.bits,
+        bool(parsed.down),
+    ),
 )
 
 

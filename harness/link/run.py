@@ -7,39 +7,26 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.errors import LinkError, TargetError, TransportClosedError
+from harness.link import messages, wire
 from harness.link.exchange import Exchange, FrameDamage, Progress, refusal_error
 from harness.link.frames import Frame
-from harness.link.messages import (
-    Answer,
-    CancelBody,
-    DeviceStatus,
-    LogAck,
-    LogPart,
-    LogWait,
-    MalformedBodyError,
-    RunBody,
-    RunEnd,
-    RunNote,
-    RunOptions,
-)
 from harness.link.transfers import LogChunks
-from harness.link.wire import RESPONSE, STREAM_WAIT_MS, Op, State, Status
 
 _CANCEL_INTERVAL_S: Final = 0.1
 """Interval of CANCELs. A UART without a FIFO receives none during an execution; the device then
 listens for `LISTEN_MS`, which is longer."""
 
 
-def read_note(exchange: Exchange, frame: Frame, run_id: int) -> RunNote | None:
+def read_note(exchange: Exchange, frame: Frame, run_id: int) -> messages.RunNote | None:
     """Return a progress or completion note of a run; count any other frame as stale."""
     try:
-        if frame.type == Op.NOTE_PROGRESS:
-            note = exchange.read_body(frame.body, RunNote.parse)
-        elif frame.type == Op.NOTE_DONE:
-            note = exchange.read_body(frame.body, RunEnd.parse)
+        if frame.type == wire.Op.NOTE_PROGRESS:
+            note = exchange.read_body(frame.body, messages.RunNote.parse)
+        elif frame.type == wire.Op.NOTE_DONE:
+            note = exchange.read_body(frame.body, messages.RunEnd.parse)
         else:
             note = None
-    except MalformedBodyError:
+    except messages.MalformedBodyError:
         return None
     if note is None or note.run_id != run_id:
         exchange.statistics.stale_answers += 1
@@ -50,13 +37,13 @@ def read_note(exchange: Exchange, frame: Frame, run_id: int) -> RunNote | None:
 def wait_for_end(
     exchange: Exchange,
     run_id: int,
-    read: Callable[[Frame], RunNote | None],
+    read: Callable[[Frame], messages.RunNote | None],
     *,
     timeout_s: float,
     silence_s: float,
     cancel: bool = False,
     progress: Callable[[int], None] = lambda _: None,
-) -> RunEnd | None:
+) -> messages.RunEnd | None:
     """Wait until a run has ended.
 
     The device's notes tell; it is asked for its state only if it is silent.
@@ -79,7 +66,7 @@ def wait_for_end(
         LinkError: The stream ended.
         TargetError: The device died or restarted.
     """
-    asked: dict[int, Op] = {}
+    asked: dict[int, wire.Op] = {}
     interval_s = _CANCEL_INTERVAL_S if cancel else exchange.deadline_s
     began = exchange.now()
     until, silent_at = began + timeout_s, began + silence_s
@@ -96,9 +83,9 @@ def wait_for_end(
         if not isinstance(heard, Frame):
             continue
         answered = asked.get(heard.sequence)
-        if answered is None or heard.type != answered | RESPONSE:
+        if answered is None or heard.type != answered | wire.RESPONSE:
             note = read(heard)
-        elif answered == Op.STATUS:
+        elif answered == wire.Op.STATUS:
             note = _read_state(exchange, heard, run_id)
         else:
             # The end follows at once; ask for it only if it is lost.
@@ -107,18 +94,20 @@ def wait_for_end(
         if note is not None and note.completed > completed:
             completed, silent_at = note.completed, exchange.now() + silence_s
             progress(completed)
-        if isinstance(note, RunEnd):
+        if isinstance(note, messages.RunEnd):
             return note
         if note is not None and not cancel:
             ask_at = exchange.now() + interval_s
     return None
 
 
-def _ask(exchange: Exchange, run_id: int, *, cancel: bool) -> tuple[int, Op]:
+def _ask(exchange: Exchange, run_id: int, *, cancel: bool) -> tuple[int, wire.Op]:
     """Ask for the end or the state of a run; return number and type of the request."""
     exchange.check_alive()
     sequence = exchange.next_sequence()
-    op, body = (Op.CANCEL, CancelBody(run_id).encode()) if cancel else (Op.STATUS, b"")
+    op, body = (
+        (wire.Op.CANCEL, messages.CancelBody(run_id).encode()) if cancel else (wire.Op.STATUS, b"")
+    )
     exchange.send(op, sequence, body)
     return sequence, op
 
@@ -126,21 +115,21 @@ def _ask(exchange: Exchange, run_id: int, *, cancel: bool) -> tuple[int, Op]:
 def _is_accepted(exchange: Exchange, frame: Frame) -> bool:
     """Return whether the answer to CANCEL is good."""
     try:
-        exchange.read_answer(Op.CANCEL, frame.body, Answer.parse)
-    except MalformedBodyError:
+        exchange.read_answer(wire.Op.CANCEL, frame.body, messages.Answer.parse)
+    except messages.MalformedBodyError:
         return False
     return True
 
 
-def _read_state(exchange: Exchange, frame: Frame, run_id: int) -> RunNote | None:
+def _read_state(exchange: Exchange, frame: Frame, run_id: int) -> messages.RunNote | None:
     """Return the answer to STATUS as a note of the run; None if it is damaged."""
     try:
-        status = exchange.read_answer(Op.STATUS, frame.body, DeviceStatus.parse)
-    except MalformedBodyError:
+        status = exchange.read_answer(wire.Op.STATUS, frame.body, messages.DeviceStatus.parse)
+    except messages.MalformedBodyError:
         return None
-    if status.state == State.RUNNING and status.run_id == run_id:
-        return RunNote(status.run_id, status.completed)
-    return RunEnd(status.run_id, status.completed, status.outcome)
+    if status.state == wire.State.RUNNING and status.run_id == run_id:
+        return messages.RunNote(status.run_id, status.completed)
+    return messages.RunEnd(status.run_id, status.completed, status.outcome)
 
 
 _NOISY: Final = 0.25
@@ -177,11 +166,11 @@ class DeviceRun:
     def __init__(
         self,
         exchange: Exchange,
-        status: Callable[[], DeviceStatus],
+        status: Callable[[], messages.DeviceStatus],
         run_id: int,
         count: int,
         *,
-        options: RunOptions,
+        options: messages.RunOptions,
         chunks: LogChunks,
         timeout_s: float,
         progress: Progress | None,
@@ -189,7 +178,7 @@ class DeviceRun:
         self._exchange = exchange
         self._status = status
         self._run_id, self._count = run_id, count
-        self._body = RunBody(run_id, count, options).encode()
+        self._body = messages.RunBody(run_id, count, options).encode()
         self._chunks = chunks
         self._timeout_s = timeout_s
         self._progress = progress
@@ -222,7 +211,7 @@ class DeviceRun:
                 self._on_damage(heard)
                 continue
             note = self._on_timeout() if heard is None else self._read(heard)
-            if isinstance(note, RunEnd):
+            if isinstance(note, messages.RunEnd):
                 return self._finish(note)
 
     @property
@@ -248,7 +237,7 @@ class DeviceRun:
         )
         if note is None:
             return None
-        if note.outcome.status == Status.CANCELLED:
+        if note.outcome.status == wire.Status.CANCELLED:
             return self._outcome(note)
         return self._finish(note)
 
@@ -257,61 +246,57 @@ class DeviceRun:
             self._sent_ns = self._running_ns = self._exchange.clock_ns()
         self._attempts += 1
         self._poll_at = self._exchange.now() + self._exchange.deadline_s
-        self._exchange.send(Op.RUN, self._sequence, self._body)
+        self._exchange.send(wire.Op.RUN, self._sequence, self._body)
 
-    def _read(self, frame: Frame) -> RunNote | None:
+    def _read(self, frame: Frame) -> messages.RunNote | None:
         exchange = self._exchange
         try:
-            if frame.type == Op.RUN | RESPONSE and frame.sequence == self._sequence:
-                exchange.read_answer(Op.RUN, frame.body, Answer.parse)
+            if frame.type == wire.Op.RUN | wire.RESPONSE and frame.sequence == self._sequence:
+                exchange.read_answer(wire.Op.RUN, frame.body, messages.Answer.parse)
                 self._accept()
                 return None
-            if frame.type == Op.NOTE_LOG:
-                self._take_log(exchange.read_body(frame.body, LogPart.parse))
+            if frame.type == wire.Op.NOTE_LOG:
+                self._take_log(exchange.read_body(frame.body, messages.LogPart.parse))
                 return None
-            if frame.type == Op.NOTE_LOG_WAIT:
-                self._take_log(exchange.read_body(frame.body, LogWait.parse))
+            if frame.type == wire.Op.NOTE_LOG_WAIT:
+                self._take_log(exchange.read_body(frame.body, messages.LogWait.parse))
                 return None
-        except MalformedBodyError:
+        except messages.MalformedBodyError:
             return None
         note = read_note(exchange, frame, self._run_id)
         if note is None:
             return None
-        self._accept()
-        self._mark_running()
+        self._accept(running=True)
         self._advance(note.completed)
-        if not isinstance(note, RunEnd):
+        if not isinstance(note, messages.RunEnd):
             self._answer_log(self._chunks.unfinished())
         return note
 
-    def _take_log(self, note: LogWait) -> None:
+    def _take_log(self, note: messages.LogWait) -> None:
         """Take a part of the log, or the question of a device that waits for an answer."""
         if note.run_id != self._run_id:
             self._exchange.statistics.stale_answers += 1
             return
-        self._accept()
-        self._mark_running()
+        self._accept(running=True)
         chunks = self._chunks
         received = chunks.received
-        ack = chunks.add(note) if isinstance(note, LogPart) else chunks.wanted(note)
+        ack = chunks.add(note) if isinstance(note, messages.LogPart) else chunks.wanted(note)
         self._answer_log(ack)
         if chunks.received > received:
             self._renew(log=True)
         else:
             self._repeats_itself = True
 
-    def _answer_log(self, ack: LogAck | None) -> None:
+    def _answer_log(self, ack: messages.LogAck | None) -> None:
         if ack is None:
             return
         self._exchange.statistics.holes += ack.length > 0
-        self._exchange.send(Op.LOG_ACK, 0, ack.encode())
+        self._exchange.send(wire.Op.LOG_ACK, 0, ack.encode())
 
-    def _mark_running(self) -> None:
-        """Record when the run was first known to be executing. RUN is answered before that."""
-        if self._running_ns == self._sent_ns:
+    def _accept(self, *, running: bool = False) -> None:
+        """Note that RUN has arrived. It is answered before the first execution."""
+        if running and self._running_ns == self._sent_ns:
             self._running_ns = self._exchange.clock_ns()
-
-    def _accept(self) -> None:
         if self._accepted:
             return
         self._accepted = True
@@ -354,7 +339,7 @@ class DeviceRun:
         elif damage is FrameDamage.INCOMING and self._completed >= self._count:
             self._poll_at = self._exchange.now()
 
-    def _on_timeout(self) -> RunNote | None:
+    def _on_timeout(self) -> messages.RunNote | None:
         """Send RUN again, or poll STATUS."""
         self._exchange.check_alive()
         now = self._exchange.now()
@@ -378,10 +363,10 @@ class DeviceRun:
             return None
         return self._on_status(status, final)
 
-    def _on_status(self, status: DeviceStatus, final: bool) -> RunNote | None:
+    def _on_status(self, status: messages.DeviceStatus, final: bool) -> messages.RunNote | None:
         if status.run_id != self._run_id:
             raise self._exchange.failure(f"RUN did not arrive, sent {self._attempts} times")
-        if status.state == State.RUNNING:
+        if status.state == wire.State.RUNNING:
             before = self._completed
             self._advance(status.completed)
             if self._completed > before:
@@ -390,21 +375,21 @@ class DeviceRun:
                 raise self._hang_error("and it reports that it is still running")
             self._poll_at = self._give_up_at
             return None
-        self._mark_running()
-        return RunEnd(status.run_id, status.completed, status.outcome)
+        self._accept(running=True)
+        return messages.RunEnd(status.run_id, status.completed, status.outcome)
 
-    def _finish(self, note: RunEnd) -> RunOutcome:
+    def _finish(self, note: messages.RunEnd) -> RunOutcome:
         outcome = note.outcome
-        if outcome.status == Status.LOG_UNDELIVERED:
+        if outcome.status == wire.Status.LOG_UNDELIVERED:
             raise LinkError(
                 f"{self._exchange.board}: the streamed log is incomplete: the device waited "
-                f"{STREAM_WAIT_MS / 1000:g} s for the host to receive more of it",
+                f"{wire.STREAM_WAIT_MS / 1000:g} s for the host to receive more of it",
                 hint="check the cable, or use a lower --baud",
             )
-        if outcome.status != Status.OK:
+        if outcome.status != wire.Status.OK:
             raise refusal_error(
                 self._exchange.board,
-                Op.RUN,
+                wire.Op.RUN,
                 outcome,
                 f" after {note.completed} of {self._count} executions" if note.completed else "",
             )
@@ -415,7 +400,7 @@ class DeviceRun:
             )
         return self._outcome(note)
 
-    def _outcome(self, note: RunNote) -> RunOutcome:
+    def _outcome(self, note: messages.RunNote) -> RunOutcome:
         restarted = self._sent_ns, self._running_ns
         return RunOutcome(self._run_id, note.completed, self._chunks.whole(), restarted)
 

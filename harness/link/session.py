@@ -18,7 +18,7 @@ from harness.errors import (
     RunInProgressError,
     TargetError,
 )
-from harness.link import messages
+from harness.link import messages, wire
 from harness.link.exchange import Exchange, Progress
 from harness.link.frames import Frame
 from harness.link.messages import (
@@ -37,25 +37,13 @@ from harness.link.messages import (
 from harness.link.run import DeviceRun, RunOutcome, read_note, wait_for_end
 from harness.link.transfers import MOST_REGION, LogChunks, download, upload
 from harness.link.transports import Transport
-from harness.link.wire import (
-    BAUD_TRIAL_MS,
-    MIN_MTU,
-    RESPONSE,
-    VERSION,
-    DebugLevel,
-    Op,
-    Region,
-    Reset,
-    State,
-    Status,
-)
 from harness.records.trace import Ping
 
 _PROBES: Final = 4
 """PINGs at the new rate, within the time that the device stays there without a good frame."""
 
 
-_TRIAL_S: Final = BAUD_TRIAL_MS / 1000
+_TRIAL_S: Final = wire.BAUD_TRIAL_MS / 1000
 
 
 def _port_supports(exchange: Exchange, baud: int) -> bool:
@@ -75,13 +63,13 @@ def _answers_ping(exchange: Exchange) -> bool:
     for _ in range(_PROBES):
         sequence = exchange.next_sequence()
         asked.add(sequence)
-        exchange.send(Op.PING, sequence, b"")
+        exchange.send(wire.Op.PING, sequence, b"")
         until = exchange.now() + _TRIAL_S / _PROBES
         while (heard := exchange.listen(until)) is not None:
             if not isinstance(heard, Frame):
                 continue
             # A response to an earlier PING counts, too: the device may be slow.
-            if heard.type == Op.PING | RESPONSE and heard.sequence in asked:
+            if heard.type == wire.Op.PING | wire.RESPONSE and heard.sequence in asked:
                 return True
             exchange.statistics.stale_answers += 1
     return False
@@ -115,7 +103,12 @@ _HELLO_INTERVAL_S: Final = 0.25
 """Interval of HELLOs to a booting board, which does not receive yet."""
 
 
-_STATE_LOST: Final = (Status.WRONG_STATE, Status.BAD_REGION, Status.GAP, Status.BAD_INPUT)
+_STATE_LOST: Final = (
+    wire.Status.WRONG_STATE,
+    wire.Status.BAD_REGION,
+    wire.Status.GAP,
+    wire.Status.BAD_INPUT,
+)
 """Statuses that can mean that the device restarted and lost its state."""
 
 
@@ -195,15 +188,36 @@ class Session:
         deadline = exchange.now() + timeout_s
         while (now := exchange.now()) < deadline:
             until = min(now + _HELLO_INTERVAL_S, deadline)
-            answer = exchange.attempt(Op.HELLO, sequence, body, messages.TargetInfo.parse, until)
+            answer = exchange.attempt(
+                wire.Op.HELLO, sequence, body, messages.TargetInfo.parse, until
+            )
             if answer is not None:
-                return self._greet(answer[0])
+                break
             exchange.check_alive()
-        raise exchange.failure(
-            f"no answer to HELLO within {timeout_s:g} s",
-            hint="check that the board is powered and flashed with our firmware, and that port "
-            "and baud rate are right; a board that runs a model answers after the execution",
-        )
+        else:
+            raise exchange.failure(
+                f"no answer to HELLO within {timeout_s:g} s",
+                hint="check that the board is powered and flashed with our firmware, and that port "
+                "and baud rate are right; a board that runs a model answers after the execution",
+            )
+        info = answer[0]
+        if info.link_version != wire.VERSION:
+            raise TargetError(
+                f"{info.board}: the device chose link version {info.link_version}, "
+                f"not {wire.VERSION}",
+                hint="build and flash firmware of this version of the harness",
+            )
+        if not info.clocks:
+            raise TargetError(
+                f"{info.board}: the device declares no clock in its answer to HELLO",
+                hint="give etd_server_t the clocks of the port, as in firmware_stub/ports/template",
+            )
+        self.target = info
+        self._state, self._last_run_id = info.state, info.last_run_id
+        exchange.greeted = True
+        exchange.board = info.board or exchange.board
+        exchange.set_mtu(info.mtu)
+        return info
 
     def raise_baud(self, wanted: Sequence[int]) -> int:
         """Switch to the first baud rate of ``wanted`` that device, port and line support.
@@ -223,7 +237,7 @@ class Session:
             if baud not in offered or not _port_supports(exchange, baud):
                 continue
             try:
-                exchange.request(Op.BAUD, BaudBody(baud).encode(), Answer.parse)
+                exchange.request(wire.Op.BAUD, BaudBody(baud).encode(), Answer.parse)
             except DeviceRefusedError as error:
                 _log.info("%s", error.message)
                 continue
@@ -269,7 +283,9 @@ class Session:
             sequence = exchange.next_sequence()
             before = exchange.clock_ns()
             until = exchange.now() + exchange.deadline_s
-            answer = exchange.attempt(Op.PING, sequence, b"", messages.DeviceClock.parse, until)
+            answer = exchange.attempt(
+                wire.Op.PING, sequence, b"", messages.DeviceClock.parse, until
+            )
             if answer is not None:
                 device: DeviceClock = answer[0]
                 return Ping(before, exchange.clock_ns(), device.epoch, device.ticks)
@@ -283,7 +299,7 @@ class Session:
             LinkError: No response in time, or another host has taken over.
             TargetError: The device restarted by itself, or died.
         """
-        status = self._exchange.request(Op.STATUS, b"", messages.DeviceStatus.parse)
+        status = self._exchange.request(wire.Op.STATUS, b"", messages.DeviceStatus.parse)
         self._check_session(status)
         return status
 
@@ -309,7 +325,7 @@ class Session:
         try:
             while True:
                 part = self._exchange.request(
-                    Op.COUNTERS,
+                    wire.Op.COUNTERS,
                     messages.CountersBody(len(offered.counters)).encode(),
                     CounterList.parse,
                 )
@@ -318,7 +334,7 @@ class Session:
                 if len(known) >= part.count or not part.counters:
                     return offered
         except DeviceRefusedError as error:
-            if error.status == Status.UNKNOWN_OP:
+            if error.status == wire.Status.UNKNOWN_OP:
                 return CounterList()
             raise
 
@@ -344,7 +360,7 @@ class Session:
             TargetError: The device restarted or died.
         """
         digest = digest or hashlib.sha256(data).digest()
-        commit = CommitBody(Region.MODEL, 0, digest, method)
+        commit = CommitBody(wire.Region.MODEL, 0, digest, method)
         with self._noticing_restart():
             held = self._load_held(commit)
             if held is not None:
@@ -361,15 +377,19 @@ class Session:
         commit = asked.encode()
         if self.target is not None and self.target.holds(asked.digest):
             # A refusal is final: an upload would be refused for the same reason.
-            return self._exchange.request(Op.COMMIT, commit, messages.ModelInfo.parse, backoff=True)
+            return self._exchange.request(
+                wire.Op.COMMIT, commit, messages.ModelInfo.parse, backoff=True
+            )
         state, self._state = self._state, None
         if state is None:
             # Not status(), which reports a restart as an error: an upload works after one.
-            state = self._exchange.request(Op.STATUS, b"", messages.DeviceStatus.parse).state
-        if state not in (State.READY, State.DONE):
+            state = self._exchange.request(wire.Op.STATUS, b"", messages.DeviceStatus.parse).state
+        if state not in (wire.State.READY, wire.State.DONE):
             return None
         try:
-            held = self._exchange.request(Op.COMMIT, commit, messages.ModelInfo.parse, backoff=True)
+            held = self._exchange.request(
+                wire.Op.COMMIT, commit, messages.ModelInfo.parse, backoff=True
+            )
         except DeviceRefusedError as error:
             _log.debug("uploading the model: %s", error.message)
             return None
@@ -391,7 +411,7 @@ class Session:
         """
         with self._noticing_restart():
             digest = hashlib.sha256(data).digest()
-            commit = CommitBody(Region.INPUT, index, digest)
+            commit = CommitBody(wire.Region.INPUT, index, digest)
             upload(self._exchange, commit, data, Answer.parse, sizes=sizes)
 
     def output_info(self, index: int, declared: TensorInfo) -> TensorInfo:
@@ -406,8 +426,8 @@ class Session:
             return declared
         with self._noticing_restart():
             info = self._exchange.request(
-                Op.STAT,
-                messages.StatBody(Region.OUTPUT, index).encode(),
+                wire.Op.STAT,
+                messages.StatBody(wire.Region.OUTPUT, index).encode(),
                 messages.RegionInfo.parse,
                 backoff=True,
             )
@@ -451,7 +471,7 @@ class Session:
             if self._last_run_id is None:
                 self._last_run_id = self.status().run_id
             run_id = self._last_run_id = self._last_run_id % 0xFFFFFFFF + 1
-            self.may_have_values = options.debug_level != DebugLevel.NO_LOGGING
+            self.may_have_values = options.debug_level != wire.DebugLevel.NO_LOGGING
             self._running = DeviceRun(
                 self._exchange,
                 self.status,
@@ -522,7 +542,7 @@ class Session:
 
     def read(
         self,
-        region: Region,
+        region: wire.Region,
         index: int = 0,
         *,
         progress: Progress | None = None,
@@ -545,8 +565,12 @@ class Session:
         """
         with self._noticing_restart():
             began = self._exchange.clock_ns()
+            if most is None and region == wire.Region.TRACE and self.target is not None:
+                info = self.target
+                buffer = info.debug_capacity if index else info.trace_capacity
+                most = buffer + _HEADERS if buffer else None
             if most is None:
-                most = self._capacity_of(region, index)
+                most = MOST_REGION
             data = download(
                 self._exchange, region, index, progress, window, self._check_session, most
             )
@@ -554,15 +578,7 @@ class Session:
             self.statistics.read_us += (self._exchange.clock_ns() - began) // 1000
             return data
 
-    def _capacity_of(self, region: Region, index: int) -> int:
-        """Return how many bytes a region can have by what the device has said of its buffers."""
-        info = self.target
-        if region != Region.TRACE or info is None:
-            return MOST_REGION
-        buffer = info.debug_capacity if index else info.trace_capacity
-        return buffer + _HEADERS if buffer else MOST_REGION
-
-    def reset(self, kind: Reset = Reset.SESSION) -> None:
+    def reset(self, kind: wire.Reset = wire.Reset.SESSION) -> None:
         """Clear the device's model, inputs and trace, or its crash record, or reboot it.
 
         After a reboot, call `hello` first.
@@ -571,30 +587,12 @@ class Session:
             LinkError: No response in time.
             TargetError: The target died.
         """
-        self._exchange.request(Op.RESET, messages.ResetBody(kind).encode(), Answer.parse)
+        self._exchange.request(wire.Op.RESET, messages.ResetBody(kind).encode(), Answer.parse)
         self._state = None
-        if kind == Reset.REBOOT:
+        if kind == wire.Reset.REBOOT:
             self.target = self._last_run_id = None
             self._exchange.greeted = False
-            self._exchange.set_mtu(MIN_MTU)
-
-    def _greet(self, info: TargetInfo) -> TargetInfo:
-        if info.link_version != VERSION:
-            raise TargetError(
-                f"{info.board}: the device chose link version {info.link_version}, not {VERSION}",
-                hint="build and flash firmware of this version of the harness",
-            )
-        if not info.clocks:
-            raise TargetError(
-                f"{info.board}: the device declares no clock in its answer to HELLO",
-                hint="give etd_server_t the clocks of the port, as in firmware_stub/ports/template",
-            )
-        self.target = info
-        self._state, self._last_run_id = info.state, info.last_run_id
-        self._exchange.greeted = True
-        self._exchange.board = info.board or self._exchange.board
-        self._exchange.set_mtu(info.mtu)
-        return info
+            self._exchange.set_mtu(wire.MIN_MTU)
 
     @contextmanager
     def _noticing_restart(self) -> Iterator[None]:

@@ -10,28 +10,9 @@ from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
 from harness.errors import DeviceRefusedError, LinkError, PartialReadError, TargetError
+from harness.link import messages, wire
 from harness.link.exchange import Exchange, FrameDamage, Progress
 from harness.link.frames import OVERHEAD, CorruptReason, Frame
-from harness.link.messages import (
-    BATCH_OVERHEAD,
-    READ_OVERHEAD,
-    WRITE_OVERHEAD,
-    Answer,
-    CommitBody,
-    DeviceStatus,
-    LogAck,
-    LogPart,
-    LogWait,
-    MalformedBodyError,
-    OpenBody,
-    ReadBody,
-    RegionInfo,
-    RegionPart,
-    StatBody,
-    WriteAnswer,
-    WriteBody,
-)
-from harness.link.wire import READ_QUEUE, RESPONSE, Op, Region, Status
 
 _QUIET_SHARE: Final = 1 / 8
 """A silent transfer probes the line after this share of the timeout."""
@@ -50,9 +31,6 @@ class MissingRanges:
     def __init__(self, size: int) -> None:
         self._ranges = [(0, size)] if size else []
         self.count = size
-
-    def __bool__(self) -> bool:
-        return bool(self._ranges)
 
     def first(self) -> tuple[int, int]:
         """Return the first range as (start, end)."""
@@ -204,7 +182,7 @@ class LogChunks:
         self._size = 0
         self.received = 0
 
-    def add(self, part: LogPart) -> LogAck | None:
+    def add(self, part: messages.LogPart) -> messages.LogAck | None:
         """Add a part; return the answer if it is the last one that the device sends for now."""
         chunk = self._open(part)
         end = part.offset + len(part.data)
@@ -217,28 +195,28 @@ class LogChunks:
         chunk.told = False
         return self._answer(part.chunk) if end == chunk.awaited else None
 
-    def wanted(self, note: LogWait) -> LogAck:
+    def wanted(self, note: messages.LogWait) -> messages.LogAck:
         """Return the answer to a device that waits."""
         self._open(note)
         return self._answer(note.chunk)
 
-    def unfinished(self) -> LogAck | None:
+    def unfinished(self) -> messages.LogAck | None:
         """Return the request for what is missing of the newest chunk; None without any.
 
         Call it when something else than a part arrives, as the device then sends no part. None,
         too, if the device was told: it may be executing, and asks when it needs the answer.
         """
         chunk = self._chunks.get(self._newest)
-        if chunk is None or chunk.told or not chunk.missing:
+        if chunk is None or chunk.told or not chunk.missing.count:
             return None
         return self._answer(self._newest)
 
     def whole(self) -> tuple[bytes, ...]:
         """Return the complete chunks in order."""
         chunks = [chunk for _, chunk in sorted(self._chunks.items())]
-        return tuple(_image(chunk) for chunk in chunks if not chunk.missing)
+        return tuple(_image(chunk) for chunk in chunks if not chunk.missing.count)
 
-    def _open(self, note: LogWait) -> _Chunk:
+    def _open(self, note: messages.LogWait) -> _Chunk:
         number, size = note.chunk, note.size
         if number not in self._chunks:
             if self._size + size > MOST_LOG:
@@ -251,13 +229,13 @@ class LogChunks:
             self._chunks[number] = _Chunk(note.run_id, size, {}, MissingRanges(size), awaited=size)
         return self._chunks[number]
 
-    def _answer(self, number: int) -> LogAck:
+    def _answer(self, number: int) -> messages.LogAck:
         chunk = self._chunks[number]
         chunk.told = True
-        if not chunk.missing:
-            return LogAck(chunk.run_id, number, chunk.size, 0)
+        if not chunk.missing.count:
+            return messages.LogAck(chunk.run_id, number, chunk.size, 0)
         start, chunk.awaited = chunk.missing.first()
-        return LogAck(chunk.run_id, number, start, chunk.awaited - start)
+        return messages.LogAck(chunk.run_id, number, start, chunk.awaited - start)
 
 
 def _image(chunk: _Chunk) -> bytes:
@@ -282,11 +260,11 @@ _WHOLE_ATTEMPTS: Final = 3
 
 def download(
     exchange: Exchange,
-    region: Region,
+    region: wire.Region,
     index: int,
     progress: Progress | None = None,
     window: int | None = None,
-    check: Callable[[DeviceStatus], None] = lambda _: None,
+    check: Callable[[messages.DeviceStatus], None] = lambda _: None,
     most: int = MOST_REGION,
 ) -> bytes:
     """Read a whole region and verify its digest.
@@ -307,14 +285,18 @@ def download(
         TargetError: The target died meanwhile, or claims a larger region.
     """
     for _ in range(_WHOLE_ATTEMPTS):
-        # The device cuts a READ from the start to the size, which the host does not know yet.
-        first = _step_of(exchange, window)
+        step = max(2, window or WINDOW_FRAMES * exchange.mtu) // 2
         sequence = exchange.next_sequence()
         status, info, _ = exchange.request_batch(
             [
-                (Op.STATUS, b"", DeviceStatus.parse),
-                (Op.STAT, StatBody(region, index).encode(), RegionInfo.parse),
-                (Op.READ, ReadBody(region, index, 0, first).encode(), None),
+                (wire.Op.STATUS, b"", messages.DeviceStatus.parse),
+                (
+                    wire.Op.STAT,
+                    messages.StatBody(region, index).encode(),
+                    messages.RegionInfo.parse,
+                ),
+                # The device cuts it to the size, which the host does not know yet.
+                (wire.Op.READ, messages.ReadBody(region, index, 0, step).encode(), None),
             ],
             sequence,
         )
@@ -325,8 +307,7 @@ def download(
                 f"bytes; the limit is {min(most, MOST_REGION):,}",
                 hint="its memory may be overwritten: reset the board, and run again",
             )
-        reader = _RegionReader(exchange, region, index, info.size, progress, window)
-        reader.expect_first(sequence, first)
+        reader = _RegionReader(exchange, region, index, info.size, progress, step, sequence)
         try:
             data = reader.run()
         except LinkError as error:
@@ -344,11 +325,6 @@ def download(
     )
 
 
-def _step_of(exchange: Exchange, window: int | None) -> int:
-    """Return the bytes of a READ: half a window."""
-    return max(2, window or WINDOW_FRAMES * exchange.mtu) // 2
-
-
 class _RegionReader:
     """Requests parts in order and receives them in order.
 
@@ -359,51 +335,53 @@ class _RegionReader:
     def __init__(
         self,
         exchange: Exchange,
-        region: Region,
+        region: wire.Region,
         index: int,
         size: int,
         progress: Progress | None,
-        window: int | None,
+        step: int,
+        sequence: int,
     ) -> None:
+        """Expect the answer to a READ of the first ``step`` bytes, sent with other requests.
+
+        Args:
+            exchange: The link.
+            region: The region to read.
+            index: Number of the tensor, for outputs.
+            size: Bytes of the region.
+            progress: Called with (bytes received, total bytes).
+            step: Bytes of a READ.
+            sequence: Sequence number of the READ that was sent.
+        """
         self._exchange = exchange
         self._region, self._index = region, index
         self._progress = progress
-        self._step = _step_of(exchange, window)
+        self._step = step
         self._receives_while_sending = True
         self._size = size
         self._data = bytearray()
         """Grows with what arrives: a device that claims a large region takes no memory by that."""
-        self._requested_to = 0
+        end = self._requested_to = min(step, size)
         self._missing = MissingRanges(size)
-        self._reads: set[int] = set()
+        self._reads = {sequence}
         """Sequence numbers of all READs: late parts of abandoned ones still carry good bytes."""
-        self._current_reads: set[int] = set()
+        self._current_reads = {sequence}
         """Sequence numbers of READs in flight, which are answered in order."""
         self._read_ahead: set[int] = set()
         """Sequence numbers of READs sent while earlier parts were still to come."""
-        self._to_request: deque[tuple[int, int]] = deque([(0, size)])
+        self._to_request: deque[tuple[int, int]] = deque([(end, size)] if end < size else [])
         """Ranges to request next."""
-        self._requested: deque[list[int]] = deque()
+        self._requested: deque[list[int]] = deque([[0, end]] if end else [])
         """Ranges requested and not received: [start, end], in the order of the device's queue."""
-        self._last_read = (0, 0)
+        self._last_read = (0, end)
         self._damage_reported = False
         """The last event was the device's report of a damaged frame."""
         self._damaged = 0
         self._missed_reads = 0
         self._timeouts = Timeouts(exchange, size, self._failure)
 
-    def expect_first(self, sequence: int, length: int) -> None:
-        """Note that the beginning has been requested, in a frame with other requests."""
-        size = self._size
-        end = self._requested_to = min(length, size)
-        self._reads.add(sequence)
-        self._current_reads.add(sequence)
-        self._last_read = (0, end)
-        self._to_request = deque([(end, size)] if end < size else [])
-        self._requested = deque([[0, end]] if end else [])
-
     def run(self) -> bytes:
-        while self._missing:
+        while self._missing.count:
             self._fill_queue()
             heard = self._exchange.listen(self._timeouts.next_at())
             if heard is None:
@@ -422,7 +400,7 @@ class _RegionReader:
 
     def prefix(self) -> bytes:
         """Return the bytes before the first gap."""
-        return bytes(self._data[: self._missing.first()[0] if self._missing else None])
+        return bytes(self._data[: self._missing.first()[0] if self._missing.count else None])
 
     def _outstanding(self) -> int:
         return sum(end - start for start, end in self._requested)
@@ -431,7 +409,9 @@ class _RegionReader:
         """Keep at least half a window requested, so that the device always has bytes to send."""
         ahead = self._step if self._receives_while_sending else 0
         while (
-            self._to_request and len(self._requested) < READ_QUEUE and self._outstanding() <= ahead
+            self._to_request
+            and len(self._requested) < wire.READ_QUEUE
+            and self._outstanding() <= ahead
         ):
             start, end = self._to_request.popleft()
             if end - start > self._step:
@@ -443,8 +423,8 @@ class _RegionReader:
 
     def _request(self, start: int, end: int) -> None:
         sequence = self._exchange.next_sequence()
-        body = ReadBody(self._region, self._index, start, end - start).encode()
-        self._exchange.send(Op.READ, sequence, body)
+        body = messages.ReadBody(self._region, self._index, start, end - start).encode()
+        self._exchange.send(wire.Op.READ, sequence, body)
         self._reads.add(sequence)
         self._current_reads.add(sequence)
         if self._requested:
@@ -456,14 +436,14 @@ class _RegionReader:
         else:
             self._requested.append([start, end])
 
-    def _parse(self, frame: Frame) -> RegionPart | None:
+    def _parse(self, frame: Frame) -> messages.RegionPart | None:
         exchange = self._exchange
-        if frame.type != Op.READ | RESPONSE or frame.sequence not in self._reads:
+        if frame.type != wire.Op.READ | wire.RESPONSE or frame.sequence not in self._reads:
             exchange.statistics.stale_answers += 1
             return None
         try:
-            part = exchange.read_answer(Op.READ, frame.body, RegionPart.parse)
-        except MalformedBodyError:
+            part = exchange.read_answer(wire.Op.READ, frame.body, messages.RegionPart.parse)
+        except messages.MalformedBodyError:
             return None
         end = part.offset + len(part.data)
         if (part.region, part.index) != (self._region, self._index) or end > self._requested_to:
@@ -471,7 +451,7 @@ class _RegionReader:
             return None
         return part
 
-    def _place(self, part: RegionPart, sequence: int) -> None:
+    def _place(self, part: messages.RegionPart, sequence: int) -> None:
         """Store a part; parts that should have come before it are lost."""
         end = part.offset + len(part.data)
         self._data.extend(bytes(max(0, end - len(self._data))))
@@ -501,11 +481,11 @@ class _RegionReader:
         for piece in self._missing.within(start, end):
             self._exchange.statistics.holes += 1
             self._to_request.appendleft(piece)
-            self._timeouts.count_loss(READ_QUEUE * WINDOW_FRAMES)
+            self._timeouts.count_loss(wire.READ_QUEUE * WINDOW_FRAMES)
 
     def _check_tail(self) -> None:
         """Request the rest again at once if damaged frames account for all outstanding bytes."""
-        frame = self._exchange.mtu - OVERHEAD - READ_OVERHEAD
+        frame = self._exchange.mtu - OVERHEAD - messages.READ_OVERHEAD
         if self._outstanding() <= self._damaged * frame:
             while self._requested:
                 self._request_again(*self._requested.pop())
@@ -541,7 +521,9 @@ class _RegionReader:
             # everything twice.
             stop = self._exchange.next_sequence()
             self._reads.add(stop)
-            self._exchange.send(Op.READ, stop, ReadBody(self._region, self._index, 0, 0).encode())
+            self._exchange.send(
+                wire.Op.READ, stop, messages.ReadBody(self._region, self._index, 0, 0).encode()
+            )
         self._current_reads.clear()
         while self._requested:
             self._request_again(*self._requested.pop())
@@ -558,12 +540,12 @@ _T = TypeVar("_T")
 MOST_WRITES: Final = 32
 """Most WRITEs in flight."""
 
-_WORTH_REPEATING: Final = (Status.GAP, Status.DIGEST_MISMATCH)
+_WORTH_REPEATING: Final = (wire.Status.GAP, wire.Status.DIGEST_MISMATCH)
 
 
 def upload(
     exchange: Exchange,
-    asked: CommitBody,
+    asked: messages.CommitBody,
     data: bytes,
     parse: Callable[[bytes], _T],
     progress: Progress | None = None,
@@ -584,21 +566,27 @@ def upload(
         LinkError: The transfer failed.
         TargetError: The target died meanwhile.
     """
-    region, index = Region(asked.region), asked.index
-    opening = Op.OPEN, OpenBody(region, index, len(data), tuple(sizes)).encode(), Answer.parse
-    commit = Op.COMMIT, asked.encode(), parse
+    region, index = wire.Region(asked.region), asked.index
+    opening = (
+        wire.Op.OPEN,
+        messages.OpenBody(region, index, len(data), tuple(sizes)).encode(),
+        messages.Answer.parse,
+    )
+    commit = wire.Op.COMMIT, asked.encode(), parse
 
-    def write(start: int, end: int) -> tuple[Op, bytes, Callable[[bytes], WriteAnswer]]:
-        body = WriteBody(region, index, start, data[start:end])
-        return Op.WRITE, body.encode(), WriteAnswer.parse
+    def write(
+        start: int, end: int
+    ) -> tuple[wire.Op, bytes, Callable[[bytes], messages.WriteAnswer]]:
+        body = messages.WriteBody(region, index, start, data[start:end])
+        return wire.Op.WRITE, body.encode(), messages.WriteAnswer.parse
 
     # The first piece goes with OPEN and the last one with COMMIT, or all of it in one frame.
-    room = exchange.mtu - OVERHEAD - WRITE_OVERHEAD - 2 * BATCH_OVERHEAD
+    room = exchange.mtu - OVERHEAD - messages.WRITE_OVERHEAD - 2 * messages.BATCH_OVERHEAD
     begin = min(len(data), room - len(opening[1]))
     end = max(begin, len(data) - (room - len(commit[1])))
     whole = [opening, write(0, len(data)), commit]
-    size = OVERHEAD + sum(BATCH_OVERHEAD + len(body) for _, body, _ in whole)
-    in_one_frame = region == Region.INPUT and size <= exchange.mtu
+    size = OVERHEAD + sum(messages.BATCH_OVERHEAD + len(body) for _, body, _ in whole)
+    in_one_frame = region == wire.Region.INPUT and size <= exchange.mtu
     for _ in range(exchange.retries + 1):
         try:
             if in_one_frame:
@@ -619,8 +607,8 @@ def upload(
 
 def _finish(
     exchange: Exchange,
-    last: tuple[Op, bytes, Callable[[bytes], WriteAnswer]],
-    commit: tuple[Op, bytes, Callable[[bytes], _T]],
+    last: tuple[wire.Op, bytes, Callable[[bytes], messages.WriteAnswer]],
+    commit: tuple[wire.Op, bytes, Callable[[bytes], _T]],
 ) -> _T:
     """Send the last piece and COMMIT, and return the response to COMMIT."""
     try:
@@ -628,7 +616,7 @@ def _finish(
     except DeviceRefusedError as error:
         # A repeated WRITE comes too late if the response to the first was lost. The description of
         # a model with many tensors may only fit a frame of its own.
-        if error.status not in (Status.WRONG_STATE, Status.UNSUPPORTED_FEATURE):
+        if error.status not in (wire.Status.WRONG_STATE, wire.Status.UNSUPPORTED_FEATURE):
             raise
         return exchange.request(*commit, backoff=True)
 
@@ -644,7 +632,7 @@ class _RegionWriter:
     def __init__(
         self,
         exchange: Exchange,
-        region: Region,
+        region: wire.Region,
         index: int,
         data: bytes,
         progress: Progress | None,
@@ -655,7 +643,7 @@ class _RegionWriter:
         self._exchange = exchange
         self._region, self._index, self._data = region, index, data
         self._progress = progress
-        self._chunk = exchange.mtu - OVERHEAD - WRITE_OVERHEAD
+        self._chunk = exchange.mtu - OVERHEAD - messages.WRITE_OVERHEAD
         self._window = _Window()
         self._missing = MissingRanges(end)
         """Bytes that the device has not confirmed."""
@@ -671,7 +659,7 @@ class _RegionWriter:
         self._timeouts = Timeouts(exchange, end, self._failure, frame_s)
 
     def run(self) -> None:
-        while self._missing:
+        while self._missing.count:
             self._fill_window()
             heard = self._exchange.listen(self._timeouts.next_at())
             if isinstance(heard, Frame):
@@ -699,42 +687,42 @@ class _RegionWriter:
 
     def _send(self, start: int, end: int) -> None:
         sequence = self._exchange.next_sequence()
-        body = WriteBody(self._region, self._index, start, self._data[start:end]).encode()
-        self._exchange.send(Op.WRITE, sequence, body)
+        body = messages.WriteBody(self._region, self._index, start, self._data[start:end]).encode()
+        self._exchange.send(wire.Op.WRITE, sequence, body)
         self._pending[sequence] = self._writes[sequence] = (start, end)
 
     def _read(self, frame: Frame) -> None:
         exchange = self._exchange
-        if frame.type != Op.WRITE | RESPONSE or frame.sequence not in self._writes:
+        if frame.type != wire.Op.WRITE | wire.RESPONSE or frame.sequence not in self._writes:
             exchange.statistics.stale_answers += 1
             return
+        # The responses to earlier WRITEs cannot come any more.
+        is_pending = frame.sequence in self._pending
+        before = itertools.takewhile(lambda other: other != frame.sequence, self._pending)
+        earlier = list(before) if is_pending else []
         try:
-            arrived = exchange.read_answer(Op.WRITE, frame.body, WriteAnswer.parse).arrived
-        except MalformedBodyError:
+            arrived = exchange.read_answer(
+                wire.Op.WRITE, frame.body, messages.WriteAnswer.parse
+            ).arrived
+        except messages.MalformedBodyError:
             return
         except DeviceRefusedError as error:
-            if error.status != Status.GAP:
+            if error.status != wire.Status.GAP:
                 raise
-            self._mark_earlier_lost(frame.sequence)
-            self._mark_lost([frame.sequence] if frame.sequence in self._pending else [])
+            self._mark_lost([*earlier, frame.sequence] if is_pending else [])
             return
         if arrived > self._sent:
             exchange.statistics.corrupt[CorruptReason.BODY] += 1
             return
         gained = self._missing.remove(0, arrived)
         gained += self._missing.remove(*self._writes[frame.sequence])
-        self._mark_earlier_lost(frame.sequence)
+        self._mark_lost(earlier)
         self._pending.pop(frame.sequence, None)
         if gained:
             self._window.grow()
             self._timeouts.progressed()
             if self._progress is not None:
                 self._progress(len(self._data) - self._missing.count, len(self._data))
-
-    def _mark_earlier_lost(self, sequence: int) -> None:
-        """Mark pending WRITEs before ``sequence`` as lost: their responses cannot come any more."""
-        if sequence in self._pending:
-            self._mark_lost(list(itertools.takewhile(lambda s: s != sequence, self._pending)))
 
     def _mark_lost(self, sequences: list[int]) -> None:
         pieces = [self._pending.pop(sequence) for sequence in sequences]

@@ -41,7 +41,7 @@ from harness.target.build import build_firmware
 from harness.target.doctor import missing_tools
 from harness.target.ports import device_of, port_text
 from harness.target.selection import Chosen, check_identity, hold_if, hold_keys, port_key
-from harness.target.start import start_target
+from harness.target.start import greet, started
 
 CASE: Final = "_etharness_case"
 """The fixture whose parameter is a case; all other fixtures request it."""
@@ -399,17 +399,9 @@ def open_session(unit: CaseUnit, wait_s: float, console: bytearray) -> Iterator[
     firmware = None if isinstance(board.target, SerialTarget) else build_firmware(board)
     with (
         holding(unit, wait_s) as held,
-        start_target(board, firmware, port=held.port) as target,
+        started(board, firmware, port=held.port, console=console.extend) as session,
     ):
-        session = Session(
-            target.transport,
-            deadline_s=board.deadlines.request_s,
-            console=console.extend,
-            check_alive=target.check_alive,
-            board=board.name,
-        )
-        info = session.hello(board.deadlines.boot_s)
-        check_identity(info, board, firmware.build_id if firmware else None)
+        check_identity(greet(session, board), board, firmware.build_id if firmware else None)
         session.reset()
         yield session
 

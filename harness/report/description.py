@@ -21,7 +21,6 @@ from harness.records.result import (
     Failure,
     Model,
     Result,
-    TraceSummary,
     bytes_carried,
     corrupt_frames,
 )
@@ -275,8 +274,22 @@ def provenance(run: EvaluatedRun) -> Iterator[Fact]:
             yield from _program(result.model)
         done = f"{result.runs_completed:,} of {result.runs_requested:,}"
         yield Fact("executions", done, essential=True)
-        if result.trace is not None:
-            yield from _log_facts(result.trace)
+        if (trace := result.trace) is not None:
+            log = f"{trace.events:,} events of {trace.blocks:,} blocks in {trace.log_bytes:,} bytes"
+            yield Fact("trace", f"{log}, digest verified", essential=True)
+            yield Fact("sha256 of the log", trace.sha256)
+            if trace.values:
+                values = f"{trace.values:,} with {trace.debug_bytes:,} bytes of tensors"
+                logging = f"; logging them took {trace.value_ticks:,} ticks"
+                yield Fact("values", values + logging, essential=True)
+            if trace.streaming_ticks:
+                streaming = f"{trace.streaming_ticks:,} ticks"
+                if trace.waiting_ticks:
+                    streaming += f", and {trace.waiting_ticks:,} ticks waiting for the host"
+                yield Fact("streaming", f"{streaming}, between operators", essential=True)
+            if trace.stack_size:
+                stack = stack_use(trace.stack_used, trace.stack_size)
+                yield Fact("stack", stack, essential=True)
         yield Fact(*link_line(result.link), essential=True)
     yield Fact("kept in", printable(run.title), essential=True)
     yield Fact("budget", printable(run.budget) or "none")
@@ -342,25 +355,6 @@ def _program(model: Model) -> Iterator[Fact]:
         yield Fact("delegates", ", ".join(calls), essential=True)
 
 
-def _log_facts(trace: TraceSummary) -> Iterator[Fact]:
-    """The log that was pulled, and what the device reported beside it."""
-    log = f"{trace.events:,} events of {trace.blocks:,} blocks in {trace.log_bytes:,} bytes"
-    yield Fact("trace", f"{log}, digest verified", essential=True)
-    yield Fact("sha256 of the log", trace.sha256)
-    if trace.values:
-        values = f"{trace.values:,} with {trace.debug_bytes:,} bytes of tensors"
-        logging = f"; logging them took {trace.value_ticks:,} ticks"
-        yield Fact("values", values + logging, essential=True)
-    if trace.streaming_ticks:
-        streaming = f"{trace.streaming_ticks:,} ticks"
-        if trace.waiting_ticks:
-            streaming += f", and {trace.waiting_ticks:,} ticks waiting for the host"
-        streaming += ", between operators"
-        yield Fact("streaming", streaming, essential=True)
-    if trace.stack_size:
-        yield Fact("stack", stack_use(trace.stack_used, trace.stack_size), essential=True)
-
-
 def _making(result: Result) -> Iterator[Fact]:
     """When, by which tool and with which options the run was made."""
     yield Fact("result", result.id)
@@ -387,15 +381,14 @@ def shape_text(sizes: Iterable[int]) -> str:
 
 
 class AllocatorUse(NamedTuple):
-    """An allocator in a run: its totals, and what it held over time; None without a call tree."""
+    """An allocator in a run: its totals, and what it held over time; None without a call tree.
+
+    ``peak`` is the most that it held at any time.
+    """
 
     totals: AllocatorTotals
     memory: AllocatorMemory | None
-
-    @property
-    def peak(self) -> int:
-        """The most that it held at any time."""
-        return self.totals.peak_bytes if self.memory is None else self.memory.peak
+    peak: int
 
 
 def describe_allocators(
@@ -403,7 +396,10 @@ def describe_allocators(
 ) -> tuple[AllocatorUse, ...]:
     """Describe allocators, the one with the highest peak first."""
     over_time = {} if memory is None else {item.allocator.id: item for item in memory.allocators}
-    uses = [AllocatorUse(item, over_time.get(item.id)) for item in totals]
+    uses = []
+    for item in totals:
+        held = over_time.get(item.id)
+        uses.append(AllocatorUse(item, held, item.peak_bytes if held is None else held.peak))
     return tuple(sorted(uses, key=lambda use: use.peak, reverse=True))
 
 

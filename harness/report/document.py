@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from harness.analyze.postmortem import PostmortemDocument
-from harness.analyze.statistics import Summary
+from harness.analyze.statistics import Operator, Summary
 from harness.analyze.workload import RooflinePoint
 from harness.check.history.comparison import HistoryComparison
 from harness.config.board import Board
@@ -22,7 +22,7 @@ from harness.records.verdict import Check
 from harness.report.compare import ComparisonDocument, ValuesDocument
 from harness.report.description import LossKind, RunDescription, describe
 from harness.report.model import ModelDocument
-from harness.report.operators import OperatorRow
+from harness.report.operators import statistic_of
 from harness.report.run import BudgetField, CodeDocument
 from harness.report.traces import TraceDocument
 from harness.runs.source import EvaluatedRun, all_passed
@@ -136,22 +136,21 @@ def _reported(run: RunDescription) -> ReportedDocument:
     )
 
 
-def _reported_operator(row: OperatorRow, point: RooflinePoint | None = None) -> ReportedOperator:
-    op = row.operator
+def _reported_operator(op: Operator, point: RooflinePoint | None = None) -> ReportedOperator:
     return ReportedOperator(
         *with_printable_names(op).signature,
         clock=printable(op.clock.name),
-        count=row.count,
+        count=len(op.rows),
         unknown=op.unknown,
         unit="ticks" if op.clock.hz is None else "ns",
-        total=row.value("total"),
-        avg=row.value("avg"),
-        p50=row.value("p50"),
-        p90=row.value("p90"),
-        min=row.value("min"),
-        max=row.value("max"),
-        cold=row.value("cold"),
-        share=row.operator.share,
+        total=statistic_of(op, "total"),
+        avg=statistic_of(op, "avg"),
+        p50=statistic_of(op, "p50"),
+        p90=statistic_of(op, "p90"),
+        min=statistic_of(op, "min"),
+        max=statistic_of(op, "max"),
+        cold=statistic_of(op, "cold"),
+        share=op.share,
         counters=with_printable_keys(op.counters),
         roofline=point,
     )

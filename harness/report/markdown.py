@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from harness.formatting import printable
 from harness.records.nightly import NightDocument
 from harness.records.verdict import Check
 from harness.report.changes import TrackedNumber, change_table
 from harness.report.description import RunDescription, describe_of_night
 from harness.report.nightly import counts_sentence, tables
-from harness.report.operators import several_blocks
+from harness.report.operators import instruction_text, operator_name, share_text
 from harness.report.overview import (
     Overview,
     RunSummary,
@@ -240,13 +241,14 @@ def _operators(run: RunDescription) -> Iterator[_Block]:
     table = run.operators
     if table is None or not table.operators:
         return
-    unit, several = table.unit.name, several_blocks(table.operators)
+    unit, several = table.unit.name, len({row.block for row in table.operators}) > 1
     headers = ["operator", *["block"] * several, "instruction", "count"]
     headers += [f"p50 [{unit}]", f"avg [{unit}]", "share [%]"]
     rows = [
         [
-            *(row.name, *[row.block] * several, row.instruction, f"{row.count:,}"),
-            *(row.text("p50"), row.text("avg"), row.share_text),
+            *(operator_name(row), *[printable(row.block)] * several, instruction_text(row)),
+            *(f"{len(row.rows):,}", table.text(row, "p50"), table.text(row, "avg")),
+            share_text(row.share),
         ]
         for row in table.operators
     ]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -31,7 +30,7 @@ from harness.records.trace import (
     Kind,
     Trace,
 )
-from harness.report.words import ReportTable, counted, event_title, number, with_delegate
+from harness.report.words import ReportTable, counted, number, with_delegate
 
 if TYPE_CHECKING:
     from harness.analyze.workload import RooflinePoint
@@ -59,7 +58,7 @@ class CounterCell:
     heat: int
 
 
-CounterRow = tuple["OperatorRow", tuple[CounterCell, ...]]
+CounterRow = tuple[Operator, tuple[CounterCell, ...]]
 """An operator or a scope, and a cell for each column."""
 
 
@@ -86,7 +85,7 @@ class CounterTable:
                 of = " of scopes" if what == "scope" else ""
                 headers = [what, "instruction", *self.headers]
                 cells = [
-                    [row.name, row.instruction, *(cell.text for cell in row_cells)]
+                    [operator_name(row), instruction_text(row), *(cell.text for cell in row_cells)]
                     for row, row_cells in rows
                 ]
                 numbers = range(1, len(headers))
@@ -117,10 +116,7 @@ def describe_counters(
         listing: Its operators, which give the order.
         recorded: The counters of its result, with what reading them costs.
     """
-    parts = [
-        [row for row in rows if row.operator.counters]
-        for rows in (listing.operators, listing.scopes)
-    ]
+    parts = [[row for row in rows if row.counters] for rows in (listing.operators, listing.scopes)]
     if not any(parts):
         return None
     columns = _columns(subject.trace)
@@ -160,10 +156,8 @@ def _counter_ratio(above: str, below: str, factor: int, operator: Operator) -> f
     return factor * (one.total / other.total)
 
 
-def _counter_rows(
-    rows: Sequence[OperatorRow], columns: Sequence[_Column]
-) -> tuple[CounterRow, ...]:
-    values = [[column.value(row.operator) for column in columns] for row in rows]
+def _counter_rows(rows: Sequence[Operator], columns: Sequence[_Column]) -> tuple[CounterRow, ...]:
+    values = [[column.value(row) for column in columns] for row in rows]
     largest = [
         max((value for value in column if value is not None), default=0.0)
         for column in zip(*values, strict=True)
@@ -241,7 +235,7 @@ class RooflineTable:
 
     core: CoreRecord
     roof: str
-    rows: tuple[tuple[OperatorRow, RooflinePoint], ...]
+    rows: tuple[tuple[Operator, RooflinePoint], ...]
 
     @property
     def table(self) -> ReportTable:
@@ -256,24 +250,23 @@ def describe_roofline(subject: Subject, listing: OperatorListing) -> RooflineTab
     core = subject.core
     if core is None or subject.chains is None:
         return None
-    rows = {id(row.operator): row for row in listing.operators}
     from harness.analyze.workload import roofline
 
-    points = roofline((row.operator for row in listing.operators), subject.chains, core)
+    points = roofline(listing.operators, subject.chains, core)
     if not points:
         return None
     return RooflineTable(
         core=core,
         roof=f"the core can do {number(core.macs_per_cycle)} MACs and load or store "
         f"{number(core.bytes_per_cycle)} bytes in a cycle",
-        rows=tuple((rows[id(operator)], point) for operator, point in points),
+        rows=tuple(points),
     )
 
 
-def _roofline_cells(row: OperatorRow, point: RooflinePoint) -> tuple[str, ...]:
+def _roofline_cells(operator: Operator, point: RooflinePoint) -> tuple[str, ...]:
     return (
-        row.name,
-        row.instruction,
+        operator_name(operator),
+        instruction_text(operator),
         f"{point.macs:,}",
         f"{point.bytes:,}",
         number(point.cycles),
@@ -294,7 +287,7 @@ def describe_energy(record: EnergyRecord, table: OperatorListing | None) -> Repo
     """
     of = {operator.signature: operator for operator in record.operators}
     scopes, operators = (
-        [(row, of[row.operator.signature]) for row in rows if row.operator.signature in of]
+        [(row, of[row.signature]) for row in rows if row.signature in of]
         for rows in ((table.scopes, table.operators) if table is not None else ((), ()))
     )
     shown = scopes + sorted(operators, key=lambda pair: -(pair[1].joules or 0.0))
@@ -315,15 +308,15 @@ def energy_unit(joules: list[float | None]) -> DisplayUnit:
     return DisplayUnit("mJ", 1e-3, 3)
 
 
-def _energy_row(row: OperatorRow, energy: OperatorEnergy, unit: DisplayUnit) -> tuple[str, ...]:
+def _energy_row(operator: Operator, energy: OperatorEnergy, unit: DisplayUnit) -> tuple[str, ...]:
+    name = operator_name(operator), instruction_text(operator)
     measured = f"{energy.measured:,} of {energy.events:,}"
     if energy.joules is None or energy.bound is None:
-        return (row.name, row.instruction, measured, *[UNKNOWN] * 5)
+        return (*name, measured, *[UNKNOWN] * 5)
     average, peak = energy.average_amperes or 0.0, energy.peak_amperes or 0.0
     percent = 100 * energy.bound / energy.joules if energy.joules > 0 else None
     return (
-        row.name,
-        row.instruction,
+        *name,
         measured,
         unit.text(energy.joules),
         unit.text(energy.bound),
@@ -363,65 +356,24 @@ _SCOPES: Final = frozenset((EXECUTION, *LOADING, *STREAMING))
 between operators in which the device streams its log."""
 
 
-class OperatorRow(msgspec.Struct, frozen=True):
-    """One operator or scope. A Struct, as there may be 100,000 of them.
+def operator_name(operator: Operator) -> str:
+    """Return the name of an operator and its delegate id, safe to print."""
+    return printable(with_delegate(operator))
 
-    Attributes:
-        operator: Exact statistics, and the rows of the trace they are of.
-        unit: Unit of its times as text; ticks are named if its clock has no rate.
+
+def instruction_text(operator: Operator) -> str:
+    """Return the instruction of an operator; empty when unset."""
+    return "" if operator.chain == -1 else str(operator.instruction)
+
+
+def statistic_of(operator: Operator, statistic: str) -> float | None:
+    """Return a statistic of an operator's times in nanoseconds, or in ticks without a rate.
+
+    ``cold`` is the average in the first execution after loading. None if unknown.
     """
-
-    operator: Operator
-    unit: DisplayUnit
-
-    @property
-    def name(self) -> str:
-        """Its name and delegate id."""
-        return printable(with_delegate(self.operator))
-
-    @property
-    def block(self) -> str:
-        """Name of its blocks."""
-        return printable(self.operator.block)
-
-    @property
-    def instruction(self) -> str:
-        """Its instruction; empty when unset."""
-        return "" if self.operator.chain == -1 else str(self.operator.instruction)
-
-    @property
-    def count(self) -> int:
-        """Repeats, also those of unknown duration."""
-        return len(self.operator.rows)
-
-    @property
-    def share_text(self) -> str:
-        """The share in percent, ``UNKNOWN`` without one."""
-        return share_text(self.operator.share)
-
-    def value(self, statistic: str) -> float | None:
-        """Return a statistic of its times in nanoseconds, or in ticks without a rate.
-
-        ``cold`` is the average in the first execution after loading. None if unknown.
-        """
-        if statistic == "cold":
-            return None if self.operator.cold is None else self.operator.cold.avg
-        times = self.operator.times
-        return None if times is None else float(getattr(times, statistic))
-
-    def text(self, statistic: str) -> str:
-        """Return a statistic as text: ``UNKNOWN`` without times, empty without a cold execution."""
-        value = self.value(statistic)
-        if value is None:
-            return UNKNOWN if self.operator.times is None else ""
-        if self.operator.ns is not None:
-            return self.unit.text(value)
-        return TICKS.text(value) + ("" if self.unit is TICKS else " ticks")
-
-    @property
-    def title(self) -> str:
-        """Its short name and its instruction, such as ``conv2d #5``."""
-        return event_title(self.operator)
+    if statistic == "cold":
+        return None if operator.cold is None else operator.cold.avg
+    return None if operator.times is None else float(getattr(operator.times, statistic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,23 +393,35 @@ class OperatorListing:
         ticks: Duration of each row of the trace, NaN where it is unknown.
     """
 
-    operators: tuple[OperatorRow, ...]
-    scopes: tuple[OperatorRow, ...]
-    loading: tuple[OperatorRow, ...]
-    logged: tuple[OperatorRow, ...]
+    operators: tuple[Operator, ...]
+    scopes: tuple[Operator, ...]
+    loading: tuple[Operator, ...]
+    logged: tuple[Operator, ...]
     unit: DisplayUnit
     cold: bool
     unknown: bool
     others: int
     ticks: npt.NDArray[np.float64] = field(compare=False, repr=False)
 
-    def longest(self, row: OperatorRow, parts: int) -> list[float]:
+    def text(self, operator: Operator, statistic: str) -> str:
+        """Return a statistic as text: ``UNKNOWN`` without times, empty without a cold execution.
+
+        Ticks of a clock without a rate are named if they are not the unit of all times.
+        """
+        value = statistic_of(operator, statistic)
+        if value is None:
+            return UNKNOWN if operator.times is None else ""
+        if operator.ns is not None:
+            return self.unit.text(value)
+        return TICKS.text(value) + ("" if self.unit is TICKS else " ticks")
+
+    def longest(self, operator: Operator, parts: int) -> list[float]:
         """Return the longest repeat in each of up to ``parts`` equal parts of the trace, in ticks.
 
         The longest, because a mean would hide a single slow execution. Repeats of unknown duration
         are left out.
         """
-        known = self.ticks[row.operator.rows]
+        known = self.ticks[operator.rows]
         known = known[~np.isnan(known)]
         starts = np.arange(min(parts, len(known))) * len(known) // max(min(parts, len(known)), 1)
         return np.maximum.reduceat(known, starts).tolist() if len(known) else []
@@ -475,51 +439,40 @@ def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> Ope
     found = subject.operators
     known = [op.ns.max for op in found if op.ns is not None]
     unit = unit or (time_unit(known) if known else TICKS)
-    rows = [OperatorRow(op, unit) for op in found]
-    around = _around_others(subject)
-    delegated = {_place(op) for op in found if op.delegate_int != -1 or op.delegate_str is not None}
-    operators: list[OperatorRow] = []
-    scopes: list[OperatorRow] = []
-    loading: list[OperatorRow] = []
-    for row in rows:
-        op = row.operator
-        if op.name == OPERATOR_CALL:
-            continue
-        scope = op.name in _SCOPES or bool(around[op.rows].mean() > 0.5)
-        scope |= op.name == DELEGATE_CALL and _place(op) in delegated
-        (loading if op.loading else scopes if scope else operators).append(row)
-    for items in (operators, scopes, loading):
-        items.sort(key=lambda row: row.operator.typical_total, reverse=True)
-    return OperatorListing(
-        operators=tuple(operators),
-        scopes=tuple(scopes),
-        loading=tuple(loading),
-        logged=tuple(rows),
-        unit=unit,
-        cold=any(op.cold and op.warm for op in found),
-        unknown=any(op.unknown for op in found),
-        others=subject.other_operators,
-        ticks=np.where(unknown_durations(subject.trace), np.nan, durations(subject.trace)),
-    )
-
-
-def several_blocks(rows: Iterable[OperatorRow]) -> bool:
-    """Whether ``rows`` are of blocks with different names."""
-    return len({row.operator.block for row in rows}) > 1
-
-
-def _place(op: Operator) -> tuple[str, int, int]:
-    return op.block, op.chain, op.instruction
-
-
-def _around_others(subject: Subject) -> npt.NDArray[np.bool_]:
-    """True for rows with a profile event directly within them; all False without a call tree."""
+    # Rows with a profile event directly within them; none without a call tree.
     around = np.zeros(len(subject.trace), np.bool_)
     with suppress(FormatError):
         tree = subject.tree
         certain = (subject.trace.kind == Kind.PROFILE) & (tree.parent >= 0) & ~tree.ambiguous
         around[tree.parent[certain]] = True
-    return around
+    delegated = {
+        (op.block, op.chain, op.instruction)
+        for op in found
+        if op.delegate_int != -1 or op.delegate_str is not None
+    }
+    operators: list[Operator] = []
+    scopes: list[Operator] = []
+    loading: list[Operator] = []
+    for op in found:
+        if op.name == OPERATOR_CALL:
+            continue
+        scope = op.name in _SCOPES or bool(around[op.rows].mean() > 0.5)
+        scope |= op.name == DELEGATE_CALL and (op.block, op.chain, op.instruction) in delegated
+        (loading if op.loading else scopes if scope else operators).append(op)
+    for items in (operators, scopes, loading):
+        # One preempted execution makes the sum long, but not the median times the calls.
+        items.sort(key=lambda op: op.times.p50 * op.times.count if op.times else 0.0, reverse=True)
+    return OperatorListing(
+        operators=tuple(operators),
+        scopes=tuple(scopes),
+        loading=tuple(loading),
+        logged=tuple(found),
+        unit=unit,
+        cold=any(op.cold and op.warm for op in found),
+        unknown=any(op.unknown for op in found),
+        others=subject.operators_and_others[1],
+        ticks=np.where(unknown_durations(subject.trace), np.nan, durations(subject.trace)),
+    )
 
 
 def share_text(share: float | None) -> str:

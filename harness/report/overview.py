@@ -11,6 +11,7 @@ from harness.check.history.comparison import Compared, percentage
 from harness.check.history.samples import Metric
 from harness.formatting import operator_title, printable
 from harness.records.trace import EXECUTION
+from harness.report import words
 from harness.report.changes import (
     ChangeTable,
     TrackedNumber,
@@ -19,23 +20,8 @@ from harness.report.changes import (
     peak_memory,
 )
 from harness.report.description import RunDescription, describe
+from harness.report.operators import share_text
 from harness.report.terminal import show_line, show_table
-from harness.report.words import (
-    OUTCOME_WORDS,
-    URGENCY,
-    ReportTable,
-    RunState,
-    brief,
-    commit_text,
-    counted,
-    counts_of_states,
-    metric_title,
-    short_size,
-    short_time,
-    state_of,
-    three_digits,
-    verdict_word,
-)
 from harness.runs.source import EvaluatedRun
 
 if TYPE_CHECKING:
@@ -65,7 +51,7 @@ class RunSummary:
 
     name: str
     apart: str
-    state: RunState
+    state: words.RunState
     why: str
     board: str
     model: str
@@ -84,7 +70,7 @@ class RunSummary:
 def name_of(run: RunDescription) -> str:
     """Return model and board of a run, or where it was found."""
     named = f"{_model(run)} on {run.board}" if run.model and run.board else run.board
-    return brief(named or run.title)
+    return words.brief(named or run.title)
 
 
 def _model(run: RunDescription) -> str:
@@ -130,34 +116,36 @@ def _differences(runs: Sequence[RunDescription]) -> list[str]:
 
 def _method(run: RunDescription) -> str:
     result = run.run.result
-    return f"method {brief(result.model.method)}" if result and result.model else ""
+    return f"method {words.brief(result.model.method)}" if result and result.model else ""
 
 
 def _unit_text(run: RunDescription) -> str:
-    return f"unit {brief(run.unit)}" if run.unit else ""
+    return f"unit {words.brief(run.unit)}" if run.unit else ""
 
 
 def _commit(run: RunDescription) -> str:
     result = run.run.result
     if result is None or not result.commit:
         return ""
-    return f"commit {brief(commit_text(result.commit, _COMMIT))}"
+    return f"commit {words.brief(words.commit_text(result.commit, _COMMIT))}"
 
 
 def _started_text(run: RunDescription) -> str:
     result = run.run.result
     if result is None:
         return ""
-    return brief(result.started_utc.removesuffix("+00:00").partition(".")[0].replace("T", " "))
+    return words.brief(
+        result.started_utc.removesuffix("+00:00").partition(".")[0].replace("T", " ")
+    )
 
 
 _FACTS: Final[tuple[Callable[[RunDescription], str], ...]] = (
     _method,
     _unit_text,
-    lambda run: brief(run.kernels),
+    lambda run: words.brief(run.kernels),
     _commit,
     _started_text,
-    lambda run: brief(run.title),
+    lambda run: words.brief(run.title),
 )
 """What may tell runs of one model and board apart, in the order of showing it."""
 
@@ -171,23 +159,25 @@ def _summary(run: RunDescription, apart: str) -> RunSummary:
     return RunSummary(
         name=name_of(run),
         apart=apart,
-        state="regression" if run.regression else state_of(run.exit_code) if failed else "pass",
+        state="regression"
+        if run.regression
+        else words.state_of(run.exit_code)
+        if failed
+        else "pass",
         why=run.verdict.why if failed else "",
         board=run.board,
         model=_model(run),
         kernels=run.kernels,
         execution=execution_time(run.run),
         memory=peak_memory(run.run, peak) if peak else None,
-        slowest=operator_title(slowest.operator.name, slowest.operator.instruction)
-        if slowest
-        else "",
-        slowest_share=f"{slowest.share_text} %"
-        if slowest and slowest.operator.share is not None
+        slowest=operator_title(slowest.name, slowest.instruction) if slowest else "",
+        slowest_share=f"{share_text(slowest.share)} %"
+        if slowest and slowest.share is not None
         else "",
     )
 
 
-def delta_table(run: RunDescription, summary: RunSummary) -> ReportTable:
+def delta_table(run: RunDescription, summary: RunSummary) -> words.ReportTable:
     """Return execution time and peak memory, changed or not, then other changed numbers."""
     rows = []
     for number in (summary.execution, summary.memory):
@@ -203,13 +193,13 @@ def delta_table(run: RunDescription, summary: RunSummary) -> ReportTable:
         metric, before = row.metric, row.baseline.value if row.baseline is not None else None
         if metric.kind == "operator" and metric.name == EXECUTION and metric.statistic == "p50":
             continue  # it has a row above
-        title = metric_title(metric)
+        title = words.metric_title(metric)
         if run.changes is not None and run.changes.several_units:
             title += f" on {printable(row.board_unit)}"
         values = _value(metric, row.current), _value(metric, before)
         rows.append(_delta(title, *values, row.relative, row, compared_word(row)))
     headers = ("number", "now", "before", "change", "noise", "detectable", "verdict")
-    return ReportTable("", headers, rows, range(1, 6))
+    return words.ReportTable("", headers, rows, range(1, 6))
 
 
 def _delta(
@@ -230,17 +220,17 @@ def compared_text(changes: ChangeTable) -> str:
     """Return how many numbers became what, such as ``1 slower, 14 no detectable change``."""
     counts = Counter(map(compared_word, (*changes.changed, *changes.others)))
     parts = [f"{count:,} {word}" for word, count in counts.items()]
-    return f"{counted(sum(counts.values()), 'number')} compared: {', '.join(parts)}"
+    return f"{words.counted(sum(counts.values()), 'number')} compared: {', '.join(parts)}"
 
 
 def _value(metric: Metric, value: float | None) -> str:
     if value is None:
         return "-"
     if metric.unit == "bytes":
-        return short_size(value)
+        return words.short_size(value)
     if metric.unit in ("ns", "ticks"):
-        return short_time(value if metric.unit == "ns" else None, value)
-    return f"{three_digits(value)} {printable(metric.unit)}".strip()
+        return words.short_time(value if metric.unit == "ns" else None, value)
+    return f"{words.three_digits(value)} {printable(metric.unit)}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +247,7 @@ class Overview:
 
     passed: int
     headline: str
-    counts: Mapping[RunState, int]
+    counts: Mapping[words.RunState, int]
     order: tuple[int, ...]
     summaries: tuple[RunSummary, ...]
 
@@ -265,12 +255,13 @@ class Overview:
 def describe_overview(runs: Sequence[RunDescription]) -> Overview:
     """Describe several runs."""
     summaries = summarize(runs)
-    counts = counts_of_states(run.state for run in summaries)
-    order = sorted(range(len(runs)), key=lambda n: URGENCY.index(summaries[n].state))
+    counts = words.counts_of_states(run.state for run in summaries)
+    order = sorted(range(len(runs)), key=lambda n: words.URGENCY.index(summaries[n].state))
     passed = counts["pass"]
     return Overview(
         passed=passed,
-        headline=f"{verdict_word(passed == len(runs))}: {passed:,} of {len(runs):,} runs passed",
+        headline=f"{words.verdict_word(passed == len(runs))}: {passed:,} of {len(runs):,} "
+        "runs passed",
         counts=counts,
         order=tuple(order),
         summaries=summaries,
@@ -282,12 +273,12 @@ def print_overview(console: Console, runs: Sequence[EvaluatedRun]) -> None:
     described = [describe(run) for run in runs]
     found = describe_overview(described)
     states = [run.state for run in found.summaries]
-    order = sorted(range(len(runs)), key=lambda n: -URGENCY.index(states[n]))
+    order = sorted(range(len(runs)), key=lambda n: -words.URGENCY.index(states[n]))
     # The reason before the kernels, which are the first to go on a narrow terminal.
     headers = ("run", "board", "model", "verdict", "why", "kernels")
     table = [
         (
-            *(run.title, run.board, run.model, OUTCOME_WORDS[run.verdict.outcome]),
+            *(run.title, run.board, run.model, words.OUTCOME_WORDS[run.verdict.outcome]),
             *(run.verdict.why, run.kernels),
         )
         for run in (described[n] for n in order)

@@ -26,9 +26,15 @@ from harness.report.description import (
     describe_allocators,
     trace_losses,
 )
-from harness.report.operators import OperatorListing, OperatorRow, several_blocks
+from harness.report.operators import (
+    OperatorListing,
+    instruction_text,
+    operator_name,
+    share_text,
+    statistic_of,
+)
 from harness.report.terminal import print_header, show_line, show_table, sparkline
-from harness.report.words import OUTCOME_WORDS, ReportTable, one_time, with_unit
+from harness.report.words import OUTCOME_WORDS, ReportTable, event_title, one_time, with_unit
 from harness.runs.source import EvaluatedRun
 
 if TYPE_CHECKING:
@@ -152,26 +158,22 @@ def print_run(
         show_verdict: Print the verdict.
     """
     if verbosity >= 0:
-        _print_facts(console, run, detailed=verbosity > 0)
+        # What ran where in a line, and below it the facts that are not always alike.
+        shown = {fact.label: fact.text for fact in run.facts if fact.essential}
+        if verbosity == 0:
+            if board := shown.pop("board", ""):
+                title = f"{run.model} on {board}" if run.model else board
+                show_line(console, title, style="bold")
+            sent_again = any(item.count and item.unit in _SENT for item in run.losses)
+            usual = _USUAL - {"link"} if sent_again else _USUAL
+            shown = {label: text for label, text in shown.items() if label not in usual}
+        print_header(console, shown)
         print_trace(console, run, detailed=verbosity > 0)
         if run.changes is not None:
             show_line(console)
             print_changes(console, run.changes, detailed=verbosity > 0)
     if show_verdict:
         print_verdict(console, run.verdict, verbosity=verbosity)
-
-
-def _print_facts(console: Console, run: RunDescription, *, detailed: bool) -> None:
-    """Print what ran where in a line, and the facts that are not always alike below it."""
-    facts = {fact.label: fact.text for fact in run.facts if fact.essential}
-    if not detailed:
-        if board := facts.pop("board", ""):
-            title = f"{run.model} on {board}" if run.model else board
-            show_line(console, title, style="bold")
-        sent_again = any(item.count and item.unit in _SENT for item in run.losses)
-        usual = _USUAL - {"link"} if sent_again else _USUAL
-        facts = {label: text for label, text in facts.items() if label not in usual}
-    print_header(console, facts)
 
 
 def print_trace(
@@ -228,9 +230,9 @@ def print_operators(
     average of the cold one. If durations are unknown, a column counts them; no other number
     includes them.
     """
-    parts: list[tuple[str, str, Sequence[OperatorRow]]]
+    parts: list[tuple[str, str, Sequence[Operator]]]
     if detailed:
-        inside = [row for row in table.logged if not row.operator.loading]
+        inside = [row for row in table.logged if not row.loading]
         parts = [("event", "Events", inside)]
     else:
         parts = [("operator", "Operators", table.operators), ("scope", "Scopes", table.scopes)]
@@ -250,31 +252,41 @@ def _print_rows(
     table: OperatorListing,
     what: str,
     title: str,
-    rows: Sequence[OperatorRow],
+    rows: Sequence[Operator],
     columns: Sequence[Column],
 ) -> None:
     """Print rows by their titles, with three digits, what matters most on the left.
 
     Where nothing was repeated, the median is the only time, so it stands alone.
     """
-    unit, repeated = table.unit.name, any(row.count > 1 for row in rows)
-    blocks = [("block", [row.block for row in rows])] if several_blocks(rows) else []
+    unit, repeated = table.unit.name, any(len(row.rows) > 1 for row in rows)
+    several = len({row.block for row in rows}) > 1
+    blocks = [("block", [printable(row.block) for row in rows])] if several else []
     numbers = [
         (f"{name} [{unit}]", _brief(table, rows, name)) for name in ("p50", *("p90",) * repeated)
     ]
-    numbers.append(("share [%]", [row.share_text for row in rows]))
+    numbers.append(("share [%]", [share_text(row.share) for row in rows]))
     if table.unknown:
-        numbers.append(("unknown", [f"{row.operator.unknown:,}" for row in rows]))
-    texts = [(header, [cell(row.operator) for row in rows]) for header, cell in columns]
+        numbers.append(("unknown", [f"{row.unknown:,}" for row in rows]))
+    texts = [(header, [cell(row) for row in rows]) for header, cell in columns]
     further: list[tuple[str, list[str]]] = []
     if repeated:
-        longest = [table.longest(row, _MOST_BARS) if row.count > 1 else [] for row in rows]
+        longest = [table.longest(row, _MOST_BARS) if len(row.rows) > 1 else [] for row in rows]
         bars = [sparkline(console, values) if values else "" for values in longest]
         texts.append(("executions", bars))
-        further.append(("count", [f"{row.count:,}" for row in rows]))
+        further.append(("count", [f"{len(row.rows):,}" for row in rows]))
     names = ("min", "max", "avg", *("cold",) * table.cold) if repeated else ()
     further += [(f"{name} [{unit}]", _brief(table, rows, name)) for name in names]
-    first = [(what, _titles(rows)), *blocks]
+    titles = [event_title(row) for row in rows]
+    counts = Counter((row.block, title) for row, title in zip(rows, titles, strict=True))
+    # The whole name where a short one would stand for several rows.
+    titles = [
+        title
+        if counts[row.block, title] == 1
+        else " ".join([operator_name(row), *(f"#{row.instruction}",) * (row.chain != -1)])
+        for row, title in zip(rows, titles, strict=True)
+    ]
+    first = [(what, titles), *blocks]
     found = [*first, *numbers, *texts, *further]
     of_numbers = [n for n, column in enumerate(found) if column in numbers or column in further]
     headers = [header for header, _ in found]
@@ -282,25 +294,14 @@ def _print_rows(
     show_table(console, headers, cells, title=title, numbers=of_numbers)
 
 
-def _titles(rows: Sequence[OperatorRow]) -> list[str]:
-    """Return short names; the whole name where a short one would stand for several rows."""
-    counts = Counter((row.block, row.title) for row in rows)
-    return [
-        row.title
-        if counts[row.block, row.title] == 1
-        else " ".join([row.name, *(f"#{row.instruction}",) * bool(row.instruction)])
-        for row in rows
-    ]
-
-
-def _brief(table: OperatorListing, rows: Sequence[OperatorRow], name: str) -> list[str]:
+def _brief(table: OperatorListing, rows: Sequence[Operator], name: str) -> list[str]:
     """Return one statistic of each row with three significant digits."""
     texts = []
     for row in rows:
-        value = row.value(name)
-        if value is None or row.operator.ns is None:
+        value = statistic_of(row, name)
+        if value is None or row.ns is None:
             # Ticks of a clock without a rate are whole numbers already, with their own unit.
-            texts.append(row.text(name))
+            texts.append(table.text(row, name))
         else:
             texts.append(table.unit.brief(value))
     return texts
@@ -310,26 +311,26 @@ def _print_exact_rows(
     console: Console,
     table: OperatorListing,
     title: str,
-    rows: Sequence[OperatorRow],
+    rows: Sequence[Operator],
     columns: Sequence[Column],
 ) -> None:
     """Print rows by their whole names, with all digits."""
     names = ("p50", "avg", "min", "max", *("cold",) * table.cold)
-    several = several_blocks(rows)
+    several = len({row.block for row in rows}) > 1
     texts = ["block"] * several
     headers = ["event", *texts, "instruction", "count", *["unknown"] * table.unknown]
     headers += [*(f"{name} [{table.unit.name}]" for name in names), "share [%]"]
     numbers = range(1 + len(texts), len(headers))
     cells = [
         [
-            row.name,
-            *[row.block] * several,
-            row.instruction,
-            f"{row.count:,}",
-            *[f"{row.operator.unknown:,}"] * table.unknown,
-            *map(row.text, names),
-            row.share_text,
-            *(cell(row.operator) for _, cell in columns),
+            operator_name(row),
+            *[printable(row.block)] * several,
+            instruction_text(row),
+            f"{len(row.rows):,}",
+            *[f"{row.unknown:,}"] * table.unknown,
+            *(table.text(row, name) for name in names),
+            share_text(row.share),
+            *(cell(row) for _, cell in columns),
         ]
         for row in rows
     ]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import numpy as np
 
 from harness.analyze.alignment import rate_evidence
 from harness.analyze.postmortem import PostmortemDocument, places, postmortem_document
 from harness.analyze.ticks import durations, without_wraps
-from harness.config.board import Board, SerialTarget
+from harness.config.board import Board
 from harness.decode.device_log import (
     JoinedCounts,
+    is_device_log,
     join_counts,
     join_debug_buffers,
     read_log,
@@ -25,7 +25,6 @@ from harness.decode.device_log import (
     without_repeated,
     write_counts,
 )
-from harness.decode.dumps import is_device_log
 from harness.decode.ed00_writer import LeftOut, left_out, write_ed00
 from harness.decode.postmortem import Postmortem, read_postmortem
 from harness.decode.postmortem_format import BUILD_ID_SIZE
@@ -41,10 +40,8 @@ from harness.errors import (
 )
 from harness.link.exchange import Progress
 from harness.link.messages import CounterList, TargetInfo
-from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.wire import Region, Status
-from harness.records.measurement import MeasurementSettings
 from harness.records.result import ReferenceRecord, TargetRecord, TensorRecord, TraceSummary, encode
 from harness.records.trace import (
     BFLOAT16,
@@ -188,36 +185,10 @@ _PAUSE_S: Final = 0.002
 """Pause between these pings, seconds."""
 
 
-def with_declared_clock(info: TargetInfo, board: Board) -> TargetInfo:
-    """Return a target's description with what its board file adds about clock 0."""
-    if not info.clocks:
-        return info
-    timer = board.timer
-    first = replace(
-        info.clocks[0],
-        monotonic=timer.monotonic,
-        tolerance_ppm=timer.tolerance_ppm,
-        wander_ppm=timer.wander_ppm,
-    )
-    return replace(info, clocks=(first, *info.clocks[1:]))
-
-
 def describe_target(info: TargetInfo) -> TargetRecord:
     """Return the record of a target."""
     known = {name: getattr(info, name) for name in TargetRecord.__struct_fields__}
     return TargetRecord(**known | {"clocks": tuple(map(from_clock_domain, info.clocks))})
-
-
-def with_firmware(settings: MeasurementSettings, board: Board) -> MeasurementSettings:
-    """Add the runtime and the build of firmware that is built and started here.
-
-    They are not known of a board's own firmware, which may have been flashed by another version.
-    """
-    build = None if isinstance(board.target, SerialTarget) else board.build
-    if build is None:
-        return settings
-    runtime = "executorch" if build.executorch else "etharness"
-    return msgspec.structs.replace(settings, runtime=runtime, build=build.preset)
 
 
 def record_pings(session: Session, clock: ClockDomain, *, emulated: bool) -> tuple[Ping, ...]:
@@ -308,7 +279,18 @@ def read_inputs(paths: Sequence[Path], wanted: Sequence[TensorInfo], seed: int) 
     """
     if not paths:
         generator = np.random.default_rng(seed)
-        return [_random_input(info, generator) for info in wanted]
+        inputs = []
+        for info in wanted:
+            dtype = dtype_of(info.scalar_type)
+            if dtype.kind == "f":
+                inputs.append(generator.standard_normal(info.sizes).astype(dtype))
+            elif dtype.kind == "b":
+                inputs.append(generator.integers(0, 2, info.sizes).astype(dtype))
+            else:
+                least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+                numbers = generator.integers(least, most, info.sizes, dtype, endpoint=True)
+                inputs.append(numbers)
+        return inputs
     if len(paths) != len(wanted):
         raise UsageError(f"the model has {len(wanted)} inputs, but {len(paths)} files were given")
     return [
@@ -418,16 +400,6 @@ def _shape_fits(shape: tuple[int, ...], info: TensorInfo) -> bool:
     return all(size <= bound for size, bound in zip(shape, info.sizes, strict=True))
 
 
-def _random_input(info: TensorInfo, generator: np.random.Generator) -> np.ndarray:
-    dtype = dtype_of(info.scalar_type)
-    if dtype.kind == "f":
-        return generator.standard_normal(info.sizes).astype(dtype)
-    if dtype.kind == "b":
-        return generator.integers(0, 2, info.sizes).astype(dtype)
-    limits = np.iinfo(dtype)
-    return generator.integers(limits.min, limits.max, info.sizes, dtype, endpoint=True)
-
-
 def save_trace(
     image: bytes, buffer: bytes, clocks: Sequence[ClockDomain], directory: RunDirectory
 ) -> tuple[Trace, TraceSummary]:
@@ -462,15 +434,16 @@ def save_trace(
     if is_log:
         directory.write(ETDUMP, write_ed00(without_wraps(trace), allocation_events=False))
         skipped = left_out(trace, allocation_events=False)
+    ticks = durations(trace)
     return trace, TraceSummary(
         **counts_of(trace),
         log_bytes=written.nbytes,
         sha256=written.sha256,
-        streaming_ticks=_ticks_of(trace, SENDING),
-        waiting_ticks=_ticks_of(trace, WAITING),
+        streaming_ticks=int(ticks[trace.named(SENDING)].sum()),
+        waiting_ticks=int(ticks[trace.named(WAITING)].sum()),
         stack_used=deepest.used,
         stack_size=deepest.size,
-        value_ticks=int(durations(trace)[values].sum()) if values.any() else 0,
+        value_ticks=int(ticks[values].sum()),
         debug_bytes=len(buffer),
         etdp_left_out_allocations=skipped.allocations,
         etdp_left_out_values=skipped.lost_values,
@@ -480,13 +453,6 @@ def save_trace(
         probe_ticks=empty.ticks if empty else 0,
         probe_pairs=empty.count if empty else 0,
     )
-
-
-def _ticks_of(trace: Trace, name: str) -> int:
-    """Return the ticks that all events of this name took together."""
-    if name not in trace.names:
-        return 0
-    return int(durations(trace)[trace.name == trace.names.index(name)].sum())
 
 
 TICKS: Final = "ticks"
@@ -500,30 +466,12 @@ class CounterPasses:
     The trace is that of the first pass, which runs last, so the device keeps it.
 
     Attributes:
-        groups: The counters of each pass.
+        groups: The counters of each pass; one pass without any by default.
         offered: The counters of the device.
     """
 
-    groups: tuple[tuple[str, ...], ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ((),)
     offered: CounterList = field(default_factory=CounterList)
-
-    @property
-    def first(self) -> tuple[int, ...]:
-        """The device's numbers of the first pass' counters."""
-        return self.offered.numbers(self.groups[0]) if self.groups else ()
-
-    def run_others(
-        self,
-        session: Session,
-        directory: RunDirectory,
-        run: Callable[[tuple[int, ...]], RunOutcome],
-    ) -> Iterator[bytes]:
-        """Run all passes but the first; save and yield their logs."""
-        for number, group in enumerate(self.groups[1:], 2):
-            outcome = run(self.offered.numbers(group))
-            image, _ = read_log_image(session, directory, chunks=outcome.chunks)
-            directory.write(f"pass{number}.etlog", image)
-            yield image
 
     def join(
         self, image: bytes, others: Sequence[bytes]

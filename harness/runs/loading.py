@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from harness.analyze.workload import instruction_records
 from harness.check.fit import check_fit, check_loaded, fit_placed, operand_types, placed_capacity
 from harness.config.board import Board, Capacity
-from harness.decode.program import Call, Method
+from harness.decode.program import Call
 from harness.decode.pte import ModelFile, is_bundled_program, read_bundled_program
 from harness.errors import DeviceRefusedError, FormatError, UsageError, did_you_mean
 from harness.files import display_path, read_model
@@ -113,20 +113,6 @@ def _require_fitting(model: ModelFile) -> None:
 
 
 _log = logging.getLogger(__name__)
-
-
-def check_placeable(request: RunRequest, board: Board) -> None:
-    """Refuse to place a model in firmware that a run does not build.
-
-    Raises:
-        UsageError: The firmware is on the board already, or comes as an image.
-    """
-    if request.placed and not request.builds_firmware(board):
-        raise UsageError(
-            f"cannot place the model: this run does not build the firmware of {board.name}",
-            hint="flash the board with --flash and without --image; a board whose firmware has the "
-            "model already needs no --placed",
-        )
 
 
 def place_model(model: ModelFile, board: Board, *, upload: int = 0) -> PlacedModel:
@@ -262,6 +248,7 @@ def describe_model(request: RunRequest, model: ModelFile) -> Model:
     method = model.method(request.method_name)
     pools = method.planned if method is not None else ()
     planned = {f"planned_{pool}": pools[pool] for pool in range(1, len(pools))}
+    chains = method.chains if method is not None else ()
     return Model(
         file=display_path(model.path),
         sha256=model.digest.hex(),
@@ -269,21 +256,15 @@ def describe_model(request: RunRequest, model: ModelFile) -> Model:
         planned_bytes=sum(planned.values()),
         method_bytes=0,
         method=request.method_name,
-        delegates=delegate_calls(method),
+        delegates=tuple(
+            DelegateCall(chain, index, instruction.name)
+            for chain, instructions in enumerate(chains)
+            for index, instruction in enumerate(instructions)
+            if instruction.call == Call.DELEGATE
+        ),
         planned=planned,
         chains=instruction_records(method),
         inputs=(),
         outputs=(),
         name=request.name or msgspec.UNSET,
-    )
-
-
-def delegate_calls(method: Method | None) -> tuple[DelegateCall, ...]:
-    """Return the delegate calls of a method."""
-    chains = method.chains if method is not None else ()
-    return tuple(
-        DelegateCall(chain, index, instruction.name)
-        for chain, instructions in enumerate(chains)
-        for index, instruction in enumerate(instructions)
-        if instruction.call == Call.DELEGATE
     )

@@ -7,39 +7,24 @@ import time
 import uuid
 from functools import partial
 from pathlib import Path
-from typing import Final
-
-from msgspec.structs import replace
+from typing import Any, Final
 
 from harness import __version__
 from harness.analyze.placement import quality_of_run
 from harness.config.board import Board, attached, load_board
 from harness.decode.postmortem import is_postmortem
-from harness.errors import FormatError, RunInProgressError, TargetError, UsageError
+from harness.errors import FormatError, TargetError, UsageError
 from harness.files import CappedBuffer, display_path, read_limited
 from harness.flash.plan import Stages
-from harness.link.messages import TargetInfo
-from harness.link.session import Session
 from harness.link.wire import Reset, State
 from harness.records.result import Result, now_utc
-from harness.records.trace import Trace
+from harness.records.trace import Ping, Trace
 from harness.records.verdict import Verdict
-from harness.runs.device import (
-    ExaminedPostmortem,
-    Lookup,
-    describe_target,
-    examine,
-    fetch,
-    no_symbols,
-    pull_trace,
-    record_pings,
-    symbols_of_board,
-    with_declared_clock,
-)
+from harness.runs import device
 from harness.runs.directory import CONSOLE, POSTMORTEM_IMAGE, RunDirectory
 from harness.runs.source import EvaluatedRun, interpret_delegates, subject_of
 from harness.target.selection import Chosen
-from harness.target.start import start_target
+from harness.target.start import greet, started
 
 
 def pull(
@@ -73,91 +58,80 @@ def pull(
     console = CappedBuffer()
     with (
         chosen.held(reason="pull", timeout_s=board.deadlines.unit_s) as chosen,
-        start_target(attached(board, baud), None, port=chosen.port) as target,
+        started(attached(board, baud), None, port=chosen.port, console=console.extend) as session,
     ):
-        port = chosen.port_name
-        session = Session(
-            target.transport,
-            deadline_s=board.deadlines.request_s,
-            console=console.extend,
-            board=board.name,
-        )
-        greeted = _greet(session, board, stages, wait_s, cancel=cancel)
-        info = with_declared_clock(greeted, board)
+        port, running = chosen.port_name, partial(stages, "running")
+        info = greet(session, board, wait_s=wait_s, cancel=cancel, progress=running)
         status = session.status()
         if status.state != State.DONE:
             raise TargetError(
                 f"{info.board} on {port} has no trace: no run has completed since its reset",
                 hint="run a model first: `etharness run`",
             )
-        pings = record_pings(session, info.clocks[0], emulated=board.emulated_time)
-        trace, summary = pull_trace(
+        pings = device.record_pings(session, info.clocks[0], emulated=board.emulated_time)
+        trace, summary = device.pull_trace(
             session, info, directory, lambda done, total: stages("pulling", done, total)
         )
-    trace = interpret_delegates(trace, board.time_scales, board.metadata, None)
     directory.write(CONSOLE, bytes(console))
-    result = replace(
-        pulled_result(board, chosen.unit or port or board.name, status.completed, began),
+    return finish_pull(
+        directory,
+        board,
+        trace,
+        began=began,
+        pings=pings,
+        unit=chosen.unit or port or board.name,
         port=port,
+        runs_requested=status.completed,
+        runs_completed=status.completed,
         console_left_out=console.left_out,
-        target=describe_target(info),
+        target=device.describe_target(info),
         trace=summary,
         link=session.statistics.as_dict(),
-        pings=pings,
-        clock_quality=quality_of_run(trace, pings),
     )
-    return pulled_run(directory, result, trace)
 
 
-def _greet(
-    session: Session, board: Board, stages: Stages, wait_s: float | None, *, cancel: bool
-) -> TargetInfo:
-    """Greet a board, after the end of the run that it is executing."""
-    deadlines = board.deadlines
-    try:
-        return session.hello(deadlines.boot_s)
-    except RunInProgressError as run:
-        if wait_s is None and not cancel:
-            raise
-        session.join(
-            run,
-            timeout_s=deadlines.execute_s if wait_s is None else wait_s,
-            silence_s=deadlines.execute_s,
-            cancel=cancel,
-            progress=partial(stages, "running"),
-        )
-    return session.hello(deadlines.boot_s)
+def finish_pull(
+    directory: RunDirectory,
+    board: Board,
+    logged: Trace,
+    *,
+    began: float,
+    pings: tuple[Ping, ...] = (),
+    **facts: Any,
+) -> EvaluatedRun:
+    """Complete the directory of a pulled trace, and return it without checks.
 
-
-def pulled_run(directory: RunDirectory, result: Result, trace: Trace) -> EvaluatedRun:
-    """Complete the directory of a pulled trace, and return it without checks."""
-    result = directory.finish(result)
-    title = display_path(directory.path)
-    return EvaluatedRun(title, subject_of(trace, result), Verdict(()), result)
-
-
-def pulled_result(board: Board, unit: str, completed: int, began: float) -> Result:
-    """Return what is known of runs that were over when the host began to look at the board."""
+    Args:
+        directory: The run directory.
+        board: The board type.
+        logged: The trace as the board logged it.
+        began: ``time.monotonic()`` when the host began to look at the board, after the runs.
+        pings: Readings of clock 0.
+        **facts: Further fields of the result.
+    """
+    trace = interpret_delegates(logged, board.time_scales, board.metadata, None)
     own_id = uuid.uuid4().hex
-    return Result(
+    result = Result(
         id=own_id,
-        unit=unit,
         commit="",
         session=own_id,
         tool_version=__version__,
         started_utc=now_utc(),
         duration_s=round(time.monotonic() - began, 3),
         board=board.name,
-        port=None,
-        runs_requested=completed,
-        runs_completed=completed,
         seed=0,
         exit_code=0,
         emulated_time=board.emulated_time,
         core=board.core and board.core.record(),
         time_scales=dict(board.time_scales),
         metadata=dict(board.metadata),
+        pings=pings,
+        clock_quality=quality_of_run(trace, pings),
+        **facts,
     )
+    result = directory.finish(result)
+    title = display_path(directory.path)
+    return EvaluatedRun(title, subject_of(trace, result), Verdict(()), result)
 
 
 _log = logging.getLogger(__name__)
@@ -166,7 +140,9 @@ MOST_DUMP: Final = 64 << 20
 """Largest postmortem or memory dump that contains one, bytes."""
 
 
-def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> ExaminedPostmortem:
+def postmortem_of_path(
+    path: Path, lookup: device.Lookup | None = None
+) -> device.ExaminedPostmortem:
     """Read a postmortem from a run directory, a saved file or a memory dump.
 
     Without ``lookup``, symbols for a run directory come from the firmware of its board.
@@ -193,13 +169,13 @@ def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> ExaminedPost
         raise FormatError(f"{file} is not a postmortem: it does not begin with ETPM", offset=0)
     if lookup is None and run.is_one:
         board, _ = load_board(result.board)
-        lookup = symbols_of_board(board)
-    return examine(image, lookup=lookup or no_symbols)
+        lookup = device.symbols_of_board(board)
+    return device.examine(image, lookup=lookup or device.no_symbols)
 
 
 def postmortem_of_board(
-    board: Board, chosen: Chosen, baud: int | None, lookup: Lookup, *, clear: bool
-) -> ExaminedPostmortem | None:
+    board: Board, chosen: Chosen, baud: int | None, lookup: device.Lookup, *, clear: bool
+) -> device.ExaminedPostmortem | None:
     """Read the postmortem from a running board, None without one; ``clear`` also removes it.
 
     Raises:
@@ -208,12 +184,11 @@ def postmortem_of_board(
     """
     with (
         chosen.held(reason="postmortem", timeout_s=board.deadlines.unit_s) as chosen,
-        start_target(attached(board, baud), None, port=chosen.port) as target,
+        started(attached(board, baud), None, port=chosen.port) as session,
     ):
-        session = Session(target.transport, deadline_s=board.deadlines.request_s)
-        session.hello(board.deadlines.boot_s)
+        greet(session, board)
         try:
-            finding = fetch(session, lookup)
+            finding = device.fetch(session, lookup)
         except FormatError as error:
             raise TargetError(f"the device sent a damaged postmortem: {error.message}") from error
         if finding is not None and clear:

@@ -67,6 +67,7 @@ class Repeats:
     Attributes:
         first: The first run, with the verdict of all.
         others: The runs after it.
+        asked: Number of further runs that were asked for.
         beside: The baseline's model, if the next run is a pair with it; None otherwise.
     """
 
@@ -80,15 +81,11 @@ class Repeats:
         """Begin after the first run, which took so many seconds."""
         self._request, self._own_s, self._began = request, own_s, time.monotonic()
         self.first, self.others = first, list[EvaluatedRun]()
+        self.asked = request.repeat - 1
         self.beside: BaselineModel | None = None
         self._find_baseline_model = find_baseline_model
         self._baseline: BaselineModel | None = None
         self._seen_again: set[Hashable] = set()
-
-    @property
-    def asked(self) -> int:
-        """Number of further runs that were asked for."""
-        return self._request.repeat - 1
 
     @property
     def pair_order(self) -> tuple[str, str]:

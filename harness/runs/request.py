@@ -20,18 +20,9 @@ from harness.errors import InfrastructureError, Owner, UsageError, did_you_mean
 from harness.files import absolute
 from harness.flash.plan import HowToFlash
 from harness.link.transports import is_probe
+from harness.records import run_settings
 from harness.records.measurement import MeasurementSettings
 from harness.records.result import UNFINISHED, Failure, Result, now_utc
-from harness.records.run_settings import (
-    READ_SETTINGS,
-    SETTINGS,
-    GivenSettings,
-    RunSetting,
-    RunSettings,
-    SettingPlace,
-    parse_share,
-    settings_in,
-)
 from harness.records.store_address import StoreAddress, address_of
 from harness.runs.history import HistoryRef, history_of
 from harness.runs.run_keywords import LoadKeywords, PathLike, RunKeywords
@@ -48,7 +39,7 @@ _GIT_TIMEOUT_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class RunRequest(RunSettings):
+class RunRequest(run_settings.RunSettings):
     """The request for a run: its settings, and what their values stand for.
 
     Attributes:
@@ -95,7 +86,7 @@ class RunRequest(RunSettings):
     @property
     def settings(self) -> MeasurementSettings:
         """The options that change what is measured; the firmware's are not known here."""
-        compared = [setting.name for setting in SETTINGS.values() if setting.compared]
+        compared = [setting.name for setting in run_settings.SETTINGS.values() if setting.compared]
         values: dict[str, Any] = {name: getattr(self, name) for name in compared}
         return MeasurementSettings(**{**values, "counters": ",".join(self.counters)})
 
@@ -142,7 +133,7 @@ def check_comparison(request: RunRequest) -> None:
         return
     for name in ("detect", "baseline_model"):
         if getattr(request, name) is not None:
-            flag = SETTINGS[name].flag
+            flag = run_settings.SETTINGS[name].flag
             raise UsageError(f"{flag} needs a comparison", hint="add --baseline last:20")
 
 
@@ -178,7 +169,7 @@ def request_of(model: PathLike, board: PathLike | Board | None, options: RunKeyw
     return request_on(chosen, model, given)
 
 
-def request_on(chosen: Chosen, model: PathLike, given: GivenSettings) -> RunRequest:
+def request_on(chosen: Chosen, model: PathLike, given: run_settings.GivenSettings) -> RunRequest:
     """Return the request for a run on a selected board.
 
     Raises:
@@ -192,7 +183,9 @@ def request_on(chosen: Chosen, model: PathLike, given: GivenSettings) -> RunRequ
     )
     against = history_of(address, given.baseline) if given.baseline is not None else None
     file = absolute(project.find_model(Path(model)))
-    settings = {field.name: getattr(given, field.name) for field in fields(RunSettings)}
+    settings = {
+        field.name: getattr(given, field.name) for field in fields(run_settings.RunSettings)
+    }
     settings |= {"board": chosen.board, "model": file, "budget": given.budget or project.budget}
     settings["output"] = given.output or _new_folder(chosen.board, file)
     flash: Any = given.flash
@@ -215,14 +208,14 @@ def request_on(chosen: Chosen, model: PathLike, given: GivenSettings) -> RunRequ
 
 
 def given_settings(
-    options: Mapping[str, Any], place: SettingPlace = SettingPlace.API
-) -> GivenSettings:
+    options: Mapping[str, Any], place: run_settings.SettingPlace = run_settings.SettingPlace.API
+) -> run_settings.GivenSettings:
     """Return settings by their names, checked, with absolute paths.
 
     Raises:
         UsageError: A setting cannot be given in this place, is invalid, or needs another one.
     """
-    known = {setting.name: setting for setting in settings_in(place)}
+    known = {setting.name: setting for setting in run_settings.settings_in(place)}
     for name in ("model", "board"):  # select what runs, and where
         known.pop(name, None)
     values: dict[str, Any] = {}
@@ -233,7 +226,7 @@ def given_settings(
         values[name] = _checked(known[name], value)
     if "energy" in values:
         values["energy"] = values["energy"] or NO_METER
-    given = GivenSettings(**values)
+    given = run_settings.GivenSettings(**values)
     if given.name is not None and not re.fullmatch(r"\w[\w.+-]*", given.name):
         raise UsageError(
             f"invalid name of a model: {given.name!r}",
@@ -257,14 +250,14 @@ def given_settings(
 
 def _check_detect(share: str) -> None:
     try:
-        parse_share(share)
+        run_settings.parse_share(share)
     except ValueError:
         raise UsageError(
             f"{share!r} is no share of a time", hint="write it as --detect 3%"
         ) from None
 
 
-def _checked(setting: RunSetting, value: Any) -> Any:
+def _checked(setting: run_settings.RunSetting, value: Any) -> Any:
     if setting.choices and value not in setting.choices:
         hint = f"{did_you_mean(str(value), setting.choices)}choices: {', '.join(setting.choices)}"
         raise UsageError(f"{value!r} is no choice for {setting.name}", hint=hint)
@@ -293,11 +286,12 @@ def read_options(options: LoadKeywords) -> ReadOptions:
         UsageError: An option is unknown or wrong.
     """
     values: dict[str, Any] = {}
+    known = run_settings.READ_SETTINGS
     for name, value in options.items():
-        if name not in READ_SETTINGS:
-            hint = f"{did_you_mean(name, READ_SETTINGS)}options: {', '.join(READ_SETTINGS)}"
+        if name not in known:
+            hint = f"{did_you_mean(name, known)}options: {', '.join(known)}"
             raise UsageError(f"wrong option: load has no option {name!r}", hint=hint)
-        values[name] = _checked(READ_SETTINGS[name], value)
+        values[name] = _checked(known[name], value)
     return ReadOptions(**values)
 
 
@@ -363,7 +357,13 @@ def probe_request(
     return ProbeRequest(elf, symbol, until, reset)
 
 
-def unfinished_result(request: RunRequest, board: Board, time_scales: dict[str, str]) -> Result:
+def unfinished_result(
+    request: RunRequest,
+    board: Board,
+    time_scales: dict[str, str],
+    settings: MeasurementSettings | None = None,
+    test_set: int | None = None,
+) -> Result:
     """Return the result of a run that begins now, as it stays if the process is killed."""
     own_id = uuid.uuid4().hex
     return Result(
@@ -383,6 +383,8 @@ def unfinished_result(request: RunRequest, board: Board, time_scales: dict[str, 
         core=board.core and board.core.record(),
         time_scales=time_scales,
         metadata=dict(board.metadata),
+        settings=settings,
+        test_set=test_set,
         exit_code=InfrastructureError.exit_code,
         failure=Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST),
     )

@@ -67,14 +67,11 @@ from harness.runs.device import (
     save_trace,
     symbols_of_board,
     tensor_to_bytes,
-    with_declared_clock,
-    with_firmware,
 )
 from harness.runs.directory import AGAIN, CONSOLE, PARTIAL, REPEATS, RunDirectory
 from harness.runs.evaluation import evaluate_run, evaluate_test_sets, save_budget, with_evidence
 from harness.runs.loading import (
     bundled_model,
-    check_placeable,
     describe_model,
     load_model,
     place_model,
@@ -98,9 +95,9 @@ from harness.runs.source import (
     test_set_name,
     verdict_record,
 )
-from harness.target.build import build_firmware, build_stage, image_size
-from harness.target.selection import Chosen, check_identity, hold_if
-from harness.target.start import Target, start_target
+from harness.target.build import build_firmware, image_size
+from harness.target.selection import Chosen, check_identity
+from harness.target.start import Target, greet, start_session, start_target
 
 if TYPE_CHECKING:
     import numpy as np
@@ -229,10 +226,6 @@ class RunRecorder:
                 budget=str(budget[-1].document.path) if budget else "",
                 budget_copy=save_budget(self.directory, budget),
             )
-        self._conclude(run)
-
-    def _conclude(self, run: EvaluatedRun) -> None:
-        """Record the verdict."""
         self._evaluated = run
         self.update(failure=None, verdict=verdict_record(run), exit_code=run.verdict.exit_code)
 
@@ -271,15 +264,12 @@ class RunRecorder:
         finally:
             with self._as_host_error("has the verdict of its first run only"):
                 if repeats.others:
-                    self._conclude(repeats.recorded())
-            if asked is not None:
-                self._record_failure(asked)
-            self._write_again()
-
-    def _write_again(self) -> None:
-        """Write the result once more, with the verdict of all runs."""
-        with self._as_host_error("has the verdict of its first run only"):
-            self.result = self.directory.finish(self.result)
+                    self._evaluated = run = repeats.recorded()
+                    code = run.verdict.exit_code
+                    self.update(failure=None, verdict=verdict_record(run), exit_code=code)
+                if asked is not None:
+                    self._record_failure(asked)
+                self.result = self.directory.finish(self.result)
 
     def _find_baseline_model(self, history: History) -> BaselineModel:
         """Return the model of the baseline that this run can be measured against."""
@@ -327,8 +317,15 @@ class RunRecorder:
             name = self.result.model.known_as if self.result.model else request.name
             model, commit = beside.model, beside.commit
             request = dataclasses.replace(request, model=model.path, name=name, commit=commit)
+            sets = model.test_sets if plan.test_set is None else ()
             plan = dataclasses.replace(
-                plan, request=request, model=model, budget=[], rules=None, references=[]
+                plan,
+                request=request,
+                model=model,
+                budget=[],
+                rules=None,
+                references=[],
+                test_sets=sets,
             )
         run = self.another(plan, RunDirectory.create(request.output))
         if role is not None:
@@ -379,20 +376,6 @@ CANCEL_S: Final = 5.0
 
 _PULL_S: Final = 10.0
 """Longest time for reading the trace, seconds."""
-
-
-@contextmanager
-def heeded_interrupts() -> Iterator[Callable[[], None]]:
-    """Yield a function that raises an interrupt again if it had no effect.
-
-    A run of many executions would go on otherwise.
-    """
-    with interrupts(terminate=False):
-        try:
-            yield heed
-        except KeyboardInterrupt:
-            took_effect()
-            raise
 
 
 def end_interrupted_run(
@@ -446,6 +429,8 @@ class RunPlan:
         meter: The meter; None to record no current.
         stages: Called to report progress.
         baseline_model: The model that the request names for pairs; None for none.
+        test_sets: The test sets that the run consists of; () for a program alone, or for one test
+            set.
         test_set: The test set to run; None for a run with inputs of its own.
     """
 
@@ -459,12 +444,8 @@ class RunPlan:
     meter: RunMeter | None
     stages: Stages
     baseline_model: ModelFile | None = None
+    test_sets: tuple[TestSet, ...] = ()
     test_set: TestSet | None = None
-
-    @property
-    def test_sets(self) -> tuple[TestSet, ...]:
-        """The test sets that the run consists of; () for a program alone, or for one test set."""
-        return self.model.test_sets if self.test_set is None else ()
 
 
 def plan_run(request: RunRequest, stages: Stages) -> RunPlan:
@@ -476,8 +457,16 @@ def plan_run(request: RunRequest, stages: Stages) -> RunPlan:
     board, board_file = load_board(request.board)
     request = dataclasses.replace(request, model=find_model(request.model))
     model = read_model_file(request)
-    check_placeable(request, board)
-    budget = read_budget(request, board, board_file)
+    if request.placed and not request.builds_firmware(board):
+        raise UsageError(
+            f"cannot place the model: this run does not build the firmware of {board.name}",
+            hint="flash the board with --flash and without --image; a board whose firmware has the "
+            "model already needs no --placed",
+        )
+    file = board_file.parent / board.budget if board.budget else None
+    # Absolute, because it is recorded with the verdict and read again from other folders.
+    file = absolute(request.budget) if request.budget else file
+    budget = read_files(file) if file else []
     rules = merged_rules(budget, request, board, request.place.name or board.name)
     references = [read_npy(path) for path in request.references]
     check_comparison(request)
@@ -485,15 +474,10 @@ def plan_run(request: RunRequest, stages: Stages) -> RunPlan:
     meter = None if request.energy is None else meter_of_run(request.energy)
     given = request.baseline_model
     beside = None if given is None else read_program_file(given)
-    return RunPlan(request, board, model, budget, rules, references, scales, meter, stages, beside)
-
-
-def read_budget(request: RunRequest, board: Board, board_file: Path) -> list[BudgetSource]:
-    """Read the budget file of the request, else of the board; empty without one."""
-    # Absolute, because it is recorded with the verdict and read again from other folders.
-    if request.budget:
-        return read_files(absolute(request.budget))
-    return read_files(board_file.parent / board.budget) if board.budget else []
+    return RunPlan(
+        *(request, board, model, budget, rules, references, scales, meter, stages, beside),
+        test_sets=model.test_sets,
+    )
 
 
 def merged_rules(
@@ -527,17 +511,7 @@ def run_model(
     if request.through is not None:
         return probe_target().run_by_probe(request, stages, ended)
     plan = plan_run(request, stages)
-    runs = request.runs * (len(plan.test_sets) or 1)
-    result = replace(_new_result(plan), runs_requested=runs)
-    return _Run(plan, RunDirectory.create(request.output), result).finished(ended)
-
-
-def _new_result(plan: RunPlan) -> Result:
-    """Return the result of a run that begins now."""
-    result = unfinished_result(plan.request, plan.board, plan.time_scales)
-    settings = with_firmware(plan.request.settings, plan.board)
-    index = plan.test_set.index if plan.test_set is not None else None
-    return replace(result, settings=settings, test_set=index)
+    return _Run(plan, RunDirectory.create(request.output)).finished(ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,13 +529,32 @@ class _Run(RunRecorder):
     The methods stand in the order in which they are called.
     """
 
-    def __init__(self, plan: RunPlan, directory: RunDirectory, result: Result) -> None:
+    def __init__(
+        self, plan: RunPlan, directory: RunDirectory, result: Result | None = None
+    ) -> None:
+        """Begin a run; its result begins with ``result``, that of a connected board, if given."""
+        if result is None:
+            settings, board = plan.request.settings, plan.board
+            if board.build is not None and not isinstance(board.target, SerialTarget):
+                # A board's own firmware may have been flashed by another version.
+                runtime = "executorch" if board.build.executorch else "etharness"
+                settings = replace(settings, runtime=runtime, build=board.build.preset)
+            result = unfinished_result(
+                plan.request,
+                board,
+                plan.time_scales,
+                settings,
+                plan.test_set.index if plan.test_set is not None else None,
+            )
+            result = replace(
+                result, runs_requested=result.runs_requested * (len(plan.test_sets) or 1)
+            )
         super().__init__(plan, directory, result)
         self._test_set_runs: list[_Run] = []
 
     def another(self, plan: RunPlan, directory: RunDirectory) -> _Run:
         """Return a further run of the same kind."""
-        return _Run(plan, directory, _new_result(plan))
+        return _Run(plan, directory)
 
     def execute(self) -> Trace | None:
         """Start the target, run the model on it, and read outputs and trace.
@@ -575,20 +568,25 @@ class _Run(RunRecorder):
         for name in names or [plan.request.method_name]:
             require_runnable(plan.model, name, board, plan.request)
         with ExitStack() as stack:
-            port = self._hold_unit(stack)
+            place, reason = plan.request.place, f"run of {plan.request.model.name}"
+            held = stack.enter_context(place.held(reason=reason, timeout_s=board.deadlines.unit_s))
+            if held is not place:
+                self.update(port=held.port_name, unit=held.name)
+                rules = merged_rules(plan.budget, plan.request, board, self.result.unit)
+                self.plan = plan = dataclasses.replace(plan, rules=rules)
             if plan.meter is not None:
                 stack.enter_context(plan.meter.opened())
-            target, build_id = self._start(stack, port)
+            target, build_id = self._start(stack, held.port)
             _log.info("started %s", target.description)
-            session = Session(
-                target.transport,
-                deadline_s=board.deadlines.request_s,
-                console=self.console.extend,
-                check_alive=target.check_alive,
-                board=board.name,
-            )
+            session = start_session(target, board, self.console.extend)
             try:
-                info = self._connect(session, build_id)
+                info = greet(session, board)
+                kernels = "" if info.kernels == BUNDLED_KERNELS else info.kernels or "unknown"
+                self._set(kernels=kernels, placed=info.holds(plan.model.digest))
+                self.update(target=describe_target(info))
+                check_identity(info, board, build_id)
+                self._raise_baud(session, info)
+                _log.info("%s answers, firmware %s", info.board, info.build_id)
                 device = _Device(session, info, plan_passes(session, info, plan.request))
                 if info.postmortem:
                     save_earlier_postmortem(session, self.directory)
@@ -611,31 +609,15 @@ class _Run(RunRecorder):
                 self.update(link=session.statistics.as_dict())
         return trace
 
-    def _hold_unit(self, stack: ExitStack) -> UsbPort | str | None:
-        """Hold the unit, whose rules apply; return its port, which labgrid may report."""
-        chosen, reason = self.plan.request.place, f"run of {self.plan.request.model.name}"
-        timeout_s = self.plan.board.deadlines.unit_s
-        unit = stack.enter_context(hold_if(chosen.leased, reason=reason, timeout_s=timeout_s))
-        if unit is None or unit.lease == "local":
-            return chosen.port
-        name = unit.id if chosen.leased and chosen.leased.match else chosen.unit
-        held = dataclasses.replace(chosen, port=unit.port, unit=name)
-        self.update(port=held.port_name, unit=held.name)
-        plan = self.plan
-        rules = merged_rules(plan.budget, plan.request, plan.board, self.result.unit)
-        self.plan = dataclasses.replace(plan, rules=rules)
-        return held.port
-
     def _start(self, stack: ExitStack, port: UsbPort | str | None) -> tuple[Target, str | None]:
         """Start or flash the board; return it, closed with ``stack``, and its expected build id."""
         request, board, firmware = self.plan.request, self.plan.board, None
         flash = request.flash
         if request.builds_firmware(board):
-            self.plan.stages(build_stage(board), 0, 0)
             placed = None
             if request.placed:
                 placed = place_model(self.plan.model, board)
-            firmware = build_firmware(board, placed)
+            firmware = build_firmware(board, placed, self.plan.stages)
             self.update(image=image_size(firmware))
         if flash is not None:
             how = dataclasses.replace(flash, image=firmware.image) if firmware else flash
@@ -645,18 +627,6 @@ class _Run(RunRecorder):
             return flash_and_open(stack, wanted, self.plan.stages)
         target = stack.enter_context(start_target(board, firmware, port=port))
         return target, firmware.build_id if firmware else None
-
-    def _connect(self, session: Session, build_id: str | None) -> TargetInfo:
-        """Wait for HELLO, check that the target is the expected one, and raise the baud rate."""
-        board = self.plan.board
-        info = with_declared_clock(session.hello(board.deadlines.boot_s), board)
-        kernels = "" if info.kernels == BUNDLED_KERNELS else info.kernels or "unknown"
-        self._set(kernels=kernels, placed=info.holds(self.plan.model.digest))
-        self.update(target=describe_target(info))
-        check_identity(info, board, build_id)
-        self._raise_baud(session, info)
-        _log.info("%s answers, firmware %s", info.board, info.build_id)
-        return info
 
     def _raise_baud(self, session: Session, info: TargetInfo) -> None:
         """Move to the requested rate, or to the best rate that its unit or board file lists."""
@@ -691,6 +661,7 @@ class _Run(RunRecorder):
             self.plan,
             request=dataclasses.replace(self.plan.request, method=method),
             references=[*test_set.expected],
+            test_sets=(),
             test_set=test_set,
         )
         result = replace(
@@ -734,7 +705,8 @@ class _Run(RunRecorder):
             for run in self._test_set_runs:
                 if run.result.failure is not None:
                     self.update(failure=run.result.failure, exit_code=run.result.exit_code)
-            self._write_again()
+            with self._as_host_error("has the verdict of its first run only"):
+                self.result = self.directory.finish(self.result)
 
     def _measure(self, device: _Device) -> Trace:
         """Run one method with one set of inputs on a connected target."""
@@ -744,13 +716,17 @@ class _Run(RunRecorder):
         )
         self._set_inputs(device, loaded)
         others: list[bytes] = []
+        passes = device.passes
         try:
-            others.extend(
-                device.passes.run_others(session, self.directory, partial(self._run_model, session))
-            )
+            # The first pass runs last, so that the device keeps its trace.
+            for number, group in enumerate(passes.groups[1:], 2):
+                outcome = self._run_model(session, passes.offered.numbers(group))
+                image, _ = read_log_image(session, self.directory, chunks=outcome.chunks)
+                self.directory.write(f"pass{number}.etlog", image)
+                others.append(image)
             if plan.meter is not None:
                 plan.meter.start(self.directory)
-            outcome = self._run_model(session, device.passes.first)
+            outcome = self._run_model(session, passes.offered.numbers(passes.groups[0]))
             self._record_end(device, outcome)
         except KeyboardInterrupt as interrupt:
             if plan.meter is not None:
@@ -760,7 +736,13 @@ class _Run(RunRecorder):
             done, wanted = self.result.runs_completed, plan.request.runs
             text = f"{done} of {wanted} executions completed{ended}"
             raise type(interrupt)(text) from None
-        self._read_outputs(session, loaded)
+        outputs = []
+        for index, declared in enumerate(loaded.outputs):
+            tensor = session.output_info(index, declared)
+            data = session.read(Region.OUTPUT, index, most=declared.nbytes)
+            outputs.append(save_output(self.directory, index, tensor, data))
+        if self.result.model is not None:
+            self.update(model=replace(self.result.model, outputs=tuple(outputs)))
         return self._pull(device, others, outcome, partial(plan.stages, "pulling"))
 
     def _keep_partial(
@@ -813,20 +795,24 @@ class _Run(RunRecorder):
             stream=request.stream,
             counters=counters,
         )
+
+        def progress(done: int, total: int) -> None:
+            heed()  # an interrupt that had no effect: many executions would go on otherwise
+            plan.stages("running", done, total)
+
         try:
-            with heeded_interrupts() as heed:
-
-                def progress(done: int, total: int) -> None:
-                    heed()
-                    plan.stages("running", done, total)
-
-                return session.run(
-                    plan.request.runs,
-                    options,
-                    chunks=chunks,
-                    timeout_s=plan.board.deadlines.execute_s,
-                    progress=progress,
-                )
+            with interrupts(terminate=False):
+                try:
+                    return session.run(
+                        plan.request.runs,
+                        options,
+                        chunks=chunks,
+                        timeout_s=plan.board.deadlines.execute_s,
+                        progress=progress,
+                    )
+                except KeyboardInterrupt:
+                    took_effect()
+                    raise
         except (HarnessError, KeyboardInterrupt):
             if whole := chunks.whole():
                 self.directory.write(PARTIAL, b"".join(whole))
@@ -842,15 +828,6 @@ class _Run(RunRecorder):
         # The run restarted the clock between these instants: a ping that reads zero.
         restart = Ping(*outcome.restarted_ns, after[0].epoch, 0)
         self.update(pings=after, restart=restart)
-
-    def _read_outputs(self, session: Session, loaded: ModelInfo) -> None:
-        outputs = []
-        for index, declared in enumerate(loaded.outputs):
-            tensor = session.output_info(index, declared)
-            data = session.read(Region.OUTPUT, index, most=declared.nbytes)
-            outputs.append(save_output(self.directory, index, tensor, data))
-        if self.result.model is not None:
-            self.update(model=replace(self.result.model, outputs=tuple(outputs)))
 
     def _pull(
         self, device: _Device, others: list[bytes], outcome: RunOutcome, progress: Progress

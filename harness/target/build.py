@@ -173,12 +173,21 @@ class Executorch(TargetExtension, Protocol):
         """Return CMake variables with the build id, and a text that changes with the libraries."""
 
 
-def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
+def build_firmware(
+    board: Board,
+    placed: PlacedModel | None = None,
+    stages: Callable[[str, int, int], None] = lambda *_: None,
+) -> Firmware:
     """Build a board's firmware, and the simulator of a board of RTL, or update an earlier build.
 
     A complete build of the same sources with the same options is reused without starting CMake,
     which needs seconds to find that nothing has changed. An image with a model shares the objects
     of the one without.
+
+    Args:
+        board: The board type.
+        placed: The model to place in the image; None for none.
+        stages: Called to report progress.
 
     Raises:
         UsageError: The board has no build settings, a build tool is missing (the hint names the
@@ -188,6 +197,9 @@ def build_firmware(board: Board, placed: PlacedModel | None = None) -> Firmware:
     """
     if not isinstance(board.target, SerialTarget):
         require_linux_host(board)
+    and_simulator = isinstance(board.target, RtlTarget)
+    more = " and the simulator (the first time a minute or two)" if and_simulator else ""
+    stages(f"building the firmware{more}", 0, 0)
     if not isinstance(board.target, RtlTarget):
         return _build_image(board, placed)
     simulators: Simulators = load_extension(
@@ -278,13 +290,6 @@ def _build_placed(
         for old in sorted(images, key=lambda path: path.stat().st_mtime)[:-_KEPT_IMAGES]:
             old.unlink(missing_ok=True)
     return Firmware(image, build_id, directory, preset, placed)
-
-
-def build_stage(board: Board) -> str:
-    """Return what `build_firmware` does, for a progress display."""
-    if isinstance(board.target, RtlTarget):
-        return "building the firmware and the simulator (the first time a minute or two)"
-    return "building the firmware"
 
 
 def built_firmware(board: Board, digest: Callable[[Path], str] = source_digest) -> Firmware | None:

@@ -101,7 +101,11 @@ class SelectingDrain:
             ready = [key.fd for key, _ in self._selector.select(0 if asked else None)]
             for file in ready:
                 if file in self._sinks:
-                    self._read(file)
+                    if data := _read_some(file):
+                        self._sinks[file](data)
+                    else:
+                        self._selector.unregister(file)
+                        del self._sinks[file]
                 elif os.read(self._wake_read, 64) and not asked:
                     asked = time.monotonic()
             # All output is read, or a writer never stops.
@@ -111,14 +115,6 @@ class SelectingDrain:
                 if self._ending:
                     return
         self._caught_up.set()
-
-    def _read(self, file: int) -> None:
-        data = _read_some(file)
-        if data:
-            self._sinks[file](data)
-        else:
-            self._selector.unregister(file)
-            del self._sinks[file]
 
 
 class ThreadedDrain:

@@ -442,17 +442,18 @@ class Chosen:
     unit: str | None = None
     leased: Unit | None = None
 
-    def at(self, held: Unit | None) -> Chosen:
-        """Return it with the port and name of ``held``, the unit that ``hold_if`` yields."""
-        if held is None or held.lease == "local":
-            return self
-        return replace(self, port=held.port, unit=held.id)
-
     @contextmanager
     def held(self, *, reason: str, timeout_s: float) -> Iterator[Chosen]:
-        """Hold its unit, as `hold_if`; yields it with the port and name of the unit."""
+        """Hold its unit, as `hold_if`; yields it with the unit's port, which labgrid may report.
+
+        It has the name of the place, too, if labgrid chose it among several.
+        """
         with hold_if(self.leased, reason=reason, timeout_s=timeout_s) as unit:
-            yield self.at(unit)
+            if unit is None or unit.lease == "local":
+                yield self
+            else:
+                name = unit.id if self.leased and self.leased.match else self.unit
+                yield replace(self, port=unit.port, unit=name)
 
     @property
     def name(self) -> str | None:
@@ -490,7 +491,12 @@ def choose(
         UsageError: The unit or board does not exist, or the options contradict each other or
             select no board.
     """
-    lab_unit = _unit(board, unit, units)
+    lab_unit: Unit | None = None
+    if unit is not None and board is not None and units is None:
+        # With a board, the name may be only a label.
+        lab_unit = next((known for known in lab_units() if known.id == unit), None)
+    elif unit is not None:
+        lab_unit = find_unit(unit, units)
     if lab_unit is None:
         board = board or find_project().board
         if board is None:
@@ -499,7 +505,11 @@ def choose(
                 hint="give --unit (see `etharness lab units`) or --board (see `etharness boards`), "
                 "or set `board` in [tool.etharness] of pyproject.toml",
             )
-        return Chosen(board, port, unit, _on_port(port, units))
+        on_port = None
+        if port is not None and (lab := lab_units(units)):
+            key = port_key(port)
+            on_port = next((known for known in lab if key in lock_keys_of(known)), None)
+        return Chosen(board, port, unit, on_port)
     if board is not None:
         _check_board_type(lab_unit, board)
     if port is not None and port != lab_unit.port:
@@ -541,24 +551,6 @@ def check_identity(info: TargetInfo, board: Board, build_id: str | None) -> None
             f"{info.board} reports a clock of {clock.hz} Hz and {clock.bits} bits, but its "
             f"board file has {timer.hz} Hz and {timer.bits} bits"
         )
-
-
-def _unit(board: str | None, name: str | None, units: Path | None) -> Unit | None:
-    """Return the unit of this name; None if the name is only a label beside ``board``."""
-    if name is None:
-        return None
-    if units is None and board is not None:
-        return next((unit for unit in lab_units() if unit.id == name), None)
-    return find_unit(name, units)
-
-
-def _on_port(port: str | None, units: Path | None) -> Unit | None:
-    """Return the unit of the lab that is connected to a port; None without a match."""
-    lab = lab_units(units) if port is not None else ()
-    if port is None or not lab:
-        return None
-    key = port_key(port)
-    return next((unit for unit in lab if key in lock_keys_of(unit)), None)
 
 
 def _check_board_type(unit: Unit, board: str) -> None:

@@ -13,16 +13,26 @@ import socket
 import subprocess
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol, Self
 
 from harness.config.board import Board, NativeTarget, QemuTarget, RtlTarget, SerialTarget
 from harness.config.unit import UsbPort
-from harness.errors import HarnessError, InfrastructureError, TargetError, UsageError
+from harness.errors import (
+    HarnessError,
+    InfrastructureError,
+    RunInProgressError,
+    TargetError,
+    UsageError,
+)
 from harness.files import CappedBuffer
 from harness.interrupts import deferred
+from harness.link.exchange import Progress
+from harness.link.messages import TargetInfo
+from harness.link.session import Session
 from harness.link.transports import (
     EmulatedUart,
     ReopeningTransport,
@@ -196,6 +206,78 @@ def start_target(
             return _start_rtl(board, board.target, firmware)
 
 
+def start_session(
+    target: Target, board: Board, console: Callable[[bytes], None] | None = None
+) -> Session:
+    """Return a session with a started board; ``console`` is called with the text it prints."""
+    return Session(
+        target.transport,
+        deadline_s=board.deadlines.request_s,
+        console=console,
+        check_alive=target.check_alive,
+        board=board.name,
+    )
+
+
+@contextlib.contextmanager
+def started(
+    board: Board,
+    firmware: Firmware | None,
+    *,
+    port: UsbPort | str | None = None,
+    console: Callable[[bytes], None] | None = None,
+) -> Iterator[Session]:
+    """Start a board as ``start_target``; yield a session with it, and close it at the end."""
+    with start_target(board, firmware, port=port) as target:
+        yield start_session(target, board, console)
+
+
+def greet(
+    session: Session,
+    board: Board,
+    *,
+    wait_s: float | None = None,
+    cancel: bool = False,
+    progress: Progress | None = None,
+) -> TargetInfo:
+    """Wait for HELLO; return the board's description, with what its file adds about clock 0.
+
+    Args:
+        session: A session with the started board.
+        board: The board type.
+        wait_s: Longest wait for the end of an earlier session's run, seconds; None for the time of
+            an execution if ``cancel``, else for no waiting.
+        cancel: End such a run after its current execution.
+        progress: Called with (executions completed, executions requested) of such a run.
+
+    Raises:
+        RunInProgressError: The board executes such a run.
+        LinkError: It does not answer.
+        TargetError: It died.
+    """
+    deadlines, timer = board.deadlines, board.timer
+    try:
+        info = session.hello(deadlines.boot_s)
+    except RunInProgressError as run:
+        if wait_s is None and not cancel:
+            raise
+        session.join(
+            run,
+            timeout_s=deadlines.execute_s if wait_s is None else wait_s,
+            silence_s=deadlines.execute_s,
+            cancel=cancel,
+            progress=progress,
+        )
+        info = session.hello(deadlines.boot_s)
+    first = replace(
+        info.clocks[0],
+        monotonic=timer.monotonic,
+        tolerance_ppm=timer.tolerance_ppm,
+        wander_ppm=timer.wander_ppm,
+    )
+    return replace(info, clocks=(first, *info.clocks[1:]))
+
+
 class ProcessTarget:
     """A program of this host: firmware, or a simulator that runs it.
 
@@ -205,6 +287,7 @@ class ProcessTarget:
     Attributes:
         name: Name of the program in messages.
         description: What the target is and where it runs, for messages.
+        pid: The process id.
     """
 
     def __init__(self, name: str, command: Sequence[str]) -> None:
@@ -229,29 +312,24 @@ class ProcessTarget:
         self._stderr = CappedBuffer(0, _TAIL_BYTES)
         try:
             with deferred():  # an interrupt in here would leave a process that nobody knows
-                self._start(command)
+                self._process = subprocess.Popen(
+                    with_death_signal(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    # Ctrl-C must not end it: the run is ended first, and its trace is read.
+                    process_group=0,
+                )
+                assert self._process.stdout is not None
+                assert self._process.stderr is not None
+                sinks = self._stdout.extend, self._stderr.extend
+                pipes = self._process.stdout, self._process.stderr
+                self._drain = start_drain([*zip(pipes, sinks, strict=True)])
+                # Ends it even without close(), at the latest when the interpreter exits.
+                self._end = weakref.finalize(self, _end, self._process, self._drain)
+                self.pid = self._process.pid
         except OSError as error:
             raise InfrastructureError(f"cannot start {name}: {error}") from error
-
-    def _start(self, command: Sequence[str]) -> None:
-        self._process = subprocess.Popen(
-            with_death_signal(command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            # Ctrl-C must not end it: the run is ended first, and its trace is read.
-            process_group=0,
-        )
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._drain = start_drain(
-            [
-                (self._process.stdout, self._stdout.extend),
-                (self._process.stderr, self._stderr.extend),
-            ]
-        )
-        # Ends the program even without close(), at the latest when the interpreter exits.
-        self._end = weakref.finalize(self, _end, self._process, self._drain)
 
     def linked(self, transport: SocketTransport | SerialTransport, description: str) -> Self:
         """Return self with the byte stream to it."""
@@ -270,11 +348,6 @@ class ProcessTarget:
         assert self._transport is not None, "not linked"
         return self._transport
 
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
-
     def wait_for(self, ready: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until ``ready`` returns True; False if the program ended or on timeout."""
         deadline = time.monotonic() + timeout_s
@@ -292,12 +365,14 @@ class ProcessTarget:
 
     def output(self) -> bytes:
         """Return its standard output, at most the last MiB."""
-        self._catch_up()
+        if self._end.alive:
+            self._drain.catch_up()
         return self._stdout.kept
 
     def tail(self) -> str:
         """Return the last lines of its standard error."""
-        self._catch_up()
+        if self._end.alive:
+            self._drain.catch_up()
         text = self._stderr.kept.decode("utf-8", errors="replace")
         return "\n".join(text.strip().splitlines()[-_TAIL_LINES:])
 
@@ -328,10 +403,6 @@ class ProcessTarget:
         if self._transport is not None:
             self._transport.close()
         self._end()
-
-    def _catch_up(self) -> None:
-        if self._end.alive:
-            self._drain.catch_up()
 
 
 def _end(process: subprocess.Popen[bytes], drain: Drain) -> None:

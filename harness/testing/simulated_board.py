@@ -414,7 +414,7 @@ class SimulatedBoard:
             self._answer(frame, struct.pack("<xxxI", self._next()))
 
     def _next(self) -> int:
-        return self._missing.first()[0] if self._missing else len(self._received)
+        return self._missing.first()[0] if self._missing.count else len(self._received)
 
     def _commit(self, frame: Frame) -> None:
         region, index = struct.unpack_from("<BBxx", frame.body)
@@ -427,7 +427,7 @@ class SimulatedBoard:
         if self._upload != (region, index):
             self._refuse(frame, Status.WRONG_STATE)
             return
-        if self._missing:
+        if self._missing.count:
             self._refuse(frame, Status.GAP, self._next())
             return
         data = bytes(self._received)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness import Block, ClockDomain, Trace, durations
 from harness.analyze.converters import Function, Rate, rescale, time_scale
-from harness.analyze.ticks import exact_nanoseconds, unwrap
+from harness.analyze.ticks import nanoseconds_per_tick, unwrap
 from tests.support.examples import examples
 
 slopes = st.fractions(Fraction(1, 50), 50, max_denominator=50)
@@ -53,8 +53,8 @@ def test_rates_and_affine_functions_agree_with_the_truth(
         scaled = rescale(trace, [time_scale("5", scale)])
         [clock] = {scaled.clocks[number] for number in scaled.clock.tolist()}
         timeline, tolerance = unwrap(scaled, jitter=0), Fraction(1, 1000)
-        lasted = [exact_nanoseconds(int(d), clock) for d in durations(scaled)]
-        began = [exact_nanoseconds(int(t), clock) for t in timeline.start.tolist()]
+        lasted = [int(d) * nanoseconds_per_tick(clock) for d in durations(scaled)]
+        began = [int(t) * nanoseconds_per_tick(clock) for t in timeline.start.tolist()]
         for row, (start, end) in enumerate(truth):
             assert abs(lasted[row] - (end - start) * slope) <= tolerance
             assert abs(began[row] - (start - truth[0][0]) * slope) <= 2 * tolerance

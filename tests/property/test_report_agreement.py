@@ -37,7 +37,9 @@ from harness import (
 from harness.formatting import TICKS, printable, time_unit
 from harness.report.changes import change_cells
 from harness.report.description import describe
+from harness.report.operators import operator_name, share_text
 from harness.report.run import print_run
+from harness.report.words import event_title
 from harness.strategies import executions
 from tests.support.examples import examples
 from tests.support.pages import Page
@@ -287,12 +289,10 @@ def test_all_reports_show_the_same_operators_failed_checks_and_verdict(run: Eval
     table = describe(run).operators
     assert table is not None
     for (line,), row in zip(terminal.operators, table.operators, strict=True):
-        assert line.startswith((row.title, row.name))
-        median = (
-            row.text("p50") if row.operator.ns is None else table.unit.brief(row.operator.ns.p50)
-        )
+        assert line.startswith((event_title(row), operator_name(row)))
+        median = table.text(row, "p50") if row.ns is None else table.unit.brief(row.ns.p50)
         assert f" {median} " in line
-        assert f" {row.share_text}" in line
+        assert f" {share_text(row.share)}" in line
     for name, found in shown.items():
         assert found == shown["JSON"], name
         assert found.operators, name

@@ -21,7 +21,7 @@ from harness import (
 )
 from harness.analyze.ticks import (
     default_jitter,
-    exact_nanoseconds,
+    nanoseconds_per_tick,
     signed_steps,
     to_nanoseconds,
     unwrap,
@@ -277,7 +277,7 @@ def test_nanoseconds_are_rounded_once(ticks: int, hz: Fraction, nanoseconds: flo
     clock = ClockDomain("c", hz)
     (result,) = to_nanoseconds(np.array([ticks], np.uint64), clock).tolist()
     assert result == pytest.approx(nanoseconds, rel=2.3e-16)
-    assert float(exact_nanoseconds(ticks, clock)) == nanoseconds
+    assert float(ticks * nanoseconds_per_tick(clock)) == nanoseconds
 
 
 @pytest.mark.parametrize(

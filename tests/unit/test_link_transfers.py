@@ -268,5 +268,5 @@ def test_missing_ranges() -> None:
     assert missing.first() == (50, 100)
     assert missing.count == 50
     assert missing.remove(0, 100) == 50
-    assert not missing
-    assert not MissingRanges(0)
+    assert not missing.count
+    assert not MissingRanges(0).count

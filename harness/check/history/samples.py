@@ -10,7 +10,6 @@ they are escaped.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -23,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.counterparts import ProgramOutline
+from harness.config.board import Strict
 from harness.errors import FormatError, UsageError
 from harness.export.values import escaped, unescaped
 from harness.files import decode_json
@@ -510,16 +510,7 @@ _Amount = Annotated[float, msgspec.Meta(ge=0)]
 _Level = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
-class BudgetTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of a budget file: unknown keys are errors, and all numbers must be finite."""
-
-    def __post_init__(self) -> None:
-        for name, value in msgspec.structs.asdict(self).items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"{name} is not a finite number")
-
-
-class HistoryOverride(BudgetTable, frozen=True):
+class HistoryOverride(Strict, frozen=True):
     """Other limits for some operators.
 
     Attributes:
@@ -539,7 +530,7 @@ class HistoryOverride(BudgetTable, frozen=True):
     optional: bool = False
 
 
-class HistoryLimits(BudgetTable, frozen=True):
+class HistoryLimits(Strict, frozen=True):
     """When a change counts: beyond the relative and the absolute limit, and beyond the noise.
 
     Attributes:

@@ -1,6 +1,10 @@
-"""Checks that the log of a run agrees with what the program, the board and the run's settings say:
-one loading, then executions (I24), allocations only while the runtime loads or executes (I25), the
-values and events that were asked for (I29), and allocations that add up (I23).
+"""Checks that the log of a run agrees with what else is known of it.
+
+The program, the board and the run's settings say: one loading, then executions (I24), allocations
+only while the runtime loads or executes (I25), the values and events that were asked for (I29), and
+allocations that add up (I23). By the readings of the clock, the log fits between those around its
+run (I26), each execution was measured by itself (I27), and its time is that of its instructions
+(I28).
 
 The order is that of both runtimes: ``Program::load_method`` begins the block ``Default`` and
 contains ``Method::init``; ``Method::execute`` begins a block ``Execute`` each time.
@@ -9,24 +13,43 @@ contains ``Method::init``; ``Method::execute`` begins a block ``Execute`` each t
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from math import gcd
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.analyze.blocks import block_numbers
 from harness.analyze.call_tree import next_row
-from harness.analyze.memory import AllocatorMemory
-from harness.check.invariants.events import describe, order_known
-from harness.check.invariants.executions import KEPT, TEMPORARY, live_at_end
+from harness.analyze.ticks import (
+    ambiguous_durations,
+    durations,
+    event_nanoseconds,
+    forward,
+    own_scopes,
+)
+from harness.check.invariants.events import FASTEST_HZ, MANY_TICKS, describe, order_known
+from harness.check.invariants.executions import KEPT, TEMPORARY
 from harness.check.subject import Subject
 from harness.decode.device_log_format import HEADER_SIZE
-from harness.formatting import printable
+from harness.duration import Duration
+from harness.formatting import KERNEL_EVENT, printable
 from harness.records.result import BUNDLED_RUNTIME
-from harness.records.trace import DELEGATE_CALL, EXECUTION, LOADING, STREAMING, Block, Kind, Trace
-from harness.records.verdict import Check, none_of
+from harness.records.trace import (
+    DELEGATE_CALL,
+    EXECUTION,
+    LOADING,
+    OPERATOR_CALL,
+    STREAMING,
+    Kind,
+    Trace,
+)
+from harness.records.verdict import Check, check, none_of
+
+_Ints = npt.NDArray[np.int64]
 
 LOADING_BLOCK: Final = "Default"
 EXECUTION_BLOCK: Final = "Execute"
@@ -54,11 +77,26 @@ def sequence_checks(subject: Subject) -> Iterator[Check]:
     trace = subject.trace
     if not (trace.blocks and order_known(trace.losses)):
         return
-    defects = [*_mixed(trace), *_pairs(trace, whole=subject.served)]
+    blocks, tracers = block_numbers(trace), trace.tracer
+    defects = []
+    mixed = (np.diff(blocks) == 0) & (np.diff(tracers.astype(np.int64)) != 0)
+    if mixed.any():
+        row = int(np.argmax(mixed))
+        defects.append(
+            f"block {blocks[row]} has events of tracers {tracers[row]} and {tracers[row + 1]}"
+        )
+    defects += _pairs(trace, whole=subject.served)
     if subject.served:
         if len({run.tracer for run in subject.runs if run.executes}) > 1:
             return
-        defects += [*_blocks(subject), *_loading(subject)]
+        defects += _blocks(subject)
+        profile = trace.kind == Kind.PROFILE
+        loads = int(np.count_nonzero(profile & trace.named(*LOADING)))
+        executes = bool((profile & trace.named(EXECUTION)).any())
+        if not loads and executes and not trace.filtered_events:
+            defects.append("the method was executed, but its loading is not in the log")
+        if loads > len(LOADING):
+            defects.append(f"the log has {loads} events of loading; a run loads its method once")
     elif not defects:
         return
     reason = f"{len(trace.blocks):,} blocks are one loading and its executions"
@@ -66,18 +104,6 @@ def sequence_checks(subject: Subject) -> Iterator[Check]:
         more = f"; and {len(defects) - 1:,} more" if len(defects) > 1 else ""
         reason = defects[0] + more
     yield none_of("I24", "blocks", len(defects), reason, "defects")
-
-
-def _mixed(trace: Trace) -> Iterator[str]:
-    """Yield blocks with events of several tracers."""
-    blocks = block_numbers(trace)
-    inside = np.diff(blocks) == 0
-    changes = np.flatnonzero(inside & (np.diff(trace.tracer.astype(np.int64)) != 0))
-    for row in changes[:1].tolist():
-        yield (
-            f"block {blocks[row]} has events of tracers {trace.tracer[row]} and "
-            f"{trace.tracer[row + 1]}"
-        )
 
 
 def _blocks(subject: Subject) -> Iterator[str]:
@@ -89,9 +115,12 @@ def _blocks(subject: Subject) -> Iterator[str]:
     sets = Counter(trace.blocks[order].bundled_input_index for order in of_run)
     usual = sets.most_common(1)[0][0]
     begun = False
+    scopes = {number: name for number, name in enumerate(trace.names) if name in _SCOPES}
     for order in of_run:
         block = trace.blocks[order]
-        counts = _scopes_in(trace, block)
+        rows = slice(block.first, block.first + block.count)
+        names = trace.name[rows][trace.kind[rows] == Kind.PROFILE]
+        counts = Counter(scopes[name] for name in names[np.isin(names, list(scopes))].tolist())
         last = cut and order == of_run[-1]  # it may have been interrupted
         where = f"block {order}, {printable(block.name)!r},"
         if not block.count:
@@ -115,16 +144,6 @@ def _blocks(subject: Subject) -> Iterator[str]:
             yield f"{where} is of test set {block.bundled_input_index}, others are of {usual}"
 
 
-def _scopes_in(trace: Trace, block: Block) -> Counter[str]:
-    rows = slice(block.first, block.first + block.count)
-    numbers = {number: name for number, name in enumerate(trace.names) if name in _SCOPES}
-    profile = trace.name[rows][trace.kind[rows] == Kind.PROFILE]
-    names, counts = np.unique(profile[np.isin(profile, list(numbers))], return_counts=True)
-    return Counter(
-        {numbers[name]: count for name, count in zip(names.tolist(), counts.tolist(), strict=True)}
-    )
-
-
 _SCOPES: Final = (*LOADING, EXECUTION)
 
 
@@ -144,33 +163,16 @@ def _pairs(trace: Trace, *, whole: bool) -> Iterator[str]:
             yield f"block {block} has {len(of_load)} {_LOAD} and {len(of_init)} {_INIT} events"
             continue
         load, init = int(of_load[0]), int(of_init[0])
+        readings = np.concatenate([trace.start[[load, init]], trace.end[[init, load]]])
         if init > load:
             yield f"{_INIT} is logged after {_LOAD} ended in block {block}"
-        elif (trace.clock[[load, init]] == 0).all() and _outside(trace, init, load):
+        elif (trace.clock[[load, init]] == 0).all() and (
+            sum(forward(trace.clocks[0], readings[:-1], readings[1:]).tolist())
+            >= trace.clocks[0].modulus
+        ):
             yield f"{_INIT} does not lie within {_LOAD} in block {block}"
         if trace.chain[load] != -1 or trace.chain[init] != -1:
             yield f"loading belongs to an instruction in block {block}"
-
-
-def _loading(subject: Subject) -> Iterator[str]:
-    """Yield whether a run logged no loading, or several; a filter may have left it out."""
-    trace = subject.trace
-    loads = int(np.count_nonzero((trace.kind == Kind.PROFILE) & trace.named(*LOADING)))
-    executes = bool(((trace.kind == Kind.PROFILE) & trace.named(EXECUTION)).any())
-    if not loads and executes and not trace.filtered_events:
-        yield "the method was executed, but its loading is not in the log"
-    if loads > len(LOADING):
-        yield f"the log has {loads} events of loading; a run loads its method once"
-
-
-def _outside(trace: Trace, inner: int, outer: int) -> bool:
-    """Return whether the readings of an event are not between those of another one."""
-    from harness.analyze.ticks import forward
-
-    clock = trace.clocks[0]
-    ends = [trace.start[[outer]], trace.start[[inner]], trace.end[[inner]], trace.end[[outer]]]
-    steps = [int(forward(clock, a, b)[0]) for a, b in pairwise(ends)]
-    return sum(steps) >= clock.modulus
 
 
 def asked_checks(subject: Subject) -> Iterator[Check]:
@@ -221,9 +223,13 @@ def place_checks(subject: Subject) -> Iterator[Check]:
     if not (subject.served and len(rows) and order_known(trace.losses)):
         return
     blocks = block_numbers(trace)
-    names = [_allocator(trace, int(blocks[row]), int(trace.allocator[row])) for row in rows]
-    kept = np.array([bool(KEPT.fullmatch(name)) for name in names])
-    temporary = np.array([name == TEMPORARY for name in names])
+    names: dict[int, str] = {}
+    for row in rows.tolist():
+        declared, number = trace.blocks[blocks[row]].allocators, int(trace.allocator[row])
+        known = 0 < number <= len(declared)
+        names[row] = declared[number - 1] if known else f"allocator {number}"
+    kept = np.array([bool(KEPT.fullmatch(name)) for name in names.values()])
+    temporary = np.array([name == TEMPORARY for name in names.values()])
     bundled = subject.runtime == BUNDLED_RUNTIME
     found = []
     # Only the bundled runtime is known to take all memory of a method while it loads.
@@ -237,17 +243,11 @@ def place_checks(subject: Subject) -> Iterator[Check]:
         row, how = found[0]
         size = abs(int(trace.size[row]))
         what = "free" if trace.size[row] < 0 else "allocation"
-        name = _allocator(trace, int(blocks[row]), int(trace.allocator[row]))
         reason = (
-            f"{len(found):,} are not; the first is the {what} of {size:,} bytes of {name} in block "
-            f"{blocks[row]}: {how}"
+            f"{len(found):,} are not; the first is the {what} of {size:,} bytes of {names[row]} in "
+            f"block {blocks[row]}: {how}"
         )
     yield none_of("I25", "allocations", len(found), reason, "allocations")
-
-
-def _allocator(trace: Trace, block: int, number: int) -> str:
-    names = trace.blocks[block].allocators
-    return names[number - 1] if 0 < number <= len(names) else f"allocator {number}"
 
 
 def _misplaced(
@@ -287,10 +287,10 @@ def account_checks(subject: Subject) -> Iterator[Check]:
     if not (subject.served and order_known(trace.losses)) or len(np.unique(trace.tracer[rows])) > 1:
         return
     used, capacity = subject.arena_used or 0, subject.arena_capacity
-    defects = [*_undeclared(subject), *_renamed(trace), *_unplanned_pools(subject)]
+    defects = [*_misnamed(subject)]
     if subject.runtime == BUNDLED_RUNTIME:
         defects += _shares(subject)
-    held = sum(live_at_end(item) for item in allocators if KEPT.fullmatch(item.allocator.label))
+    held = sum(item.at_end for item in allocators if KEPT.fullmatch(item.allocator.label))
     if held > used:
         defects.append(f"{held:,} bytes are allocated, but the board counts {used:,}")
     if capacity is not None and used > capacity:
@@ -302,20 +302,16 @@ def account_checks(subject: Subject) -> Iterator[Check]:
     yield none_of("I23", "arena", len(defects), reason, "defects")
 
 
-def _undeclared(subject: Subject) -> Iterator[str]:
-    """Yield allocators that have allocations, but that no block declares."""
+def _misnamed(subject: Subject) -> Iterator[str]:
+    """Yield allocators that no block declares, whose name changes, or that the program lacks."""
     for item in subject.memory.allocators:
         if item.allocator.name is None:
             yield (
                 f"{len(item.rows):,} allocations are of allocator {item.allocator.id}, which the "
                 "log does not declare"
             )
-
-
-def _renamed(trace: Trace) -> Iterator[str]:
-    """Yield blocks in which an allocator has another name than in the block before."""
     last: tuple[str, ...] = ()
-    for order, block in enumerate(trace.blocks):
+    for order, block in enumerate(subject.trace.blocks):
         for number, (before, name) in enumerate(zip(last, block.allocators, strict=False), 1):
             if name != before:
                 yield (
@@ -323,15 +319,10 @@ def _renamed(trace: Trace) -> Iterator[str]:
                     f"{printable(before)!r} before"
                 )
         last = block.allocators
-
-
-def _unplanned_pools(subject: Subject) -> Iterator[str]:
-    """Yield pools with allocations that the program does not plan."""
-    for item in subject.memory.allocators:
+    for item in subject.memory.allocators if subject.planned else ():
         name = item.allocator.label
-        known = name in subject.planned or not subject.planned
-        if len(item.rows) and _POOL.fullmatch(name) and not known:
-            yield f"{live_at_end(item):,} bytes are allocated for {name}, which the program lacks"
+        if len(item.rows) and _POOL.fullmatch(name) and name not in subject.planned:
+            yield f"{item.at_end:,} bytes are allocated for {name}, which the program lacks"
 
 
 def _shares(subject: Subject) -> Iterator[str]:
@@ -341,15 +332,17 @@ def _shares(subject: Subject) -> Iterator[str]:
     ``method``; ``planned_bytes`` are the pools, ``unplanned``, and the memory that delegates have
     reserved, which the log shows only when they take it (``temporary``).
     """
-    method, tensors, temporary = 0, 0, None
+    trace, method, tensors, temporary = subject.trace, 0, 0, None
     for item in subject.memory.allocators:
         label = item.allocator.label
+        sizes = trace.size[item.rows][~trace.failed[item.rows]]
+        taken = int((np.sign(sizes) * (-(-np.abs(sizes) // _ALIGNMENT) * _ALIGNMENT)).sum())
         if label == TEMPORARY:
             temporary = max(item.reach or 0, item.peak)
         elif label == "method":
-            method += _aligned(subject.trace, item)
+            method += taken
         elif _TENSORS.fullmatch(label):
-            tensors += _aligned(subject.trace, item)
+            tensors += taken
     counted, planned = subject.method_bytes or 0, subject.planned_bytes or 0
     if method != counted:
         yield f"method has {method:,} bytes, but the board counts {counted:,} for it"
@@ -384,7 +377,218 @@ def _holes(subject: Subject) -> int:
     return holes
 
 
-def _aligned(trace: Trace, item: AllocatorMemory) -> int:
-    """Return the bytes of the arena that an allocator's pieces take."""
-    sizes = trace.size[item.rows][~trace.failed[item.rows]]
-    return int((np.sign(sizes) * (-(-np.abs(sizes) // _ALIGNMENT) * _ALIGNMENT)).sum())
+def extent_checks(subject: Subject) -> Iterator[Check]:
+    """Check that a simulated clock can have counted what the log needs (I26).
+
+    The run set the clock to zero before the log, and the host read it afterwards. The wraps that
+    the log needs before this reading must be possible in the host's time: hardly any simulator
+    counts faster than ``FASTEST_HZ``, but nothing forbids it, so this is a warning. Real clocks
+    follow the host's, so I21 decides about them exactly.
+    """
+    trace, pings, restart = subject.trace, subject.pings or (), subject.restart
+    if not subject.emulated_time or restart is None or not order_known(trace.losses):
+        return
+    after = next((ping for ping in pings if ping.epoch == restart.epoch), None)
+    rows = np.flatnonzero(trace.clock == 0)
+    if after is None or not len(rows) or len(np.unique(trace.tracer[rows])) > 1:
+        return
+    clock, tree = trace.clocks[0], subject.tree
+    first = rows[np.argmin(tree.start[rows])]
+    begun = int(forward(clock, *_pair(restart.ticks, int(trace.start[first])))[0])
+    last = begun + int(tree.end[rows].max() - tree.start[first])
+    read = int(forward(clock, *_pair(restart.ticks, after.ticks))[0])
+    passed = read + max(-(-(last - read) // clock.modulus), 0) * clock.modulus
+    elapsed_ns = after.host_after_ns - restart.host_before_ns
+    fits = passed <= FASTEST_HZ * elapsed_ns / 1e9
+    reason = f"it ends {last:,} ticks after the start of the run"
+    if not fits:
+        reason += (
+            f", but the host read {after.ticks:,} ticks {Duration(float(elapsed_ns))} after the "
+            f"start: the clock would have counted {passed:,} ticks in this time"
+        )
+    yield check(
+        "I26", severity="warning", subject=f"clock {clock.name}", passed=fits, reason=reason
+    )
+
+
+def _pair(start: int, end: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    return np.array([start], np.uint64), np.array([end], np.uint64)
+
+
+ENOUGH_READINGS: Final = 8
+"""Readings of a clock in an execution from which on equal ones are no coincidence."""
+
+WIDE_BITS: Final = 24
+"""Width of a counter from which on readings are not equal by chance."""
+
+LONG_UNITS: Final = 64
+"""Duration of an event, in steps of the clock, from which on equal ones are a coincidence."""
+
+ENOUGH_LONG: Final = 8
+"""How many events of an execution must be so long."""
+
+ENOUGH_KINDS: Final = 4
+"""Different kernels of which equal durations are no coincidence."""
+
+ENOUGH_COPIES: Final = 3
+"""How many executions with equal durations are no coincidence."""
+
+
+def reading_checks(subject: Subject) -> Iterator[Check]:
+    """Check the host's readings of the clock: in order, and within the counter's width (I26)."""
+    readings = [*(subject.pings or ())]
+    clocks = subject.trace.clocks
+    if not (subject.served and readings and clocks):
+        return
+    if subject.restart is not None:
+        at = next((n for n, p in enumerate(readings) if p.epoch == subject.restart.epoch), None)
+        readings.insert(len(readings) if at is None else at, subject.restart)
+    ends = [end for ping in readings for end in (ping.host_before_ns, ping.host_after_ns)]
+    wide = [ping for ping in readings if not 0 <= ping.ticks < clocks[0].modulus]
+    text = f"{len(readings):,} readings are in order"
+    if any(before > after for before, after in pairwise(ends)):
+        text = "the host's readings are not in the order of its own clock"
+    elif wide:
+        text = f"the host read {wide[0].ticks:,}, but the counter has {clocks[0].bits} bits"
+    passed = text.endswith("are in order")
+    yield check("I26", subject="readings", passed=passed, reason=text)
+
+
+def copy_checks(subject: Subject) -> Iterator[Check]:
+    """Check that executions do not repeat the readings of others, or on a host the durations (I27).
+
+    Simulated and real microcontrollers may take exactly as long each time, so durations count only
+    on the clock of a host, which also runs other programs.
+    """
+    trace = subject.trace
+    groups: dict[tuple[int, str, int], list[int]] = defaultdict(list)
+    for run in subject.runs:
+        if run.executes:
+            groups[run.tracer, run.name, run.signature].append(run.order)
+    if not trace.clocks or not groups:
+        return
+    copies: list[str] = []
+    own = (trace.kind == Kind.PROFILE) & (trace.clock == 0)
+    for orders in groups.values():
+        tables: dict[int, _Table] = {}  # start and end of the events of each block, shape (n, 2)
+        for order in orders:
+            block = trace.blocks[order]
+            rows = block.first + np.flatnonzero(own[block.first : block.first + block.count])
+            tables[order] = np.stack([trace.start[rows], trace.end[rows]], axis=1)
+        if trace.clocks[0].bits >= WIDE_BITS:
+            copies += _same_readings(tables)
+        if not copies and subject.host_clock:
+            copies += _same_durations(trace, tables)
+    copies += _same_operators(trace)
+    reason = "no execution repeats the readings of another one"
+    if copies:
+        more = f"; and {len(copies) - 1:,} more" if len(copies) > 1 else ""
+        reason = copies[0] + more
+    yield none_of("I27", "executions", len(copies), reason, "executions")
+
+
+_Table = npt.NDArray[np.uint64]
+
+
+def _same_readings(tables: Mapping[int, _Table]) -> Iterator[str]:
+    """Yield executions with all readings of an earlier one; I03 is about clocks that stand."""
+    seen: dict[bytes, int] = {}
+    for order, table in tables.items():
+        if not (np.diff(table.ravel()) != 0).any():
+            continue
+        before = seen.setdefault(table.tobytes(), order)
+        if before != order and table.size >= ENOUGH_READINGS:
+            yield f"block {order} has the same readings of the clock as block {before}"
+
+
+def _same_durations(trace: Trace, tables: Mapping[int, _Table]) -> Iterator[str]:
+    """Yield the warm executions if all of them have equal durations and equal pauses."""
+    warm = list(tables)[1:]
+    if len(warm) < ENOUGH_COPIES:
+        return
+    first = _relative(trace, tables[warm[0]])
+    unit = gcd(*np.diff(np.unique(np.concatenate([trace.start, trace.end]))).tolist())
+    if np.count_nonzero(first[:, 1] - first[:, 0] >= LONG_UNITS * unit) < ENOUGH_LONG:
+        return
+    if all(np.array_equal(first, _relative(trace, tables[order])) for order in warm[1:]):
+        for order in warm[1:]:
+            yield f"block {order} has exactly the durations of block {warm[0]}, on a host"
+
+
+def _same_operators(trace: Trace) -> Iterator[str]:
+    """Yield blocks in which different kernels take exactly as long."""
+    kernels = np.array([name.startswith(KERNEL_EVENT) for name in trace.names] + [False])
+    rows = np.flatnonzero(own_scopes(trace) & kernels[trace.name])
+    ticks, blocks = durations(trace)[rows], block_numbers(trace)[rows]
+    first = np.flatnonzero(np.diff(blocks, prepend=-1))
+    if not len(first):
+        return
+    shortest = np.minimum.reduceat(ticks, first)
+    longest = np.maximum.reduceat(ticks, first)
+    bounds = [*first.tolist(), len(rows)]
+    for number in np.flatnonzero((shortest == longest) & (shortest >= LONG_UNITS)).tolist():
+        names = trace.name[rows[bounds[number] : bounds[number + 1]]]
+        if len(names) >= ENOUGH_LONG and len(np.unique(names)) >= ENOUGH_KINDS:
+            yield (
+                f"all {len(names):,} kernels in block {blocks[bounds[number]]} take exactly "
+                f"{shortest[number]:,} ticks"
+            )
+
+
+def _relative(trace: Trace, table: npt.NDArray[np.uint64]) -> _Ints:
+    """Return readings as ticks since the last one, shape (n, 2)."""
+    flat = np.ascontiguousarray(table.ravel())
+    since = forward(trace.clocks[0], flat, np.full_like(flat, flat[-1]))
+    return (-since.astype(np.int64)).reshape(-1, 2)
+
+
+LONGEST_PAUSE_NS: Final = 0.5e9
+"""Longest time outside of instructions that is never questioned, nanoseconds: a busy host may stop
+a process for so long."""
+
+
+MOST_IDLE: Final = 0.9
+"""Largest share of a scope that is never questioned: what little is in it decides nothing."""
+
+MOST_EMPTY_EVENTS: Final = 200
+"""Longest time between two events on a simulator, in empty events. Nothing else runs there; runs of
+all boards take up to 3."""
+
+
+def spent_checks(subject: Subject) -> Iterator[Check]:
+    """Check that executions, and scopes of operators, last no longer than what is logged in them.
+
+    Time that a runtime spends between instructions is short. Yields nothing for a trace alone, if
+    events are missing or filtered, or if values are logged without their times.
+    """
+    trace, tree = subject.trace, subject.tree
+    if subject.runs_requested is None or trace.filtered_events or not order_known(trace.losses):
+        return
+    if ((trace.kind == Kind.DEBUG) & (trace.clock != 0)).any():
+        return
+    own = own_scopes(trace)
+    outer = own & (trace.named(EXECUTION) | trace.named(OPERATOR_CALL))
+    children = np.bincount(tree.parent[own & (tree.parent >= 0)], minlength=len(trace))
+    kernels = np.array([name.startswith(KERNEL_EVENT) for name in trace.names] + [False])
+    has_kernel = np.zeros(len(trace), np.bool_)
+    has_kernel[tree.parent[own & kernels[trace.name] & (tree.parent >= 0)]] = True
+    outer &= (children > 0) & (trace.named(EXECUTION) | has_kernel) & ~ambiguous_durations(trace)
+    rows = np.flatnonzero(outer)
+    if not len(rows):
+        return
+    idle = event_nanoseconds(trace, tree.own)[rows]
+    total = event_nanoseconds(trace, tree.total)[rows]
+    with np.errstate(invalid="ignore"):
+        long = idle > LONGEST_PAUSE_NS
+        if subject.emulated_time and subject.probe:
+            between = (children[rows] + 1) * float(subject.probe) * MOST_EMPTY_EVENTS
+            long |= tree.own[rows] > between
+        late = np.flatnonzero(long & (idle > total * MOST_IDLE) & (tree.own[rows] >= MANY_TICKS))
+    reason = f"{len(rows):,} scopes last no longer than what is in them"
+    if len(late):
+        row = int(rows[late[0]])
+        reason = (
+            f"{len(late):,} scopes last longer; the first is {describe(trace, row)}: nothing is "
+            f"logged in {Duration(float(idle[late[0]]))} of its {Duration(float(total[late[0]]))}"
+        )
+    yield none_of("I28", "scopes", len(late), reason, "scopes")

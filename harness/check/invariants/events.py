@@ -10,14 +10,14 @@ Scopes are those of instructions, and the runtime's around them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.blocks import block_numbers, equal_rows
-from harness.analyze.call_tree import WRAPPERS, CallTree, next_row
+from harness.analyze.call_tree import WRAPPERS, next_row
+from harness.analyze.placement import rate_of_run
 from harness.analyze.ticks import (
     SuspectedWidth,
     ambiguous_durations,
@@ -35,39 +35,6 @@ from harness.records.verdict import Check, check, none_of
 
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scopes:
-    """The events of a method's instructions on the tracers' own clock.
-
-    Application scopes are not included: they need not nest.
-
-    Attributes:
-        rows: Rows in the trace, in log order, shape (n,).
-        block: Block number of each, shape (n,).
-        around: Rows of the runtime's enclosing scopes, -1 if absent, each shape (n,): the scope of
-            the instruction, and the scope of the execution.
-        tree: Start and end of every event of the trace.
-    """
-
-    rows: _Ints
-    block: _Ints
-    around: tuple[_Ints, _Ints]
-    tree: CallTree
-
-
-def scopes_of(subject: Subject) -> Scopes:
-    """Return the scopes of all instructions of the subject's trace."""
-    trace, tree = subject.trace, subject.tree
-    own, block = own_scopes(trace), block_numbers(trace)
-    rows = np.flatnonzero(own & (trace.chain != -1))
-    instruction = equal_rows([block, trace.chain, trace.instruction])
-    wrapper = own & trace.named(*WRAPPERS)
-    of_instruction = next_row(instruction, wrapper, rows)
-    of_instruction[wrapper[rows]] = -1
-    of_execution = next_row(block, own & trace.named(EXECUTION), rows)
-    return Scopes(rows, block[rows], (of_instruction, of_execution), tree)
 
 
 def order_known(losses: Losses) -> bool:
@@ -93,14 +60,26 @@ def nesting_checks(subject: Subject) -> Iterator[Check]:
 
     Yields nothing if events are missing from the log: the enclosing scope is then unknown.
     """
-    trace = subject.trace
+    trace, tree = subject.trace, subject.tree
     if not order_known(trace.losses):
         return
-    scopes = scopes_of(subject)
-    if len(scopes.rows):
-        beyond, text = _beyond(trace, scopes)
-        yield _found("I01", "scopes", beyond, text)
-        crossing, text = _crossing(trace, scopes, beyond)
+    own, block = own_scopes(trace), block_numbers(trace)
+    # Scopes of an application need not nest.
+    rows = np.flatnonzero(own & (trace.chain != -1))
+    if len(rows):
+        instruction = equal_rows([block, trace.chain, trace.instruction])
+        wrapper = own & trace.named(*WRAPPERS)
+        of_instruction = next_row(instruction, wrapper, rows)
+        of_instruction[wrapper[rows]] = -1
+        around = of_instruction, next_row(block, own & trace.named(EXECUTION), rows)
+        outside = np.zeros(len(rows), np.bool_)
+        for outer in around:
+            early, late = tree.start[rows] < tree.start[outer], tree.end[rows] > tree.end[outer]
+            outside |= (outer >= 0) & (early | late)
+        text = _beyond(subject, rows, around, outside) if outside.any() else ""
+        yield _found("I01", "scopes", int(outside.sum()), text)
+        # I01 counts those outside already.
+        crossing, text = _crossing(subject, rows[~outside])
         yield _found("I02", "scopes", crossing, text, "instructions do not overlap")
     yield from _delegates(subject)
     yield from _successive(subject)
@@ -111,40 +90,31 @@ def _found(code: str, subject: str, count: int, first: str, rule: str = "") -> C
     return none_of(code, subject, count, reason, rule=rule)
 
 
-def _beyond(trace: Trace, scopes: Scopes) -> tuple[int, str]:
-    """Return how many events exceed an enclosing scope, and a description of the first."""
-    outside = _outside(scopes)
-    if not outside.any():
-        return 0, ""
-    start, end = scopes.tree.start, scopes.tree.end
+def _beyond(subject: Subject, rows: _Ints, around: tuple[_Ints, ...], outside: _Bools) -> str:
+    """Describe the first event that exceeds an enclosing scope.
+
+    Args:
+        subject: The run.
+        rows: Rows of the scopes of instructions, shape (n,).
+        around: Rows of scopes around them, -1 if absent, each shape (n,).
+        outside: Which exceed one of them, shape (n,).
+    """
+    trace, start, end = subject.trace, subject.tree.start, subject.tree.end
     place = int(np.argmax(outside))
-    row = int(scopes.rows[place])
-    for around in scopes.around:
-        outer = int(around[place])
+    row = int(rows[place])
+    for enclosing in around:
+        outer = int(enclosing[place])
         before, after = start[outer] - start[row], end[row] - end[outer]
         if outer >= 0 and max(before, after) > 0:
             how = f"starts {before:,} ticks before" if before > 0 else f"ends {after:,} ticks after"
-            return int(outside.sum()), f"{describe(trace, row)}: it {how} {describe(trace, outer)}"
+            return f"{describe(trace, row)}: it {how} {describe(trace, outer)}"
     raise AssertionError("no enclosing scope is exceeded")
 
 
-def _outside(scopes: Scopes) -> _Bools:
-    """Return True for scopes that exceed an enclosing one, shape (n,)."""
-    start, end, rows = scopes.tree.start, scopes.tree.end, scopes.rows
-    outside = np.zeros(len(rows), np.bool_)
-    for outer in scopes.around:
-        outside |= (outer >= 0) & ((start[rows] < start[outer]) | (end[rows] > end[outer]))
-    return outside
-
-
-def _crossing(trace: Trace, scopes: Scopes, beyond: int) -> tuple[int, str]:
-    """Return how many scopes start before an earlier scope ends, and a description of the first.
-
-    Scopes that exceed their enclosing scope are skipped: I01 counts them already.
-    """
-    kept = ~_outside(scopes) if beyond else np.ones(len(scopes.rows), np.bool_)
-    rows, block = scopes.rows[kept], scopes.block[kept]
-    start, end = scopes.tree.start[rows], scopes.tree.end[rows]
+def _crossing(subject: Subject, rows: _Ints) -> tuple[int, str]:
+    """Return how many scopes start before an earlier scope ends, and a description of the first."""
+    trace, block = subject.trace, block_numbers(subject.trace)[rows]
+    start, end = subject.tree.start[rows], subject.tree.end[rows]
     order = np.lexsort((-start, end, block))
     rows, block = rows[order], block[order]
     # Offset each block so that ends increase across all blocks.
@@ -373,7 +343,13 @@ _NAMED: Final = 5
 
 
 def clock_checks(subject: Subject) -> Iterator[Check]:
-    """Check every clock with enough events: it advances, and its readings fit its width."""
+    """Check every clock with enough events: it advances, and its readings fit its width (I03).
+
+    Clock 0 keeps its declared rate by the host's readings (I21); nothing is said of that for a
+    trace alone, and for emulated time. Durations of a narrow counter that may be whole wraps longer
+    are reported (I22); wraps that only the host's readings show are an error: no duration of the
+    run is known then.
+    """
     trace = subject.trace
     ticks = durations(trace)
     suspected = {found.number: found for found in suspected_widths(trace, subject.dumps)}
@@ -390,6 +366,31 @@ def clock_checks(subject: Subject) -> Iterator[Check]:
                 passed=not problem,
                 reason=problem or f"the clock advances over {len(rows):,} events",
             )
+    if subject.pings is not None and trace.clocks and not subject.emulated_time:
+        rate = rate_of_run(trace, subject.pings, subject.restart)
+        yield check(
+            "I21",
+            severity="note" if rate.agrees is None else None,
+            subject=f"clock {trace.clocks[0].name}",
+            passed=rate.agrees is True,
+            reason=rate.reason,
+        )
+    rows = np.flatnonzero(ambiguous_durations(trace))
+    if len(rows):
+        clock = trace.clocks[int(trace.clock[rows[0]])]
+        period = "" if clock.hz is None else f" ({Duration(float(clock.modulus / clock.hz) * 1e9)})"
+        reason = (
+            f"the durations of {len(rows):,} events are unknown and left out of statistics, as "
+            f"whole wraps of {clock.bits} bits{period} may have passed within each; the first is "
+            f"{describe(trace, int(rows[0]))}"
+        )
+        if trace.hidden_wraps:
+            reason = (
+                f"the host's readings show {trace.hidden_wraps:,} wraps that the log does not: "
+                f"{reason}"
+            )
+        effect = None if trace.hidden_wraps else "warning"
+        yield none_of("I22", f"clock {clock.name}", len(rows), reason, severity=effect)
 
 
 def _too_narrow(found: SuspectedWidth) -> Check:
@@ -407,8 +408,15 @@ def _stopped(trace: Trace, rows: _Ints, ticks: npt.NDArray[np.uint64]) -> tuple[
         # A delegate may read its clock only once per event, so this is certain for clock 0 only.
         severity = "error" if trace.clock[rows[0]] == 0 else "warning"
         return severity, f"all {len(rows):,} events take 0 ticks"
-    if trace.clock[rows[0]] == 0 and (still := _still_execution(trace, ticks)) is not None:
-        return "error", f"{describe(trace, still)} takes 0 ticks, others of its kind take many"
+    if trace.clock[rows[0]] == 0:
+        executions = np.flatnonzero(own_scopes(trace) & trace.named(EXECUTION))
+        _, firsts = np.unique(block_numbers(trace)[executions], return_index=True)
+        executions = executions[firsts]
+        still = executions[ticks[executions] == 0]
+        enough = len(executions) >= MIN_EXECUTIONS
+        if enough and len(still) and np.median(ticks[executions]) >= MANY_TICKS:
+            text = describe(trace, int(still[0]))
+            return "error", f"{text} takes 0 ticks, others of its kind take many"
     end = trace.end[rows]
     changes = np.flatnonzero((np.diff(end) != 0) | (ticks[rows[1:]] != 0))
     stretches = np.diff(np.concatenate([[-1], changes, [len(rows) - 1]]))
@@ -422,17 +430,6 @@ def _stopped(trace: Trace, rows: _Ints, ticks: npt.NDArray[np.uint64]) -> tuple[
             f"{length:,} consecutive events from {describe(trace, row)} have the same reading",
         )
     return "", ""
-
-
-def _still_execution(trace: Trace, ticks: npt.NDArray[np.uint64]) -> int | None:
-    """Return an execution that takes no tick, though most take many; None if there is none."""
-    executions = np.flatnonzero(own_scopes(trace) & trace.named(EXECUTION))
-    _, first = np.unique(block_numbers(trace)[executions], return_index=True)
-    executions = executions[first]
-    if len(executions) < MIN_EXECUTIONS or np.median(ticks[executions]) < MANY_TICKS:
-        return None
-    still = executions[ticks[executions] == 0]
-    return int(still[0]) if len(still) else None
 
 
 def order_checks(subject: Subject) -> Iterator[Check]:
@@ -472,47 +469,6 @@ def untimed_check(why: str) -> Check:
         passed=False,
         reason=f"{why}; the declared width or direction of a counter may be wrong",
     )
-
-
-def rate_checks(subject: Subject) -> Iterator[Check]:
-    """Compare the declared rate of clock 0 with the host's readings of it.
-
-    Yields nothing for a trace alone, and for emulated time: nothing is then said of real time.
-    """
-    rate = subject.clock_rate
-    if rate is None or subject.emulated_time:
-        return
-    yield check(
-        "I21",
-        severity="note" if rate.agrees is None else None,
-        subject=f"clock {subject.trace.clocks[0].name}",
-        passed=rate.agrees is True,
-        reason=rate.reason,
-    )
-
-
-def certainty_checks(subject: Subject) -> Iterator[Check]:
-    """Report durations of a narrow counter that may be whole wraps longer; none if all are certain.
-
-    Wraps that only the host's readings show are an error: no duration of the run is known then.
-    """
-    trace = subject.trace
-    rows = np.flatnonzero(ambiguous_durations(trace))
-    if not len(rows):
-        return
-    clock = trace.clocks[int(trace.clock[rows[0]])]
-    period = "" if clock.hz is None else f" ({Duration(float(clock.modulus / clock.hz) * 1e9)})"
-    reason = (
-        f"the durations of {len(rows):,} events are unknown and left out of statistics, as whole "
-        f"wraps of {clock.bits} bits{period} may have passed within each; the first is "
-        f"{describe(trace, int(rows[0]))}"
-    )
-    if trace.hidden_wraps:
-        reason = (
-            f"the host's readings show {trace.hidden_wraps:,} wraps that the log does not: {reason}"
-        )
-    severity = None if trace.hidden_wraps else "warning"
-    yield none_of("I22", f"clock {clock.name}", len(rows), reason, severity=severity)
 
 
 def precision_checks(subject: Subject) -> Iterator[Check]:

@@ -31,7 +31,7 @@ from harness.check.invariants.events import order_known
 from harness.check.subject import ModelOutput, Subject
 from harness.decode.program import Call, Instruction, Method
 from harness.formatting import KERNEL_EVENT, stack_use
-from harness.records.trace import EXECUTION, STREAMING, InstructionRecord, Kind, Trace
+from harness.records.trace import EXECUTION, STREAMING, Kind, Trace
 from harness.records.verdict import Check, check, none_of
 
 
@@ -47,100 +47,74 @@ def sameness_checks(subject: Subject) -> Iterator[Check]:
     for run in runs(subject.trace, without=STREAMING):
         if run.executes and not run.cold:
             alike[run.tracer, run.name].append(run)
-    values = _values(subject.trace)
+    # What is logged of values in each block: their instructions and types, as bytes. Nothing if
+    # values were dropped: the log then does not say which.
+    trace = subject.trace
+    values = [b""] * len(trace.blocks)
+    debug = np.flatnonzero(trace.kind == Kind.DEBUG)
+    if len(debug) and not trace.losses.values:
+        types = np.array([value.type for value in trace.debug_values] + [-1])[trace.debug[debug]]
+        codes = equal_rows([trace.chain[debug], trace.instruction[debug], types])
+        bounds = np.searchsorted(debug, [block.first for block in trace.blocks] + [len(trace)])
+        values = [codes[first:behind].tobytes() for first, behind in pairwise(bounds.tolist())]
     for (tracer, name), group in alike.items():
-        if len(group) > 1:
-            logged = [(run.signature, values[run.order]) for run in group]
-            one_method = subject.runs_requested is not None
-            yield _same(tracer, name, group, logged, one_method=one_method)
-
-
-def _values(trace: Trace) -> list[bytes]:
-    """Return what is logged of values in each block: their instructions and types, as bytes.
-
-    Empty if values were dropped: the log then does not say which.
-    """
-    rows = np.flatnonzero(trace.kind == Kind.DEBUG)
-    if not len(rows) or trace.losses.values:
-        return [b""] * len(trace.blocks)
-    types = np.array([value.type for value in trace.debug_values] + [-1])[trace.debug[rows]]
-    codes = equal_rows([trace.chain[rows], trace.instruction[rows], types])
-    bounds = np.searchsorted(rows, [block.first for block in trace.blocks] + [len(trace)])
-    return [codes[first:behind].tobytes() for first, behind in pairwise(bounds.tolist())]
-
-
-def _same(
-    tracer: int,
-    name: str,
-    group: list[BlockRun],
-    logged: list[tuple[int, bytes]],
-    *,
-    one_method: bool,
-) -> Check:
-    counts = Counter(logged)
-    (usual, often), *others = counts.most_common()
-    pairs = list(zip(group, logged, strict=True))
-    different = next((run for run, events in pairs if events != usual), None)
-    reason = f"{len(group):,} warm executions logged the same events"
-    if different is not None:
-        like = next(run for run, events in pairs if events == usual)
-        reason = (
-            f"{len(group) - often:,} of {len(group):,} warm executions differ from the others, in "
-            f"{len(others):,} ways; the first is block {different.order} with "
-            f"{different.events:,} events, block {like.order} has {like.events:,}"
+        if len(group) < 2:
+            continue
+        logged = [(run.signature, values[run.order]) for run in group]
+        counts = Counter(logged)
+        (usual, often), *others = counts.most_common()
+        pairs = list(zip(group, logged, strict=True))
+        different = next((run for run, events in pairs if events != usual), None)
+        reason = f"{len(group):,} warm executions logged the same events"
+        if different is not None:
+            like = next(run for run, events in pairs if events == usual)
+            reason = (
+                f"{len(group) - often:,} of {len(group):,} warm executions differ from the others, "
+                f"in {len(others):,} ways; the first is block {different.order} with "
+                f"{different.events:,} events, block {like.order} has {like.events:,}"
+            )
+        yield check(
+            "I10",
+            severity="note" if subject.runs_requested is None else None,
+            rule="all executions log the same events in the same order",
+            subject=(name or "(no name)") + (f" of tracer {tracer}" if tracer else ""),
+            measured=float(len(counts)),
+            limit=1.0,
+            unit="sequences",
+            passed=different is None,
+            reason=reason,
         )
-    return check(
-        "I10",
-        severity=None if one_method else "note",
-        rule="all executions log the same events in the same order",
-        subject=(name or "(no name)") + (f" of tracer {tracer}" if tracer else ""),
-        measured=float(len(counts)),
-        limit=1.0,
-        unit="sequences",
-        passed=different is None,
-        reason=reason,
-    )
 
 
 def completion_checks(subject: Subject) -> Iterator[Check]:
-    """Compare completed with requested executions, if both numbers are known."""
-    requested, completed = subject.runs_requested, subject.runs_completed
-    if requested is None or completed is None:
-        return
-    yield check(
-        "I12",
-        subject="executions",
-        measured=float(completed),
-        unit="executions",
-        # 0 of 0 fails: a board may not have executed anything when its log was pulled. A board
-        # that executes on its own may have executed more often than asked.
-        passed=completed >= max(requested, 1) and not (subject.served and completed > requested),
-        reason=f"{completed} of {requested} executions completed",
-    )
+    """Check that executions completed (I12), and that the log has all of them (I13, I15).
 
-
-def measured_checks(subject: Subject) -> Iterator[Check]:
-    """Fail a trace without an execution, where all other checks would pass vacuously.
-
-    Yields nothing for other traces.
+    A trace without an execution fails, where all other checks would pass vacuously. Blocks that the
+    device dropped for newer ones count as executions if all others are. The log may have more than
+    the completed executions if fewer completed than were requested: the host did not hear of the
+    end of all. Yields no I15 if other events are missing, or if a filter left out the events of
+    executions.
     """
-    executed, _ = executions(subject.trace)
-    if not executed.any():
-        count = len(subject.trace)
+    trace, requested, completed = subject.trace, subject.runs_requested, subject.runs_completed
+    if not executions(trace)[0].any():
+        count = len(trace)
         content = f"{count:,} events, but no execution of a method" if count else "no events"
         yield _unmeasured("trace", f"nothing was measured: the trace has {content}")
-
-
-def logged_checks(subject: Subject) -> Iterator[Check]:
-    """Compare the executions in the log with the completed ones.
-
-    Blocks that the device dropped for newer ones count as executions if all others are. The log may
-    have more than the completed executions if fewer completed than were requested: the host did not
-    hear of the end of all. Yields nothing if other events
-    are missing, or if a filter left out the events of executions.
-    """
-    trace, completed = subject.trace, subject.runs_completed
-    if completed is None or not order_known(trace.losses) or not len(trace):
+    if completed is None:
+        return
+    if requested is not None:
+        # 0 of 0 fails: a board may not have executed anything when its log was pulled. A board
+        # that executes on its own may have executed more often than asked.
+        too_many = subject.served and completed > requested
+        yield check(
+            "I12",
+            subject="executions",
+            measured=float(completed),
+            unit="executions",
+            passed=completed >= max(requested, 1) and not too_many,
+            reason=f"{completed} of {requested} executions completed",
+        )
+    if not order_known(trace.losses) or not len(trace):
         return
     if trace.filtered_events and not trace.named(EXECUTION).any():
         return
@@ -148,7 +122,7 @@ def logged_checks(subject: Subject) -> Iterator[Check]:
     tracers = Counter(run.tracer for run in subject.runs if run.executes)
     logged = max(tracers.values(), default=0)
     dropped = trace.losses.runs
-    unheard = completed < (subject.runs_requested or 0)
+    unheard = completed < (requested or 0)
     # A device whose blocks behind the first are all executions drops no others.
     alike = all(run.executes for run in subject.runs if run.order and run.events)
     least = logged + dropped if alike else logged
@@ -272,7 +246,11 @@ def program_checks(subject: Subject) -> Iterator[Check]:
     trace = subject.trace
     if subject.chains is None or not order_known(trace.losses) or (trace.chain < 0).all():
         return
-    method = _method(subject.chains, subject.method)
+    chains = tuple(
+        tuple(Instruction(Call[step.call.upper()], step.name, (), step.target) for step in chain)
+        for chain in subject.chains
+    )
+    method = Method(subject.method or "forward", (), (), (), chains, (), ())
     defects = [text for text in [contradiction(trace, method)] if text]
     program = None if trace.filtered_events or defects else _Program.of(method, trace)
     reason = "no event contradicts the program"
@@ -281,21 +259,18 @@ def program_checks(subject: Subject) -> Iterator[Check]:
         for events in executions:
             defect = program.follow(events) or ""
             defects += [f"block {events[0].block}: {defect}"] * bool(defect)
-        defects += _missing_kernels(program)
+        for with_event, without in program.kernels.values():
+            # Kernels of this kind log an event of their own, if any of them does.
+            for place in sorted(without) if with_event else ():
+                step = chains[place[0]][place[1]]
+                defects.append(
+                    f"instruction {_place(place)}, {_named(step)}, lacks the event of its kernel"
+                )
         reason = f"{len(executions):,} different executions run the instructions of the program"
     if defects:
         more = f" and {len(defects) - 1:,} more" if len(defects) > 1 else ""
         reason = f"{defects[0]}{more}"
     yield none_of("I14", "instructions", len(defects), reason, "defects")
-
-
-def _method(recorded: Sequence[Sequence[InstructionRecord]], name: str) -> Method:
-    """Return the method that the result records, without its values."""
-    chains = tuple(
-        tuple(Instruction(Call[step.call.upper()], step.name, (), step.target) for step in chain)
-        for chain in recorded
-    )
-    return Method(name or "forward", (), (), (), chains, (), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,7 +401,11 @@ class _Program:
         kernels = [event for event in own if event.name.startswith(KERNEL_EVENT)]
         if len(kernels) > 1:
             return f"{_text(kernels[1])} runs {len(kernels)} times"
-        with_event, without = self.kernels.setdefault(_family(step), (set(), set()))
+        # Kernels that ExecuTorch generates for ATen's out variants log an event of their own, or
+        # none of them does. Others are registered by hand.
+        generated = step.name.startswith("aten::") and step.name.endswith("out")
+        family = "aten::out" if generated else step.name
+        with_event, without = self.kernels.setdefault(family, (set(), set()))
         (with_event if kernels else without).add(scope.place)
         return None
 
@@ -436,24 +415,6 @@ class _Program:
             step = self.method.instruction(*place)
             texts.append(f"instruction {_place(place)}, {_named(step)}," if step else "its end")
         return " or ".join(texts)
-
-
-def _missing_kernels(program: _Program) -> Iterator[str]:
-    """Yield instructions without the event of their kernel, if kernels of their kind log one."""
-    for with_event, without in program.kernels.values():
-        for place in sorted(without) if with_event else ():
-            step = program.method.instruction(*place)
-            assert step is not None
-            yield f"instruction {_place(place)}, {_named(step)}, lacks the event of its kernel"
-
-
-def _family(step: Instruction) -> str:
-    """Return a name for the kernels that log their own event if this one does.
-
-    Kernels that ExecuTorch generates for ATen's out variants do. Others are registered by hand.
-    """
-    generated = step.name.startswith("aten::") and step.name.endswith("out")
-    return "aten::out" if generated else step.name
 
 
 def _text(event: _Event) -> str:
@@ -486,62 +447,61 @@ def memory_checks(subject: Subject) -> Iterator[Check]:
     tracer = subject.trace.tracer
     used = [item for item in subject.memory.allocators if len(item.rows)]
     followed = [item for item in used if (tracer[item.rows] == tracer[item.rows[0]]).all()]
-    for item in followed:
-        yield from _within(subject, item)
-    if len(followed) == len(used) and used and subject.arena_capacity is not None:
-        peak, capacity = subject.memory.peak, subject.arena_capacity
-        yield _fits("all allocators together", peak, capacity, "of the arena")
+    yield from _capacities(subject, followed, every=bool(used) and len(followed) == len(used))
     for item in followed:
         what = "allocations overlap a live allocation"
         yield _rows("I07", subject.trace, item, item.overlapping, what)
     if not order_known(subject.trace.losses):
         return
-    if used and not subject.trace.filtered_events:
-        yield from _unused(subject)
+    logged = {item.allocator.label for item in used}
+    for name, planned in subject.planned.items():
+        if planned and logged and name not in logged and not subject.trace.filtered_events:
+            yield _compare_planned(name, planned, 0)
     for item in followed:
         what = "frees match no live allocation"
         yield _rows("I08", subject.trace, item, item.unmatched, what)
         if item.allocator.label == TEMPORARY and _is_freed(subject.trace, item):
             yield _all_freed(subject, item)
         if item.allocator.label in subject.planned:
-            yield _compare_planned(_name(item), item.planned or 0, live_at_end(item))
+            yield _compare_planned(_name(item), item.planned or 0, item.at_end)
         if KEPT.fullmatch(item.allocator.label) and subject.planned:
             yield from _no_growth(subject, item)
 
 
-def _unused(subject: Subject) -> Iterator[Check]:
-    """Compare planned pools without any allocation with their plan."""
-    allocators = {item.allocator.label: item for item in subject.memory.allocators}
-    for name, planned in subject.planned.items():
-        if planned and (name not in allocators or not len(allocators[name].rows)):
-            yield _compare_planned(name, planned, 0)
+def _capacities(
+    subject: Subject, followed: Sequence[AllocatorMemory], *, every: bool
+) -> Iterator[Check]:
+    """Compare the highest allocated address of allocators with their capacity.
 
-
-def _within(subject: Subject, item: AllocatorMemory) -> Iterator[Check]:
-    """Compare the highest allocated address of an allocator with its capacity.
-
-    Without logged offsets the peak is used, a lower bound of the needed memory.
+    Without logged offsets the peak is used, a lower bound of the needed memory. If ``every``
+    allocator is among them, their common peak is compared with the arena.
     """
-    capacity = item.planned if item.planned is not None else subject.arena_capacity
-    if capacity is None:
-        return
-    needed = item.peak if item.reach is None else item.reach
-    source = "planned" if item.planned is not None else "of the arena"
-    yield _fits(_name(item), needed, capacity, source)
-
-
-def _fits(subject: str, needed: int, capacity: int, source: str) -> Check:
-    passed = needed <= capacity
-    relation = "fit in" if passed else "exceed"
-    return check(
-        "I06",
-        subject=subject,
-        measured=float(needed),
-        limit=float(capacity),
-        unit="bytes",
-        passed=passed,
-        reason=f"{needed:,} bytes {relation} the {capacity:,} bytes {source}",
-    )
+    arena = subject.arena_capacity
+    needs: list[tuple[str, int, int | None, str]] = [
+        (
+            _name(item),
+            item.peak if item.reach is None else item.reach,
+            arena if item.planned is None else item.planned,
+            "of the arena" if item.planned is None else "planned",
+        )
+        for item in followed
+    ]
+    if every:
+        needs.append(("all allocators together", subject.memory.peak, arena, "of the arena"))
+    for name, needed, capacity, source in needs:
+        if capacity is None:
+            continue
+        passed = needed <= capacity
+        relation = "fit in" if passed else "exceed"
+        yield check(
+            "I06",
+            subject=name,
+            measured=float(needed),
+            limit=float(capacity),
+            unit="bytes",
+            passed=passed,
+            reason=f"{needed:,} bytes {relation} the {capacity:,} bytes {source}",
+        )
 
 
 def _rows(
@@ -575,11 +535,6 @@ def _all_freed(subject: Subject, item: AllocatorMemory) -> Check:
 def _is_freed(trace: Trace, item: AllocatorMemory) -> bool:
     """Return whether the tracer logs frees: it did, or it logs offsets, which ETDump does not."""
     return bool((trace.size[item.rows] < 0).any() or (trace.offset[item.rows] >= 0).all())
-
-
-def live_at_end(item: AllocatorMemory) -> int:
-    """Return the bytes of an allocator that are live at the end of the log."""
-    return int(item.live[-1]) if len(item.live) else 0
 
 
 def _compare_planned(name: str, planned: int, taken: int) -> Check:

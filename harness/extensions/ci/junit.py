@@ -13,6 +13,7 @@ from harness.records.nightly import NightDocument, StepOutcome
 from harness.records.result import moment
 from harness.records.verdict import Check
 from harness.report.description import RunDescription, describe
+from harness.report.operators import operator_name, share_text
 from harness.report.words import LONGEST_SENTENCE, brief, left_out
 from harness.runs.source import EvaluatedRun
 
@@ -87,10 +88,10 @@ def _properties(run: RunDescription) -> Iterator[tuple[str, str]]:
     if table is None:
         return
     for place, row in enumerate(table.operators[:_MOST_OPERATORS], start=1):
-        instruction = f", instruction {row.instruction}" if row.instruction else ""
-        times = f"p50 {row.text('p50')}, avg {row.text('avg')} [{table.unit.name}]"
-        value = f"{row.count:,} times, {times}, share {row.share_text} [%]"
-        yield f"operator {place}: {brief(row.name)}{instruction}", value
+        instruction = f", instruction {row.instruction}" if row.chain != -1 else ""
+        texts = f"p50 {table.text(row, 'p50')}, avg {table.text(row, 'avg')} [{table.unit.name}]"
+        value = f"{len(row.rows):,} times, {texts}, share {share_text(row.share)} [%]"
+        yield f"operator {place}: {brief(operator_name(row))}{instruction}", value
     if more := left_out(len(table.operators), _MOST_OPERATORS):
         yield "operators left out", f"{more:,}"
 

@@ -61,7 +61,7 @@ from harness.runs.line_quality import GOOD_LOSS, RateQuality, measure, measure_r
 from harness.target.build import Firmware, build_firmware
 from harness.target.ports import list_ports, port_text
 from harness.target.selection import Chosen, check_identity, hold_if
-from harness.target.start import Target, start_target
+from harness.target.start import Target, greet, start_session, start_target, started
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -275,18 +275,12 @@ class _Examination:
             self._begin("answer")
             self._add("ok", 'skipped: health = "none" in units.toml')
             return
-        deadlines = self._board.deadlines
-        session = Session(
-            target.transport,
-            deadline_s=deadlines.request_s,
-            console=self._console.extend,
-            check_alive=target.check_alive,
-        )
+        session = start_session(target, self._board, self._console.extend)
         self._begin(
             "answer",
             lambda error: owner_of_silence(error, session.statistics, self._console.kept),
         )
-        info = session.hello(deadlines.boot_s)
+        info = greet(session, self._board)
         self._add("ok", f"answers after {time.monotonic() - self._began:.2f} s")
         self._begin("identity")
         check_identity(info, self._board, build_id)
@@ -517,9 +511,8 @@ def _reset(unit: Unit) -> str:
     board = load_board(unit.board)[0]
     if unit.port is None:
         return "simulated board: restarts with every command"
-    with start_target(board, None, port=unit.port) as target:
-        session = Session(target.transport, deadline_s=board.deadlines.request_s)
-        session.hello(board.deadlines.boot_s)
+    with started(board, None, port=unit.port) as session:
+        greet(session, board)
         session.reset(Reset.REBOOT)
-        session.hello(board.deadlines.boot_s)
+        greet(session, board)
     return "board reset, and answers again"

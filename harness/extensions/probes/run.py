@@ -32,7 +32,7 @@ from harness.records.trace import Trace
 from harness.runs.device import save_output, save_references
 from harness.runs.directory import PARTIAL, RunDirectory
 from harness.runs.loading import describe_model
-from harness.runs.pull import pulled_result, pulled_run
+from harness.runs.pull import finish_pull
 from harness.runs.request import ProbeRequest, RunRequest, unfinished_result
 from harness.runs.run import RunPlan, RunRecorder, plan_run
 from harness.runs.source import EvaluatedRun, interpret_delegates
@@ -195,14 +195,17 @@ def pull_by_probe(
             directory.write(PARTIAL, error.image)
             raise
     trace, summary = decode_log(log, board, directory)
-    trace = interpret_delegates(trace, board.time_scales, board.metadata, None)
     completed = int(np.count_nonzero(executions(trace)[0]))
-    result = replace(
-        pulled_result(board, chosen.unit or str(chosen.port), completed, began),
+    return finish_pull(
+        directory,
+        board,
+        trace,
+        began=began,
+        unit=chosen.unit or str(chosen.port),
         port=str(chosen.port),
+        runs_requested=completed,
+        runs_completed=completed,
         target=target_in_memory(board, elf, trace, tracers),
         trace=summary,
         link=disturbance(probe),
-        clock_quality=quality_of_run(trace, ()),
     )
-    return pulled_run(directory, result, trace)

@@ -13,9 +13,9 @@ import numpy as np
 
 from harness.check.fit import check_loaded
 from harness.config.board import Board, SerialTarget
-from harness.decode.dumps import is_device_log
+from harness.decode.device_log import is_device_log
 from harness.decode.pte import read_program
-from harness.errors import HarnessError, RunInProgressError, TargetError
+from harness.errors import HarnessError, TargetError
 from harness.extensions.qualify.record import StageFigure, StageRecord, StageState
 from harness.files import CappedBuffer, data_directory
 from harness.flash.plan import HowToFlash, Stages
@@ -24,12 +24,12 @@ from harness.link.messages import DEFAULT_OPTIONS, ModelInfo, RunOptions, Target
 from harness.link.session import Session
 from harness.link.wire import Region, Reset
 from harness.records.trace import Trace
-from harness.runs.device import tensor_to_bytes, with_declared_clock
+from harness.runs.device import tensor_to_bytes
 from harness.runs.run import CANCEL_S
 from harness.runs.source import read_trace
 from harness.target.build import Firmware
 from harness.target.selection import Chosen, check_identity
-from harness.target.start import Target, start_target
+from harness.target.start import Target, greet, start_session, start_target
 
 SMALL: Final = "small_int8"
 """The network of stages that need any: it fits every board."""
@@ -145,15 +145,9 @@ class Bench:
         """
         self.progress(0, 0)
         with self._open_target(self.board, self.firmware, port=self.chosen.port) as target:
-            deadlines = self.board.deadlines
-            session = Session(
-                target.transport,
-                deadline_s=deadlines.request_s,
-                console=self.console.extend,
-                check_alive=target.check_alive,
-                board=self.board.name,
-            )
-            info = with_declared_clock(self._greet(session), self.board)
+            session = start_session(target, self.board, self.console.extend)
+            # The run of a qualification that was killed would have nothing else to wait for.
+            info = greet(session, self.board, cancel=True)
             check_identity(info, self.board, self.build_id)
             self.info, self.build_id = info, info.build_id
             if fast and isinstance(self.board.target, SerialTarget):
@@ -168,16 +162,6 @@ class Bench:
                 raise
             finally:
                 self._leave(session)
-
-    def _greet(self, session: Session) -> TargetInfo:
-        boot_s = self.board.deadlines.boot_s
-        try:
-            return session.hello(boot_s)
-        except RunInProgressError as run:
-            # Of a qualification that was killed: it would have nothing else to wait for.
-            execute_s = self.board.deadlines.execute_s
-            session.join(run, timeout_s=execute_s, silence_s=execute_s, cancel=True)
-            return session.hello(boot_s)
 
     def _leave(self, session: Session) -> None:
         try:

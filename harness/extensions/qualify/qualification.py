@@ -238,8 +238,7 @@ class _Qualifier:
         """Carry out the stages of these names."""
         until = time.monotonic() + self._limit_s
         if not self._bench.is_real:
-            self._stages("building the firmware", 0, 0)
-            self._bench.firmware = build_firmware(self._bench.board)
+            self._bench.firmware = build_firmware(self._bench.board, stages=self._stages)
             self._check_build(self._bench.firmware.build_id)
             self._bench.build_id = self._bench.firmware.build_id
         silent = False

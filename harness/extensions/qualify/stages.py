@@ -44,7 +44,7 @@ from harness.link.messages import RunOptions
 from harness.link.session import Session
 from harness.link.wire import ProfilingLevel, Region, Reset, State, Status, WhenFull
 from harness.records.trace import EXECUTION, NO_COUNT, STREAMING, ClockDomain, Kind, Ping, Trace
-from harness.runs.device import fetch, tensor_from_bytes, tensor_to_bytes, with_declared_clock
+from harness.runs.device import fetch, tensor_from_bytes, tensor_to_bytes
 from harness.runs.line_quality import GOOD_LOSS, RateQuality, measure_rates
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
@@ -84,7 +84,7 @@ def rate(bench: Bench) -> StageRecord:
     if bench.board.emulated_time:
         return not_offered("its clock counts steps of a simulator, which follow no real time")
     with bench.opened(fast=False) as session:
-        clock = with_declared_clock(bench.answer, bench.board).clocks[0]
+        clock = bench.answer.clocks[0]
         allowed = UNSTATED_PPM if clock.tolerance_ppm is None else clock.tolerance_ppm
         pings: list[Ping] = []
         for ping in _pings(bench, session, _PING_S):

@@ -31,7 +31,7 @@ from harness.report.changes import LATEST
 from harness.report.compare import HEADERS, NUMBERS, SideDocument, gap_cells, verdict_lines
 from harness.report.description import Fact, RunDescription, describe_of_night
 from harness.report.nightly import tables
-from harness.report.operators import ROOFLINE_HEADERS, several_blocks
+from harness.report.operators import ROOFLINE_HEADERS, instruction_text, operator_name
 from harness.report.overview import Overview, RunSummary, describe_overview
 from harness.report.words import (
     LONGEST_SENTENCE,
@@ -101,7 +101,8 @@ def environment() -> Environment:
     found.globals["left_out"] = left_out
     found.globals["ROOFLINE_HEADERS"] = ROOFLINE_HEADERS
     found.globals["svg"] = svg
-    found.globals["several_blocks"] = several_blocks
+    found.globals["operator_name"] = operator_name
+    found.globals["instruction_text"] = instruction_text
     found.globals["STATES"] = STATES
     found.globals["URGENCY"] = URGENCY
     found.globals["word_of"] = word_of

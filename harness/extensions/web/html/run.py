@@ -43,11 +43,19 @@ from harness.report.description import (
     link_line,
     shape_text,
 )
-from harness.report.operators import UNKNOWN, OperatorListing, OperatorRow, RooflineTable
+from harness.report.operators import (
+    UNKNOWN,
+    OperatorListing,
+    RooflineTable,
+    instruction_text,
+    operator_name,
+    share_text,
+)
 from harness.report.words import (
     brief,
     bytes_unit,
     counted,
+    event_title,
     left_out,
     number,
     one_time,
@@ -174,7 +182,7 @@ def roofline_curve(table: RooflineTable | None, limits: Limits) -> Curve | None:
         summary=f"Roofline: {summary}; bound {counts}",
         line=line(roof),
         area="",
-        marks=tuple(_mark(row, point, along, up) for row, point in placed),
+        marks=tuple(_mark(operator, point, along, up) for operator, point in placed),
         scale=tuple(Tick(100 - up.at(place) / 10, text) for place, text in _ticks(up)),
         base=tuple(Tick(along.at(place) / 10, text) for place, text in _ticks(along)),
     )
@@ -195,11 +203,11 @@ def _ticks(axis: Axis) -> list[tuple[float, str]]:
     return [(place, text) for place, text in places if axis.low <= place <= axis.high]
 
 
-def _mark(row: OperatorRow, point: RooflinePoint, along: Axis, up: Axis) -> Mark:
+def _mark(operator: Operator, point: RooflinePoint, along: Axis, up: Axis) -> Mark:
     text = (
-        f"{brief(row.name)}, instruction {row.instruction}: {point.macs_per_cycle:.3f} MACs per "
-        f"cycle, {point.intensity:.2f} MACs per byte, {100 * point.share:.1f} % of the roof, "
-        f"bound by {point.bound}"
+        f"{brief(operator_name(operator))}, instruction {instruction_text(operator)}: "
+        f"{point.macs_per_cycle:.3f} MACs per cycle, {point.intensity:.2f} MACs per byte, "
+        f"{100 * point.share:.1f} % of the roof, bound by {point.bound}"
     )
     x, y = along.at(math.log10(point.intensity)), up.at(math.log10(point.macs_per_cycle))
     return Mark(x, SIZE - y, text, point.bound)
@@ -276,9 +284,9 @@ def operators_view(
         drawn: Numbers of the executions whose timelines are drawn.
         limits: How many of each kind are shown.
     """
-    rest = [row.operator.share for row in table.operators[limits.rows :]]
+    rest = [operator.share for operator in table.operators[limits.rows :]]
     known = [share for share in rest if share is not None]
-    writer = _Writer(subject, numbers, drawn, table.unit.name)
+    writer = _Writer(subject, numbers, drawn, table)
     return {
         "operators": writer.group(table.operators, limits),
         "scopes": writer.group(table.scopes, limits),
@@ -293,13 +301,17 @@ class _Writer:
     """Prepares operators of one run."""
 
     def __init__(
-        self, subject: Subject, numbers: BaselineNumbers, drawn: Collection[int], unit: str
+        self,
+        subject: Subject,
+        numbers: BaselineNumbers,
+        drawn: Collection[int],
+        table: OperatorListing,
     ) -> None:
         trace = subject.trace
         self._subject = subject
         self._numbers = numbers
         self._drawn = drawn
-        self._unit = unit
+        self._table = table
         self._known = ~unknown_durations(trace)
         self._ticks = durations(trace)
         self._nanoseconds = event_nanoseconds(trace, self._ticks)
@@ -307,62 +319,68 @@ class _Writer:
         found = executions(subject)
         self._execution = {item.block: item for item in (found.all if found else ())}
 
-    def group(self, rows: Sequence[OperatorRow], limits: Limits) -> View:
+    def group(self, rows: Sequence[Operator], limits: Limits) -> View:
         shown = rows[: limits.rows]
-        timed = [row.operator.ns.p90 for row in shown if row.operator.ns is not None]
+        timed = [operator.ns.p90 for operator in shown if operator.ns is not None]
         unit = short_time_unit(max(timed)) if timed else TICKS
-        views = [self._view(row, unit) for row in shown]
+        views = [self._view(operator, unit) for operator in shown]
         return {
             "rows": views,
             "unit": unit,
             "more": left_out(len(rows), limits.rows),
             "compared": any(view["delta"] for view in views),
             "modules": any(view["module"] for view in views),
+            "several_blocks": len({operator.block for operator in shown}) > 1,
         }
 
-    def _view(self, row: OperatorRow, unit: DisplayUnit) -> View:
-        operator, times = row.operator, row.operator.times
+    def _view(self, operator: Operator, unit: DisplayUnit) -> View:
+        times = operator.times
         own, suffix = (unit, "") if operator.ns is not None or unit is TICKS else (TICKS, " ticks")
         return {
-            "row": row,
-            "title": row.title,
-            "exact": self._exact(row),
-            "module": self._module(row),
-            **self._strip(row),
+            "operator": operator,
+            "title": event_title(operator),
+            "exact": self._exact(operator),
+            "module": self._module(operator),
+            **self._strip(operator),
             "median": UNKNOWN if times is None else _three(times.p50, own) + suffix,
             "p90": UNKNOWN if times is None else _three(times.p90, own) + suffix,
+            "exact_median": self._table.text(operator, "p50"),
+            "exact_p90": self._table.text(operator, "p90"),
+            "share": share_text(operator.share),
             "delta": self._numbers.of_operator(operator),
         }
 
-    def _exact(self, row: OperatorRow) -> str:
+    def _exact(self, operator: Operator) -> str:
         """The name as logged, and all statistics with the digits that other reports show."""
-        parts = [brief(row.name)]
-        if row.instruction:
-            parts.append(f"instruction {row.instruction}")
+        parts = [brief(operator_name(operator))]
+        if operator.chain != -1:
+            parts.append(f"instruction {operator.instruction}")
         words = {"p50": "median", "avg": "average"}
         names = ("p50", "avg", "p90", "min", "max", "total")
-        texts = ", ".join(f"{words.get(name, name)} {row.text(name)}" for name in names)
-        statistics = f"{texts} {self._unit}"
-        return " · ".join([*parts, f"count {row.count:,}", statistics])
+        texts = ", ".join(
+            f"{words.get(name, name)} {self._table.text(operator, name)}" for name in names
+        )
+        statistics = f"{texts} {self._table.unit.name}"
+        return " · ".join([*parts, f"count {len(operator.rows):,}", statistics])
 
-    def _module(self, row: OperatorRow) -> str:
+    def _module(self, operator: Operator) -> str:
         symbols = self._subject.symbols
-        found = symbols[int(row.operator.rows[0])] if symbols is not None else None
+        found = symbols[int(operator.rows[0])] if symbols is not None else None
         if found is None or not found.module:
             return ""
         return brief(found.module[-1].path)
 
-    def _strip(self, row: OperatorRow) -> View:
+    def _strip(self, operator: Operator) -> View:
         """Draw the time of every repeat, and name the one that stands out.
 
         ``execution`` is the number of its execution if the timeline of that is drawn, else 0.
         """
         found: View = {"strip": None, "outlier": "", "execution": 0, "alike": ""}
-        timed = row.operator.ns is not None
+        timed = operator.ns is not None
         column = self._nanoseconds if timed else self._ticks.astype(np.float64)
-        rows = row.operator.rows[self._known[row.operator.rows]]
+        rows = operator.rows[self._known[operator.rows]]
         values = column[rows]
-        times = row.operator.times
+        times = operator.times
         if times is None or len(values) < 2:
             return found
         if values.min() == values.max():
@@ -491,18 +509,19 @@ def _memory(run: RunDescription, subject: Subject, numbers: BaselineNumbers) -> 
     }
 
 
-def _slowest(row: OperatorRow, numbers: BaselineNumbers) -> View:
-    label, times = "slowest operator", row.operator.times
+def _slowest(operator: Operator, numbers: BaselineNumbers) -> View:
+    label, times = "slowest operator", operator.times
     if times is None:
         return _unknown(label, "operator")
-    timed = row.operator.ns is not None
-    share = "" if row.operator.share is None else f", {percent(row.operator.share)} of the time"
+    timed = operator.ns is not None
+    share = "" if operator.share is None else f", {percent(operator.share)} of the time"
+    median = one_time(times.p50 if timed else None, times.p50)
     return {
         "label": label,
-        "value": brief(row.title, 60),
-        "exact": f"{row.name}, median {one_time(times.p50 if timed else None, times.p50)}",
+        "value": brief(event_title(operator), 60),
+        "exact": f"{operator_name(operator)}, median {median}",
         "more": short_time(times.p50 if timed else None, times.p50) + share,
-        **_compared(row.operator, numbers),
+        **_compared(operator, numbers),
     }
 
 
