@@ -392,7 +392,7 @@ def test_what_slows_both_models_is_no_regression(
         assert all(check["passed"] for check in gone)
         assert any("measured against the baseline's model in 1 pair" in c["reason"] for c in gone)
         assert verdict["repeats"] == 2
-        assert "measured again" in ended.out
+        assert "measured again beside the baseline's model: a suspect change of 30 %" in ended.out
 
 
 @pytest.mark.extension("history")

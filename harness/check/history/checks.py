@@ -252,7 +252,8 @@ def _reason(number: Compared, comparison: HistoryComparison) -> str:
         parts.append(_paired_text(number.paired, comparison.limits.confidence))
     elif number.judgement == "suspect":
         parts.append(_measured(number.current_sessions))
-    parts.append(_size(number.change, level, scale, unit, comparison.limits.confidence))
+    size = _size(number.change, level, scale, unit, comparison.limits.confidence)
+    parts.append(size if number.paired is None else f"at first {size}")
     if number.q is not None and number.paired is None:
         parts.append(f"adjusted p-value {number.q:.2g}")
     if corrected := correction(number.common):

@@ -343,7 +343,8 @@ def gone_text(comparison: HistoryComparison) -> str:
         return ""
     largest = percentage(max(gone, key=abs))
     many = f"{len(gone)} suspect changes of up to {largest} are"
-    return f"measured again: {f'a suspect change of {largest} is' if len(gone) == 1 else many} gone"
+    how = "measured again beside the baseline's model" if comparison.disturbed else "measured again"
+    return f"{how}: {f'a suspect change of {largest} is' if len(gone) == 1 else many} gone"
 
 
 def percentage(share: float) -> str:
