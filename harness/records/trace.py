@@ -305,6 +305,9 @@ DELEGATE_CALL = "DELEGATE_CALL"
 EXECUTION = "Method::execute"
 """ExecuTorch's name of the scope of an execution."""
 
+SUM_OF_OPERATORS = "sum of operators"
+"""The name of the time of one execution in a history, of logs without ``Method::execute``."""
+
 LOADING = ("Program::load_method", "Method::init")
 """ExecuTorch's names of the scopes of loading a method."""
 

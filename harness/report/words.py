@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from harness.formatting import TICKS, DisplayUnit, operator_title, printable, time_unit
 from harness.records.nightly import StepState
-from harness.records.trace import EXECUTION
+from harness.records.trace import EXECUTION, SUM_OF_OPERATORS
 
 if TYPE_CHECKING:
     from harness.check.history.samples import Metric, StoredResult
@@ -153,6 +153,8 @@ def metric_title(metric: Metric) -> str:
         return f"{statistic} of allocator {printable(metric.name) or NO_NAME}"
     if metric.name == EXECUTION and metric.kind == "operator":
         return f"{statistic} execution"
+    if metric.name == SUM_OF_OPERATORS and metric.kind == "operator":
+        return f"{statistic} {SUM_OF_OPERATORS}"
     return f"{statistic} of {metric_subject(metric)}"
 
 

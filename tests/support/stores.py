@@ -21,6 +21,7 @@ def make_older(file: str, version: str) -> str:
         for column in ("emulated_time", "ticks"):
             database.execute(f"ALTER TABLE result DROP COLUMN {column}")
         database.execute("DROP TABLE night")
+        database.execute("DROP TABLE program")
         database.execute("UPDATE etharness_history SET version_num = ?", (version,))
         database.commit()
     return str(newest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from harness import (
+    HOST_NANOSECONDS,
     Check,
     Decision,
     History,
@@ -16,7 +18,9 @@ from harness import (
     Measured,
     Metric,
     Sample,
+    Subject,
     compare_with_history,
+    measure,
     open_store,
 )
 from harness.analyze.counterparts import ProgramOutline
@@ -87,8 +91,8 @@ def test_an_operator_that_is_slower_after_a_fusion_is_named() -> None:
     assert not names(checks, "H07")
     assert said(found) == (
         "the model was changed: 24 of 24 operators compared with the same operators of earlier "
-        "programs; 1 of 25 earlier operators gone: pad #5; Method::execute compares the total "
-        "time of the method"
+        "programs; 1 of 25 earlier operators gone: pad #5; the total time of the method is "
+        "compared as Method::execute"
     )
 
 
@@ -108,7 +112,7 @@ def test_a_slow_new_operator_shows_in_the_total() -> None:
     new.insert(7, ("attention", "[9]"))
     times.insert(7, 4e6)
     found = compare_with_history(nights(old), [measured(50, new, times, "b")])
-    assert names(history_checks(found), "H01") == ["Method::execute, instruction 0"]
+    assert names(history_checks(found), "H01") == ["Method::execute, total time of the method"]
     assert "25 of 26 operators compared" in said(found)
     assert "; 1 new, without history: attention #7; " in said(found)
     assert [n.metric.name for n in found.numbers if n.judgement == "appeared"] == ["attention"]
@@ -161,8 +165,46 @@ def test_a_log_without_the_execution_says_so() -> None:
     samples = {one: sample for one, sample in item.samples.items() if one != WHOLE}
     found = compare_with_history(history, [replace(item, samples=samples)])
     assert said(found).endswith(
-        "; the total time of the method is unknown, as its log has no Method::execute"
+        "; the total time of the method is unknown: its log has no Method::execute, and its times "
+        "cannot be added"
     )
+
+
+def test_a_log_without_the_execution_has_the_sum_of_its_operators() -> None:
+    times = {"native_call_a": [10, 20, 30], "native_call_b": [1, 1, 1]}
+    found = measure(made("x", trace_with(times)).subject)
+    [total] = [one for one in found if one.name == "sum of operators"]
+    assert (total.block, total.chain, total.unit, total.clock) == (
+        *("Execute", -1, "ns", HOST_NANOSECONDS.name),
+    )
+    assert (found[total].value, found[total].count) == (21.0, 3)
+    with_execution = measure(made("x", trace_with({"Method::execute": [9], "a": [9]})).subject)
+    assert not [one for one in with_execution if one.name == "sum of operators"]
+
+
+def test_times_on_clocks_of_unknown_rate_are_not_added() -> None:
+    whole = trace_with({"a": [5], "b": [3]})
+    clocks = (HOST_NANOSECONDS, dataclasses.replace(HOST_NANOSECONDS, name="npu", hz=None))
+    trace = dataclasses.replace(whole, clocks=clocks, clock=np.arange(len(whole)) % 2)
+    assert {one.clock for one in measure(Subject(trace))} >= {HOST_NANOSECONDS.name, "npu"}
+    assert not [one for one in measure(Subject(trace)) if one.name == "sum of operators"]
+
+
+def test_the_sum_is_added_to_older_results_where_it_is_exact() -> None:
+    total = replace(WHOLE, name="sum of operators", instruction=-1)
+    old = program(3)
+
+    def history(std: float) -> History:
+        found = History(baseline=(0,))
+        samples = {metric(name, n): Sample(10.0 * n, 20, std) for n, (name, _) in enumerate(old)}
+        return with_results(found, [Measured(provenance(0, "s", "c"), samples)])
+
+    tested = [Measured(provenance(9, "t", "d"), {total: Sample(31.0, 20)})]
+    exact, _, _ = aligned(history(0.0), tested)
+    assert [one.samples[0].value for one in exact.series if one.metric == total] == [30.0]
+    noisy, _, _ = aligned(history(1.0), tested)
+    assert total not in {one.metric for one in noisy.series}
+    assert aligned(exact, tested)[0] == exact
 
 
 def test_decisions_follow_their_operators() -> None:

@@ -278,7 +278,7 @@ def test_what_slows_all_operators_down_is_a_change_of_each(tmp_path: Path) -> No
             store.add(item.result, item.subject)
         write_site(store, tmp_path / "site")
     [slower] = texts(page_of(tmp_path / "site", "index.html"), news("slower"))
-    assert slower.startswith("kws on native : 12 numbers at 000000014")
+    assert slower.startswith("kws on native : 13 numbers at 000000014")
     changes = [float(text) for text in re.findall(r"\+(\d+\.\d) %, slower, measured once", slower)]
     assert len(changes) == 6
     assert all(27 < change < 33 for change in changes)

@@ -2,8 +2,8 @@
 
 Operators are named by their instruction, which changes for all that come after an edit of the
 graph. ``harness.analyze.counterparts`` decides which operators are the same. What has no
-counterpart is left out of the history and said, with numbers. The total time of the method,
-``Method::execute``, keeps its name through all edits.
+counterpart is left out of the history and said, with numbers. The total time of the method keeps
+its name through all edits: ``Method::execute``, or the sum of the operators without it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from harness.check.history.samples import (
 )
 from harness.formatting import operator_title
 from harness.records.result import microseconds
-from harness.records.trace import EXECUTION
+from harness.records.trace import EXECUTION, OPERATOR_CALL, SUM_OF_OPERATORS
 
 _OF_OPERATORS: Final = ("operator", "counter", "energy")
 """Kinds of metrics that belong to an instruction."""
@@ -58,6 +58,7 @@ def aligned(
     """
     if not candidates:
         return history, candidates, ()
+    history = _with_totals(history, candidates)
     programs = _Programs(history, candidates)
     if not programs.others:
         return history, candidates, ()
@@ -79,6 +80,40 @@ def named_as(item: Measured, tested: Measured) -> Measured:
     """Return a result with the metrics of the tested program; those without one are left out."""
     first, _ = _Programs(History(), [item, tested]).candidates()
     return first
+
+
+def _with_totals(history: History, candidates: Sequence[Measured]) -> History:
+    """Add the sum of the operators to results that were stored without it, where it is exact.
+
+    A sum of medians is the median of sums if each operator took the same time in all executions.
+    """
+    wanted = {
+        metric for item in candidates for metric in item.samples if metric.name == SUM_OF_OPERATORS
+    }
+    for total in wanted:
+        known = [series for series in history.series if series.metric == total]
+        found = {index: one for s in known for index, one in zip(s.results, s.samples, strict=True)}
+        parts: dict[int, list[Sample]] = {}
+        for series in history.series:
+            of = series.metric
+            same = (of.statistic, of.unit, of.block, of.clock) == (
+                *(total.statistic, total.unit, total.block, total.clock),
+            )
+            if of.kind == "operator" and same and of.chain >= 0 and of.name != OPERATOR_CALL:
+                if of.delegate_int != -1 or of.delegate_str is not None:
+                    continue  # within its call
+                for index, sample in zip(series.results, series.samples, strict=True):
+                    parts.setdefault(index, []).append(sample)
+        for index, samples in parts.items():
+            steady = all(one.count == 1 or one.std == 0 for one in samples)
+            if index not in found and steady and len({one.count for one in samples}) == 1:
+                found[index] = Sample(sum(one.value for one in samples), samples[0].count)
+        others = (series for series in history.series if series.metric != total)
+        places = tuple(sorted(found))
+        if places:
+            whole = Series(total, places, tuple(found[index] for index in places))
+            history = replace(history, series=(*others, whole))
+    return history
 
 
 class _Programs:
@@ -159,9 +194,14 @@ class _Programs:
         yield "; ".join([*parts, self._total()])
 
     def _total(self) -> str:
-        if any(metric.name == EXECUTION for item in self._candidates for metric in item.samples):
-            return f"{EXECUTION} compares the total time of the method"
-        return f"the total time of the method is unknown, as its log has no {EXECUTION}"
+        names = {metric.name for item in self._candidates for metric in item.samples}
+        for name in (EXECUTION, SUM_OF_OPERATORS):
+            if name in names:
+                return f"the total time of the method is compared as {name}"
+        return (
+            f"the total time of the method is unknown: its log has no {EXECUTION}, and its times "
+            "cannot be added"
+        )
 
     def _with_baseline(self) -> set[InstructionPlace]:
         """Return the instructions of the tested program that have values in the baseline."""

@@ -19,6 +19,7 @@ from harness.check.history.comparison import (
 from harness.check.history.noise import ENOUGH, GROSS, correction
 from harness.check.history.samples import Decision, Metric
 from harness.check.limits import subject_of_operator
+from harness.records.trace import EXECUTION, SUM_OF_OPERATORS
 from harness.records.verdict import Check, Judgement, Severity, check
 
 _NAMED: Final = 5
@@ -444,6 +445,12 @@ def _summary_check(
 
 def subject_of_metric(metric: Metric) -> str:
     """Return an operator, counter, energy, allocator or size as checks name it."""
+    if (
+        metric.kind == "operator"
+        and metric.name in (EXECUTION, SUM_OF_OPERATORS)
+        and metric.chain < 0
+    ):
+        return f"{metric.name}, total time of the method"
     if metric.kind == "operator":
         return subject_of_operator(metric)
     if metric.kind in ("counter", "energy"):

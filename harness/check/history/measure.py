@@ -9,13 +9,18 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
+from harness.analyze.blocks import block_numbers
+from harness.analyze.blocks import executions as executions_of_trace
 from harness.analyze.counterparts import ProgramOutline, outline_of
 from harness.analyze.statistics import EXECUTIONS, Executions, Operator, Summary
 from harness.analyze.ticks import durations, nanoseconds_per_tick, unknown_durations
 from harness.check.history.noise import MIN_VALUES
-from harness.check.history.samples import Floats, HistoryLimits, Metric, Sample
+from harness.check.history.samples import Floats, HistoryLimits, Metric, MetricUnit, Sample
+from harness.check.limits import Durations, statistic_of
 from harness.check.subject import Subject
+from harness.errors import FormatError
 from harness.formatting import printable
+from harness.records.trace import EXECUTION, SUM_OF_OPERATORS, Kind
 
 TIME_STATISTICS: Final = ("total", "avg", "p10", "p50", "p90", "min", "max")
 """Fields of a Summary that are times."""
@@ -53,7 +58,38 @@ def history_numbers(subject: Subject) -> HistoryNumbers:
     for metric, value in found:
         numbers.setdefault(metric, value)
     left_out = len(subject.operators) - len(times) + len(found) - len(numbers)
+    times |= _totals(subject)
     return HistoryNumbers(times, numbers, left_out, program_outline(subject))
+
+
+def _totals(subject: Subject) -> dict[Metric, dict[Executions, Summary]]:
+    """Return the sum of the operators of each execution, if the log has no execution itself.
+
+    Nothing where times on several clocks cannot be added, as the rate of one is unknown.
+    """
+    trace = subject.trace
+    executed, _ = executions_of_trace(trace)
+    if trace.named(EXECUTION).any() or not executed.any():
+        return {}
+    try:
+        depth = subject.tree.depth
+    except FormatError:  # without times
+        return {}
+    chosen = (trace.kind == Kind.PROFILE) & (depth == 0) & (trace.chain >= 0)
+    rows = np.flatnonzero(chosen & executed[block_numbers(trace)])
+    times = Durations(subject)
+    found: dict[Metric, dict[Executions, Summary]] = {}
+    for executions in EXECUTIONS:
+        for block, sums in times.sums(rows, executions).items():
+            values = sums.ticks if sums.ns is None else sums.ns
+            if values is None:
+                continue
+            unit: MetricUnit = "ticks" if sums.ns is None else "ns"
+            clock = "" if sums.clock is None else sums.clock.name
+            metric = Metric("operator", SUM_OF_OPERATORS, "", unit, block, clock=clock)
+            numbers = (statistic_of(values, name) for name in Summary.__struct_fields__[1:])
+            found.setdefault(metric, {})[executions] = Summary(len(values), *numbers)
+    return found
 
 
 def program_outline(subject: Subject) -> ProgramOutline | None:
