@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from harness import BusyError, Failure, NightlyStep, Owner, Result
 from harness.extensions.lab.nightly.plan import NightUnit
-from harness.extensions.lab.nightly.worker import Ending, Examined
+from harness.extensions.lab.nightly.worker import Cause, Ending
 from harness.records import result as results
 from harness.records.result import UNFINISHED
 
@@ -118,18 +118,18 @@ class World:
     def slot(self, unit: NightUnit) -> Iterator[None]:
         yield
 
-    def examine(self, unit: NightUnit) -> Examined:
+    def examine(self, unit: NightUnit) -> Cause:
         self.point()
         self.did.append((unit.id, "examine"))
         well = self.well[unit.id]
-        return Examined(well, None if well else Owner.BOARD, "" if well else "no answer")
+        return Cause(passed=True) if well else Cause(owner=Owner.BOARD, message="no answer")
 
-    def power_cycle(self, unit: NightUnit) -> Examined:
+    def power_cycle(self, unit: NightUnit) -> Cause:
         self.point()
         self.did.append((unit.id, "power cycle"))
         self.well[unit.id] = self.well[unit.id] or self.cures
         self.point()
-        return Examined(True)
+        return Cause(passed=True)
 
     def flash(self, unit: NightUnit, image: Path, *, again: bool) -> tuple[Ending, Failure | None]:
         self.point()

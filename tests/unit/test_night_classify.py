@@ -6,14 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness import Failure, Owner, Result, VerdictRecord
-from harness.extensions.lab.nightly.worker import (
-    Cause,
-    Ending,
-    Examined,
-    cause_of,
-    command_failed,
-    refine,
-)
+from harness.extensions.lab.nightly.worker import Cause, Ending, cause_of, command_failed, refine
 from tests.support.reported import unmet
 from tests.support.results import made
 
@@ -125,18 +118,18 @@ ASKED = Cause(owner=Owner.LINK, ask_board=True, message="silence")
 @pytest.mark.parametrize(
     ("first", "examined", "owner"),
     [
-        (Owner.LINK, Examined(True), Owner.LINK),
-        (Owner.PRODUCT, Examined(True), Owner.PRODUCT),
-        (Owner.LINK, Examined(False, Owner.BOARD, "silent"), Owner.BOARD),
-        (Owner.LINK, Examined(False, None, "silent"), Owner.BOARD),
-        (Owner.PRODUCT, Examined(False, Owner.BOARD, "silent"), Owner.BOARD),
-        (Owner.PRODUCT, Examined(False, Owner.HOST, "in use"), Owner.HOST),
-        (Owner.PRODUCT, Examined(False, Owner.LINK, "noise"), Owner.PRODUCT),
-        (Owner.LINK, Examined(False, Owner.LINK, "noise"), Owner.LINK),
-        (Owner.LINK, Examined(False, Owner.FLASH, "text"), Owner.FLASH),
+        (Owner.LINK, Cause(passed=True), Owner.LINK),
+        (Owner.PRODUCT, Cause(passed=True), Owner.PRODUCT),
+        (Owner.LINK, Cause(owner=Owner.BOARD, message="silent"), Owner.BOARD),
+        (Owner.LINK, Cause(owner=None, message="silent"), Owner.BOARD),
+        (Owner.PRODUCT, Cause(owner=Owner.BOARD, message="silent"), Owner.BOARD),
+        (Owner.PRODUCT, Cause(owner=Owner.HOST, message="in use"), Owner.HOST),
+        (Owner.PRODUCT, Cause(owner=Owner.LINK, message="noise"), Owner.PRODUCT),
+        (Owner.LINK, Cause(owner=Owner.LINK, message="noise"), Owner.LINK),
+        (Owner.LINK, Cause(owner=Owner.FLASH, message="text"), Owner.FLASH),
     ],
 )
-def test_the_board_says_the_rest(first: Owner, examined: Examined, owner: Owner) -> None:
+def test_the_board_says_the_rest(first: Owner, examined: Cause, owner: Owner) -> None:
     cause = refine(Cause(owner=first, ask_board=True, message="silence"), examined, 2)
     assert cause.owner is owner
     assert "after 2 power cycles" in cause.evidence[-1]

@@ -131,7 +131,7 @@ def test_a_unit_that_is_well_may_have_something_to_say(effects: Both, prepared: 
         HealthFinding("crash", "warn", "the board has the postmortem of a crash", 0.1)
     )
     examined = night.examine(prepared.units[0])
-    assert examined.well
+    assert examined.passed
     assert examined.message == "the board has the postmortem of a crash"
     assert fake.calls[0][:2] == ["lab", "health"]
     assert "a" in fake.calls[0]
@@ -144,7 +144,7 @@ def test_a_unit_that_is_not_well_says_whose_that_is(effects: Both, prepared: Pre
         HealthFinding("answer", "fail", "only noise comes", 3.0, Owner.LINK), owner=Owner.LINK
     )
     examined = night.examine(prepared.units[0])
-    assert (examined.well, examined.owner) == (False, Owner.LINK)
+    assert (examined.passed, examined.owner) == (False, Owner.LINK)
     assert examined.message == "answer: only noise comes"
 
 
@@ -154,20 +154,20 @@ def test_one_whose_answer_cannot_be_read_is_judged_by_its_exit_code(
     night, fake = effects
     fake.code, fake.answer = 75, b"Traceback"
     examined = night.examine(prepared.units[0])
-    assert (examined.well, examined.owner) == (False, Owner.BOARD)
+    assert (examined.passed, examined.owner) == (False, Owner.BOARD)
     assert "it is broken" in examined.message
 
 
 def test_power_that_cannot_be_switched_is_the_hosts(effects: Both, prepared: Prepared) -> None:
     night, fake = effects
-    assert night.power_cycle(prepared.units[0]).well
+    assert night.power_cycle(prepared.units[0]).passed
     assert fake.calls[0][:2] == ["lab", "power"]
     assert fake.calls[0][-2:] == ["a", "cycle"] or "cycle" in fake.calls[0]
     fake.code = 75
     assert night.power_cycle(prepared.units[0]).owner is Owner.HOST
     fake.error = OSError(28, "No space left on device")
     said = night.power_cycle(prepared.units[0])
-    assert (said.well, said.owner) == (False, Owner.HOST)
+    assert (said.passed, said.owner) == (False, Owner.HOST)
     assert "No space left" in said.message
 
 

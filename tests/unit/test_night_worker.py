@@ -14,7 +14,7 @@ from harness import Failure, NightDocument, NightlyStep, Owner, StepOutcome, Uni
 from harness.extensions.lab.nightly.journal import Account, JournalError
 from harness.extensions.lab.nightly.night import Night, Prepared, open_night, prepare
 from harness.extensions.lab.nightly.verdict import counts_of, night_verdict
-from harness.extensions.lab.nightly.worker import Ending, Examined
+from harness.extensions.lab.nightly.worker import Cause, Ending
 from tests.support.night_world import Killed, World
 from tests.support.nights import written_plan
 
@@ -254,8 +254,8 @@ def test_a_power_cycle_cures_a_board_at_first(tmp_path: Path) -> None:
 
 def test_power_that_cannot_be_switched_cures_nothing(tmp_path: Path) -> None:
     class Stuck(World):
-        def power_cycle(self, unit: Any) -> Examined:
-            return Examined(False, Owner.HOST, "no uhubctl")
+        def power_cycle(self, unit: Any) -> Cause:
+            return Cause(owner=Owner.HOST, message="no uhubctl")
 
     sick = Stuck()
     sick.well["a"] = False

@@ -33,7 +33,7 @@ from harness.extensions.lab.nightly.plan import (
     model_file,
     options_of,
 )
-from harness.extensions.lab.nightly.worker import Ending, Examined, command_failed
+from harness.extensions.lab.nightly.worker import Cause, Ending, command_failed
 from harness.files import CappedFile, decode_json, read_regular, read_tail
 from harness.records.flashing import FLASH, FlashRecord
 from harness.records.nightly import NightlyStep
@@ -261,7 +261,7 @@ class Commands:
         finally:
             self._slots.release()
 
-    def examine(self, unit: NightUnit) -> Examined:
+    def examine(self, unit: NightUnit) -> Cause:
         """Run ``etharness lab health`` on a unit."""
         deadline = self._plan.deadlines.health_s
         answer = self._log(unit, "health").with_suffix(".json")
@@ -275,11 +275,11 @@ class Commands:
         warnings = [each.message for each in health.findings if each.state == "warn"]
         if failed:
             why = "; ".join(f"{each.part}: {each.message}" for each in failed)
-            return Examined(False, health.owner, why)
-        return replace(found, message="; ".join(warnings)) if found.well else found
+            return Cause(owner=health.owner, message=why)
+        return replace(found, message="; ".join(warnings)) if found.passed else found
 
-    def power_cycle(self, unit: NightUnit) -> Examined:
-        """Power-cycle a unit; the result is well if that succeeded."""
+    def power_cycle(self, unit: NightUnit) -> Cause:
+        """Power-cycle a unit; passed if that succeeded."""
         deadline = self._plan.deadlines.power_s
         return self._probe(unit, "power", [unit.id, "cycle"], deadline, Owner.HOST)
 
@@ -359,16 +359,14 @@ class Commands:
         deadline_s: float,
         owner: Owner,
         output: Path | None = None,
-    ) -> Examined:
+    ) -> Cause:
         command = ["lab", what, *self._units, *arguments]
         try:
             ending = self._call(command, deadline_s, self._log(unit, what), output=output)
         except OSError as error:
-            return Examined(False, Owner.HOST, f"{what}: {error.strerror or error}")
+            return Cause(owner=Owner.HOST, message=f"{what}: {error.strerror or error}")
         cause = command_failed(ending, owner, what, deadline_s)
-        if cause is None:
-            return Examined(True, None, "")
-        return Examined(False, cause.owner or owner, cause.message)
+        return Cause(passed=True) if cause is None else replace(cause, owner=cause.owner or owner)
 
     def _log(self, unit: NightUnit, what: str) -> Path:
         return self._directory / "units" / unit.id / f"{what}.log"

@@ -76,30 +76,15 @@ _NO_ROOM: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
-    """The health of a unit.
-
-    Attributes:
-        well: Whether it is healthy.
-        owner: Owner of the failure; None for a healthy unit.
-        message: Warnings, or the failure.
-    """
-
-    well: bool
-    owner: Owner | None = None
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Cause:
-    """Why an attempt ended.
+    """Why an attempt ended, or an examination of a board, or a power cycle.
 
     Attributes:
         passed: Whether it passed.
         stopped: Whether it was ended because the nightly run stopped.
         owner: Owner of the failure.
         kind: Class of the failure, or codes of the failed checks.
-        message: What failed.
+        message: What failed; of a healthy board its warnings.
         hint: What to try.
         ask_board: Whether probing the board may attribute it to another owner.
         evidence: Further findings, in order.
@@ -167,14 +152,14 @@ def command_failed(
     return replace(cause, owner=owner, message=f"{what}: {cause.message}", ask_board=False)
 
 
-def refine(cause: Cause, examined: Examined, cycles: int) -> Cause:
+def refine(cause: Cause, examined: Cause, cycles: int) -> Cause:
     """Return the cause with what the board's health adds, after ``cycles`` power cycles.
 
     An unhealthy board passes its owner on to the failure: the board's if it is silent, the line's
     if only noise arrives or the server of the port is gone.
     """
     after = f" after {counted(cycles, 'power cycle')}" if cycles else ""
-    if examined.well:
+    if examined.passed:
         return replace(cause, evidence=(*cause.evidence, f"the board answers{after}"))
     finding = f"the board is not healthy{after}: {examined.message}"
     owner = examined.owner or Owner.BOARD
@@ -290,12 +275,12 @@ class Effects(Protocol):
         """Wait for a free processor if the unit is simulated on this host."""
         ...
 
-    def examine(self, unit: NightUnit) -> Examined:
+    def examine(self, unit: NightUnit) -> Cause:
         """Examine the health of a unit."""
         ...
 
-    def power_cycle(self, unit: NightUnit) -> Examined:
-        """Power-cycle a unit; the result is well if that succeeded."""
+    def power_cycle(self, unit: NightUnit) -> Cause:
+        """Power-cycle a unit; passed if that succeeded."""
         ...
 
     def flash(self, unit: NightUnit, image: Path, *, again: bool) -> tuple[Ending, Failure | None]:
@@ -499,7 +484,7 @@ class Worker:
         if not self._can_probe:
             return cause
         examined, cycles = self._healed()
-        if not examined.well:
+        if not examined.passed:
             self._event("not well", refine(cause, examined, cycles).owner, examined.message)
         return refine(cause, examined, cycles)
 
@@ -513,7 +498,7 @@ class Worker:
         if not self._can_probe:
             return True
         examined, cycles = self._healed()
-        if examined.well:
+        if examined.passed:
             self._event("well", None, examined.message)
             return True
         if examined.owner is Owner.FLASH and self._unit.flashed_apart:
@@ -523,16 +508,16 @@ class Worker:
         self._bench(examined.owner or Owner.BOARD, f"not healthy{after}: {examined.message}")
         return False
 
-    def _healed(self) -> tuple[Examined, int]:
+    def _healed(self) -> tuple[Cause, int]:
         """Examine the unit, and again after a power cycle if it is not healthy."""
         examined = self._effects.examine(self._unit)
         may = self._plan.heal.power_cycle and self._unit.has_power
-        if examined.well or not may or self._effects.stopped:
+        if examined.passed or not may or self._effects.stopped:
             return examined, 0
         switched = self._effects.power_cycle(self._unit)
-        what = "power cycled" if switched.well else "not power cycled"
+        what = "power cycled" if switched.passed else "not power cycled"
         self._event(what, switched.owner, switched.message)
-        if not switched.well:
+        if not switched.passed:
             return examined, 0
         return self._effects.examine(self._unit), 1
 
