@@ -41,21 +41,6 @@ NOT_PLACED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
-    """Whole wraps among some events, at an unknown position.
-
-    Attributes:
-        first: Row of the first event that may be later than placed.
-        last: Row of the last such event.
-        wraps: Number of wraps.
-    """
-
-    first: int
-    last: int
-    wraps: int
-
-
-@dataclass(frozen=True, slots=True)
 class Placement:
     """Start and end of the events of one clock, in ticks since an epoch's first reading.
 
@@ -66,7 +51,7 @@ class Placement:
             possible start if ``late`` is not 0.
         end: Likewise.
         late: Number of whole wraps by which each may be later, shape (n,).
-        silences: Ranges of events with unknown wraps.
+        silences: Number of wraps of each range of events with ``late``.
         checked: Number of events between two pings of their epoch. A gap of more than a wrap among
             the other events would go unnoticed.
     """
@@ -76,7 +61,7 @@ class Placement:
     start: Ints
     end: Ints
     late: Ints
-    silences: tuple[Silence, ...]
+    silences: tuple[int, ...]
     checked: int
 
     @property
@@ -149,7 +134,7 @@ def place(
         late[at] = wraps
         checked += (at.stop - at.start) * anchor.between
         if wraps:
-            silences.append(Silence(int(rows[at.start]), int(rows[at.stop - 1]), wraps))
+            silences.append(wraps)
     return Placement(rows, epoch, end - lengths, end, late, tuple(silences), checked)
 
 
@@ -425,7 +410,7 @@ def _quality(
         placed=placement.placed,
         bounded=bounded,
         half_width_ns=max(widths, default=None),
-        silent_wraps=sum(silence.wraps for silence in placement.silences),
+        silent_wraps=sum(placement.silences),
         unsettled=int(np.count_nonzero(placement.late)),
         rate_ppm=alignment.rate_ppm(holding[-1]) if holding else None,
         unknown="" if bounded == len(placement.rows) else _why(alignment, placement, holding),
