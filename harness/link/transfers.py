@@ -382,7 +382,16 @@ class _RegionReader:
 
     def run(self) -> bytes:
         while self._missing.count:
-            self._fill_queue()
+            # Keep at least half a window requested, so that the device always has bytes to send.
+            ahead = self._step if self._receives_while_sending else 0
+            while self._to_request and len(self._requested) < wire.READ_QUEUE:
+                if self._outstanding() > ahead:
+                    break
+                start, end = self._to_request.popleft()
+                if end - start > self._step:
+                    self._to_request.appendleft((start + self._step, end))
+                    end = start + self._step
+                self._request(start, end)
             heard = self._exchange.listen(self._timeouts.next_at())
             if heard is None:
                 self._on_timeout()
@@ -404,22 +413,6 @@ class _RegionReader:
 
     def _outstanding(self) -> int:
         return sum(end - start for start, end in self._requested)
-
-    def _fill_queue(self) -> None:
-        """Keep at least half a window requested, so that the device always has bytes to send."""
-        ahead = self._step if self._receives_while_sending else 0
-        while (
-            self._to_request
-            and len(self._requested) < wire.READ_QUEUE
-            and self._outstanding() <= ahead
-        ):
-            start, end = self._to_request.popleft()
-            if end - start > self._step:
-                self._to_request.appendleft((start + self._step, end))
-                end = start + self._step
-            self._request(start, end)
-            if not ahead:
-                break
 
     def _request(self, start: int, end: int) -> None:
         sequence = self._exchange.next_sequence()
@@ -573,18 +566,19 @@ def upload(
         messages.Answer.parse,
     )
     commit = wire.Op.COMMIT, asked.encode(), parse
-
-    def write(
-        start: int, end: int
-    ) -> tuple[wire.Op, bytes, Callable[[bytes], messages.WriteAnswer]]:
-        body = messages.WriteBody(region, index, start, data[start:end])
-        return wire.Op.WRITE, body.encode(), messages.WriteAnswer.parse
-
     # The first piece goes with OPEN and the last one with COMMIT, or all of it in one frame.
     room = exchange.mtu - OVERHEAD - messages.WRITE_OVERHEAD - 2 * messages.BATCH_OVERHEAD
     begin = min(len(data), room - len(opening[1]))
     end = max(begin, len(data) - (room - len(commit[1])))
-    whole = [opening, write(0, len(data)), commit]
+    first, last, everything = (
+        (
+            wire.Op.WRITE,
+            messages.WriteBody(region, index, start, data[start:behind]).encode(),
+            messages.WriteAnswer.parse,
+        )
+        for start, behind in ((0, begin), (end, len(data)), (0, len(data)))
+    )
+    whole = [opening, everything, commit]
     size = OVERHEAD + sum(messages.BATCH_OVERHEAD + len(body) for _, body, _ in whole)
     in_one_frame = region == wire.Region.INPUT and size <= exchange.mtu
     for _ in range(exchange.retries + 1):
@@ -592,10 +586,10 @@ def upload(
             if in_one_frame:
                 return cast("_T", exchange.request_batch(whole)[-1])
             began = exchange.now()
-            exchange.request_batch([opening, write(0, begin)])
+            exchange.request_batch([opening, first])
             frame_s = exchange.now() - began
             _RegionWriter(exchange, region, index, data, progress, begin, end, frame_s).run()
-            return _finish(exchange, write(end, len(data)), commit)
+            return _finish(exchange, last, commit)
         except DeviceRefusedError as error:
             if error.status not in _WORTH_REPEATING:
                 raise

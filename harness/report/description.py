@@ -177,8 +177,7 @@ LossKind = Literal["lost", "by request", "harmless"]
 """``lost`` makes totals lower bounds; ``harmless`` was sent again, or is missing from a copy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(msgspec.Struct, frozen=True):
     """A number of things that a trace or its copies may lack.
 
     Attributes:

@@ -20,7 +20,7 @@ from harness.records.result import FirmwareSize, Result, VerdictRecord, encode
 from harness.records.trace import Signature
 from harness.records.verdict import Check
 from harness.report.compare import ComparisonDocument, ValuesDocument
-from harness.report.description import LossKind, RunDescription, describe
+from harness.report.description import Loss, RunDescription, describe
 from harness.report.model import ModelDocument
 from harness.report.operators import statistic_of
 from harness.report.run import BudgetField, CodeDocument
@@ -58,20 +58,6 @@ class ReportedOperator(Signature, frozen=True, omit_defaults=True):
     roofline: RooflinePoint | None = None
 
 
-class ReportedLoss(msgspec.Struct, frozen=True):
-    """A number of things that are missing.
-
-    ``lost`` makes totals lower bounds. ``by request`` was left out on purpose. ``harmless`` was
-    sent again, or is missing from a copy only. ``note`` says where it is missing and what to try,
-    "" if that is unknown.
-    """
-
-    what: str
-    count: int
-    kind: LossKind
-    note: str
-
-
 class ReportedDocument(msgspec.Struct, frozen=True):
     """An evaluated run, or a trace alone.
 
@@ -91,7 +77,7 @@ class ReportedDocument(msgspec.Struct, frozen=True):
     operators: tuple[ReportedOperator, ...]
     scopes: tuple[ReportedOperator, ...]
     loading: tuple[ReportedOperator, ...]
-    losses: tuple[ReportedLoss, ...]
+    losses: tuple[Loss, ...]
     comparison: HistoryComparison | None
     result: Result | None
 
@@ -128,9 +114,7 @@ def _reported(run: RunDescription) -> ReportedDocument:
         else (),
         scopes=tuple(map(_reported_operator, table.scopes)) if table is not None else (),
         loading=tuple(map(_reported_operator, table.loading)) if table is not None else (),
-        losses=tuple(
-            ReportedLoss(item.what, item.count, item.kind, item.note) for item in run.losses
-        ),
+        losses=run.losses,
         comparison=comparison and _printable_comparison(comparison),
         result=run.run.result,
     )

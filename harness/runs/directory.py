@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
@@ -121,7 +121,7 @@ class RunDirectory:
                     f"{folder} is a symbolic link, and a run deletes and writes files in it",
                     hint="remove the link, or name another directory with -o",
                 )
-        earlier = [path / name for name in _names(path, _is_file_or_link)]
+        earlier = [path / name for name in _names(path, links=True)]
         if earlier and not (path / RESULT).is_file():
             names = ", ".join(str(file.relative_to(path)) for file in earlier)
             raise UsageError(
@@ -188,7 +188,7 @@ class RunDirectory:
 
     def files(self) -> list[str]:
         """Return the names of the files that a run wrote, and of no others."""
-        return _names(self.path, Path.is_file)
+        return _names(self.path, links=False)
 
     @property
     def is_one(self) -> bool:
@@ -286,7 +286,12 @@ class RunDirectory:
             return FileRecord(file.tell(), digest)
 
 
-def _names(path: Path, exists: Callable[[Path], bool]) -> list[str]:
+def _names(path: Path, *, links: bool) -> list[str]:
+    """Return the names of the files that a run wrote.
+
+    With ``links``, also of symbolic links: writing through a dangling one makes a file.
+    """
+    exists = (lambda file: file.is_file() or file.is_symlink()) if links else Path.is_file
     names = [name for name in _FILES if exists(path / name)]
     for folder in _TENSORS:
         tensors = sorted((path / folder).glob("*.npy"))
@@ -295,18 +300,13 @@ def _names(path: Path, exists: Callable[[Path], bool]) -> list[str]:
     return names + [file.relative_to(path).as_posix() for file in budgets if exists(file)]
 
 
-def _is_file_or_link(path: Path) -> bool:
-    """Whether it is a file or any symbolic link: writing through a dangling one makes a file."""
-    return path.is_file() or path.is_symlink()
-
-
 def _document(path: Path) -> bytes:
     return read_limited(path, MOST_DOCUMENT)
 
 
 def _remove_run(path: Path) -> None:
     """Remove the files of a run, and its folders if nothing else is in them."""
-    for name in _names(path, _is_file_or_link):
+    for name in _names(path, links=True):
         (path / name).unlink()
     budgets = sorted((path / USED_BUDGET).rglob("*"), reverse=True)
     for folder in (*(path / name for name in _TENSORS), *budgets, path / USED_BUDGET, path):
