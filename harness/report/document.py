@@ -22,7 +22,7 @@ from harness.records.verdict import Check
 from harness.report.compare import ComparisonDocument, ValuesDocument
 from harness.report.description import Loss, RunDescription, describe
 from harness.report.model import ModelDocument
-from harness.report.operators import statistic_of
+from harness.report.operators import operator_time
 from harness.report.run import BudgetField, CodeDocument
 from harness.report.traces import TraceDocument
 from harness.runs.source import EvaluatedRun, all_passed
@@ -127,13 +127,13 @@ def _reported_operator(op: Operator, point: RooflinePoint | None = None) -> Repo
         count=len(op.rows),
         unknown=op.unknown,
         unit="ticks" if op.clock.hz is None else "ns",
-        total=statistic_of(op, "total"),
-        avg=statistic_of(op, "avg"),
-        p50=statistic_of(op, "p50"),
-        p90=statistic_of(op, "p90"),
-        min=statistic_of(op, "min"),
-        max=statistic_of(op, "max"),
-        cold=statistic_of(op, "cold"),
+        total=operator_time(op, "total"),
+        avg=operator_time(op, "avg"),
+        p50=operator_time(op, "p50"),
+        p90=operator_time(op, "p90"),
+        min=operator_time(op, "min"),
+        max=operator_time(op, "max"),
+        cold=operator_time(op, "cold"),
         share=op.share,
         counters=with_printable_keys(op.counters),
         roofline=point,

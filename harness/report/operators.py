@@ -366,7 +366,7 @@ def instruction_text(operator: Operator) -> str:
     return "" if operator.chain == -1 else str(operator.instruction)
 
 
-def statistic_of(operator: Operator, statistic: str) -> float | None:
+def operator_time(operator: Operator, statistic: str) -> float | None:
     """Return a statistic of an operator's times in nanoseconds, or in ticks without a rate.
 
     ``cold`` is the average in the first execution after loading. None if unknown.
@@ -408,7 +408,7 @@ class OperatorListing:
 
         Ticks of a clock without a rate are named if they are not the unit of all times.
         """
-        value = statistic_of(operator, statistic)
+        value = operator_time(operator, statistic)
         if value is None:
             return UNKNOWN if operator.times is None else ""
         if operator.ns is not None:

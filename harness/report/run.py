@@ -30,8 +30,8 @@ from harness.report.operators import (
     OperatorListing,
     instruction_text,
     operator_name,
+    operator_time,
     share_text,
-    statistic_of,
 )
 from harness.report.terminal import print_header, show_line, show_table, sparkline
 from harness.report.words import OUTCOME_WORDS, ReportTable, event_title, one_time, with_unit
@@ -298,7 +298,7 @@ def _brief(table: OperatorListing, rows: Sequence[Operator], name: str) -> list[
     """Return one statistic of each row with three significant digits."""
     texts = []
     for row in rows:
-        value = statistic_of(row, name)
+        value = operator_time(row, name)
         if value is None or row.ns is None:
             # Ticks of a clock without a rate are whole numbers already, with their own unit.
             texts.append(table.text(row, name))
