@@ -22,6 +22,7 @@ from harness.cli.command import OutputOptions
 from harness.config.board import board_names
 from harness.errors import UsageError, write_error
 from harness.records.trace import EXECUTION, OPERATOR_CALL
+from harness.report.words import counted
 from harness.runs.evaluation import load_rules
 from harness.runs.source import Source, subject_of
 
@@ -469,8 +470,4 @@ def _comment(group: Sequence[Subject]) -> str:
     executions = sum(run.executes for subject in group for run in subject.runs)
     when = f", {days[0]}" if days else ""
     when += f" to {days[-1]}" if len(days) > 1 else ""
-    return f"# {_many(len(group), 'run')} with {_many(executions, 'execution')}{when}"
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+    return f"# {counted(len(group), 'run')} with {counted(executions, 'execution')}{when}"

@@ -161,10 +161,9 @@ class _Samples:
         changed = np.flatnonzero(recording.marker[1:] != recording.marker[:-1]) + 1
         changed = np.setdiff1d(changed, recording.gap_at)  # that edge is somewhere in the gap
         segments = np.searchsorted(recording.gap_at, changed, side="right")
-        lost = np.concatenate([np.zeros(1, np.int64), np.cumsum(recording.gap_size)])
         return cls(
             changed.tolist(),
-            (changed + lost[segments]).tolist(),
+            recording.positions(changed).tolist(),
             segments.tolist(),
             recording.marker[changed].tolist(),
             recording.header.lost_modulus,
@@ -393,9 +392,7 @@ def _placed(
     if samples.modulus:  # outside of the edges nothing shows a loss of a multiple
         placed[: max(samples.edges[match.pairs[0][0]] - _MARGIN, 0)] = False
         placed[samples.edges[match.pairs[-1][0]] + _MARGIN :] = False
-    lost = np.concatenate([np.zeros(1, np.int64), np.cumsum(recording.gap_size)])
-    index = np.arange(len(recording))
-    position = index + unseen + lost[np.searchsorted(recording.gap_at, index, side="right")]
+    position = recording.positions(np.arange(len(recording))) + unseen
     pairs = tuple((edge, int(position[samples.edges[recorded]])) for recorded, edge in match.pairs)
     missing = int(position[-1]) + 1 - len(recording)
     return pairs, position, placed, missing

@@ -113,6 +113,12 @@ class Recording(Samples):
         data = b"".join(encode_block(block) for block in blocks)
         return _decode(header, np.frombuffer(data, _RECORD))
 
+    def positions(self, index: Ints) -> Ints:
+        """Return the numbers of samples by their indices, counting those that are missing."""
+        missing = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.gap_size)])
+        found: Ints = index + missing[np.searchsorted(self.gap_at, index, side="right")]
+        return found
+
 
 class RecordingWriter:
     """Writes a recording to a file, block by block.
