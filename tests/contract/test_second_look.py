@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -447,6 +448,40 @@ def test_python_measures_in_pairs_too(desk: Desk, other_model: Path) -> None:
     )
     assert run.check()
     assert any("in turns with the baseline's model" in stage for stage in stages)
+
+
+TEST = """
+import pytest
+
+@pytest.mark.etharness(
+    board={board!r}, model="new/kws_int8.pte", repeat_time=600.0, commit={commit!r}
+)
+def test_it(etharness_run):
+    etharness_run.check()
+"""
+
+
+@pytest.mark.extension("history")
+@pytest.mark.parametrize(
+    ("factors", "failed"), [([1.3] * 20, False), (in_turns(1.12, *[(1.0, 1.12)] * 5), True)]
+)
+def test_a_test_measures_in_pairs_too(
+    desk: Desk, other_model: Path, factors: list[float], *, failed: bool
+) -> None:
+    assert other_model.parent.parent == desk.folder
+    (desk.folder / "test_it.py").write_text(TEST.format(board=str(desk.board), commit="m" * 8))
+    desk.choose(factors)
+    options = ("--etharness-history", "h.sqlite", "--etharness-baseline", "last:20")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_it.py", *options],
+        cwd=desk.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == int(failed), done.stdout
+    said = "measured against the baseline's model in 5 pairs: +1"
+    assert (said in done.stdout) == failed, done.stdout
 
 
 def sha256(file: Path) -> str:
