@@ -236,6 +236,9 @@ METRICS: Final = [
 ]
 
 
+_FAILING: Final = ("regression", "suspect", "changed", "scattered")
+
+
 def harness(history: Floats, session: Session, *, at_hand: bool = False) -> Report:
     """Compare medians with the last 20 nights, as ``etharness run --baseline last:20`` does.
 
@@ -284,11 +287,11 @@ def harness(history: Floats, session: Session, *, at_hand: bool = False) -> Repo
         measured.append(_measured(again, session.measure()))
         found = compare_with_history(known, measured)
         seen |= suspect & suspects(found)
+    # What fails; an improvement is a note.
     changed = np.zeros(OPERATORS, np.bool_)
     for number in found.numbers:
-        reported = number.judgement in ("regression", "suspect", "improvement", "changed")
-        changed[number.metric.instruction] |= reported
-    everything = any(common.judgement not in ("same", "too little") for common in found.common)
+        changed[number.metric.instruction] |= number.judgement in _FAILING
+    everything = any(common.judgement in _FAILING for common in found.common)
     return Report(changed, everything, disturbed=found.disturbed)
 
 
