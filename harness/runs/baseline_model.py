@@ -123,7 +123,7 @@ class BaselineModel:
     Attributes:
         model: The model; None if no pairs can be made.
         of: The baseline result whose model it is; None without any.
-        note: What the pairs do not compare, or why there are none.
+        note: Why there are no pairs.
     """
 
     model: ModelFile | None = None
@@ -169,14 +169,7 @@ def find_baseline_model(
         found = kept_model(newest.model_sha256)
     if found is None or found.digest == model.digest:
         return BaselineModel(None, newest, _without_pairs(found, newest, own, result))
-    build = result.target.build_id if result.target is not None else ""
-    note = ""
-    if newest.build_id and newest.build_id != build:
-        note = (
-            f"the pairs compare models only, on the firmware of today: its build is {build}, that "
-            f"of the baseline {newest.build_id}"
-        )
-    return BaselineModel(replace(found, test_sets=model.test_sets), newest, note)
+    return BaselineModel(replace(found, test_sets=model.test_sets), newest)
 
 
 def _obstacle(request: RunRequest, board: Board, result: Result) -> str | None:

@@ -162,14 +162,11 @@ class Repeats:
             raise NotComparableError(
                 f"the baseline's model: {wrong[0].code} {wrong[0].subject}: {wrong[0].reason}"
             )
-        pairs = history.pairs_of(result.unit) or Pairs(
-            unit=result.unit,
-            commit=beside.commit,
-            model_sha256=beside.model.digest.hex() if beside.model is not None else "",
-            note=beside.note,
-        )
+        pairs = history.pairs_of(result.unit) or _no_pairs(result.unit, beside, baseline)
         tested = self._measured(candidate)
         pairs = pairs.followed_by(named_as(self._measured(baseline), tested), tested)
+        if pairs.models_only:  # as a look without pairs, which may show that the change is gone
+            history = with_results(history, [tested])
         self._judge(history.with_pairs(pairs))
 
     def _judge(self, history: History | None) -> None:
@@ -208,6 +205,24 @@ def notices(comparison: HistoryComparison | None, share: str) -> bool:
     """Return whether a comparison would have noticed a change of this size of most operators."""
     seen = comparison.detectable_median if comparison is not None else None
     return seen is not None and seen <= parse_share(share)
+
+
+def _no_pairs(unit: str, beside: BaselineModel, baseline: EvaluatedRun) -> Pairs:
+    """Return the pairs before the first one, which has this run of the baseline's model."""
+    target = baseline.result.target if baseline.result is not None else None
+    now, before = target.build_id if target else "", beside.of.build_id if beside.of else ""
+    other = before not in ("", now)
+    note = (
+        f"the pairs compare models only, on the firmware of today: its build is {now}, that of the "
+        f"baseline {before}"
+    )
+    return Pairs(
+        unit=unit,
+        commit=beside.commit,
+        model_sha256=beside.model.digest.hex() if beside.model is not None else "",
+        models_only=other,
+        note=note if other else "",
+    )
 
 
 def _is_second_look(run: EvaluatedRun) -> bool:

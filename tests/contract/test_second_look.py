@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -394,6 +396,24 @@ def test_what_slows_both_models_is_no_regression(
         assert any("measured against the baseline's model in 1 pair" in c["reason"] for c in gone)
         assert verdict["repeats"] == 2
         assert "measured again beside the baseline's model: a suspect change of 30 %" in ended.out
+
+
+@pytest.mark.extension("history")
+def test_pairs_on_other_firmware_clear_no_change(desk: Desk, other_model: Path) -> None:
+    build = json.loads((desk.folder / "l/result.json").read_text())["target"]["build_id"]
+    with closing(sqlite3.connect(desk.folder / "h.sqlite")) as store, store:
+        changed = store.execute("update name set text = 'earlier' where text = ?", [build])
+        assert changed.rowcount == 1
+    # All runs on the new firmware are slow, of whichever model.
+    ended = desk.run("m", [1.3] * 20, "--repeat-time", "600", model=other_model)
+    assert ended.code == 3, ended.out
+    verdict = desk.verdict("m")
+    reasons = [check["reason"] for check in checks(verdict, "H12")]
+    assert any("so it is the firmware, or noise that lasts" in reason for reason in reasons)
+    assert any("the pairs compare models only" in reason for reason in reasons)
+    assert verdict["repeats"] == 2
+    # A burst is over when it is measured again.
+    assert desk.run("n", [1.3] + [1.0] * 20, "--repeat-time", "600", model=other_model).code == 0
 
 
 @pytest.mark.extension("history")

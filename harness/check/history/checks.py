@@ -311,6 +311,8 @@ def _paired_text(paired: PairedChange, confidence: float | None) -> str:
     text = f"measured against the baseline's model in {count}: " + _size(
         paired.change, 1.0, 1.0, "", confidence
     )
+    if paired.outcome == "not the model":
+        return f"{text}, so it is the firmware, or noise that lasts"
     return f"{text}, which noise may explain" if paired.outcome == "undecided" else text
 
 

@@ -108,13 +108,14 @@ class PairedChange(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         outcome: ``shown``: the pairs show the change; ``gone``: they do not; ``undecided``: the
-            noise may explain what they show.
+            noise may explain what they show; ``not the model``: they do not, and the firmware is
+            another one than that of the baseline.
         pairs: Number of pairs.
         change: The change as a share of the baseline.
         p: Its p-value, two-sided.
     """
 
-    outcome: Literal["shown", "gone", "undecided"]
+    outcome: Literal["shown", "gone", "undecided", "not the model"]
     pairs: int
     change: Interval
     p: float

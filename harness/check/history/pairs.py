@@ -49,7 +49,7 @@ def judge_in_pairs(
 
     A change is shown if the median of the pairs exceeds both limits and Student's t, adjusted for
     what the pairs show (Bonferroni), is significant; it is gone if that median does not exceed
-    them; otherwise it stays as it was.
+    them, on the firmware of the baseline; otherwise it stays as it was.
 
     Args:
         numbers: All numbers, judged by the sessions of the history.
@@ -139,6 +139,7 @@ class _Turns:
 
     def __init__(self, pairs: Pairs, limits: HistoryLimits) -> None:
         self._unit, self._count, self._limits = pairs.unit, pairs.count, limits
+        self._models_only = pairs.models_only
         self._metrics: dict[Metric, _Shown] = {}
         self._factors: dict[tuple[str, str], _Shown] = {}
         self._scatters: dict[tuple[str, str], float] = {}
@@ -224,12 +225,13 @@ class _Turns:
     def _outcome(self, found: _Shown, tests: int, tick: float, *, shows: bool) -> PairedChange:
         """Return what pairs say of a change; ``tick`` is that of the clock, as a share."""
         change, p = Interval(found.own, None, None), 1.0
-        if found.estimate is not None:
+        if found.estimate is not None and shows:
             rounding = tick * 12**-0.5 * float(np.sqrt(2 / self._count))
             error = max(found.estimate.error, rounding)
             estimate = dataclasses.replace(found.estimate, error=error)
             change, p = estimate.interval(self._limits.confidence), estimate.p
-        outcome: Literal["shown", "gone", "undecided"] = "gone"
+        outcome: Literal["shown", "gone", "undecided", "not the model"]
+        outcome = "not the model" if self._models_only else "gone"
         if shows:
             outcome = "shown" if p * tests <= self._limits.fdr else "undecided"
         return PairedChange(outcome=outcome, pairs=self._count, change=change, p=p)
@@ -239,11 +241,12 @@ def _with_outcome(one: _Judged, outcome: PairedChange, first: float | None) -> _
     """Return a change as pairs judge it; ``first`` is what it was in the first look."""
     if outcome.outcome == "shown":
         return replace(one, judgement="regression", paired=outcome)
+    again = outcome.outcome == "undecided"
     if one.judgement == "same":  # nothing was reported of it
-        return replace(one, unsure=outcome.outcome != "gone")
+        return replace(one, unsure=again)
     if outcome.outcome == "gone":
         return replace(one, judgement="same", paired=outcome, gone=first, unsure=False)
-    return replace(one, paired=outcome)
+    return replace(one, paired=outcome, unsure=again)
 
 
 def _typical(ratios: Mapping[Metric, Floats]) -> TypicalSpread:

@@ -208,6 +208,8 @@ class Pairs(msgspec.Struct, frozen=True, kw_only=True):
         count: Number of pairs; 0 if the baseline's model could not run.
         commit: Commit of the result whose model it is; empty if unknown.
         model_sha256: Digest of this model.
+        models_only: The firmware of the baseline was another one, so what the pairs do not show may
+            be a change of the firmware.
         note: What the pairs do not compare, or why there are none.
         values: The values of the metrics that all these runs have.
     """
@@ -216,6 +218,7 @@ class Pairs(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 0
     commit: str = ""
     model_sha256: str = ""
+    models_only: bool = False
     note: str = ""
     values: tuple[PairedValues, ...] = ()
 
