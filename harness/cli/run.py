@@ -175,22 +175,20 @@ def flash_command(
 ) -> None:
     """Flash firmware onto a board and verify that the board runs it."""
     from harness.flash.flashing import flash_board
-    from harness.flash.plan import FlashRequest, HowToFlash, plan
+    from harness.flash.plan import HowToFlash, plan
 
     if if_needed and no_identity:
         raise click.UsageError("--if-needed needs the build id, so it excludes --no-identity")
-    request = FlashRequest(
-        chosen,
-        directory,
-        HowToFlash(image, tool, probe or chosen.probe, attempts),
+    how = HowToFlash(
+        *(image, tool, probe or chosen.probe, attempts),
         identity=not no_identity,
         if_needed=if_needed,
     )
     with output.stages() as stages:
         if dry_run:
-            _show_plan(output, plan(request, dry=True, stages=stages))
+            _show_plan(output, plan(chosen, directory, how, dry=True, stages=stages))
             return
-        record = flash_board(request, stages)
+        record = flash_board(chosen, directory, how, stages)
     _show_flashing(output, record)
 
 

@@ -32,13 +32,13 @@ from harness.errors import (
 )
 from harness.files import write_atomic
 from harness.flash.execute import Log, run_steps, timed, version_of
-from harness.flash.plan import FlashRequest, FlashSteps, Stages, plan
+from harness.flash.plan import THE_USUAL_WAY, HowToFlash, Stages, plan
 from harness.flash.tool import FlashStep, Job
 from harness.interrupts import exit_code_of, interrupt_text
 from harness.records.flashing import FLASH, FLASH_LOG, FlashAttempt, FlashRecord
 from harness.records.result import UNFINISHED, Failure, encode, now_utc
 from harness.target.ports import port_text
-from harness.target.selection import LockKey, check_identity, hold_keys, port_key, probe_key
+from harness.target.selection import Chosen, LockKey, check_identity, hold_keys, port_key, probe_key
 from harness.target.start import Target, greet, start_empty, start_session, start_target
 
 _log = logging.getLogger(__name__)
@@ -48,8 +48,19 @@ _PAUSE_S: Final = 0.5
 """Pause before another attempt: some probes need a moment after a failure."""
 
 
-def flash_board(request: FlashRequest, stages: Stages = lambda *_: None) -> FlashRecord:
+def flash_board(
+    chosen: Chosen,
+    output: Path,
+    how: HowToFlash = THE_USUAL_WAY,
+    stages: Stages = lambda *_: None,
+) -> FlashRecord:
     """Flash a board; write the log and ``flash.json`` whether it succeeds or fails.
+
+    Args:
+        chosen: The board; its unit is held while it is flashed.
+        output: Directory for the log, ``flash.json`` and files generated for the tool.
+        how: What to flash, and with which tool.
+        stages: Called to report progress.
 
     Raises:
         UsageError: The request, the board file or the image is invalid; nothing was done.
@@ -57,16 +68,16 @@ def flash_board(request: FlashRequest, stages: Stages = lambda *_: None) -> Flas
         WrongFirmwareError: The board runs another build afterwards.
         InfrastructureError: The probe, the port or the host failed.
     """
-    operation = _FlashOperation(request, plan(request, stages=stages), stages)
+    operation = _FlashOperation(chosen, output, how, stages)
     with ExitStack() as stack:
         operation.run(stack)
     return operation.record
 
 
 def flash_and_open(
-    stack: ExitStack, request: FlashRequest, stages: Stages = lambda *_: None
+    stack: ExitStack, chosen: Chosen, output: Path, how: HowToFlash, stages: Stages
 ) -> tuple[Target, str | None]:
-    """Flash a board and keep it open.
+    """Flash a board and keep it open; arguments as for ``flash_board``.
 
     Returns:
         The running board, which is closed with ``stack``, and its build id.
@@ -74,7 +85,7 @@ def flash_and_open(
     Raises:
         HarnessError: As for ``flash_board``.
     """
-    operation = _FlashOperation(request, plan(request, stages=stages), stages)
+    operation = _FlashOperation(chosen, output, how, stages)
     target = operation.run(stack)
     if target is None:
         raise UsageError("cannot run a model on a board that is flashed with identity off")
@@ -88,27 +99,29 @@ class SilentBoardError(FlashError):
 class _FlashOperation:
     """One flash operation; ``record`` is valid at every moment."""
 
-    def __init__(self, request: FlashRequest, plan: FlashSteps, stages: Stages) -> None:
-        """Open the log and write a first record.
+    def __init__(self, chosen: Chosen, output: Path, how: HowToFlash, stages: Stages) -> None:
+        """Plan it, open the log and write a first record.
 
         Raises:
+            UsageError: The request, the board file or the image is invalid.
             InfrastructureError: The output directory is not writable.
         """
-        self.request, self.plan = request, plan
+        self.chosen, self.how = chosen, how
+        self.plan = steps = plan(chosen, output, how, stages=stages)
         self._stages = stages
         self._began = time.monotonic()
-        self._file = request.output / FLASH
-        with _writing(request.output):
-            self._log = Log(request.output / FLASH_LOG)
+        self._file = output / FLASH
+        with _writing(output):
+            self._log = Log(output / FLASH_LOG)
         self.record = FlashRecord(
-            **asdict(plan.setup),
+            **asdict(steps.setup),
             tool_version=__version__,
             started_utc=now_utc(),
             duration_s=0.0,
-            unit=request.chosen.unit or plan.job.port or plan.board.name,
-            version=version_of(plan.choice.tool, plan.job.program),
-            port=port_text(request.chosen.port) if request.chosen.port else None,
-            image_sha256=plan.image.sha256,
+            unit=chosen.unit or steps.job.port or steps.board.name,
+            version=version_of(steps.choice.tool, steps.job.program),
+            port=port_text(chosen.port) if chosen.port else None,
+            image_sha256=steps.image.sha256,
             commands=(),
             log=str(self._log.path),
             exit_code=InfrastructureError.exit_code,
@@ -144,7 +157,7 @@ class _FlashOperation:
             self._update(duration_s=round(time.monotonic() - self._began, 3))
 
     def _run(self, stack: ExitStack) -> Target | None:
-        board, request, job = self.plan.board, self.request, self.plan.job
+        board, job = self.plan.board, self.plan.job
         wait_s = board.deadlines.unit_s
         machine: Target | None = None
         if isinstance(board.target, QemuTarget):
@@ -153,10 +166,10 @@ class _FlashOperation:
             machine = stack.enter_context(start_empty(board, board.target, folder / "gdb"))
             job = dataclasses.replace(job, server=str(folder / "gdb"))
         else:
-            stack.enter_context(request.chosen.held(reason="flash", timeout_s=wait_s))
+            stack.enter_context(self.chosen.held(reason="flash", timeout_s=wait_s))
             if keys := _lock_keys(job):
                 stack.enter_context(hold_keys(keys, wait_s, reason="flash"))
-            if request.if_needed and self._is_up_to_date():
+            if self.how.if_needed and self._is_up_to_date():
                 self._update(skipped=True, exit_code=0, failure=None)
                 return self._verified_board(stack)
         return self._flash_with_retries(stack, job, machine)
@@ -171,11 +184,11 @@ class _FlashOperation:
         steps = self.plan.choice.tool.commands(job)
         self._update(commands=tuple(step.argv for step in steps))
         unverified = 0
-        for left in reversed(range(self.request.how.attempts)):
+        for left in reversed(range(self.how.attempts)):
             began, took = time.monotonic(), dict[str, float]()
             try:
                 self._write(job, steps, took)
-                verify = self.request.identity
+                verify = self.how.identity
                 target = self._verified_board(stack, machine, took) if verify else None
             except HarnessError as error:
                 self._record_attempt(began, took, error)
@@ -240,7 +253,7 @@ class _FlashOperation:
         deadline = time.monotonic() + board.deadlines.reopen_s
         while True:
             try:
-                return start_target(board, None, port=self.request.chosen.port)
+                return start_target(board, None, port=self.chosen.port)
             except PortError:
                 if time.monotonic() >= deadline:
                     raise

@@ -284,31 +284,20 @@ class HowToFlash:
         tool: The tool; None for the first installed tool of the board file.
         probe: The debug probe, VID:PID:Serial; "" if only one is connected.
         attempts: Number of attempts when the infrastructure fails.
+        identity: Read the build id from the board afterwards, and compare it with the image's.
+        if_needed: Read the build id before flashing, and skip flashing if it matches.
     """
 
     image: Path | None = None
     tool: str | None = None
     probe: str = ""
     attempts: int = 3
-
-
-@dataclass(frozen=True, slots=True)
-class FlashRequest:
-    """Which board to flash.
-
-    Attributes:
-        chosen: The board; its unit is held while it is flashed.
-        output: Directory for the log, ``flash.json`` and files generated for the tool.
-        how: What to flash, and with which tool.
-        identity: Read the build id from the board afterwards, and compare it with the image's.
-        if_needed: Read the build id before flashing, and skip flashing if it matches.
-    """
-
-    chosen: Chosen
-    output: Path
-    how: HowToFlash = HowToFlash()
     identity: bool = True
     if_needed: bool = False
+
+
+THE_USUAL_WAY: Final = HowToFlash()
+"""The board's own firmware, by the first installed tool of its board file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,12 +354,19 @@ class FlashSteps:
 
 
 def plan(
-    request: FlashRequest, *, dry: bool = False, stages: Stages = lambda *_: None
+    chosen: Chosen,
+    output: Path,
+    how: HowToFlash = THE_USUAL_WAY,
+    *,
+    dry: bool = False,
+    stages: Stages = lambda *_: None,
 ) -> FlashSteps:
-    """Plan a flash operation; build the firmware if the request names no image.
+    """Plan a flash operation; build the firmware if no image is named.
 
     Args:
-        request: What to flash.
+        chosen: The board to flash.
+        output: Directory for the log, ``flash.json`` and files generated for the tool.
+        how: What to flash, and with which tool.
         dry: Only show the plan: tool and probe may be missing.
         stages: Called to report progress.
 
@@ -378,11 +374,11 @@ def plan(
         UsageError: The request, the board file or the image is invalid.
         InfrastructureError: The requested probe is not connected.
     """
-    board, file = load_board(request.chosen.board)
+    board, file = load_board(chosen.board)
     if isinstance(board.target, NativeTarget):
         raise UsageError(f"board {board.name} runs as a process of this host and cannot be flashed")
     flash = flash_of(board, file)
-    path = request.how.image
+    path = how.image
     if path is None:
         path = build_firmware(board, stages=stages).image
     # Tools run in another directory, where a relative path would name another file.
@@ -390,20 +386,20 @@ def plan(
     choice = choose_tool(
         board,
         file,
-        named=request.how.tool,
+        named=how.tool,
         image_format=image.format,
-        selector=request.how.probe,
+        selector=how.probe,
         devices=connected(),
         dry=dry,
     )
     image = image.at(getattr(choice.options, "address", None))
-    build_id = image.build_id() if request.identity else None
-    if request.identity and build_id is None:
+    build_id = image.build_id() if how.identity else None
+    if how.identity and build_id is None:
         raise UsageError(
             f"{path} has no build id, so the flashed firmware cannot be verified",
             hint="use firmware with this project's server, or skip the check with --no-identity",
         )
-    if request.identity and not image.names(board.name):
+    if how.identity and not image.names(board.name):
         others = [name for name in board_names() if image.names(name)]
         what = " or ".join(others) or "another one"
         raise UsageError(
@@ -411,14 +407,14 @@ def plan(
             hint="give the image of this board, or --no-identity for firmware that does not say "
             "its board",
         )
-    work = (request.output / "flash_files").absolute()
+    work = (output / "flash_files").absolute()
     if work.is_symlink():
         raise UsageError(
             f"{work} is a symbolic link, and files for the tool are written in it",
             hint="remove the link, or name another directory with -o",
         )
     tool = choice.tool
-    if isinstance(board.target, SerialTarget) and request.chosen.port is None and request.identity:
+    if isinstance(board.target, SerialTarget) and chosen.port is None and how.identity:
         raise UsageError(
             f"board {board.name} needs a serial port to verify the flashed firmware",
             hint="give --unit, or --port such as /dev/ttyACM0, or --no-identity",
@@ -431,7 +427,7 @@ def plan(
         options=choice.options,
         verify=flash.verify and tool.reads_back(choice.options),
         probe=choice.probe,
-        port=_port_now(request.chosen.port, needed=tool.needs_port and not dry),
+        port=_port_now(chosen.port, needed=tool.needs_port and not dry),
         server="GDBSERVER" if isinstance(board.target, QemuTarget) else None,
         program=(program.find() or program.name) if program else "",
     )

@@ -33,7 +33,7 @@ from harness.errors import (
 )
 from harness.files import CappedBuffer, absolute, display_path, find_model
 from harness.flash.flashing import flash_and_open
-from harness.flash.plan import FlashRequest, Stages
+from harness.flash.plan import Stages
 from harness.interrupts import exit_code_of, heed, interrupt_text, interrupts, took_effect
 from harness.link.exchange import Progress
 from harness.link.messages import PROFILES, VALUES, WHEN_FULL, ModelInfo, RunOptions, TargetInfo
@@ -621,10 +621,8 @@ class _Run(RunRecorder):
             self.update(image=image_size(firmware))
         if flash is not None:
             how = dataclasses.replace(flash, image=firmware.image) if firmware else flash
-            wanted = FlashRequest(
-                Chosen(request.board, port, self.result.unit), self.directory.path, how
-            )
-            return flash_and_open(stack, wanted, self.plan.stages)
+            place = Chosen(request.board, port, self.result.unit)
+            return flash_and_open(stack, place, self.directory.path, how, self.plan.stages)
         target = stack.enter_context(start_target(board, firmware, port=port))
         return target, firmware.build_id if firmware else None
 

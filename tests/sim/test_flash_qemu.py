@@ -18,7 +18,7 @@ import pytest
 import harness
 from harness import build_firmware
 from harness.flash.flashing import flash_board
-from harness.flash.plan import FlashRequest, HowToFlash
+from harness.flash.plan import HowToFlash
 from harness.target.selection import Chosen
 from tests.conftest import BOARDS, MODELS, ROOT, CommandResult
 from tests.support.documents import document
@@ -58,7 +58,7 @@ def gdb_saying(directory: Path, *before: str) -> Path:
 
 @pytest.mark.parametrize("board", SIMULATED)
 def test_an_empty_board_is_flashed_verified_and_runs_that_build(board: str, tmp_path: Path) -> None:
-    record = flash_board(FlashRequest(Chosen(board), tmp_path))
+    record = flash_board(Chosen(board), tmp_path)
     assert record.exit_code == 0
     assert record.verified
     assert record.build_id_after == build_firmware(harness.Board.load(board)).build_id
@@ -254,7 +254,7 @@ def test_an_interrupted_flashing_leaves_no_program_and_says_so(tmp_path: Path) -
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        flash_board(FlashRequest(Chosen(str(board)), tmp_path / "out"))
+        flash_board(Chosen(str(board)), tmp_path / "out")
     thread.join()
     record = json.loads((tmp_path / "out/flash.json").read_text())
     assert record["exit_code"] == 130
@@ -304,7 +304,7 @@ def test_a_run_flashes_an_image_in_the_working_folder(etharness: Etharness, empt
 def test_the_python_interface_takes_such_a_path_too(empty: Path, command: tuple[str, ...]) -> None:
     how = HowToFlash(Path("firmware.elf"))
     if command[0] == "flash":
-        assert flash_board(FlashRequest(Chosen(BOARD), Path("out"), how)).exit_code == 0
+        assert flash_board(Chosen(BOARD), Path("out"), how).exit_code == 0
     else:
         outcome = harness.run(Path("m.pte"), board=BOARD, runs=1, output=Path("out"), flash=how)
         assert outcome.result.exit_code == 0

@@ -49,7 +49,7 @@ from harness.extensions.lab.power import switch
 from harness.files import CappedBuffer
 from harness.flash.flashing import flash_board
 from harness.flash.image import read_image
-from harness.flash.plan import FlashRequest, HowToFlash
+from harness.flash.plan import HowToFlash
 from harness.formatting import printable
 from harness.link.exchange import LinkStatistics
 from harness.link.messages import TargetInfo
@@ -500,9 +500,8 @@ def _steps(
 def _flash(unit: Unit, image: Path) -> str:
     how = HowToFlash(image, probe=unit.probe)
     with TemporaryDirectory() as output:
-        record = flash_board(
-            FlashRequest(Chosen(unit.board, unit.port, unit.id, unit), Path(output), how)
-        )
+        chosen = Chosen(unit.board, unit.port, unit.id, unit)
+        record = flash_board(chosen, Path(output), how)
     return f"{record.image} flashed with {record.tool}"
 
 

@@ -39,7 +39,6 @@ from harness.extensions.qualify.bench import (
 from harness.extensions.qualify.record import StageFigure, StageRecord
 from harness.files import data_directory
 from harness.flash.flashing import flash_board
-from harness.flash.plan import FlashRequest
 from harness.link.messages import RunOptions
 from harness.link.session import Session
 from harness.link.wire import ProfilingLevel, Region, Reset, State, Status, WhenFull
@@ -290,8 +289,8 @@ def flash(bench: Bench) -> StageRecord:
     if board.flash is None or isinstance(board.target, NativeTarget):
         where = "starts with its image" if not bench.is_real else "has no [flash] in its file"
         return not_offered(f"{board.name} {where}")
-    request = FlashRequest(bench.chosen, bench.output / "flash", bench.how)
-    record = flash_board(request, lambda _, done, total: bench.progress(done, total))
+    output, stages = bench.output / "flash", lambda _, done, total: bench.progress(done, total)
+    record = flash_board(bench.chosen, output, bench.how, stages)
     bench.build_id = record.build_id_after
     verified = "read back" if record.verified else "not read back"
     return passed(
