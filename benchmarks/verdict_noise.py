@@ -526,11 +526,12 @@ class Session:
         life: The life.
         earlier: Median times of the first run of each night before, shape (nights, operators).
         reported: Whether the rule reported anything in each of them, shape (nights,).
+        gone: Whether something was suspect in each of them, and was not any more, shape (nights,).
         slower: Factors by which this night's firmware is slower, shape (operators,).
         changed: First night of that change.
 
     Attributes:
-        earlier, reported: As above.
+        earlier, reported, gone: As above.
         first: Times of the first run, shape (executions, operators).
         previous: Times of the first run of the night before, likewise.
         repeats: Number of runs after the first.
@@ -542,10 +543,11 @@ class Session:
         life: Life,
         earlier: Floats,
         reported: Flags,
+        gone: Flags,
         slower: Floats | None = None,
         changed: int = BEFORE,
     ) -> None:
-        self._life, self.earlier, self.reported = life, earlier, reported
+        self._life, self.earlier, self.reported, self.gone = life, earlier, reported, gone
         self._slower, self._changed = slower, changed
         self.night = night = len(earlier)
         self.first = life.times(night, slower=self._of(night))
@@ -568,8 +570,13 @@ class Session:
         """Whether the clock is known to be exact."""
         return self._life.noise.exact
 
-    def measure(self, age: int = 0, wait: float = 0.0) -> Floats:
-        """Run again, now or after a while, this firmware or that of ``age`` nights ago.
+    def measure(self, age: int = 0, wait: float = 0.0, build: int | None = None) -> Floats:
+        """Run again, now or after a while, the code of tonight or of ``age`` nights ago.
+
+        Args:
+            age: Nights ago.
+            wait: Durations of a run to wait.
+            build: Age of the build, which aligns the code, if that is another one.
 
         Returns:
             Times, shape (executions, operators).
@@ -578,7 +585,8 @@ class Session:
         self.waited += wait
         begin = self.repeats + self.waited
         slower = self._of(self.night - age)
-        return self._life.times(self.night, self.repeats, begin, age, slower)
+        build = age if build is None else build
+        return self._life.times(self.night, self.repeats, begin, build, slower)
 
 
 def median_times(times: Floats) -> Floats:

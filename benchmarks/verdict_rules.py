@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -50,6 +50,8 @@ LOOKS: Final = 5
 WINDOW: Final = 20
 """Nights of the baseline."""
 
+_STARTED: Final = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=night) for night in range(99)]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Report:
@@ -59,18 +61,20 @@ class Report:
         operators: Whether each operator changed, shape (operators,).
         everything: Whether all operators together changed.
         kept: Median times that the history keeps of this night; None: of the first run.
-        disturbed: Whether the night is left out of later baselines, though nothing is reported.
+        suspect: Something is only suspect: what is at hand cannot decide it tonight.
+        gone: Something was suspect, and is not any more.
     """
 
     operators: Flags
     everything: bool = False
     kept: Floats | None = None
-    disturbed: bool = False
+    suspect: bool = False
+    gone: bool = False
 
     @property
     def any(self) -> bool:
-        """Whether anything is reported."""
-        return self.everything or bool(self.operators.any())
+        """Whether anything is reported as a change."""
+        return not self.suspect and (self.everything or bool(self.operators.any()))
 
     @property
     def of_all(self) -> bool:
@@ -236,63 +240,81 @@ METRICS: Final = [
 ]
 
 
-_FAILING: Final = ("regression", "suspect", "changed", "scattered")
-
-
-def harness(history: Floats, session: Session, *, at_hand: bool = False) -> Report:
+@dataclass(frozen=True, slots=True)
+class Harness:
     """Compare medians with the last 20 nights, as ``etharness run --baseline last:20`` does.
 
-    It measures a suspect change again, up to five times: where the baseline's model is at hand, in
-    turns with it. What is suspect still fails, too.
+    It measures again what is suspect, up to five times. A result of which a suspect change was gone
+    is no part of the baseline, as it was disturbed.
+
+    Attributes:
+        pairs: The baseline's model is at hand, so it is measured again in turns with that, on
+            tonight's firmware.
+        clean: Leave disturbed nights out of the baseline.
     """
-    nights = len(history)
-    places = tuple(range(nights))
-    started = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=night) for night in range(99)]
-    ticks, emulated = {"cycles": session.tick_ns}, session.exact or None
-    results = [
-        msgspec.structs.replace(
-            provenance(f"night {n}", f"c{n}", started[n].isoformat()),
-            ticks=ticks,
-            emulated_time=emulated,
+
+    pairs: bool = False
+    clean: bool = True
+
+    def __call__(self, history: Floats, session: Session) -> Report:
+        """Return what is reported of tonight."""
+        nights = len(history)
+        ticks, emulated = {"cycles": session.tick_ns}, session.exact or None
+        results = [
+            msgspec.structs.replace(
+                provenance(f"night {n}", f"c{n}", _STARTED[n].isoformat()),
+                ticks=ticks,
+                emulated_time=emulated,
+            )
+            for n in range(nights + 1)
+        ]
+        series = tuple(
+            Series(metric, tuple(range(nights)), tuple(Sample(value, 20) for value in column))
+            for metric, column in zip(METRICS, history.T.tolist(), strict=True)
         )
-        for n in range(nights + 1)
-    ]
-    series = tuple(
-        Series(metric, places, tuple(Sample(value, 20) for value in column))
-        for metric, column in zip(METRICS, history.T.tolist(), strict=True)
-    )
-    # The baseline is of the last sound nights; the series has the others, too.
-    sound = [place for place in places if not session.reported[place]]
-    known = History(
-        tuple(results[:-1]),
-        series,
-        tuple(sound[-WINDOW:]),
-        "the last 20",
-        rolling=True,
-        failed=tuple(np.flatnonzero(session.reported).tolist()),
-    )
-    measured = [_measured(results[-1], session.first)]
-    found = compare_with_history(known, measured)
-    turns, age = Pairs(unit=results[-1].unit), nights - sound[-1]
-    while at_hand and unsure(found) and turns.count < LOOKS:
-        order = (0, age) if turns.count % 2 else (age, 0)
-        times = {of: _measured(results[-1], session.measure(of)) for of in order}
-        turns = turns.followed_by(times[age], times[0])
-        known = known.with_pairs(turns)
+        # The baseline is of the last sound nights; the series has the others, too.
+        sound = np.flatnonzero(~session.reported)
+        clean = sound[~session.gone[sound]] if self.clean else sound
+        baseline = clean[-WINDOW:] if len(clean) >= WINDOW // 2 else sound[-WINDOW:]
+        known = History(
+            tuple(results[:-1]),
+            series,
+            tuple(baseline.tolist()),
+            "the last 20",
+            rolling=True,
+            failed=tuple(np.flatnonzero(session.reported).tolist()),
+        )
+        measured = [_measured(results[-1], session.first)]
         found = compare_with_history(known, measured)
-    seen = set[object]()
-    while not at_hand and (suspect := suspects(found)) - seen and len(measured) <= LOOKS:
-        label = f"{results[-1].session}/{len(measured) + 1}"
-        again = msgspec.structs.replace(results[-1], id=label, session=label)
-        measured.append(_measured(again, session.measure()))
-        found = compare_with_history(known, measured)
-        seen |= suspect & suspects(found)
-    # What fails; an improvement is a note.
-    changed = np.zeros(OPERATORS, np.bool_)
-    for number in found.numbers:
-        changed[number.metric.instruction] |= number.judgement in _FAILING
-    everything = any(common.judgement in _FAILING for common in found.common)
-    return Report(changed, everything, disturbed=found.disturbed)
+        turns, age = Pairs(unit=results[-1].unit), nights - int(baseline[-1])
+        while self.pairs and unsure(found) and turns.count < LOOKS:
+            order = (0, age) if turns.count % 2 else (age, 0)
+            times = {
+                of: _measured(results[-1], session.measure(of, build=0))
+                for of in dict.fromkeys(order)
+            }
+            turns = turns.followed_by(times[age], times[0])
+            known = known.with_pairs(turns)
+            found = compare_with_history(known, measured)
+        seen = set[object]()
+        while not self.pairs and (suspect := suspects(found)) - seen and len(measured) <= LOOKS:
+            label = f"{results[-1].session}/{len(measured) + 1}"
+            again = msgspec.structs.replace(results[-1], id=label, session=label)
+            measured.append(_measured(again, session.measure()))
+            found = compare_with_history(known, measured)
+            # What one more run has shown again, others of the same session will show as well.
+            seen |= suspect & suspects(found)
+        judgements = {common.judgement for common in found.common}
+        reported, red = (
+            np.zeros(OPERATORS, np.bool_),
+            bool(judgements & {"regression", "scattered"}),
+        )
+        for number in found.numbers:
+            reported[number.metric.instruction] |= number.judgement in ("regression", "suspect")
+            red |= number.judgement in ("regression", "changed")
+        everything = bool(judgements & {"regression", "scattered", "suspect"})
+        suspect = not red and (everything or bool(reported.any()))
+        return Report(reported, everything, suspect=suspect, gone=found.disturbed)
 
 
 def _measured(result: Provenance, times: Floats) -> Measured:
@@ -512,8 +534,9 @@ def _paired_p(values: Floats, pool: bool = False) -> Floats:
 
 
 RULES: Final[Mapping[str, Rule]] = {
-    "harness": harness,
-    "harness, pairs": partial(harness, at_hand=True),
+    "harness": Harness(),
+    "harness, pairs": Harness(pairs=True),
+    "harness, disturbed nights kept": Harness(clean=False),
     "fixed": fixed_limit,
     "welch": welch,
     "mann-whitney": mann_whitney,

@@ -67,6 +67,7 @@ class Counts:
 
     Attributes:
         alarms: Quiet nights in which it reported something.
+        suspects: Other quiet nights in which it left something suspect.
         changes: Changes of level or scatter in these nights.
         repeats: Runs after the first in these nights.
         found: The first night after a change in which it was reported, from 1, or 99; by change.
@@ -75,6 +76,7 @@ class Counts:
     """
 
     alarms: Share = field(default_factory=Share)
+    suspects: int = 0
     changes: int = 0
     repeats: int = 0
     found: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in CHANGES})
@@ -89,6 +91,7 @@ class Counts:
     def add_all(self, other: Counts) -> None:
         """Add the counts of further lives."""
         self.alarms.add_all(other.alarms)
+        self.suspects += other.suspects
         self.changes += other.changes
         self.repeats += other.repeats
         self.seconds += other.seconds
@@ -110,28 +113,28 @@ class Player:
         self._life, self._rule, self._counts = life, rule, counts
         self._first = [*life.history]
         self._kept = [*life.history]
-        self._reported = [False] * KNOWN
+        self._reported, self._gone = [False] * KNOWN, [False] * KNOWN
         for _ in range(KNOWN, BEFORE):
             self.night()
 
     def with_change(self, factors: Floats) -> Iterator[Report]:
         """Yield the reports of nights with slower operators, and forget these nights."""
-        saved = [*self._first], [*self._kept], [*self._reported]
+        saved = [*self._first], [*self._kept], [*self._reported], [*self._gone]
         for _ in range(DURING):
             yield self.night(factors)[0]
-        self._first, self._kept, self._reported = saved
+        self._first, self._kept, self._reported, self._gone = saved
 
     def night(self, slower: Floats | None = None) -> tuple[Report, int]:
         """Return the report of the next night, and its number of runs after the first."""
-        session = Session(
-            self._life, np.array(self._first), np.array(self._reported, np.bool_), slower
-        )
+        flags = (np.array(nights, np.bool_) for nights in (self._reported, self._gone))
+        session = Session(self._life, np.array(self._first), *flags, slower)
         report = self._rule(np.array(self._kept), session)
         self._counts.comparisons += 1
         now = median_times(session.first)
         self._first.append(now)
         self._kept.append(now if report.kept is None else report.kept)
-        self._reported.append(report.any or report.disturbed)
+        self._reported.append(report.any or report.suspect)
+        self._gone.append(report.gone)
         return report, session.repeats
 
 
@@ -172,6 +175,7 @@ def _try_rule(life: Life, rule: Rule, number: int, quiet: bool, changed: bool) -
         for _ in range(BEFORE, NIGHTS):
             report, repeats = player.night()
             counts.alarms.add(report.any)
+            counts.suspects += report.suspect
             counts.repeats += repeats
     counts.seconds = time.process_time() - began
     return counts
@@ -235,7 +239,8 @@ def tables(results: Results) -> Iterator[str]:
 def ranking(results: Results, noises: Sequence[str], rules: Sequence[str]) -> Iterator[str]:
     """Yield the lines of the table of rules, the one with the fewest alarms first."""
     heads = (
-        *("rule", "quiet nights with an alarm", "the worst noise, 95 % limit", "noises over 1 %"),
+        *("rule", "quiet nights with an alarm", "suspect", "the worst noise, 95 % limit"),
+        "noises over 1 %",
         *("alarms per change", "5 % by night 1, 2, 5", "10 %", "x2", "all 10 %"),
         *("further runs a night", "ms"),
     )
@@ -261,6 +266,7 @@ def _rank(results: Results, noises: Sequence[str], rule: str) -> tuple[float, st
     cells = [
         rule,
         f"{total.alarms.count} of {total.alarms.of}",
+        f"{total.suspects / max(total.alarms.of, 1):.1%}",
         f"{_share(worst):.1%} (<= {limit(worst):.1%})",
         f"{over} of {len(steady)}",
         ", ".join(each),

@@ -292,7 +292,9 @@ def _range_hint(message: str, data: Any, keys: Keys) -> str:
     if limit == 1 and relation in ("<", "<=") and 1 < data <= 100:
         return f"write it as a share: {data / 100:g} for {data:g} %"
     words = {"<": "less than", "<=": "at most", ">": "more than", ">=": "at least"}
-    return f"it is {data:g}; use a number that is {words[relation]} {limit:g}"
+    # No float is as large as the integers that TOML can hold.
+    is_now = "" if isinstance(data, int) and abs(data) > 10**300 else f"it is {data:g}; "
+    return f"{is_now}use a number that is {words[relation]} {limit:g}"
 
 
 def _keys_of(message: str, data: Mapping[str, Any], type_: type[Any]) -> Keys:

@@ -99,8 +99,6 @@ def desk(tmp_path: Path, etharness: Command, monkeypatch: pytest.MonkeyPatch, sh
 
 def test_what_a_fusion_makes_slower_fails_by_its_own_history(desk: Desk) -> None:
     desk.model.write_bytes(without_instruction(MODEL.read_bytes(), 5))
-    assert desk.run("m", factor=6.0).code == 3  # suspect: it was measured in one session
-    assert [check["code"] for check in desk.failed("m") if check["severity"] == "error"] == ["H12"]
     ended = desk.run("n", factor=6.0)
     assert ended.code == 1, ended.out
     slower = [check["subject"] for check in desk.failed("n") if check["code"] == "H01"]

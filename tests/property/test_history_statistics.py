@@ -17,12 +17,12 @@ from harness import (
     Series,
     compare_with_history,
 )
-from harness.check.history.estimate import find_steps
 from harness.check.history.noise import find_modes
+from harness.check.history.steps import find_steps
 from tests.support.histories import Floats, HistoryBuilder, night, noisy, operator
 
 SEEDS = st.integers(0, 2**32 - 1)
-DESIGNS = st.sampled_from(["paired", "within", "between"])
+DESIGNS = st.sampled_from(["paired", "between"])
 
 
 def by_name(comparison: HistoryComparison) -> dict[str, Compared]:
@@ -34,12 +34,12 @@ def numbered(values: Floats) -> dict[Metric, float]:
 
 
 def of_design(design: str, before: Floats, after: Floats) -> HistoryBuilder:
-    """The same numbers as pairs of sessions, in one session, or in sessions of one side each."""
+    """The same numbers as pairs of sessions, or in sessions of one side each."""
     builder = HistoryBuilder()
     for place, (old, new) in enumerate(zip(before, after, strict=True)):
-        session = {"paired": f"s{place}", "within": "s", "between": f"old {place}"}[design]
+        session = {"paired": f"s{place}", "between": f"old {place}"}[design]
         builder.earlier(session, "old", numbered(old))
-        session = {"paired": f"s{place}", "within": "s", "between": f"new {place}"}[design]
+        session = {"paired": f"s{place}", "between": f"new {place}"}[design]
         builder.now(session, "new", numbered(new))
     return builder
 
@@ -169,29 +169,6 @@ def test_a_clear_step_is_found_where_it_is(seed: int, old: int, new: int, sign: 
     assert clearest.p < 0.01
     assert all(step.p > 1e-5 for step in others)
     assert clearest.size.value == pytest.approx(sign * 20, abs=3)
-
-
-def test_a_few_noisy_nights_are_no_step() -> None:
-    false = 0
-    for seed in range(100):
-        chance = np.random.default_rng(seed)
-        scatters = np.ones(60)
-        first = int(chance.integers(48))
-        scatters[first : first + 12] = 4
-        series = 1000 + scatters * chance.standard_normal(60)
-        false += any(step.p < 1e-3 for step in find_steps(series, scatters=scatters))
-    # 12 with levels that are as certain as those of quiet nights.
-    assert false <= 1
-
-
-def test_a_step_between_noisy_nights_is_found() -> None:
-    chance = np.random.default_rng(0)
-    scatters = np.where(np.arange(60) % 5 == 0, 4.0, 1.0)
-    series = 1000 + scatters * chance.standard_normal(60)
-    series[40:] += 8
-    [step] = find_steps(series, scatters=scatters)
-    assert step.p < 1e-5
-    assert step.earliest <= 40 <= step.latest
 
 
 @given(SEEDS, st.integers(20, 200), st.floats(0.3, 0.7), st.floats(11, 1000))

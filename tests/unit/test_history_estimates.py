@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from harness import Interval, Points
-from harness.check.history.estimate import Estimate, common_sessions, estimate, exact_change, paired
-from harness.check.history.noise import SessionNoise, TypicalSpread, correction
+from harness.check.history.estimate import Estimate, between, common_sessions, exact, paired
+from harness.check.history.noise import SessionNoise, correction
 
 NOISY = Estimate("paired sessions", 100.0, 1.5, 103.0, 2.0, 10.0, 4.0)
 """A change of 3 with a standard error of 2."""
@@ -25,26 +25,14 @@ def points(values: list[float], sessions: list[int] | None = None) -> Points:
     return Points(np.array(values, float), where, np.zeros(count, np.int64), np.arange(count))
 
 
-@pytest.mark.parametrize(
-    ("baseline", "level"),
-    [
-        ([7], 7),
-        ([7, 5], 5),
-        ([9, 5, 7], 7),
-        ([9, 5, 7, 8], 7),
-        ([9, 5, 7, 8, 10, 11], 8),
-        ([3, 3, 3, 9, 9, 9, 9], 9),
-    ],
-)
-def test_an_exact_level_is_a_value_that_was_measured(baseline: list[float], level: float) -> None:
-    found = exact_change(points(baseline), points([10, 12, 11]))
-    assert (found.method, found.baseline, found.current) == ("exact", level, 12)
+def test_an_exact_change_has_no_error() -> None:
+    found = exact(7, 12)
+    assert (found.method, found.baseline, found.current) == ("exact", 7, 12)
     assert (found.baseline_error, found.error, found.noise) == (0, 0, 0)
     assert found.p == 0
-    assert found.interval(0.95) == Interval(12 - level, 12 - level, 12 - level)
-    assert found.interval(CERTAIN) == Interval(12 - level, 12 - level, 12 - level)
-    assert found.baseline_interval(0.95) == Interval(level, level, level)
-    assert found.baseline_interval(CERTAIN) == Interval(level, level, level)
+    for confidence in (0.95, CERTAIN):
+        assert found.interval(confidence) == Interval(5, 5, 5)
+        assert found.baseline_interval(confidence) == Interval(7, 7, 7)
     assert found.detectable(0.001, 3, 1) == 4
 
 
@@ -127,24 +115,19 @@ def test_pairs_that_differ_by_rounding_alone_are_equal(scale: float) -> None:
 
 
 def test_few_pairs_get_some_of_the_error_that_others_have() -> None:
-    """6 degrees of freedom of others at 5 %, and 10 of the pairs themselves at 2 %."""
-    typical = TypicalSpread(0.05, 6.0)
-    side = points([100.0])
-    found = estimate(side, side, None, NOISY, 0.0, typical)
-    assert found is not None
-    assert found.error == pytest.approx(100 * np.sqrt((6 * 0.05**2 + 10 * 0.02**2) / 16))
-    assert found.freedom == 16
+    """4 degrees of freedom of others at 5 %, and 10 of the pairs themselves at 2 %."""
+    found = NOISY.moderated(0.05)
+    assert found.error == pytest.approx(100 * np.sqrt((4 * 0.05**2 + 10 * 0.02**2) / 14))
+    assert found.freedom == 14
     at_zero = replace(NOISY, baseline=0.0, current=3.0)
-    assert estimate(side, side, None, at_zero, 0.0, typical) == at_zero
+    assert at_zero.moderated(0.05) == at_zero
 
 
-def test_pairs_come_before_what_history_knows() -> None:
+def test_sessions_are_compared_by_what_history_knows() -> None:
     spread = 1.8 / 200 / np.sqrt(1 + np.pi / 2 / 3)
-    noise = SessionNoise(spread, np.array([]), np.arange(0), 10.0)
-    before, after = points([200.0, 199.0, 201.0]), points([207.0], [9])
-    assert estimate(before, after, noise, NOISY, 0.0) == NOISY
-    found = estimate(before, after, noise, None, 0.0)
-    assert found is not None
+    found = between(
+        points([200.0, 199.0, 201.0]), points([207.0], [9]), SessionNoise(spread, 10, 0)
+    )
     assert (found.method, found.baseline, found.current) == ("between sessions", 200, 207)
     assert (found.error, found.noise) == (pytest.approx(1.8), pytest.approx(200 * spread))
     assert found.freedom == 10
@@ -155,45 +138,6 @@ def test_sessions_of_one_side_alone_have_nothing_in_common() -> None:
     assert common_sessions(before, points([1, 2], [8, 9])).tolist() == []
     assert common_sessions(before, points([1, 2], [6, 9])).tolist() == []
     assert common_sessions(before, points([1, 2, 3], [7, 9, 5])).tolist() == [5, 7]
-
-
-def test_within_sessions_is_the_regression_on_side_and_session() -> None:
-    before = points([100, 103, 108, 111, 120], [1, 1, 2, 2, 3])
-    after = points([106, 104, 116, 113, 128, 125], [1, 1, 2, 2, 3, 3])
-    found = estimate(before, after, None, None, rounding=0.0)
-    assert found is not None
-    assert found.method == "within sessions"
-    sessions = np.concatenate([before.sessions, after.sessions])
-    side = np.repeat([0.0, 1.0], [5, 6])
-    design = np.column_stack([*[(sessions == each).astype(float) for each in (1, 2, 3)], side])
-    values = np.concatenate([before.values, after.values])
-    solution, rest, *_ = np.linalg.lstsq(design, values, rcond=None)
-    freedom = len(values) - design.shape[1]
-    variance = float(rest[0]) / freedom
-    assert found.change == pytest.approx(solution[3])
-    assert found.freedom == freedom == 7
-    assert found.noise == pytest.approx(np.sqrt(variance))
-    error = np.sqrt(variance * np.linalg.inv(design.T @ design)[3, 3])
-    assert found.error == pytest.approx(error)
-
-
-def test_a_session_needs_six_results_to_be_compared_within_itself() -> None:
-    """One for its level, one for the change, and four to know their noise."""
-    before, after = points([100, 103, 108], [1, 1, 1]), points([106, 104, 109], [1, 1, 1])
-    found = estimate(before, after, None, None, rounding=0.0)
-    assert found is not None
-    assert found.freedom == 4
-    assert estimate(before.where(before.values < 105), after, None, None, rounding=0.0) is None
-
-
-def test_an_error_within_sessions_is_not_below_that_of_the_clock() -> None:
-    before = points([100, 100, 108, 108, 120], [1, 1, 2, 2, 3])
-    after = points([105, 105, 113, 113, 125, 125], [1, 1, 2, 2, 3, 3])
-    found = estimate(before, after, None, None, rounding=0.5)
-    assert found is not None
-    assert found.change == pytest.approx(5)
-    assert found.noise == pytest.approx(0.5)
-    assert found.error == pytest.approx(0.5 / np.sqrt(1 + 1 + 2 / 3))
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_different_changes_of_most_operators_do_not_pass() -> None:
     comparison = compare(nightly(times))
     [failed] = failing(comparison)
     assert failed.code == "H12"
-    assert "most operators changed" in failed.reason
+    assert f"{OPERATORS} of {OPERATORS} operators changed" in failed.reason
 
 
 @pytest.mark.parametrize("ago", [1, 5, 15])
@@ -172,8 +172,8 @@ def test_a_coarse_clock_is_no_evidence_that_there_is_no_noise() -> None:
     assert (coarse.method, fine.method) == ("between sessions", "exact")
     assert coarse.noise is not None
     assert coarse.noise * LEVELS[0] == pytest.approx(1000 / np.sqrt(12), rel=0.05)
-    # A longer time that varies says that a shorter one only seems not to.
-    times[::3, OPERATORS - 1] += 40.0
+    # Longer times that vary say that a shorter one only seems not to.
+    times[::3, 1:] += 40.0
     assert of(compare(nightly(times), tick=40.0), 0).method == "between sessions"
 
 
@@ -204,19 +204,6 @@ def test_the_stated_change_is_found_and_half_of_it_is_not() -> None:
             half += regressed and share != stated
     assert whole >= 15
     assert half <= 4
-
-
-def test_operators_of_which_most_are_at_upper_levels_have_not_changed_together() -> None:
-    chance = np.random.default_rng(6)
-    times = nights(6, 41)
-    upper = chance.random(times.shape) < 0.35
-    upper[-1] = np.arange(OPERATORS) < 12
-    gaps = 1 + chance.uniform(0.04, 0.12, OPERATORS)
-    comparison = compare(nightly(times * np.where(upper, gaps, 1.0)))
-    assert sum(len(number.modes) == 2 for number in comparison.numbers) >= 15
-    [common] = comparison.common
-    assert common.judgement == "same"
-    assert abs(common.change.value) < 0.01
 
 
 def test_a_few_values_between_two_levels_do_not_hide_them() -> None:

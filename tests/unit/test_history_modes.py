@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from harness import Mode, Points
-from harness.check.history.noise import find_modes, modes_of, without_modes
+from harness.check.history.noise import find_modes, modes_of
 from harness.check.history.samples import Floats
 
 
@@ -144,11 +144,3 @@ def test_levels_that_change_three_times_are_steps(
     levels = [HIGH if place * (flips + 1) // 15 % 2 else LOW for place in range(15)]
     assert sum(one != other for one, other in pairwise(levels)) == flips
     assert centers(history(levels, origins)) == modes
-
-
-def test_without_modes_all_values_are_at_the_heavier_one() -> None:
-    modes = (Mode(100, 1, 0.4), Mode(110, 1, 0.6))
-    points = history([104, 106, 99, 112], [0] * 4)
-    shifted = without_modes(points, modes).values - points.values
-    assert shifted.tolist() == [10, 0, 10, 0]
-    assert without_modes(points, ()) is points

@@ -49,7 +49,16 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
     several = len(comparison.units) > 1
     for common in comparison.common:
         yield from _common_check(common, comparison, several)
-    changes = (_change_check(number, comparison, several) for number in numbers)
+    scattered = {
+        (common.board_unit, common.clock) for common in comparison.common if _is_scattered(common)
+    }
+    # One line tells of all operators that changed up or down.
+    changes = (
+        _change_check(number, comparison, several)
+        for number in numbers
+        if number.metric.kind != "operator"
+        or (number.board_unit, number.metric.clock) not in scattered
+    )
     yield from (item for item in changes if item is not None)
     rule = f"no regression from {comparison.description}"
     for code, kind in _REGRESSIONS:
@@ -149,14 +158,11 @@ def _common_check(
     if common.judgement in ("same", "too little"):
         return
     subject = _common_subject(common, comparison, several)
-    moved = common.q is None or (
-        common.q <= comparison.limits.fdr and abs(common.change.value) > common.relative_limit
-    )
-    if common.judgement == "scattered" or not moved:
+    if _is_scattered(common):
         reason = (
-            f"most operators changed, by {percentage(common.typical)} in the median and "
-            f"{common.scatter:,.3g} times as much as their noise, up or down: the run was "
-            f"disturbed, or all code was changed; adjusted p-value {common.scatter_q:.2g}"
+            f"{common.moved} of {common.operators} operators changed, by "
+            f"{percentage(common.typical)} in the median, up or down: the run was disturbed, or "
+            "all code was changed"
         )
     else:
         size = _size(common.change, 1.0, 1.0, "", comparison.limits.confidence)
@@ -180,9 +186,16 @@ def _common_check(
     )
 
 
+def _is_scattered(common: CommonChange) -> bool:
+    """Return whether the operators changed by different factors, rather than by a common one."""
+    return common.judgement == "scattered" or (
+        common.judgement == "suspect" and abs(common.change.value) <= common.relative_limit
+    )
+
+
 def _shared(common: CommonChange, comparison: HistoryComparison) -> str:
     """Return the operators that changed with the others, the one with the longest time first."""
-    scattered = common.judgement == "scattered"
+    scattered = _is_scattered(common)
     changes = {
         number: number.current / number.baseline.value * (1 + common.change.value) - 1
         for number in comparison.numbers

@@ -5,16 +5,16 @@ compared with its own results. If the baseline has no result of the unit, result
 are used, scaled by the median ratio between both units over commits that both measured. Other
 units then confirm a change seen on one unit.
 
-Of one unit, what the operators of a clock share is evaluated first: the common factor of each run,
-how noisy each run was, and the tail of the noise. Then each metric is estimated by itself.
+Of one unit, what the operators of a clock share is evaluated first, the common factor of each run.
+Then each metric is estimated by itself. All are judged together, by the same rule: a first look
+finds what is suspect, and what measures it again decides.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -28,19 +28,8 @@ from harness.check.history.comparison import (
     Confirmation,
     HistoryComparison,
     Interval,
-    Mode,
 )
-from harness.check.history.estimate import (
-    UNKNOWN_SPREAD,
-    Estimate,
-    Looks,
-    between,
-    estimate,
-    exact_change,
-    looks,
-    paired,
-    steps_in,
-)
+from harness.check.history.estimate import Estimate, Looks, between, exact, paired
 from harness.check.history.group_sessions import (
     MetricHistory,
     UnitHistory,
@@ -53,25 +42,17 @@ from harness.check.history.noise import (
     ENOUGH,
     FACTOR,
     GROSS,
-    POOLED,
     SINGLE_FACTOR,
     CommonFactors,
     SessionNoise,
-    TypicalSpread,
     common_factors,
     exact_metrics,
     find_modes,
     gross_direction,
-    mode_of,
     modes_of,
-    noisier,
-    pooled,
-    scatter_of,
-    scatter_p_value,
-    scatters,
     session_noise,
     share_moved,
-    without_modes,
+    typical,
 )
 from harness.check.history.pairs import exceeds_limits, judge_in_pairs
 from harness.check.history.samples import (
@@ -83,6 +64,7 @@ from harness.check.history.samples import (
     Points,
     median,
 )
+from harness.check.history.steps import ANCHOR, crept, steps_in
 from harness.plugins import require
 from harness.records.trace import OPERATOR_CALL
 from harness.records.verdict import Judgement
@@ -99,6 +81,12 @@ _PER_EXECUTION: Final = ("log_bytes", "total_bytes", "min", "max")
 
 MIN_COMMON_COMMITS: Final = 3
 """Commits that two units must both have measured to scale results of one to the other."""
+
+FEWEST_PAIRS: Final = 3
+"""Pairs from which their scatter may show that a suspect change holds."""
+
+ENOUGH_PAIRS: Final = 5
+"""Pairs after which a change that they do not show beyond chance counts as none."""
 
 DEFAULT_LIMITS: Final = HistoryLimits()
 """Limits without a budget."""
@@ -217,18 +205,46 @@ def _differing_executions(unit: UnitHistory) -> tuple[float, float] | None:
     return None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Chances:
+    """The p-values that changes need.
+
+    Attributes:
+        adjusted: P-value adjusted for the number of comparisons, by p-value.
+        limit: Largest adjusted p-value of a change.
+        single: P-value that a single change among unchanged numbers needs.
+        lenient: P-value of a change that pairs are worth their time for: one unchanged number in
+            all of them has it.
+    """
+
+    adjusted: Mapping[float, float]
+    limit: float
+    single: float
+    lenient: float
+
+    @classmethod
+    def of(
+        cls, evaluated: Sequence[Evaluated], commons: Sequence[EvaluatedCommon], limit: float
+    ) -> _Chances:
+        """Return those of one comparison."""
+        found = [item.number.p for item in evaluated] + [item.common.p for item in commons]
+        tests = [p for p in found if p is not None]
+        lenient = 1 / max(len(tests), 1)
+        tests += [_step_p(item.number) for item in evaluated]
+        adjusted = dict(zip(tests, _adjust_p_values(tests), strict=True)) if tests else {}
+        return cls(adjusted, limit, limit / max(len(tests), 1), lenient)
+
+    def certain(self, p: float | None) -> bool:
+        """Return whether a change with this p-value is no chance."""
+        return p is not None and self.adjusted[p] <= self.limit
+
+
 def _with_judgements(
     evaluated: Sequence[Evaluated], commons: Sequence[EvaluatedCommon], limits: HistoryLimits
 ) -> tuple[list[Compared], list[CommonChange]]:
     """Adjust all p-values together, and set judgements and detectable changes."""
-    chances: list[float | None] = [item.number.p for item in evaluated]
-    chances += [_step_p(item.number) for item in evaluated]
-    chances += [p for item in commons for p in (item.common.p, item.common.scatter_p)]
-    tests = [p for p in chances if p is not None]
-    adjusted = dict(zip(tests, _adjust_p_values(tests), strict=True)) if tests else {}
-    # The p-value that a single change among unchanged numbers needs.
-    needed = limits.fdr / max(len(tests), 1)
-    judged = [_with_common_judgement(item, adjusted, needed, limits) for item in commons]
+    chances = _Chances.of(evaluated, commons, limits.fdr)
+    judged = [_with_common_judgement(item, chances) for item in commons]
     shifts = {
         (common.board_unit, common.clock, common.statistic): common.change.value
         for common in judged
@@ -236,21 +252,24 @@ def _with_judgements(
     }
     numbers = []
     for item in evaluated:
-        number = item.number
-        q = None if number.p is None else adjusted[number.p]
-        steps = number.steps if adjusted[_step_p(number)] <= limits.fdr else ()
-        metric = number.metric
+        number, metric = item.number, item.number.metric
+        steps = number.steps if chances.adjusted[_step_p(number)] <= limits.fdr else ()
+        number = replace(
+            number,
+            q=None if number.p is None else chances.adjusted[number.p],
+            steps=steps,
+            detectable=_detectable(item, chances.single),
+        )
         shift = shifts.get((number.board_unit, metric.clock, metric.statistic), 0.0)
-        number = replace(number, q=q, steps=steps, detectable=_detectable(item, needed))
-        numbers.append(_with_judgement(item, number, shift, limits, needed))
-    return numbers, judged
+        found = _with_judgement(item, number, shift, chances)
+        slow = item.crept is not None and found.judgement in ("same", "changed", "improvement")
+        numbers.append(item.crept if slow and item.crept is not None else found)
+    return numbers, [_scattered(common, numbers) for common in judged]
 
 
 def _operator_of(number: Compared) -> tuple[str, Metric]:
     """Return the unit and the metric, of an operator without its statistic."""
-    is_operator = number.metric.kind == "operator"
-    metric = replace(number.metric, statistic="") if is_operator else number.metric
-    return number.board_unit, metric
+    return number.board_unit, series_of(number.metric)
 
 
 def _step_p(number: Compared) -> float:
@@ -259,92 +278,107 @@ def _step_p(number: Compared) -> float:
 
 
 def _detectable(item: Evaluated, needed: float) -> float | None:
-    """Return the change that would have been found, as a share.
-
-    With two modes a change may look like a flip to the other one, so it has to be larger by their
-    distance.
-    """
+    """Return the change that would have been found, as a share."""
     if item.estimate is None or not item.estimate.baseline:
         return None
     level = abs(item.estimate.baseline)
     limit = max(item.number.relative_limit * level, item.number.absolute_limit)
-    return _finite((item.estimate.detectable(needed, limit, item.tick) + item.gap) / level)
+    return _finite(item.estimate.detectable(needed, limit, item.tick) / level)
 
 
-def _with_judgement(
-    item: Evaluated, number: Compared, shift: float, limits: HistoryLimits, needed: float
-) -> Compared:
+def _outcome(
+    looks: Looks, chances: _Chances, certain: float, gross: bool, shown: Callable[[Estimate], float]
+) -> tuple[Judgement, float]:
+    """Judge a change by when it was measured.
+
+    Args:
+        looks: The change in the first session and in others.
+        chances: The p-values that changes need.
+        certain: The change of all sessions together, if it is no chance; else 0.
+        gross: No noise explains it.
+        shown: Returns the change of an estimate if it exceeds both limits, else 0.
+
+    Returns:
+        ``same``, ``suspect`` or ``regression``, whatever the direction, and the change: with
+        ``same`` the one that is gone, or 0.
+    """
+    first, before = shown(looks.first), looks.before
+    change = first if first and looks.first.p <= chances.single else certain
+    if not change or (looks.again is not None and shown(looks.again) * change <= 0):
+        return "same", change
+    # Few are suspect, so the other night is not adjusted for all numbers.
+    lasting = before is not None and shown(before) * change > 0 and before.p <= chances.limit
+    return "regression" if lasting or gross else "suspect", change
+
+
+def _with_judgement(item: Evaluated, number: Compared, shift: float, chances: _Chances) -> Compared:
     """Set the judgement of a number, after a shift of all operators by this share."""
-    if number.change is None:
+    if number.change is None or number.baseline is None:
         return number
+    level = number.baseline.value
 
     def own(change: float) -> float:
-        """Return a change without what all operators did, which is reported once."""
-        if not shift or number.baseline is None:
-            return change
-        # An operator differs from the others only if it also differs from its own baseline: it may
-        # be the one that did not change.
-        whole = change + shift * (number.baseline.value + change)
-        return min(change, whole, key=abs) if change * whole > 0 else 0.0
+        """Return a change beyond both limits without what all operators did, or 0."""
+        if shift:
+            # An operator differs from the others only if it also differs from its own baseline: it
+            # may be the one that did not change.
+            whole = change + shift * (level + change)
+            change = min(change, whole, key=abs) if change * whole > 0 else 0.0
+        return change if exceeds_limits(number, change) else 0.0
 
-    change, by_time = own(number.change.value), item.looks
-    certain = number.method == "exact" or (number.q is not None and number.q <= limits.fdr)
-    certain |= item.gross
-    found = exceeds_limits(number, change) and certain
-    worse: Judgement = "regression"
-    if by_time is not None:
-        first = own(by_time.first.change)
-        if exceeds_limits(number, first) and by_time.first.p <= needed:
-            found, change = True, first
-
-        def shows(look: Estimate) -> bool:
-            return exceeds_limits(number, own(look.change)) and change * look.change > 0
-
-        if found and by_time.again is not None and not shows(by_time.again):
-            share = first / by_time.first.baseline if by_time.first.baseline else 0.0
-            return replace(number, judgement="same", gone=share)
-        # Few are suspect, so the other night is not adjusted for all numbers.
-        before = by_time.before
-        holds = before is not None and shows(before) and before.p <= limits.fdr
-        worse = "regression" if holds or item.gross else "suspect"
-    if found:
-        return replace(number, judgement=worse if change > 0 else "improvement")
-    if number.method == "exact" and change:
-        return replace(number, judgement="changed")
-    return replace(number, judgement="same")
+    certain = number.method == "exact" or item.gross or chances.certain(number.p)
+    change = own(number.change.value) if certain else 0.0
+    if item.looks is None:
+        if change:
+            return replace(number, judgement="regression" if change > 0 else "improvement")
+        differs = number.method == "exact" and number.change.value
+        return replace(number, judgement="changed" if differs else "same")
+    worse, change = _outcome(item.looks, chances, change, item.gross, lambda at: own(at.change))
+    if worse == "same":
+        gone = change / item.looks.first.baseline if item.looks.first.baseline else 0.0
+        rare = own(item.looks.lenient.change) > 0 and item.looks.lenient.p <= chances.lenient
+        return replace(number, judgement="same", gone=gone or None, unsure=rare and not gone)
+    return replace(number, judgement=worse if change > 0 else "improvement")
 
 
-def _with_common_judgement(
-    item: EvaluatedCommon, adjusted: Mapping[float, float], needed: float, limits: HistoryLimits
-) -> CommonChange:
+def _with_common_judgement(item: EvaluatedCommon, chances: _Chances) -> CommonChange:
     common = item.common
     if item.estimate is None or common.p is None:
         return common
-    q = adjusted[common.p]
     common = replace(
         common,
-        q=q,
-        scatter_q=adjusted[common.scatter_p],
-        detectable=_finite(item.estimate.detectable(needed, common.relative_limit, 0.0)),
+        q=chances.adjusted[common.p],
+        detectable=_finite(item.estimate.detectable(chances.single, common.relative_limit, 0.0)),
     )
-    shift, by_time = common.change.value, item.looks
 
-    def shows(look: Estimate | None) -> bool:
-        return (
-            look is not None
-            and look.change * shift > 0
-            and look.p <= limits.fdr
-            and abs(look.change) > common.relative_limit
-        )
+    def beyond(change: float) -> float:
+        return change if abs(change) > common.relative_limit else 0.0
 
-    once = by_time is not None and not shows(by_time.before)
-    gone = by_time is not None and by_time.again is not None and not shows(by_time.again)
-    if q <= limits.fdr and abs(shift) > common.relative_limit and not gone:
-        worse: CommonJudgement = "suspect" if once else "regression"
-        return replace(common, judgement=worse if shift > 0 else "improvement")
-    if common.scatter_q <= limits.fdr and common.typical > common.relative_limit:
-        return replace(common, judgement="suspect" if once else "scattered")
-    return common
+    change = beyond(common.change.value) if chances.certain(common.p) else 0.0
+    worse: Judgement = "regression" if change else "same"
+    if item.looks is not None:
+        worse, change = _outcome(item.looks, chances, change, False, lambda at: beyond(at.change))
+        rare = item.looks.lenient.p <= chances.lenient
+        common = replace(common, unsure=rare and beyond(item.looks.lenient.change) > 0)
+    if worse not in ("regression", "suspect"):
+        return common
+    return replace(common, judgement=worse if change > 0 else "improvement")
+
+
+def _scattered(common: CommonChange, numbers: Sequence[Compared]) -> CommonChange:
+    """Judge many changes of a unit's operators by different factors as one."""
+    of = [
+        number
+        for number in numbers
+        if number.board_unit == common.board_unit
+        and (number.metric.clock, number.metric.statistic) == (common.clock, common.statistic)
+    ]
+    changed = [number for number in of if number.judgement in _CHANGED]
+    if common.judgement != "same" or 2 * len(changed) <= common.operators:
+        return common
+    certain = sum(number.judgement != "suspect" for number in changed)
+    judgement: CommonJudgement = "scattered" if 2 * certain > common.operators else "suspect"
+    return replace(common, judgement=judgement, moved=len(changed))
 
 
 def _worst_of_each(commons: Sequence[CommonChange]) -> Iterator[CommonChange]:
@@ -465,18 +499,18 @@ class Evaluated:
     Attributes:
         number: The metric, not judged.
         estimate: Its change; None if it is unknown.
-        gap: Distance of its modes, in the metric's unit: a smaller change may be a flip.
         tick: Smallest difference that the clock shows, in the metric's unit.
         gross: No noise explains its change, whatever its estimate says.
         looks: Its change by when it was measured; None if it was compared in pairs, or exactly.
+        crept: The metric, judged by a level of long ago; None if it has not crept away from that.
     """
 
     number: Compared
     estimate: Estimate | None = None
-    gap: float = 0.0
     tick: float = 0.0
     gross: bool = False
     looks: Looks | None = None
+    crept: Compared | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -490,18 +524,46 @@ class EvaluatedCommon:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class _OperatorGroup:
-    """Operators of one clock by one statistic."""
+    """Operators of one clock by one statistic, without their common factor.
+
+    Attributes:
+        samples: Their values.
+        factors: The common factor; None of few operators.
+        noises: The noise of each between sessions, where it is known.
+        pairs: The change of each within sessions with both sides, if there are enough of them.
+    """
 
     samples: Mapping[Metric, MetricHistory]
-    modes: Mapping[Metric, tuple[Mode, ...]]
-    mode_shares: Mapping[Metric, str]
-    noises: Mapping[Metric, SessionNoise]
-    pairs: Mapping[Metric, Estimate | None]
     factors: CommonFactors | None
-    paired_error: TypicalSpread
-    scatter: float = 1.0
-    scatter_p: float = 1.0
-    scatters: Floats | None = None
+    noises: Mapping[Metric, SessionNoise]
+    pairs: Mapping[Metric, Estimate]
+
+    @classmethod
+    def of(
+        cls, unit: UnitHistory, members: Mapping[Metric, MetricHistory], limits: HistoryLimits
+    ) -> _OperatorGroup:
+        """Separate the common factor, and learn the noise that is left."""
+        factors = common_factors(members, len(unit.results))
+        samples = {
+            m: raw if factors is None else factors.without(raw) for m, raw in members.items()
+        }
+        noises, pairs = {}, {}
+        for metric, one in samples.items():
+            rounding = _ROUNDING * unit.tick(metric)
+            if (noise := session_noise(one.noisy, limits.min_results, rounding)) is not None:
+                noises[metric] = noise
+            if (
+                in_turns := paired(one.baseline_points, one.now, limits.min_results, rounding)
+            ) is not None:
+                pairs[metric] = in_turns
+        shares = [pair.error / pair.baseline for pair in pairs.values() if pair.baseline > 0]
+        error = typical(shares)
+        return cls(
+            samples,
+            factors,
+            {metric: noise.moderated([*noises.values()]) for metric, noise in noises.items()},
+            {metric: pair.moderated(error) for metric, pair in pairs.items()},
+        )
 
 
 def compare_unit(
@@ -514,27 +576,26 @@ def compare_unit(
         found: The earlier and current values of its metrics.
         limits: When a change counts.
     """
-    exact = exact_metrics(unit, found, limits)
+    without_noise = exact_metrics(unit, found, limits)
     groups: dict[tuple[str, str, str], dict[Metric, MetricHistory]] = defaultdict(dict)
     for metric, samples in found.items():
-        if metric not in exact and len(samples.now) and samples.baseline.any():
+        if metric not in without_noise and len(samples.now) and samples.baseline.any():
             groups[metric.clock, metric.statistic, metric.unit][metric] = samples
     evaluated: dict[Metric, Evaluated] = {}
     commons = []
-    prepared = {key: _prepare(unit, members, limits) for key, members in groups.items()}
+    prepared = {key: _OperatorGroup.of(unit, of, limits) for key, of in groups.items()}
     gross = _gross_metrics(unit, prepared.values())
     shared = _gross_clocks(prepared, limits)
     for (clock, statistic, _), group in prepared.items():
         for metric in group.samples:
-            evaluated[metric] = _evaluate(
-                unit, metric, group, limits, gross=series_of(metric) in gross
-            )
+            evaluated[metric] = _evaluate(unit, metric, group, limits, series_of(metric) in gross)
         if group.factors is not None:
-            common = _common(unit, clock, statistic, group, evaluated, limits)
+            members = [evaluated[metric] for metric in group.samples]
+            common = _common(unit, clock, statistic, group.factors, members, limits)
             commons.append(_with_gross(common, group.factors.change) if clock in shared else common)
     for metric, samples in found.items():
         if metric not in evaluated:
-            evaluated[metric] = _evaluate_alone(unit, metric, samples, limits)
+            evaluated[metric] = _evaluate_exactly(unit, metric, samples, limits)
     return [evaluated[metric] for metric in found], commons
 
 
@@ -577,125 +638,88 @@ def _sessions(points: Points) -> int:
     return len(np.unique(points.sessions))
 
 
-def _prepare(
-    unit: UnitHistory, members: Mapping[Metric, MetricHistory], limits: HistoryLimits
-) -> _OperatorGroup:
-    """Separate the common factor and the modes, and learn the noise that is left."""
-    factors = _common_factors(members, len(unit.results))
-    samples, modes, shares, noises, pairs = {}, {}, {}, {}, {}
-    rounding = []
-    for metric, raw in members.items():
-        whole = raw if factors is None else factors.without(raw)
-        modes[metric] = modes_of(whole.earlier)
-        shares[metric] = _mode_shares(whole, modes[metric])
-        one = samples[metric] = whole.changed(partial(without_modes, modes=modes[metric]))
-        of_clock = _ROUNDING * unit.tick(metric)
-        pairs[metric] = paired(one.baseline_points, one.now, limits.min_results, of_clock)
-        noise = session_noise(one.earlier, limits.min_results, of_clock)
-        if noise is not None:
-            noises[metric] = noise
-            rounding.append(of_clock / median(one.earlier.values))
-    learnt = dict(zip(noises, pooled([*noises.values()], rounding), strict=True))
-    paired_error = UNKNOWN_SPREAD if factors is None else _paired_error(pairs.values())
-    group = _OperatorGroup(samples, modes, shares, learnt, pairs, factors, paired_error)
-    if factors is None or len(learnt) < POOLED:
-        return group
-    changes = []
-    for metric, noise in learnt.items():
-        found = between(samples[metric].baseline_points, samples[metric].now, noise)
-        changes.append(found.change / found.error if found.error else 0.0)
-    scatter = scatter_of(changes)
-    tonight = float(noisier(np.array([scatter]), len(learnt))[0])
-    wider = {metric: dataclasses.replace(one, scatter=tonight) for metric, one in learnt.items()}
-    earlier_scatters = scatters([*learnt.values()], [one.spread for one in learnt.values()])
-    every = np.full(len(unit.results), tonight)
-    every[: len(earlier_scatters)] = noisier(earlier_scatters, len(learnt))
-    chance = scatter_p_value(scatter, earlier_scatters)
-    return dataclasses.replace(
-        group, noises=wider, scatter=scatter, scatter_p=chance, scatters=every
-    )
-
-
-def _common_factors(members: Mapping[Metric, MetricHistory], results: int) -> CommonFactors | None:
-    """Return the common factors of operators, whichever of their two levels each happens to have.
-
-    In one night of a hundred most operators that flip are at their upper levels, and the median of
-    all would be as much higher.
-    """
-    factors = common_factors(members, results)
-    if factors is None:
-        return None
-    steady = {}
-    for metric, raw in members.items():
-        whole = factors.without(raw)
-        if modes := modes_of(whole.earlier):
-            level = whole.changed(partial(without_modes, modes=modes))
-            steady[metric] = factors.restored(level)
-    return common_factors({**members, **steady}, results) if steady else factors
-
-
-def _paired_error(found: Iterable[Estimate | None]) -> TypicalSpread:
-    """Return what the errors of the operators' paired changes are like, as shares."""
-    known = [pairs for pairs in found if pairs is not None and pairs.baseline > 0]
-    if not known:
-        return UNKNOWN_SPREAD
-    errors = [pairs.error / pairs.baseline for pairs in known]
-    return TypicalSpread.of(errors, min(pairs.freedom for pairs in known))
-
-
 def _evaluate(
-    unit: UnitHistory, metric: Metric, group: _OperatorGroup, limits: HistoryLimits, *, gross: bool
+    unit: UnitHistory, metric: Metric, group: _OperatorGroup, limits: HistoryLimits, gross: bool
 ) -> Evaluated:
-    samples, modes = group.samples[metric], group.modes[metric]
-    noise = group.noises.get(metric)
-    rounding = _ROUNDING * unit.tick(metric)
-    found = estimate(
-        samples.baseline_points,
-        samples.now,
-        noise,
-        group.pairs[metric],
-        rounding,
-        group.paired_error,
-    )
-    number = _number(unit, metric, samples, limits)
-    common = 0.0 if group.factors is None else group.factors.change
+    samples, noise, pairs = group.samples[metric], group.noises.get(metric), group.pairs.get(metric)
     number = replace(
-        number,
-        modes=modes,
-        common=common,
-        steps=steps_in(
-            samples.all,
-            unit.results,
-            (number.relative_limit, number.absolute_limit),
-            limits,
-            0.0 if noise is None else noise.correlation,
-            group.scatters,
-        ),
-        reason=group.mode_shares[metric],
+        _number(unit, metric, samples, limits),
+        modes=modes_of(samples.earlier),
+        common=0.0 if group.factors is None else group.factors.change,
     )
+    number = _with_steps(unit, number, samples, limits, noise.correlation if noise else 0.0)
+    found, looks = _changes(unit, samples, noise, pairs)
     if found is None:
-        return _without_estimate(number, samples, limits, gross=gross)
-    gap = modes[1].center - modes[0].center if modes else 0.0
-    evaluated = _with_estimate(number, found, limits, unit.tick(metric), gap, gross=gross)
-    return dataclasses.replace(evaluated, looks=_looks(unit, found, samples, noise))
+        return _without_estimate(number, samples, limits, gross)
+    number = _with_change(number, found, 1 - limits.confidence)
+    slow = _crept(number, samples, noise.correlation if noise else 0.0)
+    return Evaluated(number, found, unit.tick(metric), gross, looks, slow)
 
 
-def _looks(
-    unit: UnitHistory, found: Estimate, samples: MetricHistory, noise: SessionNoise | None
-) -> Looks | None:
-    """Return a change by when it was measured; None if pairs of sessions show it."""
-    if noise is None or found.method != "between sessions":
-        return None
-    occasions = unit.occasions[samples.now.results]
+def _changes(
+    unit: UnitHistory,
+    samples: MetricHistory,
+    noise: SessionNoise | None,
+    pairs: Estimate | None,
+) -> tuple[Estimate | None, Looks | None]:
+    """Return the change by the design that the results allow, and by when it was measured."""
+    if pairs is not None:
+        return pairs, None
+    baseline, now = samples.baseline_points, samples.now
+    if noise is None:
+        return None, None
+    found = between(baseline, now, noise)
+    occasions = unit.occasions[now.results]
     tonight = occasions == occasions[0]
-    other = samples.night_before if tonight.all() else samples.now.where(~tonight)
-    return looks(samples.baseline_points, samples.now.where(tonight), other, noise)
+    before = samples.night_before if tonight.all() else now.where(~tonight)
+    cells = now.where(tonight).cells_in_time
+    first, again = cells.where(np.arange(len(cells)) == 0), cells.where(np.arange(len(cells)) > 0)
+    return found, Looks(
+        between(baseline, first, noise),
+        between(baseline, again, noise) if len(again) else None,
+        between(baseline, before, noise) if len(before) else None,
+        between(baseline, first, noise.lenient),
+    )
 
 
-def _evaluate_alone(
+def _crept(number: Compared, samples: MetricHistory, correlation: float) -> Compared | None:
+    """Return a number that grew beyond its limits by steps that were too small to be seen."""
+    levels = crept(samples.earlier, samples.now, correlation)
+    if levels is None or not levels[0]:
+        return None
+    level, current = levels
+    number = replace(number, baseline=Interval(level, None, None))
+    if not exceeds_limits(number, current - level):
+        return None
+    return _slowly(
+        number, level, current, f"the level of {ANCHOR[0]} to {ANCHOR[1]} results before"
+    )
+
+
+def _slowly(number: Compared, level: float, current: float, since: str) -> Compared:
+    change = Interval(current - level, None, None)
+    return replace(
+        number,
+        judgement="regression",
+        method="slowly",
+        baseline=Interval(level, None, None),
+        current=current,
+        change=change,
+        relative=change.value / level if level else None,
+        p=None,
+        q=None,
+        reason=f"in steps that are each within the limits, from {since}",
+    )
+
+
+def _evaluate_exactly(
     unit: UnitHistory, metric: Metric, samples: MetricHistory, limits: HistoryLimits
 ) -> Evaluated:
-    """Evaluate a metric without noise, or one that only one side has."""
+    """Evaluate a metric without noise, or one that only one side has.
+
+    It is compared with the newest result of the baseline. Of several results now, the largest
+    counts.
+    """
     number = _number(unit, metric, samples, limits)
     baseline = samples.baseline_points
     if not len(samples.now):
@@ -704,10 +728,29 @@ def _evaluate_alone(
     if not len(baseline):
         current, reason = median(samples.now.values), "in the result, but not in the baseline"
         return Evaluated(replace(number, judgement="appeared", current=current, reason=reason))
-    limit = number.relative_limit, number.absolute_limit
-    number = replace(number, steps=steps_in(samples.all, unit.results, limit, limits))
-    change = exact_change(baseline, samples.now)
-    return _with_estimate(number, change, limits, unit.tick(metric))
+    current = float(samples.now.values.max())
+    found = exact(float(baseline.values[-1]), current)
+    number = _with_change(number, found, 1 - limits.confidence)
+    number = _with_steps(unit, number, samples, limits)
+    usual = float(np.sort(baseline.values)[(len(baseline) - 1) // 2])
+    slow = None
+    if current > usual and exceeds_limits(
+        replace(number, baseline=Interval(usual, None, None)), current - usual
+    ):
+        slow = _slowly(number, usual, current, f"the median of {len(baseline)} results")
+    return Evaluated(number, found, unit.tick(metric), crept=slow)
+
+
+def _with_steps(
+    unit: UnitHistory,
+    number: Compared,
+    samples: MetricHistory,
+    limits: HistoryLimits,
+    correlation: float = 0.0,
+) -> Compared:
+    bounds = number.relative_limit, number.absolute_limit
+    steps = steps_in(samples.all, unit.results, bounds, limits, correlation)
+    return replace(number, steps=steps)
 
 
 def _number(
@@ -728,32 +771,23 @@ def _number(
     )
 
 
-def _with_estimate(
-    number: Compared,
-    found: Estimate,
-    limits: HistoryLimits,
-    tick: float,
-    gap: float = 0.0,
-    *,
-    gross: bool = False,
-) -> Evaluated:
+def _with_change(number: Compared, found: Estimate, chance: float) -> Compared:
+    """Return a number with an estimate of its change, in intervals that miss it by this chance."""
     level = found.baseline
-    exact = found.method == "exact"
-    number = replace(
+    return replace(
         number,
         method=found.method,
-        baseline=found.baseline_interval(limits.confidence),
+        baseline=found.baseline_interval(1 - chance),
         current=found.current,
-        change=found.interval(limits.confidence),
+        change=found.interval(1 - chance),
         relative=found.change / level if level else None,
-        p=None if exact else found.p,
+        p=None if found.method == "exact" else found.p,
         noise=abs(found.noise / level) if level else None,
     )
-    return Evaluated(number, found, gap, tick, gross)
 
 
 def _without_estimate(
-    number: Compared, samples: MetricHistory, limits: HistoryLimits, *, gross: bool
+    number: Compared, samples: MetricHistory, limits: HistoryLimits, gross: bool
 ) -> Evaluated:
     """Evaluate a metric of unknown noise: only a gross change says anything."""
     level, current = median(samples.baseline_points.values), median(samples.now.values)
@@ -787,67 +821,39 @@ def _median_interval(baseline: Points) -> Interval:
     return Interval(median(baseline.values), -np.inf, np.inf)
 
 
-def _mode_shares(samples: MetricHistory, modes: tuple[Mode, ...]) -> str:
-    if not modes:
-        return ""
-    upper = [
-        np.bincount(mode_of(side.values, modes), minlength=2)[1] / len(side)
-        for side in (samples.baseline_points, samples.now)
-    ]
-    shares = f"{upper[0]:.0%} of the baseline in the upper mode, {upper[1]:.0%} now"
-    return f"two modes: {shares}"
-
-
 def _common(
     unit: UnitHistory,
     clock: str,
     statistic: str,
-    group: _OperatorGroup,
-    evaluated: Mapping[Metric, Evaluated],
+    factors: CommonFactors,
+    members: Sequence[Evaluated],
     limits: HistoryLimits,
 ) -> EvaluatedCommon:
-    assert group.factors is not None
-    history = group.factors.history
-    noise = session_noise(history.earlier, limits.min_results, 0.0)
-    if noise is not None:
-        [noise] = pooled([noise], [0.0])
+    history, shift = factors.history, factors.change
+    noise = session_noise(history.noisy, limits.min_results, 0.0)
     pairs = paired(history.baseline_points, history.now, limits.min_results, 0.0)
-    found = estimate(history.baseline_points, history.now, noise, pairs, 0.0)
-    members = [evaluated[metric] for metric in group.samples]
+    found, looks = _changes(unit, history, noise, pairs)
     relative = [one.number.relative for one in members]
     deviations = [share for share in relative if share is not None]
     if found is None:
-        deviations = [*_deviations(group.samples.values())]
-    shift = group.factors.change
+        deviations = [_deviation(one.number) for one in members]
     common = CommonChange(
         board_unit=unit.unit,
         clock=clock,
         statistic=statistic,
         operators=len(deviations),
         moved=share_moved([(1 + one) * (1 + shift) - 1 for one in deviations], shift),
-        change=Interval(shift, None, None),
-        scatter=group.scatter,
+        change=Interval(shift, None, None) if found is None else found.interval(limits.confidence),
+        p=None if found is None else found.p,
+        noise=None if found is None else found.noise,
         typical=float(np.median(np.abs(deviations))) if deviations else 0.0,
         relative_limit=limits.relative,
+        judgement="too little" if found is None else "same",
     )
-    if found is None:
-        return EvaluatedCommon(replace(common, judgement="too little"), None)
-    in_pairs = sum(
-        one.estimate is not None and one.estimate.method != "between sessions" for one in members
-    )
-    common = replace(
-        common,
-        change=found.interval(limits.confidence),
-        p=found.p,
-        noise=found.noise,
-        # Pairs have an error of their own, to which sessions that are wild contribute.
-        scatter_p=group.scatter_p if 2 * in_pairs < len(group.samples) else 1.0,
-    )
-    return EvaluatedCommon(common, found, _looks(unit, found, history, noise))
+    return EvaluatedCommon(common, found, looks)
 
 
-def _deviations(found: Iterable[MetricHistory]) -> Iterable[float]:
-    """Yield the changes of operators of unknown noise, as shares."""
-    for samples in found:
-        if level := median(samples.baseline_points.values):
-            yield median(samples.now.values) / level - 1
+def _deviation(number: Compared) -> float:
+    """Return the change of an operator of unknown noise, as a share."""
+    level = 0.0 if number.baseline is None else number.baseline.value
+    return (number.current or 0.0) / level - 1 if level else 0.0

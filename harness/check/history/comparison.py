@@ -14,10 +14,10 @@ from harness.records.verdict import Judgement
 CommonJudgement = Literal["regression", "suspect", "improvement", "scattered", "same", "too little"]
 """Outcome for all operators of a unit together."""
 
-Method = Literal["", "exact", "gross", "paired sessions", "within sessions", "between sessions"]
+Method = Literal["", "exact", "gross", "paired sessions", "between sessions", "slowly"]
 """How a change was distinguished from noise (``docs/verdicts.md``): not; the metric has no noise;
-no noise explains a change of this size; by sessions with baseline and candidate results; by the
-results within such sessions; by what earlier sessions differed from those before them."""
+no noise explains a change of this size; by sessions with baseline and candidate results; by what
+earlier sessions differed from those before them; by a level of long ago."""
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -211,10 +211,7 @@ class CommonChange(msgspec.Struct, frozen=True, kw_only=True):
         p: P-value of the change, two-sided.
         q: P-value adjusted for the number of comparisons.
         noise: Standard deviation of this share between sessions.
-        scatter: Deviations of the operators from this change, in multiples of their usual ones.
-        scatter_p: P-value of the scatter.
-        scatter_q: P-value of the scatter, adjusted for the number of comparisons.
-        typical: Median of these deviations, as a share of the operators' times.
+        typical: Median deviation of the operators from this change, as a share of their times.
         relative_limit: Relative limit of a change.
         detectable: Smallest common change that would have been found, as a share.
         gone: The change where it was suspect, and the pairs do not show it; else None.
@@ -231,9 +228,6 @@ class CommonChange(msgspec.Struct, frozen=True, kw_only=True):
     p: float | None = None
     q: float | None = None
     noise: float | None = None
-    scatter: float = 1.0
-    scatter_p: float = 1.0
-    scatter_q: float = 1.0
     typical: float = 0.0
     relative_limit: float = 0.0
     detectable: float | None = None

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from functools import cached_property
 from typing import Final
 
@@ -47,17 +48,19 @@ class MetricHistory:
     """The values of a metric on one unit.
 
     Attributes:
-        earlier: Values in earlier results that show the noise, oldest first. Those before an
-            accepted change are moved to its level.
+        earlier: Values in earlier results that did not fail, oldest first. Those before an accepted
+            change are moved to its level.
         baseline: True for the earlier results in the baseline, shape (n,).
         now: Values in the candidate results.
         series: Values in all earlier results, also of nights that failed; None for ``earlier``.
+        open: Number of the newest of these that failed, one after the other.
     """
 
     earlier: Points
     baseline: np.ndarray
     now: Points
     series: Points | None = None
+    open: int = 0
 
     @cached_property
     def baseline_points(self) -> Points:
@@ -75,6 +78,12 @@ class MetricHistory:
         return self.earlier if self.series is None else self.series
 
     @property
+    def noisy(self) -> Points:
+        """The values that show the noise: a failure that is still open may be a change."""
+        series = self.whole_series
+        return series.where(np.arange(len(series) - self.open))
+
+    @property
     def night_before(self) -> Points:
         """The values of the newest earlier session; none if the baseline has it."""
         series = self.whole_series
@@ -85,7 +94,7 @@ class MetricHistory:
     def changed(self, change: Callable[[Points], Points]) -> MetricHistory:
         """Return the values after ``change``, for the same results."""
         series = None if self.series is None else change(self.series)
-        return MetricHistory(change(self.earlier), self.baseline, change(self.now), series)
+        return replaced(self, earlier=change(self.earlier), now=change(self.now), series=series)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,17 +156,19 @@ class UnitHistory:
         ]
         baseline = np.array([place in self._baseline for place, _ in here], bool)
         points = self._points(here)
+        failed = np.array([place in self._failed for place, _ in here], bool)
         noise, used, shift = used_results(
             self._decisions.get(series_of(metric)) if unit == self.unit else None,
             self._measured[0].provenance,
             [self.earlier[place] for place, _ in here],
             points.values,
-            np.array([place in self._failed for place, _ in here], bool),
+            failed,
             baseline,
             rolling=self._history.rolling,
         )
         earlier = points.with_values(points.values + shift).where(noise)
-        return MetricHistory(earlier, used[noise], self._points(now), points)
+        still = int(np.argmin(failed[::-1])) if len(failed) and not failed.all() else len(failed)
+        return MetricHistory(earlier, used[noise], self._points(now), points, still)
 
     @cached_property
     def _failed(self) -> frozenset[int]:

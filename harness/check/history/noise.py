@@ -2,31 +2,30 @@
 
 The noise of a metric is how its newest earlier sessions differ from their median: the larger of
 their robust deviation and that of winsorised differences. Student's t with the degrees of freedom
-of these sessions says how likely a difference is. Tails are not modelled: what is unlikely is
-measured again (``runs/repeats.py``).
+of these sessions says how likely a difference is. Neither tails nor two levels are modelled: what
+is unlikely is measured again (``runs/repeats.py``).
 
-A night that disturbed most operators counts with as much less weight, so it does not widen later
-limits. Few sessions may agree by chance, so the typical spread of all operators then adds to each.
-
-Two modes of a metric, such as those of aligned and unaligned cache lines, are detected: a model of
-two normal distributions with equal width is compared with one distribution. The split of the sorted
-values with the least squares is used. The criterion is the integrated completed likelihood
-(Biernacki, Celeux and Govaert 2000): its penalty for the weights avoids splitting flat or wide
-distributions. SciPy has no mixture models, and scikit-learn would be a large dependency for an
-exhaustive search that takes a few lines of NumPy in one dimension.
+Few sessions may agree by chance, so the spread of the median operator contributes to that of each.
 
 The temperature of a board, the clock rate of a machine and its neighbors change all times of a run
 by one factor: the median, over operators, of the time relative to its own baseline. It is divided
 out, so that it neither hides nor imitates the change of an operator, and is compared with the
 factors of earlier runs by itself.
+
+Two modes of a metric, such as those of aligned and unaligned cache lines, are reported: a model of
+two normal distributions with equal width is compared with one distribution. The split of the sorted
+values with the least squares is used. The criterion is the integrated completed likelihood
+(Biernacki, Celeux and Govaert 2000): its penalty for the weights avoids splitting flat or wide
+distributions. SciPy has no mixture models, and scikit-learn would be a large dependency for an
+exhaustive search that takes a few lines of NumPy in one dimension.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -37,7 +36,6 @@ from harness.check.history.samples import (
     EXACT_COUNTERS,
     Floats,
     HistoryLimits,
-    Ints,
     Metric,
     Points,
     median,
@@ -46,10 +44,6 @@ from harness.plugins import require
 
 MAD_SCALE: Final = 1.4826
 """Standard deviation divided by the median absolute deviation, for normal values."""
-
-_MAD_ERROR: Final = 1.17
-"""Standard error of the median absolute deviation of normal values, as a share, times the root of
-their number."""
 
 MEDIAN_VARIANCE: Final = np.pi / 2
 """Variance of a median relative to the variance of a mean, for normal values."""
@@ -62,11 +56,8 @@ POOLED: Final = 10
 """Number of operators from which they are evaluated together: what they share is then known well
 enough to separate it from the change of one of them."""
 
-_WINDOW: Final = 20
+_WINDOW: Final = 40
 """Largest number of sessions of a commit, or of different ones, that show the noise."""
-
-REACH: Final = 3
-"""Neighbors on each side whose median shows outliers, but no steps (Hampel 1974)."""
 
 _SHORTEST: Final = 3
 """Sessions at a level beside a step."""
@@ -78,23 +69,20 @@ _REPEATED: Final = 4
 """Sessions from which a commit shows its noise by itself."""
 
 _PRIOR: Final = 4.0
-"""Degrees of freedom that the spreads of all operators count like in the spread of each, where it
-is not estimated."""
+"""Degrees of freedom that the spread of the median operator counts like in that of each."""
 
 ENOUGH: Final = 15
 """Sessions from which more of them hardly make a comparison more sensitive."""
 
 _FEW: Final = 10
-"""Earlier nights from which it is known what is usual, and so which of them are unusual."""
+"""Sessions from which single ones are winsorised."""
 
 _CLIP: Final = 3.0
 """Robust deviations beyond which a residual counts as this many: a spike of one night does not hide
-the changes of the next twenty."""
+the changes of the next ones."""
 
-_FREEDOM: Final = np.array(
-    [1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 50, 100, 1000]
-)
-"""Degrees of freedom that the spreads of operators may count like."""
+_SPIKES: Final = 0.05
+"""Largest share of residuals that are spikes, or one: more are another level, and no accident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +91,14 @@ class SessionNoise:
 
     Attributes:
         spread: Standard deviation of a session around the level of its series, as a share of it.
-        residuals: Differences of earlier sessions from their level, as shares, shape (sessions,).
-        results: Index of the first result of each of these sessions, shape (sessions,).
         freedom: Degrees of freedom of the spread.
-        scatter: Factor by which the candidate is noisier than the usual session, at least 1.
-        correlation: Correlation of a session with the next one in the median metric, at least 0;
-            one metric alone does not tell it from steps.
+        usual: The same of most sessions, whatever a few of them were like.
+        correlation: Correlation of a session with the next one, at least 0.
     """
 
     spread: float
-    residuals: Floats
-    results: Ints
     freedom: float
-    scatter: float = 1.0
+    usual: float
     correlation: float = 0.0
 
     def error(self, candidates: int, baseline: int) -> float:
@@ -125,9 +108,23 @@ class SessionNoise:
             candidates: Number of candidate sessions, of which the median is taken.
             baseline: Number of baseline sessions, likewise.
         """
-        alone = (1 - SHARED) / candidates
-        variance = SHARED + alone + MEDIAN_VARIANCE / baseline
-        return float(self.spread * self.scatter * np.sqrt(variance))
+        variance = SHARED + (1 - SHARED) / candidates + MEDIAN_VARIANCE / baseline
+        return float(self.spread * np.sqrt(variance))
+
+    def moderated(self, others: Sequence[SessionNoise]) -> SessionNoise:
+        """Return this noise with what those of all operators say of it.
+
+        Few sessions may agree by chance, so their spread is raised. One metric alone does not tell
+        correlation from steps.
+        """
+        spread, freedom = moderated(self.spread, self.freedom, typical([n.spread for n in others]))
+        middle = typical([noise.correlation for noise in others])
+        return replace(self, spread=max(spread, self.spread), freedom=freedom, correlation=middle)
+
+    @property
+    def lenient(self) -> SessionNoise:
+        """The noise for a first look, of which a second one is sure to follow."""
+        return replace(self, spread=self.usual)
 
 
 @cache
@@ -165,135 +162,38 @@ def session_noise(points: Points, least: int, rounding: float) -> SessionNoise |
     cells = points.cells_in_time
     if len(cells) < least or median(cells.values) <= 0:
         return None
-    residuals, results = [], []
+    residuals = []
     for alike in _alike_in_code(cells):
-        newest = alike.where(np.arange(len(alike)) >= len(alike) - _WINDOW)
-        levels = _levels(newest.values)
+        newest = alike.values[-_WINDOW:]
+        levels = _levels(newest)
         if len(newest) > 1 and levels.min() > 0:
-            residuals.append(newest.values / levels - 1)
-            results.append(newest.results)
+            residuals.append(newest / levels - 1)
     count = sum(map(len, residuals))
     if count < least - 1:
         return None
-    together = np.concatenate(residuals)
-    smallest = rounding / median(cells.values)
+    together, smallest = np.concatenate(residuals), rounding / median(cells.values)
+    usual = max(MAD_SCALE * median(np.abs(together)), smallest)
     freedom = float(count - len(residuals))
-    return SessionNoise(_spread(together, smallest), together, np.concatenate(results), freedom)
+    return SessionNoise(_spread(together, usual), freedom, usual, _correlation(together))
 
 
-def pooled(noises: Sequence[SessionNoise], rounding: Sequence[float]) -> list[SessionNoise]:
-    """Return noises with what all metrics of the same sessions show together.
+def typical(of_operators: Sequence[float]) -> float:
+    """Return the positive number of the median operator; 0 if too few have one."""
+    known = [number for number in of_operators if number > 0]
+    return median(np.array(known)) if len(known) >= POOLED else 0.0
 
-    With fewer than ``POOLED`` metrics each is evaluated by itself.
 
-    Args:
-        noises: Noises of metrics of the same results.
-        rounding: The smallest spread of each, as a share of its level.
+def moderated(spread: float, freedom: float, typical: float) -> tuple[float, float]:
+    """Return the spread of an operator and its degrees of freedom, with those of the typical one.
+
+    Each of them estimates the other (Smyth 2004); ``_PRIOR`` says how well. A typical spread of 0
+    is unknown.
     """
-    if len(noises) < POOLED:
-        return list(noises)
-    usual = [MAD_SCALE * median(np.abs(noise.residuals)) for noise in noises]
-    scatter = noisier(scatters(noises, usual), len(noises))
-    spreads = [
-        _spread(noise.residuals / scatter[noise.results], smallest)
-        for noise, smallest in zip(noises, rounding, strict=True)
-    ]
-    typical = TypicalSpread(median(np.array(spreads)), _PRIOR)
-    correlation = median(np.array([_correlation(noise.residuals) for noise in noises]))
-    found = []
-    for noise, spread in zip(noises, spreads, strict=True):
-        moderated, freedom = typical.moderated(spread, noise.freedom)
-        found.append(replace(noise, spread=moderated, freedom=freedom, correlation=correlation))
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class TypicalSpread:
-    """What the spreads of all operators say about each (Smyth 2004).
-
-    Attributes:
-        spread: Median spread of the operators, as a share of their levels; 0 if unknown.
-        freedom: Degrees of freedom that it counts like: the more, the more alike operators are.
-    """
-
-    spread: float = 0.0
-    freedom: float = 0.0
-
-    @classmethod
-    def of(cls, spreads: Sequence[float], freedom: float) -> TypicalSpread:
-        """Return what these spreads say, each estimated with so many degrees of freedom.
-
-        The variance of their logarithms beyond that of such estimates is the one of the operators
-        themselves.
-        """
-        known = [spread for spread in spreads if spread > 0]
-        if len(known) < POOLED:
-            return cls()
-        special = distributions()
-        excess = float(np.var(2 * np.log(known), ddof=1)) - special.polygamma(1, freedom / 2)
-        alike = special.polygamma(1, _FREEDOM / 2) >= excess
-        within = _FREEDOM[alike & (_FREEDOM <= _WINDOW)]
-        return cls(median(np.array(known)), float(within[-1]) if len(within) else 0.0)
-
-    def moderated(self, spread: float, freedom: float) -> tuple[float, float]:
-        """Return a spread, raised towards the typical one, and its degrees of freedom.
-
-        A few values may agree by chance; ``_WINDOW`` or more speak for themselves.
-        """
-        if freedom >= _WINDOW or not self.freedom:
-            return spread, freedom
-        together = self.freedom + freedom
-        squares = (self.freedom * self.spread**2 + freedom * spread**2) / together
-        return max(spread, float(np.sqrt(squares))), together
-
-
-def scatters(noises: Sequence[SessionNoise], spreads: Sequence[float]) -> Floats:
-    """Return how noisy each earlier result was over all metrics, shape (results,); NaN: unknown.
-
-    Args:
-        noises: Noises of the metrics.
-        spreads: The usual spread of each.
-    """
-    count = 1 + max(int(noise.results.max()) for noise in noises)
-    standard = np.full((len(noises), count), np.nan)
-    for row, noise, spread in zip(standard, noises, spreads, strict=True):
-        if spread > 0:
-            row[noise.results] = np.abs(noise.residuals) / spread
-    found = np.full(count, np.nan)
-    known = np.count_nonzero(~np.isnan(standard), axis=0) >= POOLED
-    if known.any():
-        found[known] = MAD_SCALE * np.nanmedian(standard[:, known], axis=0)
-    return found
-
-
-def noisier(scatter: Floats, metrics: int) -> Floats:
-    """Return the scatter where it is larger than chance explains, else 1.
-
-    The scatter of so many metrics has a relative error of its own; a night that seems quieter than
-    usual proves nothing.
-    """
-    by_chance = 1 + 2 * _MAD_ERROR / np.sqrt(metrics)
-    return np.where(scatter > by_chance, scatter, 1.0)
-
-
-def scatter_of(changes: Iterable[float]) -> float:
-    """Return how large the changes of all metrics are, in standard deviations; about 1 is usual."""
-    return float(MAD_SCALE * np.median(np.abs(np.fromiter(changes, np.float64))))
-
-
-def scatter_p_value(now: float, earlier: Floats) -> float:
-    """Return the p-value of a scatter, one-sided, from those of earlier results.
-
-    Logarithms are compared, by Student's t: scatters are positive, and some nights wild.
-    """
-    known = np.log(earlier[earlier > 0])
-    if len(known) < _FEW or now <= 0:
-        return 1.0
-    middle = float(np.median(known))
-    spread = _spread(known - middle, 0.0) * np.sqrt(1 + MEDIAN_VARIANCE / len(known))
-    if spread == 0:
-        return 1.0
-    return float(distributions().stdtr(len(known) - 1, (middle - np.log(now)) / spread))
+    if not typical:
+        return spread, freedom
+    together = _PRIOR + freedom
+    squares = (_PRIOR * typical**2 + freedom * spread**2) / together
+    return float(np.sqrt(squares)), together
 
 
 def _alike_in_code(cells: Points) -> Iterator[Points]:
@@ -325,23 +225,6 @@ def _levels(values: Floats) -> Floats:
     return found
 
 
-def neighbor_medians(values: Floats) -> Floats:
-    """Return the median of each value and its neighbors, shape (n,)."""
-    return np.asarray(np.sort(neighborhoods(values), axis=1)[:, REACH])
-
-
-def neighborhoods(values: Floats) -> Floats:
-    """Return each value and its neighbors, shape (n, 2 * REACH + 1), reflected at the ends."""
-    return np.asarray(values[_neighborhood_places(len(values))])
-
-
-@lru_cache(maxsize=64)
-def _neighborhood_places(count: int) -> Ints:
-    """Return the places of each value's neighborhood: the same for all operators of a history."""
-    padded = np.pad(np.arange(count), REACH, mode="reflect" if count > REACH else "edge")
-    return np.lib.stride_tricks.sliding_window_view(padded, 2 * REACH + 1).copy()
-
-
 def _correlation(residuals: Floats) -> float:
     """Return the correlation of neighbors, corrected for its bias (Marriott and Pope 1954)."""
     squares = float(residuals @ residuals)
@@ -351,13 +234,14 @@ def _correlation(residuals: Floats) -> float:
     return max(seen + (1 + 3 * max(seen, 0.0)) / len(residuals), 0.0)
 
 
-def _spread(residuals: Floats, smallest: float) -> float:
-    """Return the larger of the robust deviation and that of winsorised residuals."""
-    robust = MAD_SCALE * median(np.abs(residuals))
-    if len(residuals) >= _FEW and robust > 0:
-        residuals = np.clip(residuals, -_CLIP * robust, _CLIP * robust)
+def _spread(residuals: Floats, usual: float) -> float:
+    """Return the larger of the usual deviation and that of all residuals but winsorised spikes."""
+    reach = _CLIP * usual
+    spikes = int(np.count_nonzero(np.abs(residuals) > reach))
+    if len(residuals) >= _FEW and spikes <= max(1, _SPIKES * len(residuals)):
+        residuals = np.clip(residuals, -reach, reach)
     deviation = float(np.sqrt(np.square(residuals).sum() / max(len(residuals) - 1, 1)))
-    return max(robust, deviation, smallest)
+    return max(deviation, usual)
 
 
 FACTOR: Final = 2.0
@@ -468,72 +352,47 @@ def modes_of(earlier: Points) -> tuple[Mode, ...]:
         return ()
     counts = np.bincount(earlier.origins)
     largest = earlier.where(earlier.origins == int(np.argmax(counts)))
-    few = _alone_in_session(earlier.cells_in_time)
-    few = few.where(counts[few.origins] < MIN_VALUES)
-    for alike in (largest, few):
+    cells = earlier.cells_in_time
+    # Arms in turns would look like two modes.
+    alone = np.bincount(cells.sessions)[cells.sessions] == 1
+    for alike in (largest, cells.where(alone & (counts[cells.origins] < MIN_VALUES))):
         found = find_modes(alike.values)
         if found is not None:
-            upper = mode_of(alike.values, found)
-            if np.count_nonzero(np.diff(upper)) >= _MIN_FLIPS:
+            middle = (found[0].center + found[1].center) / 2
+            if np.count_nonzero(np.diff(alike.values > middle)) >= _MIN_FLIPS:
                 return found
     return ()
 
 
-def _alone_in_session(cells: Points) -> Points:
-    """Return the cells of sessions with one commit: arms in turns would look like two modes."""
-    return cells.where(np.bincount(cells.sessions)[cells.sessions] == 1)
-
-
-def mode_of(values: Floats, modes: tuple[Mode, ...]) -> np.ndarray:
-    """Return the index of the nearest mode for each value, shape (n,)."""
-    centers = np.array([mode.center for mode in modes])
-    return np.asarray(np.argmin(np.abs(values[:, None] - centers), axis=1))
-
-
-def without_modes(points: Points, modes: tuple[Mode, ...]) -> Points:
-    """Return the values shifted as if all were in the mode with the largest weight."""
-    if not modes:
-        return points
-    centers = np.array([mode.center for mode in modes])
-    heaviest = max(modes, key=lambda mode: mode.weight).center
-    return points.with_values(points.values - centers[mode_of(points.values, modes)] + heaviest)
-
-
 _EVIDENT_TICKS: Final = 1000.0
-"""Ticks of the longest of several times that never vary, from which the clock would show a noise of
-0.1 %; a shorter time may vary by less than a tick."""
+"""Ticks from which a time that never varies shows that its clock has no noise: 0.1 % would be seen.
+A shorter time may vary by less than a tick."""
 
 
 def exact_metrics(
     unit: UnitHistory, found: Mapping[Metric, MetricHistory], limits: HistoryLimits
 ) -> set[Metric]:
     """Return the metrics without noise: sizes, counts of what a program does, times and counts on
-    an emulated clock, and others that never vary within a commit.
+    an emulated clock, and those of a clock that has shown none.
 
-    Noise grows with the time, so it shows first in the longest times. A time counts as
-    deterministic only if no longer one of its clock and statistic varies, and if the longest has
-    enough ticks to show it; else the clock may hide the noise.
+    Noise grows with the time, so it shows in the longest times. A clock shows none if most of its
+    times that are long enough never vary, or vary only from commit to commit.
     """
     exact = {
         metric
         for metric, samples in found.items()
         if _is_exact(metric, samples) or _is_emulated(unit, metric, samples)
     }
-    groups: dict[tuple[str, str], list[tuple[float, Metric]]] = defaultdict(list)
+    clocks: dict[tuple[str, str], list[Metric]] = defaultdict(list)
     for metric, samples in found.items():
         if metric not in exact and len(samples.earlier) >= limits.min_results:
-            level = median(samples.earlier.values)
-            groups[metric.clock, metric.statistic].append((level, metric))
-    for members in groups.values():
-        members.sort(key=lambda member: -member[0])
-        tick = unit.tick(members[0][1])
-        if tick and members[0][0] < _EVIDENT_TICKS * tick:
-            continue
-        for _, metric in members:
-            if not _constant(found[metric].earlier, limits.min_results):
-                break
-            if _alike(found[metric].now):
-                exact.add(metric)
+            clocks[metric.clock, metric.statistic].append(metric)
+    for members in clocks.values():
+        least = _EVIDENT_TICKS * unit.tick(members[0])
+        long = [m for m in members if median(found[m].earlier.values) >= least]
+        steady = [m for m in long if _constant(found[m].earlier, limits.min_results)]
+        if 2 * len(steady) > len(long):
+            exact |= {m for m in members if _same_in_repeats(unit, found[m])}
     return exact
 
 
@@ -546,15 +405,21 @@ def _is_exact(metric: Metric, samples: MetricHistory) -> bool:
 
 
 def _is_emulated(unit: UnitHistory, metric: Metric, samples: MetricHistory) -> bool:
-    """Return whether a metric is of an emulated clock, and the results do not contradict that.
+    """Return whether a metric is of an emulated clock, and the results do not contradict that."""
+    timed = metric.kind in ("operator", "counter") and unit.emulated_time
+    return timed and _same_in_repeats(unit, samples)
 
-    Repeats of a program, the same firmware and model, may differ if they ran with other inputs.
+
+def _same_in_repeats(unit: UnitHistory, samples: MetricHistory) -> bool:
+    """Return whether results of the same firmware and model are equal, so far and now.
+
+    They may differ on an exact clock if they ran with other inputs.
     """
-    if metric.kind not in ("operator", "counter") or not unit.emulated_time:
-        return False
     earlier, programs = samples.earlier, unit.programs[samples.earlier.results]
     alike = all((part.values == part.values[0]).all() for _, part in earlier.groups(programs))
-    return alike and _alike(samples.now)
+    return alike and (
+        not len(samples.now) or bool((samples.now.values == samples.now.values[0]).all())
+    )
 
 
 def _constant(earlier: Points, least: int) -> bool:
@@ -566,10 +431,6 @@ def _constant(earlier: Points, least: int) -> bool:
     repeats = origins[1:] == origins[:-1]
     enough = int(np.count_nonzero(repeats)) >= least - 1
     return enough and bool((np.diff(values)[repeats] == 0).all())
-
-
-def _alike(now: Points) -> bool:
-    return not len(now) or bool((now.values == now.values[0]).all())
 
 
 _NOTABLE: Final = 0.001
@@ -592,13 +453,6 @@ class CommonFactors:
     def without(self, samples: MetricHistory) -> MetricHistory:
         """Return the values of an operator without the common factor."""
         return samples.changed(self._divided)
-
-    def restored(self, samples: MetricHistory) -> MetricHistory:
-        """Return the values of an operator with the common factor again."""
-        return samples.changed(self._multiplied)
-
-    def _multiplied(self, points: Points) -> Points:
-        return points.with_values(points.values * self.factors[points.results])
 
     def _divided(self, points: Points) -> Points:
         return points.with_values(points.values / self.factors[points.results])
@@ -633,6 +487,7 @@ def common_factors(found: Mapping[Metric, MetricHistory], results: int) -> Commo
         whole.baseline,
         whole.now.with_values(factors[whole.now.results]),
         whole.whole_series.with_values(factors[whole.whole_series.results]),
+        whole.open,
     )
     return CommonFactors(factors, history)
 

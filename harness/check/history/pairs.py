@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
@@ -18,11 +18,8 @@ from msgspec.structs import replace
 
 from harness.check.history.comparison import CommonChange, Compared, Interval, PairedChange
 from harness.check.history.estimate import Estimate, paired
-from harness.check.history.noise import POOLED, TypicalSpread
+from harness.check.history.noise import POOLED, typical
 from harness.check.history.samples import Floats, HistoryLimits, Metric, Pairs, Points, median
-
-_ONE_OF_ALL: Final = 1.0
-"""Numbers of an unchanged run that are expected to get pairs: the first look is lenient."""
 
 _TICKS: Final = 2
 """Ticks that the absolute limit of a time has at least."""
@@ -57,52 +54,21 @@ def judge_in_pairs(
         pairs: The pairs of each unit; units without pairs stay as they are.
         limits: When a change counts.
     """
-    tests = sum(number.p is not None for number in numbers) + len(commons)
-    between = {
-        (number.board_unit, number.metric.clock)
-        for number in numbers
-        if number.method == "between sessions"
-    }
-    marked = [replace(one, unsure=_is_unsure(one, tests)) for one in numbers]
-    commons = [
-        replace(
-            one,
-            unsure=(one.board_unit, one.clock) in between and _is_common_unsure(one, tests),
-        )
-        for one in commons
-    ]
+    marked = [replace(one, unsure=_is_unsure(one)) for one in numbers]
+    commons = [replace(one, unsure=one.p is not None and _is_unsure(one)) for one in commons]
     for of_unit in pairs:
         if of_unit.count:
             marked, commons = _Turns(of_unit, limits).judged(marked, commons)
     return marked, commons
 
 
-def _is_unsure(number: Compared, tests: int) -> bool:
-    """Return whether a number grew beyond its limits by more than most of unchanged ones do."""
-    if number.judgement == "suspect":
+def _is_unsure(one: Compared | CommonChange) -> bool:
+    """Return whether pairs would say more, also of what grew more than unchanged ones often do."""
+    if one.judgement in ("suspect", "scattered"):
         return True
-    if number.judgement == "regression":
-        return number.method in ("gross", "between sessions")
-    return (
-        number.judgement == "same"
-        and number.method == "between sessions"
-        and number.gone is None
-        and number.change is not None
-        and number.change.value > 0
-        and exceeds_limits(number, number.change.value)
-        and _is_rare(number.p, tests)
-    )
-
-
-def _is_common_unsure(common: CommonChange, tests: int) -> bool:
-    if common.judgement in ("suspect", "regression", "scattered"):
-        return True
-    grew = common.change.value > common.relative_limit
-    return common.judgement == "same" and grew and _is_rare(common.p, tests)
-
-
-def _is_rare(p: float | None, tests: int) -> bool:
-    return p is not None and p * tests < _ONE_OF_ALL
+    if one.judgement == "regression":
+        return isinstance(one, CommonChange) or one.method in ("gross", "between sessions")
+    return one.judgement == "same" and one.unsure
 
 
 _Judged = TypeVar("_Judged", Compared, CommonChange)
@@ -123,14 +89,12 @@ class _Shown:
     estimate: Estimate | None
 
     @classmethod
-    def of(cls, ratios: Floats, common: Floats, spread: TypicalSpread) -> _Shown:
+    def of(cls, ratios: Floats, common: Floats, usual: float) -> _Shown:
         """Return what ratios of candidate to baseline show beside those of all operators."""
         own = ratios / common
         estimate = None
         if len(own) >= _FEWEST:
-            estimate = _compared(own)
-            error, freedom = spread.moderated(estimate.error, estimate.freedom)
-            estimate = dataclasses.replace(estimate, error=error, freedom=freedom)
+            estimate = _compared(own).moderated(usual)
         return cls(median(own) - 1, median(ratios) - 1, estimate)
 
 
@@ -144,7 +108,7 @@ class _Turns:
         self._factors: dict[tuple[str, str], _Shown] = {}
         self._scatters: dict[tuple[str, str], float] = {}
         groups: dict[tuple[str, str], dict[Metric, Floats]] = defaultdict(dict)
-        alone, unknown = np.ones(pairs.count), TypicalSpread()
+        alone = np.ones(pairs.count)
         for one in pairs.values:
             before, after = np.array(one.baseline), np.array(one.candidate)
             if not (before > 0).all():
@@ -152,14 +116,15 @@ class _Turns:
             if one.metric.kind == "operator":
                 groups[one.metric.clock, one.metric.statistic][one.metric] = after / before
             else:
-                self._metrics[one.metric] = _Shown.of(after / before, alone, unknown)
+                self._metrics[one.metric] = _Shown.of(after / before, alone, 0.0)
         for key, ratios in groups.items():
-            common, spread = alone, unknown
+            common, usual = alone, 0.0
             if len(ratios) >= POOLED:
                 common = np.median(np.array([*ratios.values()]), axis=0)
-                self._factors[key] = _Shown.of(common, alone, unknown)
-                spread = _typical({metric: one / common for metric, one in ratios.items()})
-            shown = {metric: _Shown.of(one, common, spread) for metric, one in ratios.items()}
+                self._factors[key] = _Shown.of(common, alone, 0.0)
+                if pairs.count >= _FEWEST:
+                    usual = typical([_compared(one / common).error for one in ratios.values()])
+            shown = {metric: _Shown.of(one, common, usual) for metric, one in ratios.items()}
             self._metrics |= shown
             self._scatters[key] = median(np.array([abs(one.own) for one in shown.values()]))
 
@@ -247,14 +212,6 @@ def _with_outcome(one: _Judged, outcome: PairedChange, first: float | None) -> _
     if outcome.outcome == "gone":
         return replace(one, judgement="same", paired=outcome, gone=first, unsure=False)
     return replace(one, paired=outcome, unsure=again)
-
-
-def _typical(ratios: Mapping[Metric, Floats]) -> TypicalSpread:
-    """Return what the errors of all operators' paired changes are like."""
-    count = min(map(len, ratios.values()))
-    if count < _FEWEST:
-        return TypicalSpread()
-    return TypicalSpread.of([_compared(one).error for one in ratios.values()], float(count - 1))
 
 
 def _compared(ratios: Floats) -> Estimate:
