@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from harness import HistoryComparison, HistoryLimits, Metric, Sample, Verdict, compare_with_history
+from harness.check.history.comparison import CommonChange, CommonJudgement, Compared, Interval
 from harness.check.history.noise import gross_direction
 from tests.support.histories import HistoryBuilder, history_checks, operator, size
 
@@ -166,3 +167,39 @@ def test_a_gross_change_is_beyond_twice_and_outside_whatever_the_resolution(
         if direction < 0:
             assert true < min(earlier) + off
             assert 2 * true < level
+
+
+@pytest.mark.parametrize("judgement", ["suspect", "scattered"])
+def test_operators_that_changed_up_and_down_are_listed(judgement: CommonJudgement) -> None:
+    numbers = [
+        Compared(
+            metric=operator(number),
+            board_unit="one",
+            judgement="same",
+            baseline=Interval(100.0 * number, None, None),
+            current=100.0 * number * factor,
+        )
+        for number, factor in enumerate((1.0, 1.3, 0.8, 1.001))
+    ]
+    common = CommonChange(
+        board_unit="one",
+        clock="",
+        statistic="p50",
+        operators=4,
+        judgement=judgement,
+        change=Interval(0.0, None, None),
+        q=1.0,
+        typical=0.2,
+        relative_limit=0.02,
+    )
+    comparison = HistoryComparison(
+        description="the last 20",
+        limits=HistoryLimits(),
+        commit="",
+        units=("one",),
+        numbers=tuple(numbers),
+        common=(common,),
+    )
+    [reason] = [one.reason for one in history_checks(comparison) if one.code in ("H09", "H12")]
+    assert "; op2, instruction 2 -20 %; op1, instruction 1 +30 %" in reason
+    assert "op3" not in reason

@@ -158,7 +158,8 @@ def _common_check(
     if common.judgement in ("same", "too little"):
         return
     subject = _common_subject(common, comparison, several)
-    if _is_scattered(common):
+    scattered = _is_scattered(common)
+    if scattered:
         reason = (
             f"{common.moved} of {common.operators} operators changed, by "
             f"{percentage(common.typical)} in the median, up or down: the run was disturbed, or "
@@ -171,7 +172,7 @@ def _common_check(
             f"all operators {size}, {common.moved} of {common.operators} with it: the machine, the "
             f"clock or the build; {known}"
         )
-    reason += _shared(common, comparison)
+    reason += _shared(common, comparison, moved=not scattered)
     suspect = common.judgement == "suspect"
     if common.paired is not None:
         reason += f"; {_paired_text(common.paired, comparison.limits.confidence)}"
@@ -193,30 +194,30 @@ def _is_scattered(common: CommonChange) -> bool:
     )
 
 
-def _shared(common: CommonChange, comparison: HistoryComparison) -> str:
-    """Return the operators that changed with the others, the one with the longest time first."""
-    scattered = _is_scattered(common)
-    changes = {
-        number: number.current / number.baseline.value * (1 + common.change.value) - 1
-        for number in comparison.numbers
-        if number.metric.kind == "operator"
-        and (number.board_unit, number.metric.clock) == (common.board_unit, common.clock)
-        and number.current is not None
-        and number.baseline is not None
-        and number.baseline.value
-    }
-    moved = [
-        number
-        for number, change in changes.items()
-        if (
-            abs(change) > common.relative_limit
-            if scattered
-            else change / common.change.value > _WITH_IT
-        )
-    ]
-    moved.sort(key=lambda number: -number.baseline.value if number.baseline else 0.0)
-    texts = [f"{_subject(one, False)} {100 * changes[one]:+,.3g} %" for one in moved[:_NAMED]]
-    more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
+def _shared(common: CommonChange, comparison: HistoryComparison, *, moved: bool) -> str:
+    """Return the operators that changed with the others, the one with the longest time first.
+
+    Args:
+        common: What they have in common.
+        comparison: The comparison.
+        moved: They changed by one factor; otherwise up or down.
+    """
+    shift = common.change.value
+    changed: list[tuple[float, float, Compared]] = []
+    for number in comparison.numbers:
+        of_clock = number.board_unit, number.metric.clock
+        if number.metric.kind != "operator" or of_clock != (common.board_unit, common.clock):
+            continue
+        if number.current is None or number.baseline is None or not number.baseline.value:
+            continue
+        level = number.baseline.value
+        change = number.current / level * (1 + shift) - 1
+        with_it = change / shift > _WITH_IT if moved and shift else False
+        if with_it or (not moved and abs(change) > common.relative_limit):
+            changed.append((-level, change, number))
+    changed.sort(key=lambda item: item[0])
+    texts = [f"{_subject(one, False)} {100 * share:+,.3g} %" for _, share, one in changed[:_NAMED]]
+    more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
     return f"; {'; '.join(texts)}{more}" if texts else ""
 
 
