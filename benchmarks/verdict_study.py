@@ -126,8 +126,8 @@ class Player:
 
     def night(self, slower: Floats | None = None) -> tuple[Report, int]:
         """Return the report of the next night, and its number of runs after the first."""
-        flags = (np.array(nights, np.bool_) for nights in (self._reported, self._gone))
-        session = Session(self._life, np.array(self._first), *flags, slower)
+        reported, gone = (np.array(nights, np.bool_) for nights in (self._reported, self._gone))
+        session = Session(self._life, np.array(self._first), reported, gone, slower)
         report = self._rule(np.array(self._kept), session)
         self._counts.comparisons += 1
         now = median_times(session.first)

@@ -169,7 +169,8 @@ def test_pairs_on_other_firmware_clear_nothing() -> None:
         assert not any(check.failed for check in history_checks(cleared))
         kept, _ = night(slow, same, models_only=True)
         assert not kept.disturbed
-        assert not any(one.unsure for one in (*kept.numbers, *kept.common))
+        assert not any(one.unsure for one in kept.numbers)
+        assert not any(one.unsure for one in kept.common)
         [failed] = [check for check in history_checks(kept) if check.failed]
         assert failed.code == "H12"
         assert "so it is the firmware, or noise that lasts" in failed.reason
