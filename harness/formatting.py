@@ -260,3 +260,9 @@ def stack_use(used: int, size: int) -> str:
     """Return a text with the stack use, and whether the stack overflowed."""
     overflowed = ": overflowed" if Stack(0, used, size).overflowed else ""
     return f"{used:,} of {size:,} bytes used{overflowed}"
+
+
+def commit_text(commit: str, characters: int = 10) -> str:
+    """The beginning of a commit, and whether it had changes."""
+    plain, dirty, _ = commit.partition("-dirty")
+    return plain[:characters] + dirty

@@ -405,6 +405,9 @@ def describe_allocators(
 Outcome = Literal["pass", "fail", "error"]
 """``fail``: a check failed. ``error``: the run failed before its end."""
 
+_CHANGES: Final = ("H01", "H02", "H03", "H10", "H11")
+"""Codes of changes that a person can accept."""
+
 _SEVERITIES: Final[tuple[Severity, ...]] = ("warning", "note")
 """Severities that do not fail a run, the worse first."""
 
@@ -433,6 +436,15 @@ class VerdictDescription:
     def line(self) -> str:
         """PASS or FAIL, and the headline."""
         return f"{verdict_word(self.outcome == 'pass')}: {self.headline}"
+
+    @property
+    def next(self) -> str:
+        """What to type next about the first change from the history; "" if there is none."""
+        subjects = [row.subject for row in self.failed if row.code in _CHANGES]
+        if not subjects:
+            return ""
+        subject = shlex.quote(subjects[0])
+        return f"next: etharness history accept {subject} --reason WHY, or etharness bisect"
 
     @property
     def checks(self) -> tuple[Check, ...]:

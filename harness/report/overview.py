@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.check.history.comparison import Compared, percentage
 from harness.check.history.samples import Metric
-from harness.formatting import operator_title, printable
+from harness.formatting import commit_text, operator_title, printable
 from harness.records.trace import EXECUTION
 from harness.report import words
 from harness.report.changes import (
@@ -127,7 +127,7 @@ def _commit(run: RunDescription) -> str:
     result = run.run.result
     if result is None or not result.commit:
         return ""
-    return f"commit {words.brief(words.commit_text(result.commit, _COMMIT))}"
+    return f"commit {words.brief(commit_text(result.commit, _COMMIT))}"
 
 
 def _started_text(run: RunDescription) -> str:

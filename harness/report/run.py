@@ -428,6 +428,8 @@ def print_verdict(console: Console, verdict: VerdictDescription, *, verbosity: i
         warned = [(f"{row.outcome}: ", row) for row in verdict.warned]
         _print_reasons(console, warned, most)
     _print_reasons(console, [("failed: ", row) for row in verdict.failed], most)
+    if verdict.next:
+        show_line(console, verdict.next, indent=6)
     style = "bold green" if verdict.outcome == "pass" else "bold red"
     show_line(console, verdict.line, indent=6, style=style)
 
@@ -443,7 +445,9 @@ def _print_reasons(
 ) -> None:
     """Print the reasons of failed checks, each after a prefix; at most ``most`` of them."""
     for prefix, row in reasons[:most]:
-        because = f"{row.code} {row.subject}: {row.rule}: {row.reason}"
+        # A comparison says what changed; its rule would say first that nothing did.
+        rule = "" if row.code.startswith("H") else f"{row.rule}: "
+        because = f"{row.code} {row.subject}: {rule}{row.reason}"
         style = {"fail": "red"}.get(row.outcome, "yellow")
         show_line(console, f"{prefix}{because}", indent=len(prefix) + 2, style=style)
     if most is not None and len(reasons) > most:

@@ -286,12 +286,6 @@ def event_title(event: Signature) -> str:
     return printable(name) if instruction is None else f"{printable(name)} #{instruction}"
 
 
-def commit_text(commit: str, characters: int = 10) -> str:
-    """The beginning of a commit, and whether it had changes."""
-    plain, dirty, _ = commit.partition("-dirty")
-    return plain[:characters] + dirty
-
-
 def minute_text(utc: str) -> str:
     """A time in ISO 8601, to the minute."""
     return utc[:16].replace("T", " ")

@@ -113,8 +113,7 @@ def test_the_command_line_has_every_keyword(etharness: Callable[..., Any]) -> No
 def test_a_plan_has_every_setting_of_a_run() -> None:
     schema = json.loads((ROOT / "schema/nightly-plan.schema.json").read_text())
     of_runs = set(schema["$defs"]["PlannedRun"]["properties"])
-    # A run of a plan is compared at the end of the night, so it cannot repeat until it sees enough.
-    assert of_runs == KEYWORDS - OF_PLANS - {"progress", "detect"}
+    assert of_runs == KEYWORDS - OF_PLANS - {"progress"}
     of_models = set(schema["$defs"]["PlannedModel"]["properties"])
     assert of_models - of_runs == {"file", "boards"}
 
@@ -138,7 +137,7 @@ def test_a_marker_has_every_setting_of_a_run(
     assert "wrong arguments of the marker etharness: unknown: run" in done.stdout
     [line] = [line for line in done.stdout.splitlines() if "try: " in line]
     named = {name.strip() for name in line.partition("try: ")[2].split(",")}
-    assert named == KEYWORDS - OF_SESSIONS - {"progress", "detect"} | {"board", "model", "exclude"}
+    assert named == KEYWORDS - OF_SESSIONS - {"progress"} | {"board", "model", "exclude"}
 
 
 def test_what_is_not_declared_is_refused_in_python() -> None:

@@ -52,7 +52,7 @@ def test_one_tick_is_shown_where_there_is_no_noise() -> None:
     assert number.change.value == 1.0
     [shown] = [check for check in checks(builder) if check.code == "H05"]
     assert shown.severity == "note"
-    assert "80 us -> 80.001 us; +0.00125 %" in shown.reason
+    assert "changed by +0.00125 %, after commit a; p50 80 us -> 80.001 us" in shown.reason
 
 
 def test_without_noise_limits_alone_decide() -> None:

@@ -14,11 +14,14 @@ from harness.check.history.comparison import (
     Mode,
     PairedChange,
     detectable_text,
+    judgement_word,
+    number_kind,
     percentage,
 )
 from harness.check.history.noise import ENOUGH, GROSS, correction
 from harness.check.history.samples import Decision, Metric
 from harness.check.limits import subject_of_operator
+from harness.formatting import commit_text
 from harness.records.trace import EXECUTION, SUM_OF_OPERATORS
 from harness.records.verdict import Check, Judgement, Severity, check
 
@@ -261,14 +264,17 @@ def _reason(number: Compared, comparison: HistoryComparison) -> str:
     assert number.change is not None
     assert number.baseline is not None
     scale, unit = scale_of(number.metric)
-    level = number.baseline.value
-    parts = [f"{level / scale:,.6g} {unit} -> {(number.current or 0) / scale:,.6g} {unit}"]
+    level, confidence = number.baseline.value, comparison.limits.confidence
+    values = f"{level / scale:,.6g} {unit} -> {(number.current or 0) / scale:,.6g} {unit}"
+    parts = [_changed(number, comparison)]
+    parts.append(f"{number.metric.statistic} {values}".strip())
     if number.paired is not None:
-        parts.append(_paired_text(number.paired, comparison.limits.confidence))
+        parts.append(_paired_text(number.paired, confidence))
     elif number.judgement == "suspect":
         parts.append(_measured(number.current_sessions))
-    size = _size(number.change, level, scale, unit, comparison.limits.confidence)
-    parts.append(size if number.paired is None else f"at first {size}")
+    if number.change.lowest is not None and number.change.low != number.change.high:
+        size = _size(number.change, level, scale, unit, confidence)
+        parts.append(size if number.paired is None else f"at first {size}")
     if number.q is not None and number.paired is None:
         parts.append(f"adjusted p-value {number.q:.2g}")
     if corrected := correction(number.common):
@@ -285,6 +291,42 @@ def _reason(number: Compared, comparison: HistoryComparison) -> str:
     if number.judgement in ("regression", "improvement") and not number.confirmations:
         parts.append("not measured on other units")
     return "; ".join(parts)
+
+
+def _changed(number: Compared, comparison: HistoryComparison) -> str:
+    """Return by how much a number changed, how much of the execution it is, and since when."""
+    assert number.change is not None
+    assert number.baseline is not None
+    change, whole = number.change.value, number.baseline.value
+    if number.paired is not None:
+        change, whole = number.paired.change.value, 1.0
+    word = judgement_word(number.judgement, number_kind(number.metric)).partition(",")[0]
+    if not whole:
+        text = f"{word} than nothing" if number.judgement != "changed" else word
+    elif number.judgement == "changed":
+        text = f"changed by {100 * change / whole:+.3g} %"
+    else:
+        text = f"{percentage(abs(change / whole))} {word}"
+    if share := _share(number, comparison):
+        text += f", {share} of the execution"
+    if comparison.before:
+        text += f", after commit {commit_text(comparison.before)}"
+    return text
+
+
+def _share(number: Compared, comparison: HistoryComparison) -> str:
+    """Return the share that an operator has in the execution it belongs to; "" if unknown."""
+    if number.metric.kind != "operator" or number.metric.name == EXECUTION or not number.current:
+        return ""
+    of = (number.board_unit, number.metric.unit, number.metric.block)
+    whole = [
+        other.current
+        for other in comparison.numbers
+        if other.metric.name == EXECUTION
+        and (other.board_unit, other.metric.unit, other.metric.block) == of
+        and other.current
+    ]
+    return percentage(number.current / whole[0]) if len(whole) == 1 else ""
 
 
 def _gone_checks(comparison: HistoryComparison, several: bool) -> Iterator[Check]:

@@ -134,10 +134,13 @@ def compare_with_history(
         numbers = [_with_modes_within(number, durations) for number in numbers]
     seen = [n.detectable for n in numbers if n.metric.kind == "operator" and _on_both_sides(n)]
     known = [np.inf if share is None else share for share in seen]
+    commit = candidates[0].provenance.commit if candidates else ""
+    before = history.results[history.baseline[-1]].commit if history.baseline else ""
     found = HistoryComparison(
         description=history.description,
         limits=limits,
-        commit=candidates[0].provenance.commit if candidates else "",
+        commit=commit,
+        before=before if before != commit else "",
         units=tuple(unit.unit for unit in units),
         numbers=tuple(sorted(numbers, key=_sort_key)),
         common=tuple(_worst_of_each(commons)),

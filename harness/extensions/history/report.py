@@ -23,13 +23,12 @@ from harness.check.history.samples import (
     StoredResult,
     StoreInfo,
 )
-from harness.formatting import DisplayUnit, metric_unit, printable, time_unit
+from harness.formatting import DisplayUnit, commit_text, metric_unit, printable, time_unit
 from harness.records.measurement import describe_each, describe_settings, settings_key
 from harness.records.result import encode
 from harness.records.trace import OPERATOR_CALL
 from harness.report.terminal import show_line, show_table, sparkline
 from harness.report.words import (
-    commit_text,
     metric_subject,
     metric_title,
     result_outcome,

@@ -52,6 +52,7 @@ from harness.extensions.web.site.models import (
     site_results,
 )
 from harness.files import decode_json, display_path, write_atomic
+from harness.formatting import commit_text
 from harness.history import open_store
 from harness.history.store import Store
 from harness.printing import print_text
@@ -60,7 +61,6 @@ from harness.records.result import microseconds
 from harness.report.overview import RunSummary
 from harness.report.words import (
     URGENCY,
-    commit_text,
     counted,
     counts_of_states,
     counts_text,
