@@ -244,17 +244,15 @@ METRICS: Final = [
 class Harness:
     """Compare medians with the last 20 nights, as ``etharness run --baseline last:20`` does.
 
-    It measures again what is suspect, up to five times. A result of which a suspect change was gone
-    is no part of the baseline, as it was disturbed.
+    It measures again what is suspect, up to five times. A night in which the baseline's model was
+    as slow was disturbed, and leaves no trace in later comparisons.
 
     Attributes:
         pairs: The baseline's model is at hand, so it is measured again in turns with that, on
             tonight's firmware.
-        clean: Leave disturbed nights out of the baseline.
     """
 
     pairs: bool = False
-    clean: bool = True
 
     def __call__(self, history: Floats, session: Session) -> Report:
         """Return what is reported of tonight."""
@@ -273,16 +271,15 @@ class Harness:
             for metric, column in zip(METRICS, history.T.tolist(), strict=True)
         )
         # The baseline is of the last sound nights; the series has the others, too.
-        sound = np.flatnonzero(~session.reported)
-        clean = sound[~session.gone[sound]] if self.clean else sound
-        baseline = clean[-WINDOW:] if len(clean) >= WINDOW // 2 else sound[-WINDOW:]
+        left_out = session.reported | session.gone
+        baseline = np.flatnonzero(~left_out)[-WINDOW:]
         known = History(
             tuple(results[:-1]),
             series,
             tuple(baseline.tolist()),
             "the last 20",
             rolling=True,
-            failed=tuple(np.flatnonzero(session.reported).tolist()),
+            failed=tuple(np.flatnonzero(left_out).tolist()),
         )
         measured = [_measured(results[-1], session.first)]
         found = compare_with_history(known, measured)
@@ -536,7 +533,6 @@ def _paired_p(values: Floats, pool: bool = False) -> Floats:
 RULES: Final[Mapping[str, Rule]] = {
     "harness": Harness(),
     "harness, pairs": Harness(pairs=True),
-    "harness, disturbed nights kept": Harness(clean=False),
     "fixed": fixed_limit,
     "welch": welch,
     "mann-whitney": mann_whitney,

@@ -32,7 +32,7 @@ def deviation(residuals: Floats) -> float:
     """The larger of the robust deviation and that of residuals, of which a few are winsorised."""
     robust = 1.4826 * np.median(np.abs(residuals))
     spikes = np.count_nonzero(np.abs(residuals) > 3 * robust)
-    if len(residuals) >= 10 and spikes <= max(1, len(residuals) / 20):
+    if len(residuals) >= 10 and spikes <= len(residuals) / 10:
         residuals = np.clip(residuals, -3 * robust, 3 * robust)
     return float(max(robust, np.sqrt(np.sum(residuals**2) / (len(residuals) - 1))))
 

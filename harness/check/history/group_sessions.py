@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from dataclasses import replace as replaced
 from functools import cached_property
 from typing import Final
 
@@ -53,14 +52,15 @@ class MetricHistory:
         baseline: True for the earlier results in the baseline, shape (n,).
         now: Values in the candidate results.
         series: Values in all earlier results, also of nights that failed; None for ``earlier``.
-        open: Number of the newest of these that failed, one after the other.
+        noisy: Values that show the noise; None for ``earlier``. One night alone that failed does;
+            several in a row, or the newest ones, are a change that somebody may have mended.
     """
 
     earlier: Points
     baseline: np.ndarray
     now: Points
     series: Points | None = None
-    open: int = 0
+    noisy: Points | None = None
 
     @cached_property
     def baseline_points(self) -> Points:
@@ -78,10 +78,9 @@ class MetricHistory:
         return self.earlier if self.series is None else self.series
 
     @property
-    def noisy(self) -> Points:
-        """The values that show the noise: a failure that is still open may be a change."""
-        series = self.whole_series
-        return series.where(np.arange(len(series) - self.open))
+    def for_noise(self) -> Points:
+        """The values that show the noise."""
+        return self.earlier if self.noisy is None else self.noisy
 
     @property
     def night_before(self) -> Points:
@@ -94,7 +93,8 @@ class MetricHistory:
     def changed(self, change: Callable[[Points], Points]) -> MetricHistory:
         """Return the values after ``change``, for the same results."""
         series = None if self.series is None else change(self.series)
-        return replaced(self, earlier=change(self.earlier), now=change(self.now), series=series)
+        noisy = None if self.noisy is None else change(self.noisy)
+        return MetricHistory(change(self.earlier), self.baseline, change(self.now), series, noisy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,9 +166,9 @@ class UnitHistory:
             baseline,
             rolling=self._history.rolling,
         )
-        earlier = points.with_values(points.values + shift).where(noise)
-        still = int(np.argmin(failed[::-1])) if len(failed) and not failed.all() else len(failed)
-        return MetricHistory(earlier, used[noise], self._points(now), points, still)
+        shifted = points.with_values(points.values + shift)
+        noisy = shifted.where(~_in_a_row(failed))
+        return MetricHistory(shifted.where(noise), used[noise], self._points(now), points, noisy)
 
     @cached_property
     def _failed(self) -> frozenset[int]:
@@ -392,7 +392,7 @@ def used_results(
         return unchanged
     shift = no_shift
     if before.any():
-        shift[before] = np.median(values[level]) - np.median(values[before])
+        shift[~after] = np.median(values[level]) - np.median(values[before])
     return before | level, _newest(level), shift
 
 
@@ -469,6 +469,12 @@ def _with_undecided(
     if last.size.value <= 0 or microseconds(last.first_bad_utc) > newest:
         return tuple(steps)
     return (*steps[:-1], replace(last, undecided=True))
+
+
+def _in_a_row(failed: Bools) -> Bools:
+    """Return which nights failed beside another one that failed, or are the newest, shape (n,)."""
+    beside = np.concatenate([[False], failed, [True]])
+    return np.asarray(failed & (beside[:-2] | beside[2:]))
 
 
 def _newest(chosen: Bools) -> Bools:

@@ -81,8 +81,8 @@ _CLIP: Final = 3.0
 """Robust deviations beyond which a residual counts as this many: a spike of one night does not hide
 the changes of the next ones."""
 
-_SPIKES: Final = 0.05
-"""Largest share of residuals that are spikes, or one: more are another level, and no accident."""
+_SPIKES: Final = 0.1
+"""Largest share of residuals that are spikes: more of them are another level, and no accident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def _spread(residuals: Floats, usual: float) -> float:
     """Return the larger of the usual deviation and that of all residuals but winsorised spikes."""
     reach = _CLIP * usual
     spikes = int(np.count_nonzero(np.abs(residuals) > reach))
-    if len(residuals) >= _FEW and spikes <= max(1, _SPIKES * len(residuals)):
+    if len(residuals) >= _FEW and spikes <= _SPIKES * len(residuals):
         residuals = np.clip(residuals, -reach, reach)
     deviation = float(np.sqrt(np.square(residuals).sum() / max(len(residuals) - 1, 1)))
     return max(deviation, usual)
@@ -487,7 +487,7 @@ def common_factors(found: Mapping[Metric, MetricHistory], results: int) -> Commo
         whole.baseline,
         whole.now.with_values(factors[whole.now.results]),
         whole.whole_series.with_values(factors[whole.whole_series.results]),
-        whole.open,
+        None if whole.noisy is None else whole.noisy.with_values(factors[whole.noisy.results]),
     )
     return CommonFactors(factors, history)
 
