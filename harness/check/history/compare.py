@@ -553,7 +553,9 @@ class _OperatorGroup:
         noises, pairs = {}, {}
         for metric, one in samples.items():
             rounding = _ROUNDING * unit.tick(metric)
-            if (noise := session_noise(one.for_noise, limits.min_results, rounding)) is not None:
+            if (
+                noise := session_noise(one.for_noise, limits.min_results, rounding, one.failed)
+            ) is not None:
                 noises[metric] = noise
             if (
                 in_turns := paired(one.baseline_points, one.now, limits.min_results, rounding)
@@ -833,7 +835,7 @@ def _common(
     limits: HistoryLimits,
 ) -> EvaluatedCommon:
     history, shift = factors.history, factors.change
-    noise = session_noise(history.for_noise, limits.min_results, 0.0)
+    noise = session_noise(history.for_noise, limits.min_results, 0.0, history.failed)
     pairs = paired(history.baseline_points, history.now, limits.min_results, 0.0)
     found, looks = _changes(unit, history, noise, pairs)
     relative = [one.number.relative for one in members]

@@ -52,8 +52,9 @@ class MetricHistory:
         baseline: True for the earlier results in the baseline, shape (n,).
         now: Values in the candidate results.
         series: Values in all earlier results, also of nights that failed; None for ``earlier``.
-        noisy: Values that show the noise; None for ``earlier``. One night alone that failed does;
-            several in a row, or the newest ones, are a change that somebody may have mended.
+        noisy: Values that show the noise, those of nights that failed at most as spikes; None for
+            ``earlier``.
+        failed: Results of these nights.
     """
 
     earlier: Points
@@ -61,6 +62,7 @@ class MetricHistory:
     now: Points
     series: Points | None = None
     noisy: Points | None = None
+    failed: frozenset[int] = frozenset()
 
     @cached_property
     def baseline_points(self) -> Points:
@@ -94,7 +96,8 @@ class MetricHistory:
         """Return the values after ``change``, for the same results."""
         series = None if self.series is None else change(self.series)
         noisy = None if self.noisy is None else change(self.noisy)
-        return MetricHistory(change(self.earlier), self.baseline, change(self.now), series, noisy)
+        sides = change(self.earlier), self.baseline, change(self.now)
+        return MetricHistory(*sides, series, noisy, self.failed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +170,8 @@ class UnitHistory:
             rolling=self._history.rolling,
         )
         shifted = points.with_values(points.values + shift)
-        noisy = shifted.where(~_in_a_row(failed))
-        return MetricHistory(shifted.where(noise), used[noise], self._points(now), points, noisy)
+        sides = shifted.where(noise), used[noise], self._points(now)
+        return MetricHistory(*sides, points, shifted, self._failed)
 
     @cached_property
     def _failed(self) -> frozenset[int]:
@@ -469,12 +472,6 @@ def _with_undecided(
     if last.size.value <= 0 or microseconds(last.first_bad_utc) > newest:
         return tuple(steps)
     return (*steps[:-1], replace(last, undecided=True))
-
-
-def _in_a_row(failed: Bools) -> Bools:
-    """Return which nights failed beside another one that failed, or are the newest, shape (n,)."""
-    beside = np.concatenate([[False], failed, [True]])
-    return np.asarray(failed & (beside[:-2] | beside[2:]))
 
 
 def _newest(chosen: Bools) -> Bools:

@@ -23,7 +23,7 @@ exhaustive search that takes a few lines of NumPy in one dimension.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
@@ -31,7 +31,7 @@ from typing import Any, Final
 import numpy as np
 
 from harness.check.history.comparison import Mode
-from harness.check.history.group_sessions import MetricHistory, UnitHistory
+from harness.check.history.group_sessions import Bools, MetricHistory, UnitHistory
 from harness.check.history.samples import (
     EXACT_COUNTERS,
     Floats,
@@ -147,7 +147,9 @@ def robust_deviation(values: Floats) -> float:
     return MAD_SCALE * median(np.abs(values - median(values)))
 
 
-def session_noise(points: Points, least: int, rounding: float) -> SessionNoise | None:
+def session_noise(
+    points: Points, least: int, rounding: float, failed: Collection[int] = ()
+) -> SessionNoise | None:
     """Return the noise of a metric by itself.
 
     Args:
@@ -155,6 +157,8 @@ def session_noise(points: Points, least: int, rounding: float) -> SessionNoise |
         least: Sessions needed.
         rounding: Standard deviation of the clock's rounding, in the metric's unit: the smallest
             noise that there can be.
+        failed: Results of nights that failed: they may be changes that somebody mended, so they
+            count as spikes at most.
 
     Returns:
         None with too few sessions, or with times of no ticks, which have no shares.
@@ -162,19 +166,21 @@ def session_noise(points: Points, least: int, rounding: float) -> SessionNoise |
     cells = points.cells_in_time
     if len(cells) < least or median(cells.values) <= 0:
         return None
-    residuals = []
+    residuals, spikes = [], []
     for alike in _alike_in_code(cells):
         newest = alike.values[-_WINDOW:]
         levels = _levels(newest)
         if len(newest) > 1 and levels.min() > 0:
             residuals.append(newest / levels - 1)
+            spikes.append(np.isin(alike.results[-_WINDOW:], [*failed]))
     count = sum(map(len, residuals))
     if count < least - 1:
         return None
     together, smallest = np.concatenate(residuals), rounding / median(cells.values)
     usual = max(MAD_SCALE * median(np.abs(together)), smallest)
     freedom = float(count - len(residuals))
-    return SessionNoise(_spread(together, usual), freedom, usual, _correlation(together))
+    spread = _spread(together, usual, np.concatenate(spikes))
+    return SessionNoise(spread, freedom, usual, _correlation(together))
 
 
 def typical(of_operators: Sequence[float]) -> float:
@@ -234,12 +240,14 @@ def _correlation(residuals: Floats) -> float:
     return max(seen + (1 + 3 * max(seen, 0.0)) / len(residuals), 0.0)
 
 
-def _spread(residuals: Floats, usual: float) -> float:
+def _spread(residuals: Floats, usual: float, spikes: Bools) -> float:
     """Return the larger of the usual deviation and that of all residuals but winsorised spikes."""
     reach = _CLIP * usual
-    spikes = int(np.count_nonzero(np.abs(residuals) > reach))
-    if len(residuals) >= _FEW and spikes <= _SPIKES * len(residuals):
-        residuals = np.clip(residuals, -reach, reach)
+    if len(residuals) >= _FEW:
+        far = np.abs(residuals) > reach
+        if np.count_nonzero(far & ~spikes) <= _SPIKES * len(residuals):
+            spikes = far
+        residuals = np.where(spikes, np.clip(residuals, -reach, reach), residuals)
     deviation = float(np.sqrt(np.square(residuals).sum() / max(len(residuals) - 1, 1)))
     return max(deviation, usual)
 
@@ -488,6 +496,7 @@ def common_factors(found: Mapping[Metric, MetricHistory], results: int) -> Commo
         whole.now.with_values(factors[whole.now.results]),
         whole.whole_series.with_values(factors[whole.whole_series.results]),
         None if whole.noisy is None else whole.noisy.with_values(factors[whole.noisy.results]),
+        whole.failed,
     )
     return CommonFactors(factors, history)
 
