@@ -326,3 +326,76 @@ def test_a_step_lies_between_the_commits_that_are_named() -> None:
     clear[30:, 6] *= 1.05
     [step] = of(compare(nightly(clear)), 6).steps
     assert (step.last_good, step.first_bad) == ("c29", "c30")
+
+
+def of_builds(history: History) -> History:
+    """The history with other firmware for each commit."""
+    results = tuple(replace(result, build_id=result.commit) for result in history.results)
+    return replace(history, results=results)
+
+
+def lived(times: Floats, known: int = 20) -> list[str]:
+    """The judgement of operator 0 in each night after the first ones: nights that fail stay out."""
+    failed: list[int] = []
+    judgements = []
+    for now in range(known, len(times)):
+        sound = [place for place in range(now) if place not in failed][-20:]
+        builder = HistoryBuilder()
+        for place, row in enumerate(times[:now]):
+            builder.earlier(f"n{place}", f"c{place}", numbered(row), baseline=place in sound)
+        builder.now("now", "new", numbered(times[now]))
+        history = msgspec.structs.replace(
+            of_builds(builder.history()), failed=tuple(failed), rolling=True
+        )
+        found = of(compare_with_history(history, builder.judged), 0)
+        judgements.append(found.judgement)
+        if found.judgement in ("regression", "suspect"):
+            failed.append(now)
+    return judgements
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.0, 0.005])
+def test_what_creeps_by_a_fifth_of_a_percent_a_night_is_found_and_stays_open(spread: float) -> None:
+    """The baseline of the last 20 nights creeps with it."""
+    times = nights(21, 80, spread)
+    quiet = lived(times)
+    assert "regression" not in quiet[25:]
+    times[:, 0] *= 1 + 0.002 * np.maximum(np.arange(80) - 40, 0)
+    creeping = lived(times)
+    first = creeping.index("regression")
+    assert 20 + first - 40 < 35  # nights after the first change
+    assert {*creeping[first:]} == {"regression"}
+
+
+def test_an_exact_size_that_creeps_is_found_and_after_an_improvement_too() -> None:
+    size = Metric("result", "text_bytes", "", "bytes")
+
+    def judged(values: list[float]) -> Compared:
+        builder = HistoryBuilder()
+        for place, value in enumerate(values[:-1]):
+            builder.earlier(f"n{place}", f"c{place}", {size: value})
+        builder.now("now", "new", {size: values[-1]})
+        [number] = compare(builder).numbers
+        return number
+
+    creeping = [100_000.0 * 1.004**night for night in range(21)]
+    assert judged(creeping).judgement == "regression"
+    assert "in steps that are each within the limits" in judged(creeping).reason
+    assert judged(creeping[:3]).judgement == "changed"
+    # 10 % smaller for two nights, then half of it larger again.
+    assert judged([100_000.0] * 18 + [90_000.0] * 2 + [95_000.0]).judgement == "regression"
+
+
+def test_an_exact_clock_is_known_by_most_of_its_times() -> None:
+    """Three operators have other code, and so another time, in every commit."""
+    times = np.round(nights(22, 41, spread=0.0))
+    moving = np.random.default_rng(22).integers(0, 2, (41, 3))
+    times[:, :3] = np.round(times[:, :3] * (1 + 0.01 * moving))
+    builder = nightly(times)
+    quiet = compare_with_history(of_builds(builder.history()), builder.judged)
+    assert {number.method for number in quiet.numbers} == {"exact"}
+    times[-1, 0] *= 1.05
+    builder = nightly(times)
+    found = compare_with_history(of_builds(builder.history()), builder.judged)
+    assert [n.metric.instruction for n in found.numbers if n.judgement == "regression"] == [0]
