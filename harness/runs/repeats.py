@@ -33,14 +33,11 @@ _PAIR_ORDERS: Final = (("baseline", "second look"), ("second look", "baseline"))
 
 
 def suspects(comparison: HistoryComparison | None) -> set[Hashable]:
-    """Return what measuring again may clear: of what exact clocks say it does not."""
+    """Return what measuring again may clear."""
     if comparison is None:
         return set()
     numbers = {
-        (number.metric, number.board_unit)
-        for number in comparison.numbers
-        if number.judgement == "suspect"
-        or (number.judgement == "regression" and number.method in ("gross", "between sessions"))
+        (number.metric, number.board_unit) for number in comparison.numbers if number.may_be_noise
     }
     common = {
         (one.clock, one.board_unit) for one in comparison.common if one.judgement == "suspect"

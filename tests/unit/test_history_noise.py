@@ -133,10 +133,18 @@ def noises(count: int) -> list[SessionNoise]:
     return [noise for noise in found if noise is not None]
 
 
+def together(noise: SessionNoise, others: Sequence[SessionNoise]) -> SessionNoise:
+    """The noise with what those of all operators say of it."""
+    return noise.moderated(
+        typical([other.spread for other in others]),
+        typical([other.correlation for other in others]),
+    )
+
+
 def test_few_operators_say_nothing_of_each_other() -> None:
     nine = noises(9)
     for noise in nine:
-        assert noise.moderated(nine) == replace(noise, correlation=0.0)
+        assert together(noise, nine) == replace(noise, correlation=0.0)
 
 
 def test_ten_operators_raise_what_a_few_sessions_show() -> None:
@@ -144,7 +152,7 @@ def test_ten_operators_raise_what_a_few_sessions_show() -> None:
     middle = np.median([noise.spread for noise in ten])
     correlations = [noise.correlation for noise in ten if noise.correlation]
     for noise in ten:
-        found = noise.moderated(ten)
+        found = together(noise, ten)
         square = (4 * middle**2 + noise.freedom * noise.spread**2) / (4 + noise.freedom)
         assert found.spread == pytest.approx(max(noise.spread, np.sqrt(square)))
         assert found.freedom == noise.freedom + 4

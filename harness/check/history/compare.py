@@ -42,6 +42,7 @@ from harness.check.history.noise import (
     ENOUGH,
     FACTOR,
     GROSS,
+    ROUNDING,
     SINGLE_FACTOR,
     CommonFactors,
     SessionNoise,
@@ -491,10 +492,6 @@ def _confirmations(number: Compared, others: Sequence[Compared]) -> Iterator[Con
         yield Confirmation(unit=other.board_unit, change=other.change, confirms=alike)
 
 
-_ROUNDING: Final = 12**-0.5
-"""Standard deviation of rounding to a tick, in ticks."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Evaluated:
     """A metric with the estimate that its judgement needs.
@@ -552,21 +549,20 @@ class _OperatorGroup:
         }
         noises, pairs = {}, {}
         for metric, one in samples.items():
-            rounding = _ROUNDING * unit.tick(metric)
-            if (
-                noise := session_noise(one.for_noise, limits.min_results, rounding, one.failed)
-            ) is not None:
+            rounding = ROUNDING * unit.tick(metric)
+            noise = session_noise(one.for_noise, limits.min_results, rounding, one.failed)
+            if noise is not None:
                 noises[metric] = noise
-            if (
-                in_turns := paired(one.baseline_points, one.now, limits.min_results, rounding)
-            ) is not None:
+            in_turns = paired(one.baseline_points, one.now, limits.min_results, rounding)
+            if in_turns is not None:
                 pairs[metric] = in_turns
-        shares = [pair.error / pair.baseline for pair in pairs.values() if pair.baseline > 0]
-        error = typical(shares)
+        spread = typical([noise.spread for noise in noises.values()])
+        correlation = typical([noise.correlation for noise in noises.values()])
+        error = typical([one.error / one.baseline for one in pairs.values() if one.baseline > 0])
         return cls(
             samples,
             factors,
-            {metric: noise.moderated([*noises.values()]) for metric, noise in noises.items()},
+            {metric: noise.moderated(spread, correlation) for metric, noise in noises.items()},
             {metric: pair.moderated(error) for metric, pair in pairs.items()},
         )
 
@@ -656,7 +652,7 @@ def _evaluate(
     found, looks = _changes(unit, samples, noise, pairs)
     if found is None:
         return _without_estimate(number, samples, limits, gross)
-    number = _with_change(number, found, 1 - limits.confidence)
+    number = _with_change(number, found, limits.confidence)
     slow = _crept(number, samples, noise.correlation if noise else 0.0)
     return Evaluated(number, found, unit.tick(metric), gross, looks, slow)
 
@@ -692,25 +688,22 @@ def _crept(number: Compared, samples: MetricHistory, correlation: float) -> Comp
     levels = crept(samples.earlier, samples.now, correlation)
     if levels is None or not levels[0]:
         return None
-    level, current = levels
+    return _slowly(number, *levels, f"the level of {ANCHOR[0]} to {ANCHOR[1]} results before")
+
+
+def _slowly(number: Compared, level: float, current: float, since: str) -> Compared | None:
+    """Return a number that grew from a level beyond its limits; None if it did not."""
+    change = current - level
     number = replace(number, baseline=Interval(level, None, None))
-    if not exceeds_limits(number, current - level):
+    if change <= 0 or not exceeds_limits(number, change):
         return None
-    return _slowly(
-        number, level, current, f"the level of {ANCHOR[0]} to {ANCHOR[1]} results before"
-    )
-
-
-def _slowly(number: Compared, level: float, current: float, since: str) -> Compared:
-    change = Interval(current - level, None, None)
     return replace(
         number,
         judgement="regression",
         method="slowly",
-        baseline=Interval(level, None, None),
         current=current,
-        change=change,
-        relative=change.value / level if level else None,
+        change=Interval(change, None, None),
+        relative=change / level if level else None,
         p=None,
         q=None,
         reason=f"in steps that are each within the limits, from {since}",
@@ -735,14 +728,10 @@ def _evaluate_exactly(
         return Evaluated(replace(number, judgement="appeared", current=current, reason=reason))
     current = float(samples.now.values.max())
     found = exact(float(baseline.values[-1]), current)
-    number = _with_change(number, found, 1 - limits.confidence)
+    number = _with_change(number, found, limits.confidence)
     number = _with_steps(unit, number, samples, limits)
     usual = float(np.sort(baseline.values)[(len(baseline) - 1) // 2])
-    slow = None
-    if current > usual and exceeds_limits(
-        replace(number, baseline=Interval(usual, None, None)), current - usual
-    ):
-        slow = _slowly(number, usual, current, f"the median of {len(baseline)} results")
+    slow = _slowly(number, usual, current, f"the median of {len(baseline)} results")
     return Evaluated(number, found, unit.tick(metric), crept=slow)
 
 
@@ -776,15 +765,15 @@ def _number(
     )
 
 
-def _with_change(number: Compared, found: Estimate, chance: float) -> Compared:
-    """Return a number with an estimate of its change, in intervals that miss it by this chance."""
+def _with_change(number: Compared, found: Estimate, confidence: float) -> Compared:
+    """Return a number with an estimate of its change, in intervals of this confidence."""
     level = found.baseline
     return replace(
         number,
         method=found.method,
-        baseline=found.baseline_interval(1 - chance),
+        baseline=found.baseline_interval(confidence),
         current=found.current,
-        change=found.interval(1 - chance),
+        change=found.interval(confidence),
         relative=found.change / level if level else None,
         p=None if found.method == "exact" else found.p,
         noise=abs(found.noise / level) if level else None,

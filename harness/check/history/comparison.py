@@ -190,6 +190,12 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     decision_holds: bool = False
 
     @property
+    def may_be_noise(self) -> bool:
+        """Whether measuring again may clear a change: of what exact clocks say it does not."""
+        by_sessions = self.method in ("gross", "between sessions")
+        return self.judgement == "suspect" or (self.judgement == "regression" and by_sessions)
+
+    @property
     def estimated(self) -> bool:
         """Whether its change is known with its noise, so that a small one would have been found."""
         return self.change is not None and self.method != "gross"

@@ -48,6 +48,9 @@ MAD_SCALE: Final = 1.4826
 MEDIAN_VARIANCE: Final = np.pi / 2
 """Variance of a median relative to the variance of a mean, for normal values."""
 
+ROUNDING: Final = 12**-0.5
+"""Standard deviation of rounding to a tick, in ticks."""
+
 SHARED: Final = 0.5
 """Share of the variance of a session that others of the same night have in common with it: what
 lasts for minutes does not average out."""
@@ -111,15 +114,16 @@ class SessionNoise:
         variance = SHARED + (1 - SHARED) / candidates + MEDIAN_VARIANCE / baseline
         return float(self.spread * np.sqrt(variance))
 
-    def moderated(self, others: Sequence[SessionNoise]) -> SessionNoise:
-        """Return this noise with what those of all operators say of it.
+    def moderated(self, usual: float, correlation: float) -> SessionNoise:
+        """Return this noise with the spread and the correlation of the median operator.
 
         Few sessions may agree by chance, so their spread is raised. One metric alone does not tell
         correlation from steps.
         """
-        spread, freedom = moderated(self.spread, self.freedom, typical([n.spread for n in others]))
-        middle = typical([noise.correlation for noise in others])
-        return replace(self, spread=max(spread, self.spread), freedom=freedom, correlation=middle)
+        spread, freedom = moderated(self.spread, self.freedom, usual)
+        return replace(
+            self, spread=max(spread, self.spread), freedom=freedom, correlation=correlation
+        )
 
     @property
     def lenient(self) -> SessionNoise:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from harness.check.history.comparison import CommonChange, Compared, Interval, PairedChange
 from harness.check.history.estimate import Estimate, paired
-from harness.check.history.noise import POOLED, typical
+from harness.check.history.noise import POOLED, ROUNDING, typical
 from harness.check.history.samples import Floats, HistoryLimits, Metric, Pairs, Points, median
 
 _TICKS: Final = 2
@@ -64,11 +64,11 @@ def judge_in_pairs(
 
 def _is_unsure(one: Compared | CommonChange) -> bool:
     """Return whether pairs would say more, also of what grew more than unchanged ones often do."""
-    if one.judgement in ("suspect", "scattered"):
-        return True
-    if one.judgement == "regression":
-        return isinstance(one, CommonChange) or one.method in ("gross", "between sessions")
-    return one.judgement == "same" and one.unsure
+    if one.judgement == "same":
+        return one.unsure
+    if isinstance(one, Compared):
+        return one.may_be_noise
+    return one.judgement in ("suspect", "scattered", "regression")
 
 
 _Judged = TypeVar("_Judged", Compared, CommonChange)
@@ -191,7 +191,7 @@ class _Turns:
         """Return what pairs say of a change; ``tick`` is that of the clock, as a share."""
         change, p = Interval(found.own, None, None), 1.0
         if found.estimate is not None and shows:
-            rounding = tick * 12**-0.5 * float(np.sqrt(2 / self._count))
+            rounding = tick * ROUNDING * float(np.sqrt(2 / self._count))
             error = max(found.estimate.error, rounding)
             estimate = dataclasses.replace(found.estimate, error=error)
             change, p = estimate.interval(self._limits.confidence), estimate.p
