@@ -133,8 +133,8 @@ from harness.export.formats import ExportFormat as ExportFormat
 from harness.export.formats import export_trace as export_trace
 from harness.export.formats import format_names as format_names
 from harness.export.table import read_json as read_json
-from harness.export.timeline import Drawing as Drawing
-from harness.export.timeline import draw as draw
+from harness.extensions.exports.timeline import Drawing as Drawing
+from harness.extensions.exports.timeline import draw as draw
 from harness.files import packaged_models as packaged_models
 from harness.flash.image import Image as Image
 from harness.flash.image import ImageFormat as ImageFormat

@@ -3,16 +3,13 @@
 The tracer's own events are placed by their ticks. A delegate's clock has another zero: its events
 are placed in their call, in the middle of the range that all calls of the trace together allow
 (``harness.analyze.placement``). Delegate events with ticks of the tracer's clock are not
-moved.
-
-On the same clock are the phases of the run and the current of a meter.
+moved. The drawn formats are an extension.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import ceil
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,10 +21,10 @@ from harness.analyze.symbols import EventSymbols
 from harness.analyze.ticks import forward, nanoseconds_per_tick, unwrap
 from harness.errors import UsageError
 from harness.export.values import escaped
-from harness.records.trace import EXECUTION, LOADING, NO_CLOCK, ClockDomain, Kind, Trace
+from harness.records.trace import NO_CLOCK, ClockDomain, Kind, Trace
 
 if TYPE_CHECKING:
-    from harness.records.energy import EventEnergy, MeasuredEnergy
+    from harness.records.energy import EventEnergy
 
 Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
@@ -282,10 +279,6 @@ def module_place(known: EventSymbols | None) -> dict[str, str]:
     return path | {"module_type": escaped(module.type)}
 
 
-_MOST_POINTS: Final = 50_000
-"""Points of a track; of a longer recording each is the mean of several samples."""
-
-
 def energy_columns(energy: EventEnergy) -> dict[str, list[float | None]]:
     """Return the columns of a table; an event without bounds has None."""
     found = {
@@ -299,117 +292,3 @@ def energy_columns(energy: EventEnergy) -> dict[str, list[float | None]]:
         name: [value if here else None for value, here in zip(values.tolist(), known, strict=True)]
         for name, values in found.items()
     }
-
-
-def energy_arguments(energy: EventEnergy, row: int) -> Mapping[str, int]:
-    """Return the energy of an event for the arguments of a slice, the bound rounded up."""
-    if not energy.known[row]:
-        return {}
-    low, high = float(energy.low[row]) * 1e9, float(energy.high[row]) * 1e9
-    joules = round((low + high) / 2)
-    return {
-        "energy_nJ": joules,
-        "energy_bound_nJ": ceil(max(high - joules, joules - low)),
-        "average_current_uA": round(float(energy.amperes[row]) * 1e6),
-        "peak_current_uA": round(float(energy.peak[row]) * 1e6),
-    }
-
-
-def current_points(energy: MeasuredEnergy, placed: Placed) -> tuple[Ints, Ints]:
-    """Return times in nanoseconds of the drawing, and the current from each on in microamperes.
-
-    The events with bounds connect the meter's clock with the drawing's. Between two of them time
-    is interpolated; before the first and after the last there are no points.
-    """
-    starts, ends = placed.drawn[energy.began_rows], placed.drawn[energy.ended_rows]
-    meter = np.concatenate([energy.began_ns[starts], energy.ended_ns[ends]])
-    drawn = np.concatenate(
-        [placed.start[energy.began_rows[starts]], placed.end[energy.ended_rows[ends]]]
-    )
-    if not len(meter):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    order = np.lexsort((drawn, meter))
-    meter, drawn = meter[order], np.maximum.accumulate(drawn[order])
-    at = energy.at_ns
-    inside = np.flatnonzero((at >= meter[0]) & (at <= meter[-1]))
-    firsts = np.arange(0, len(inside), max(-(-len(inside) // _MOST_POINTS), 1))
-    if not len(firsts):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    means = np.add.reduceat(energy.amperes[inside], firsts) / np.diff(firsts, append=len(inside))
-    times = np.interp(at[inside[firsts]], meter, drawn)
-    return times.astype(np.int64), np.rint(means * 1e6).astype(np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class RunPhase:
-    """Loading or an execution, in nanoseconds on the timeline.
-
-    Attributes:
-        name: ``loading``, or ``execution`` and its number, from 1.
-        tracer: Number of its tracer.
-        start: Start.
-        end: End; not before ``start``, nor after the start of the tracer's next phase.
-    """
-
-    name: str
-    tracer: int
-    start: int
-    end: int
-
-    @property
-    def track(self) -> str:
-        """Name of the track with the phases of its tracer."""
-        return f"executions of tracer {self.tracer}" if self.tracer else "executions"
-
-
-def find_phases(
-    trace: Trace, rows: Ints, block: Ints, start: Ints, end: Ints
-) -> tuple[RunPhase, ...]:
-    """Return the phases of each tracer, in order of time.
-
-    An execution is a scope of ExecuTorch's name. A block without that scope, for example because
-    the log was full, is an execution if it has an event of an instruction.
-
-    Args:
-        trace: The trace.
-        rows: Rows of the tracers' own slices, without those of delegates, shape (n,).
-        block: Block of each row.
-        start: Its start in nanoseconds.
-        end: Its end.
-    """
-    tracers = trace.tracer[rows]
-    found: list[RunPhase] = []
-    for tracer in np.unique(tracers).tolist():
-        mine = tracers == tracer
-        spans = sorted(_spans(trace, rows[mine], block[mine], start[mine], end[mine]))
-        number = 0
-        for index, (begin, stop, executed) in enumerate(spans):
-            number += executed
-            name = f"execution {number}" if executed else "loading"
-            following = spans[index + 1][0] if index + 1 < len(spans) else stop
-            found.append(RunPhase(name, tracer, begin, min(stop, following)))
-    return tuple(found)
-
-
-def _spans(
-    trace: Trace, rows: Ints, block: Ints, start: Ints, end: Ints
-) -> Iterator[tuple[int, int, bool]]:
-    """Yield start and end of each phase of a tracer, and whether it is an execution."""
-    profiled = trace.kind[rows] == Kind.PROFILE
-    scopes = profiled & trace.named(EXECUTION, rows=rows)
-    yield from (
-        (begin, stop, True)
-        for begin, stop in zip(start[scopes].tolist(), end[scopes].tolist(), strict=True)
-    )
-    loading = profiled & trace.named(*LOADING, rows=rows)
-    without = (trace.chain[rows] != -1) & ~np.isin(block, block[scopes])
-    for group, executed in ((loading, False), (without, True)):
-        blocks, of = np.unique(block[group], return_inverse=True)
-        first = np.full(len(blocks), np.iinfo(np.int64).max)
-        last = np.zeros(len(blocks), np.int64)
-        np.minimum.at(first, of, start[group])
-        np.maximum.at(last, of, end[group])
-        yield from (
-            (begin, stop, executed)
-            for begin, stop in zip(first.tolist(), last.tolist(), strict=True)
-        )

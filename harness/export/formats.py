@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Final
 from harness.analyze.symbols import EventSymbols
 from harness.decode.program import Method
 from harness.errors import UsageError, did_you_mean
-from harness.plugins import EXPORTERS, is_extension, load_plugin, plugin_names, unfit_plugin
+from harness.plugins import (
+    EXPORTERS,
+    extension_remedy,
+    is_deleted,
+    is_extension,
+    load_plugin,
+    plugin_names,
+    unfit_plugin,
+)
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import Trace
 
@@ -112,6 +120,11 @@ def find_format(name: str) -> ExportFormat:
         found: ExportFormat = getattr(import_module(module), attribute)
         return found
     plugin = load_plugin(EXPORTERS, name)
+    if plugin is None and is_deleted(EXPORTERS, name):
+        raise UsageError(
+            f"format {name} is not supported by this installation",
+            hint=extension_remedy("exports"),
+        )
     if plugin is None:
         known = format_names()
         raise UsageError(
@@ -169,8 +182,6 @@ FORMATS: Final = {
     "csv": "harness.export.table:CSV",
     "ed00": "harness.export.formats:ED00",
     "json": "harness.export.table:JSON",
-    "kineto": "harness.export.kineto:KINETO",
-    "perfetto": "harness.export.perfetto:PERFETTO",
     "tsv": "harness.export.table:TSV",
 }
 """Formats of the core: where each is declared, beside its writer, as in entry points."""

@@ -61,13 +61,13 @@ FORMATS = {
     "csv": "",
     "ed00": "",
     "json": "",
-    "kineto": "",
-    "perfetto": "",
     "tsv": "",
     "chakra": "exports",
     "folded": "exports",
     "google-benchmark": "exports",
+    "kineto": "exports",
     "model-explorer": "exports",
+    "perfetto": "exports",
     "speedscope": "exports",
 }
 """Formats, and the extension that writes each."""

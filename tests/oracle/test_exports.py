@@ -27,7 +27,7 @@ from harness import (
     write_ed00,
 )
 from harness.analyze.workload import Argument
-from harness.export.kineto import Operands, TensorNumbers, profiler_inputs
+from harness.extensions.exports.kineto import Operands, TensorNumbers, profiler_inputs
 from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace
 from tests.support.logs import CompactLog

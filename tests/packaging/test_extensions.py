@@ -134,6 +134,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "report.xml: JUnit reports are not supported by this installation\n  try: install "
             "etdump-harness with its extension ci, or choose another format",
         ),
+        (
+            ("export", TRACE, "-f", "perfetto", "-o", "trace.pftrace"),
+            "format perfetto is not supported by this installation\n  try: install "
+            "etdump-harness with its extension exports",
+        ),
         (("history", "list"), "unknown command 'history'"),
         (
             ("flash", "--board", "rpi-pico2", "--image", "firmware.bin", *PORT),

@@ -26,7 +26,7 @@ from harness import (
 )
 from harness.analyze.ticks import forward
 from harness.export.event_times import floor_nanoseconds
-from harness.export.timeline import arrange
+from harness.extensions.exports.timeline import arrange
 from harness.strategies import device_logs, traces
 from tests.support.examples import examples
 from tests.support.exports import check_nesting
@@ -86,7 +86,7 @@ def test_every_trace_that_can_be_drawn_is_written_as_protobuf(trace: Trace, name
     drawing = attempt(trace)
     if drawing is None:
         return
-    from harness.export.perfetto import MESSAGES, messages
+    from harness.extensions.exports.perfetto import MESSAGES, messages
 
     data = export_trace(trace, name).data
     if name == "perfetto":

@@ -82,7 +82,7 @@ def spelt(trace: Trace, name: str, flavour: str | None) -> Any:
         parquet = pytest.importorskip("pyarrow.parquet")
         return without_readings(parquet.read_table(io.BytesIO(data)).to_pylist())
     if name == "perfetto":
-        from harness.export.perfetto import MESSAGES, messages
+        from harness.extensions.exports.perfetto import MESSAGES, messages
 
         packets = messages("wrapping", MESSAGES)["Trace"].FromString(data).packet
         return [

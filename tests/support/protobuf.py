@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
-from harness.export.perfetto import Fields
+from harness.extensions.exports.perfetto import Fields
 
 
 def fields_of(message: Any) -> dict[str, tuple[int, str]]:

@@ -27,8 +27,8 @@ from harness import (
     unknown_durations,
     with_width,
 )
-from harness.export.perfetto import MESSAGES
 from harness.extensions.energy.event_energy import measure_energy
+from harness.extensions.exports.perfetto import MESSAGES
 from tests.conftest import FIXTURES
 from tests.support.currents import decoded, true_run, words_of
 from tests.support.exports import CPU, NPU, delegated_trace, two_tracers

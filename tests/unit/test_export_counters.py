@@ -97,7 +97,7 @@ def test_kineto_has_arguments_and_counter_events() -> None:
 
 def test_perfetto_has_a_counter_track_without_the_unit_of_bytes() -> None:
     pytest.importorskip("google.protobuf")
-    from harness.export.perfetto import MESSAGES, messages
+    from harness.extensions.exports.perfetto import MESSAGES, messages
 
     found: Any = messages("test_counters", MESSAGES)["Trace"]()
     found.ParseFromString(export_trace(counted(), "perfetto").data)

@@ -22,8 +22,8 @@ from harness import (
     read_program,
 )
 from harness.analyze.workload import Argument, planned_ids
-from harness.export.kineto import TensorNumbers, profiler_inputs
 from harness.extensions.exports.execution_trace import GraphNode, graph
+from harness.extensions.exports.kineto import TensorNumbers, profiler_inputs
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.exports import delegated_trace
 
@@ -202,8 +202,8 @@ def test_chakras_nodes_are_busy_only_with_their_own_time() -> None:
     pytest.importorskip("google.protobuf")
     from google.protobuf import proto
 
-    from harness.export.perfetto import messages
     from harness.extensions.exports.execution_trace import MESSAGES
+    from harness.extensions.exports.perfetto import messages
 
     types = messages("test_chakra", MESSAGES)
     stream = io.BytesIO(export_trace(delegated_trace(), "chakra").data)

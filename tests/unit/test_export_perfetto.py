@@ -16,7 +16,7 @@ IDENTITY = RunIdentity(board="native", model="kws.pte", firmware="build-1", comm
 
 
 def parsed(data: bytes) -> list[Any]:
-    from harness.export.perfetto import MESSAGES, messages
+    from harness.extensions.exports.perfetto import MESSAGES, messages
 
     return list(messages("test", MESSAGES)["Trace"].FromString(data).packet)
 

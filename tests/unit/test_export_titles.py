@@ -17,7 +17,7 @@ from harness import (
     read_program,
 )
 from harness.analyze.symbols import event_symbols, symbol_table
-from harness.export.event_times import RunPhase
+from harness.extensions.exports.timeline import RunPhase
 from harness.formatting import OperatorKind
 from tests.conftest import MODELS, CommandResult
 from tests.support.exports import CPU, delegated_trace

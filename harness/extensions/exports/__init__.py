@@ -1,1 +1,1 @@
-"""Formats that other tools read, but for the most used ones (``harness.export``)."""
+"""Formats of other tools: drawn ones, which share a timeline, operator times, and Parquet."""

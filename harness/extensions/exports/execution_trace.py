@@ -19,10 +19,10 @@ from typing import Any, Final
 from harness.analyze.workload import Argument, Arguments
 from harness.decode.program import Method
 from harness.export.formats import Exported, ExportFormat, Request
-from harness.export.kineto import Operands, TensorNumbers
-from harness.export.perfetto import messages
 from harness.export.table import require
-from harness.export.timeline import Drawing, draw
+from harness.extensions.exports.kineto import Operands, TensorNumbers
+from harness.extensions.exports.perfetto import messages
+from harness.extensions.exports.timeline import Drawing, draw
 from harness.records.trace import Trace
 
 PROCESS: Final = "[pytorch|profiler|execution_trace|process]"

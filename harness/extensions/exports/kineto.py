@@ -18,7 +18,7 @@ import numpy as np
 from harness.analyze.workload import Argument, planned_ids
 from harness.decode.program import Method, Tensor, Value, ValueList
 from harness.export.formats import Exported, ExportFormat, Request
-from harness.export.timeline import Drawing, Track, draw, process_labels, process_name
+from harness.extensions.exports.timeline import Drawing, Track, draw, process_labels, process_name
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import STORED_AS, Kind, Trace, type_name
 

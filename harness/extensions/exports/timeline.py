@@ -4,14 +4,17 @@ Starts and ends are each rounded down to whole nanoseconds, which preserves nest
 kept beside them. Viewers nest by time alone and drop slices that overlap partly. So slices that
 would nest otherwise than in the call tree, or overlap, move to a lane of their own.
 
+On the same clock are the phases of the run and the current of a meter.
+
 Slices are called by operator and instruction, or by delegate and its event. The exact name of the
 event stands in the slice's arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -24,22 +27,29 @@ from harness.analyze.symbols import EventSymbols
 from harness.analyze.workload import Arguments
 from harness.analyze.workload import event_arguments as operands_of
 from harness.decode.program import Call, Method
-from harness.export import event_times
+from harness.export.event_times import Ints, Placed, floor_nanoseconds, module_place
 from harness.export.table import count_column
 from harness.export.values import escaped
 from harness.formatting import OperatorKind, operator_kind, operator_title
 from harness.records.result import RunIdentity
-from harness.records.trace import DELEGATE_CALL, NO_COUNT, NO_NAME, OPERATOR_CALL, Kind, Trace
+from harness.records.trace import (
+    DELEGATE_CALL,
+    EXECUTION,
+    LOADING,
+    NO_COUNT,
+    NO_NAME,
+    OPERATOR_CALL,
+    Kind,
+    Trace,
+)
 
 if TYPE_CHECKING:
-    from harness.records.energy import MeasuredEnergy
-
-_Ints = npt.NDArray[np.int64]
+    from harness.records.energy import EventEnergy, MeasuredEnergy
 
 
 def arrange(
-    start: _Ints, end: _Ints, parent: _Ints, lines: _Ints
-) -> tuple[_Ints, _Ints, _Ints, tuple[tuple[int, int], ...]]:
+    start: Ints, end: Ints, parent: Ints, lines: Ints
+) -> tuple[Ints, Ints, Ints, tuple[tuple[int, int], ...]]:
     """Assign a lane to each slice.
 
     Args:
@@ -86,7 +96,7 @@ def arrange(
     return ordered, track, enclosing, tuple(found)
 
 
-def _outer_first(start: _Ints, end: _Ints, parent: _Ints) -> list[int]:
+def _outer_first(start: Ints, end: Ints, parent: Ints) -> list[int]:
     """Return all slices depth-first; siblings by start, then by end, then in log order."""
     children: list[list[int]] = [[] for _ in range(len(parent) + 1)]  # the last entry: roots
     for slice_ in np.lexsort((end, start))[::-1].tolist():
@@ -131,8 +141,8 @@ class Counter:
 
     name: str
     tracer: int
-    time: event_times.Ints
-    value: event_times.Ints
+    time: Ints
+    value: Ints
     unit: Literal["bytes", "count", "uA"] = "bytes"
 
     @property
@@ -180,17 +190,17 @@ class Drawing:
 
     trace: Trace
     tracks: tuple[Track, ...]
-    row: event_times.Ints
-    start: event_times.Ints
-    end: event_times.Ints
-    track: event_times.Ints
-    parent: event_times.Ints
-    depth: event_times.Ints
-    own: event_times.Ints
+    row: Ints
+    start: Ints
+    end: Ints
+    track: Ints
+    parent: Ints
+    depth: Ints
+    own: Ints
     titles: Sequence[SliceTitle]
-    phases: tuple[event_times.RunPhase, ...]
+    phases: tuple[RunPhase, ...]
     given: tuple[Arguments | None, ...]
-    slack: event_times.Ints
+    slack: Ints
     flows: tuple[tuple[int, int], ...]
     counters: tuple[Counter, ...]
     gaps: tuple[Gap, ...]
@@ -202,7 +212,7 @@ class Drawing:
         """Number of slices."""
         return len(self.row)
 
-    def blocks(self) -> event_times.Ints:
+    def blocks(self) -> Ints:
         """Return the block number of each slice."""
         return block_numbers(self.trace)[self.row]
 
@@ -218,9 +228,9 @@ class Drawing:
             found["inputs"] = ", ".join(item.text for item in given.inputs)
             found["outputs"] = ", ".join(item.text for item in given.outputs)
         if self.symbols is not None:
-            found |= event_times.module_place(self.symbols[self.row[number]])
+            found |= module_place(self.symbols[self.row[number]])
         if self.energy is not None:
-            found |= event_times.energy_arguments(self.energy.events, int(self.row[number]))
+            found |= energy_arguments(self.energy.events, int(self.row[number]))
         if self.slack[number]:
             found["placed_within_ns"] = int(self.slack[number])
         return found
@@ -248,7 +258,7 @@ def draw(
     arguments = operands_of(trace, blocks_of(trace, method)) if method else None
     tree = call_tree(trace)
     parent = tree.parent
-    placed = event_times.Placed(trace, parent)
+    placed = Placed(trace, parent)
     drawn = np.flatnonzero(placed.drawn)
     number_of = np.full(len(trace) + 1, -1, np.int64)  # the last is what -1 finds
     number_of[drawn] = np.arange(len(drawn))
@@ -276,9 +286,7 @@ def draw(
         depth=depth,
         own=_own_nanoseconds(trace, tree.own, rows),
         titles=slice_titles(trace, rows, of_delegate, arguments, symbols),
-        phases=event_times.find_phases(
-            trace, rows[own], block_numbers(trace)[rows[own]], start[own], end[own]
-        ),
+        phases=find_phases(trace, rows[own], block_numbers(trace)[rows[own]], start[own], end[own]),
         given=_given(trace, placed, rows, arguments),
         slack=placed.slack[rows],
         flows=tuple(zip(call[flows].tolist(), flows.tolist(), strict=True)),
@@ -328,8 +336,8 @@ def event_arguments(trace: Trace, row: int) -> dict[str, int | str]:
 
 def _given(
     trace: Trace,
-    placed: event_times.Placed,
-    rows: event_times.Ints,
+    placed: Placed,
+    rows: Ints,
     found: Sequence[Arguments | None] | None,
 ) -> tuple[Arguments | None, ...]:
     """Return inputs and outputs of the rows that execute an instruction themselves."""
@@ -339,22 +347,20 @@ def _given(
     return tuple(found[row] if executes[row] else None for row in rows.tolist())
 
 
-def _own_nanoseconds(
-    trace: Trace, ticks: npt.NDArray[np.uint64], rows: event_times.Ints
-) -> event_times.Ints:
+def _own_nanoseconds(trace: Trace, ticks: npt.NDArray[np.uint64], rows: Ints) -> Ints:
     own = np.zeros(len(rows), np.int64)
     for number, domain in enumerate(trace.clocks):
         mine = trace.clock[rows] == number
         if mine.any():
-            own[mine] = event_times.floor_nanoseconds(ticks[rows[mine]].astype(np.int64), domain)
+            own[mine] = floor_nanoseconds(ticks[rows[mine]].astype(np.int64), domain)
     return own
 
 
 def _tracks(
     arguments: Sequence[Arguments | None] | None,
-    rows: event_times.Ints,
-    keys: event_times.Ints,
-    lines: event_times.Ints,
+    rows: Ints,
+    keys: Ints,
+    lines: Ints,
     found: tuple[tuple[int, int], ...],
 ) -> tuple[Track, ...]:
     """Return the tracks of lines and lanes; ``keys`` per row as from ``Placed.keys``."""
@@ -381,7 +387,7 @@ def _track_name(known: Arguments | None, tracer: int, call: tuple[int, int] | No
     return f"operators in {name} #{instruction}" + (f", chain {chain}" if chain else "")
 
 
-def _counters(trace: Trace, placed: event_times.Placed) -> Iterator[Counter]:
+def _counters(trace: Trace, placed: Placed) -> Iterator[Counter]:
     """Yield the running sums of successful allocations with a time."""
     counted = placed.timed & ~trace.failed
     for allocator, found in allocator_rows(trace).items():
@@ -393,9 +399,7 @@ def _counters(trace: Trace, placed: event_times.Placed) -> Iterator[Counter]:
             yield Counter(escaped(allocator.label), tracer, placed.start[own], live)
 
 
-def _hardware_counters(
-    trace: Trace, placed: event_times.Placed, parent: event_times.Ints
-) -> Iterator[Counter]:
+def _hardware_counters(trace: Trace, placed: Placed, parent: Ints) -> Iterator[Counter]:
     """Yield the running totals of hardware counters over the innermost events that have a count.
 
     A total rises during an event by what the event counted. Where between its start and its end is
@@ -417,10 +421,10 @@ def _hardware_counters(
             yield Counter(escaped(counter.name), tracer, time, value, "count")
 
 
-def _current(energy: MeasuredEnergy | None, placed: event_times.Placed) -> Iterator[Counter]:
+def _current(energy: MeasuredEnergy | None, placed: Placed) -> Iterator[Counter]:
     """Yield the current, if it was measured."""
     if energy is not None:
-        yield Counter("current [uA]", 0, *event_times.current_points(energy, placed), "uA")
+        yield Counter("current [uA]", 0, *current_points(energy, placed), "uA")
 
 
 _LOST: Final = {"blocks": "declarations", "damaged": "damaged events or places"}
@@ -430,7 +434,7 @@ _GAP_SHARE: Final = 20
 """A gap at the end is drawn as this part of the drawn time, as its true length is unknown."""
 
 
-def _gaps(trace: Trace, placed: event_times.Placed) -> Iterator[Gap]:
+def _gaps(trace: Trace, placed: Placed) -> Iterator[Gap]:
     """Yield the losses where they happened, as far as that is known.
 
     Dropped runs are missing after the first block. What did not fit into a full log is missing
@@ -475,8 +479,8 @@ class SliceTitle:
 
 def slice_titles(
     trace: Trace,
-    rows: event_times.Ints,
-    of_delegate: event_times.Ints,
+    rows: Ints,
+    of_delegate: Ints,
     arguments: Sequence[Arguments | None] | None,
     symbols: Sequence[EventSymbols | None] | None,
 ) -> list[SliceTitle]:
@@ -552,3 +556,121 @@ def _title(trace: Trace, row: int, of_delegate: bool, backend: str) -> SliceTitl
     instruction = None if scope else int(trace.instruction[row])
     shown = backend if name == DELEGATE_CALL and backend else name or label(trace, row)
     return SliceTitle(operator_title(shown, instruction), kind)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPhase:
+    """Loading or an execution, in nanoseconds on the timeline.
+
+    Attributes:
+        name: ``loading``, or ``execution`` and its number, from 1.
+        tracer: Number of its tracer.
+        start: Start.
+        end: End; not before ``start``, nor after the start of the tracer's next phase.
+    """
+
+    name: str
+    tracer: int
+    start: int
+    end: int
+
+    @property
+    def track(self) -> str:
+        """Name of the track with the phases of its tracer."""
+        return f"executions of tracer {self.tracer}" if self.tracer else "executions"
+
+
+def find_phases(
+    trace: Trace, rows: Ints, block: Ints, start: Ints, end: Ints
+) -> tuple[RunPhase, ...]:
+    """Return the phases of each tracer, in order of time.
+
+    An execution is a scope of ExecuTorch's name. A block without that scope, for example because
+    the log was full, is an execution if it has an event of an instruction.
+
+    Args:
+        trace: The trace.
+        rows: Rows of the tracers' own slices, without those of delegates, shape (n,).
+        block: Block of each row.
+        start: Its start in nanoseconds.
+        end: Its end.
+    """
+    tracers = trace.tracer[rows]
+    found: list[RunPhase] = []
+    for tracer in np.unique(tracers).tolist():
+        mine = tracers == tracer
+        spans = sorted(_spans(trace, rows[mine], block[mine], start[mine], end[mine]))
+        number = 0
+        for index, (begin, stop, executed) in enumerate(spans):
+            number += executed
+            name = f"execution {number}" if executed else "loading"
+            following = spans[index + 1][0] if index + 1 < len(spans) else stop
+            found.append(RunPhase(name, tracer, begin, min(stop, following)))
+    return tuple(found)
+
+
+def _spans(
+    trace: Trace, rows: Ints, block: Ints, start: Ints, end: Ints
+) -> Iterator[tuple[int, int, bool]]:
+    """Yield start and end of each phase of a tracer, and whether it is an execution."""
+    profiled = trace.kind[rows] == Kind.PROFILE
+    scopes = profiled & trace.named(EXECUTION, rows=rows)
+    yield from (
+        (begin, stop, True)
+        for begin, stop in zip(start[scopes].tolist(), end[scopes].tolist(), strict=True)
+    )
+    loading = profiled & trace.named(*LOADING, rows=rows)
+    without = (trace.chain[rows] != -1) & ~np.isin(block, block[scopes])
+    for group, executed in ((loading, False), (without, True)):
+        blocks, of = np.unique(block[group], return_inverse=True)
+        first = np.full(len(blocks), np.iinfo(np.int64).max)
+        last = np.zeros(len(blocks), np.int64)
+        np.minimum.at(first, of, start[group])
+        np.maximum.at(last, of, end[group])
+        yield from (
+            (begin, stop, executed)
+            for begin, stop in zip(first.tolist(), last.tolist(), strict=True)
+        )
+
+
+_MOST_POINTS: Final = 50_000
+"""Points of a track; of a longer recording each is the mean of several samples."""
+
+
+def energy_arguments(energy: EventEnergy, row: int) -> Mapping[str, int]:
+    """Return the energy of an event for the arguments of a slice, the bound rounded up."""
+    if not energy.known[row]:
+        return {}
+    low, high = float(energy.low[row]) * 1e9, float(energy.high[row]) * 1e9
+    joules = round((low + high) / 2)
+    return {
+        "energy_nJ": joules,
+        "energy_bound_nJ": ceil(max(high - joules, joules - low)),
+        "average_current_uA": round(float(energy.amperes[row]) * 1e6),
+        "peak_current_uA": round(float(energy.peak[row]) * 1e6),
+    }
+
+
+def current_points(energy: MeasuredEnergy, placed: Placed) -> tuple[Ints, Ints]:
+    """Return times in nanoseconds of the drawing, and the current from each on in microamperes.
+
+    The events with bounds connect the meter's clock with the drawing's. Between two of them time
+    is interpolated; before the first and after the last there are no points.
+    """
+    starts, ends = placed.drawn[energy.began_rows], placed.drawn[energy.ended_rows]
+    meter = np.concatenate([energy.began_ns[starts], energy.ended_ns[ends]])
+    drawn = np.concatenate(
+        [placed.start[energy.began_rows[starts]], placed.end[energy.ended_rows[ends]]]
+    )
+    if not len(meter):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    order = np.lexsort((drawn, meter))
+    meter, drawn = meter[order], np.maximum.accumulate(drawn[order])
+    at = energy.at_ns
+    inside = np.flatnonzero((at >= meter[0]) & (at <= meter[-1]))
+    firsts = np.arange(0, len(inside), max(-(-len(inside) // _MOST_POINTS), 1))
+    if not len(firsts):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    means = np.add.reduceat(energy.amperes[inside], firsts) / np.diff(firsts, append=len(inside))
+    times = np.interp(at[inside[firsts]], meter, drawn)
+    return times.astype(np.int64), np.rint(means * 1e6).astype(np.int64)

@@ -19,8 +19,8 @@ import numpy as np
 
 from harness.export.formats import Exported, ExportFormat, Request
 from harness.export.table import require
-from harness.export.timeline import Drawing, draw, process_labels, process_name
 from harness.export.values import escaped
+from harness.extensions.exports.timeline import Drawing, draw, process_labels, process_name
 from harness.records.result import RunIdentity
 from harness.records.trace import Trace
 
