@@ -101,16 +101,9 @@ def _trim(folder: Path) -> None:
         size -= nbytes
 
 
-def newest_of_baseline(history: History, unit: str) -> Provenance | None:
-    """Return the newest result of a baseline, of this unit if it has any; None without results."""
-    baseline = [history.results[place] for place in history.baseline]
-    same_unit = [one for one in baseline if one.unit == unit]
-    return (same_unit or baseline)[-1] if baseline else None
-
-
 def is_kept(tested_sha256: str, history: History, unit: str) -> bool:
     """Return whether the baseline has another model than the tested one, and it is kept here."""
-    newest = newest_of_baseline(history, unit)
+    newest = history.newest_of_baseline(unit)
     if newest is None or newest.model_sha256 in ("", tested_sha256):
         return False
     return kept_model(newest.model_sha256) is not None
@@ -154,7 +147,7 @@ def find_baseline_model(
         result: The result of the tested run.
         history: What it was compared with.
     """
-    newest = newest_of_baseline(history, result.unit)
+    newest = history.newest_of_baseline(result.unit)
     if newest is None:
         return BaselineModel()
     if (obstacle := _obstacle(request, board, result)) is not None:

@@ -39,12 +39,17 @@ def night(
     spread: float = 0.004,
     *,
     models_only: bool = False,
+    upper: float = 1.0,
 ) -> tuple[HistoryComparison, History]:
-    """Compare a run after 20 quiet nights, with pairs (of the baseline's model, of the tested)."""
+    """Compare a run after 20 quiet nights, with pairs (of the baseline's model, of the tested).
+
+    Operator 5 has another level in two of five nights, ``upper`` times the first one.
+    """
     chance = np.random.default_rng(3)
     builder = HistoryBuilder()
     for number in range(20):
-        builder.earlier(f"n{number}", f"c{number}", values(noisy(chance, spread)))  # type: ignore[arg-type]
+        times = noisy(chance, spread) * factors({5: upper if number % 5 in (1, 3) else 1.0})
+        builder.earlier(f"n{number}", f"c{number}", values(times))  # type: ignore[arg-type]
     builder.now("tonight", "new", values(tonight))  # type: ignore[arg-type]
     found, history = Pairs(unit="one", note=note, models_only=models_only), builder.history()
     for before, after in pairs:
@@ -176,6 +181,14 @@ def test_pairs_on_other_firmware_clear_nothing() -> None:
         assert "so it is the firmware, or noise that lasts" in failed.reason
     shown, _ = night(TIMES * SLOW, pairs(5, SAME, SLOW), models_only=True)
     assert of(shown, 5).judgement == "regression"
+
+
+@pytest.mark.parametrize(("factor", "judgement"), [(1.06, "same"), (1.2, "regression")])
+def test_an_operator_may_be_in_its_other_mode_in_all_pairs(factor: float, judgement: str) -> None:
+    slow = factors({5: factor})
+    comparison, _ = night(TIMES * slow, pairs(5, SAME, slow), upper=1.06)
+    assert len(of(comparison, 5).modes) == 2
+    assert of(comparison, 5).judgement == judgement
 
 
 def test_pairs_are_of_one_unit() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from harness.check.history.comparison import (
@@ -55,9 +55,10 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
     scattered = {
         (common.board_unit, common.clock) for common in comparison.common if _is_scattered(common)
     }
+    executions = _execution_times(numbers)
     # One line tells of all operators that changed up or down.
     changes = (
-        _change_check(number, comparison, several)
+        _change_check(number, comparison, executions, several)
         for number in numbers
         if number.metric.kind != "operator"
         or (number.board_unit, number.metric.clock) not in scattered
@@ -231,7 +232,13 @@ def _common_subject(common: CommonChange, comparison: HistoryComparison, several
     return f"{subject}, unit {common.board_unit}" if several else subject
 
 
-def _change_check(number: Compared, comparison: HistoryComparison, several: bool) -> Check | None:
+_Executions = Mapping[tuple[str, str, str], float]
+"""The time of an execution, by unit of the board, unit of the time and block."""
+
+
+def _change_check(
+    number: Compared, comparison: HistoryComparison, executions: _Executions, several: bool
+) -> Check | None:
     code = _code(number)
     if code is None or number.change is None or number.baseline is None:
         return None
@@ -246,7 +253,7 @@ def _change_check(number: Compared, comparison: HistoryComparison, several: bool
         limit=limit / scale if number.judgement in ("regression", "suspect") else None,
         unit=unit,
         passed=False,
-        reason=_reason(number, comparison),
+        reason=_reason(number, comparison, executions),
     )
 
 
@@ -260,13 +267,13 @@ def _regression_code(metric: Metric) -> str:
     return {kind: code for code, kind in _REGRESSIONS}.get(metric.kind, "H02")
 
 
-def _reason(number: Compared, comparison: HistoryComparison) -> str:
+def _reason(number: Compared, comparison: HistoryComparison, executions: _Executions) -> str:
     assert number.change is not None
     assert number.baseline is not None
     scale, unit = scale_of(number.metric)
     level, confidence = number.baseline.value, comparison.limits.confidence
     values = f"{level / scale:,.6g} {unit} -> {(number.current or 0) / scale:,.6g} {unit}"
-    parts = [_changed(number, comparison)]
+    parts = [_changed(number, comparison, executions)]
     parts.append(f"{number.metric.statistic} {values}".strip())
     if number.paired is not None:
         parts.append(_paired_text(number.paired, confidence))
@@ -293,7 +300,7 @@ def _reason(number: Compared, comparison: HistoryComparison) -> str:
     return "; ".join(parts)
 
 
-def _changed(number: Compared, comparison: HistoryComparison) -> str:
+def _changed(number: Compared, comparison: HistoryComparison, executions: _Executions) -> str:
     """Return by how much a number changed, how much of the execution it is, and since when."""
     assert number.change is not None
     assert number.baseline is not None
@@ -307,26 +314,29 @@ def _changed(number: Compared, comparison: HistoryComparison) -> str:
         text = f"changed by {100 * change / whole:+.3g} %"
     else:
         text = f"{percentage(abs(change / whole))} {word}"
-    if share := _share(number, comparison):
-        text += f", {share} of the execution"
+    of = executions.get(_execution_of(number))
+    if of and number.current and number.metric.kind == "operator" and not _is_execution(number):
+        text += f", {percentage(number.current / of)} of the execution"
     if comparison.before:
         text += f", after commit {commit_text(comparison.before)}"
     return text
 
 
-def _share(number: Compared, comparison: HistoryComparison) -> str:
-    """Return the share that an operator has in the execution it belongs to; "" if unknown."""
-    if number.metric.kind != "operator" or number.metric.name == EXECUTION or not number.current:
-        return ""
-    of = (number.board_unit, number.metric.unit, number.metric.block)
-    whole = [
-        other.current
-        for other in comparison.numbers
-        if other.metric.name == EXECUTION
-        and (other.board_unit, other.metric.unit, other.metric.block) == of
-        and other.current
-    ]
-    return percentage(number.current / whole[0]) if len(whole) == 1 else ""
+def _execution_times(numbers: Sequence[Compared]) -> _Executions:
+    """Return the times of the executions that are known once."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for number in numbers:
+        if _is_execution(number) and number.current:
+            found.setdefault(_execution_of(number), []).append(number.current)
+    return {of: times[0] for of, times in found.items() if len(times) == 1}
+
+
+def _is_execution(number: Compared) -> bool:
+    return number.metric.name == EXECUTION
+
+
+def _execution_of(number: Compared) -> tuple[str, str, str]:
+    return number.board_unit, number.metric.unit, number.metric.block
 
 
 def _gone_checks(comparison: HistoryComparison, several: bool) -> Iterator[Check]:

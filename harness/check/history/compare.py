@@ -136,7 +136,8 @@ def compare_with_history(
     seen = [n.detectable for n in numbers if n.metric.kind == "operator" and _on_both_sides(n)]
     known = [np.inf if share is None else share for share in seen]
     commit = candidates[0].provenance.commit if candidates else ""
-    before = history.results[history.baseline[-1]].commit if history.baseline else ""
+    newest = history.newest_of_baseline(candidates[-1].provenance.unit) if candidates else None
+    before = "" if newest is None else newest.commit
     found = HistoryComparison(
         description=history.description,
         limits=limits,

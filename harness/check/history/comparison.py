@@ -249,7 +249,8 @@ class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
         description: Selection of the baseline, for reports.
         limits: When a change counts.
         commit: Commit of the compared results.
-        before: Commit of the newest result of the baseline; empty if unknown or the same.
+        before: Commit of the newest result of the baseline, of the compared unit if it has any;
+            empty if unknown or the same.
         units: Units they were measured on.
         numbers: One entry per size and operator, the worst first; for an operator, its most
             significant statistic.

@@ -46,7 +46,8 @@ def judge_in_pairs(
 
     A change is shown if the median of the pairs exceeds both limits and Student's t, adjusted for
     what the pairs show (Bonferroni), is significant; it is gone if that median does not exceed
-    them, on the firmware of the baseline; otherwise it stays as it was.
+    them, on the firmware of the baseline; otherwise it stays as it was. One that is within what an
+    operator with two modes does from run to run is not shown: pairs may have been in one each.
 
     Args:
         numbers: All numbers, judged by the sessions of the history.
@@ -175,6 +176,8 @@ class _Turns:
         level = abs(number.baseline.value)
         tick = number.absolute_limit / _TICKS / level if level else 0.0
         outcome = self._outcome(found, tests, tick, shows=self._shows(number))
+        if outcome.outcome == "shown" and _between_modes(number, found.own * level):
+            outcome = replace(outcome, outcome="undecided")
         number = _with_outcome(number, outcome, number.relative)
         return replace(number, method="paired sessions") if outcome.outcome == "shown" else number
 
@@ -200,6 +203,14 @@ class _Turns:
         if shows:
             outcome = "shown" if p * tests <= self._limits.fdr else "undecided"
         return PairedChange(outcome=outcome, pairs=self._count, change=change, p=p)
+
+
+def _between_modes(number: Compared, change: float) -> bool:
+    """Return whether a number with two modes may have been in the other one in each pair."""
+    if not number.modes:
+        return False
+    low, high = number.modes
+    return change <= high.center - low.center + max(low.spread, high.spread)
 
 
 def _with_outcome(one: _Judged, outcome: PairedChange, first: float | None) -> _Judged:

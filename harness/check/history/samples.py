@@ -269,6 +269,12 @@ class History(msgspec.Struct, frozen=True):
     pairs: tuple[Pairs, ...] = ()
     outlines: dict[str, ProgramOutline] = {}
 
+    def newest_of_baseline(self, unit: str) -> Provenance | None:
+        """Return the newest result of the baseline, of this unit if it has any; None without."""
+        baseline = [self.results[place] for place in self.baseline]
+        same_unit = [one for one in baseline if one.unit == unit]
+        return (same_unit or baseline)[-1] if baseline else None
+
     def pairs_of(self, unit: str) -> Pairs | None:
         """Return the pairs of a unit; None without any."""
         return next((pairs for pairs in self.pairs if pairs.unit == unit), None)
