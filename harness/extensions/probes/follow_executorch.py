@@ -122,7 +122,7 @@ class Observed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class FollowedExecution:
     """An execution of a method, or what of it was seen.
 
     Attributes:
@@ -186,7 +186,7 @@ class FollowedRuntime:
         found = [(call, list(self._seen(call, steps))) for call in whole]
         sites = self._kernel_sites(steps if self.separate else whole)
         self.executions = [
-            Execution(call, tuple(self._observed(each, sites) for each in each_step))
+            FollowedExecution(call, tuple(self._observed(each, sites) for each in each_step))
             for call, each_step in found
         ]
 
@@ -454,7 +454,7 @@ def trace_of_runtime(
 
 
 def _add_instructions(
-    events: EventTable, execution: Execution, method: Method | None, *, separate: bool
+    events: EventTable, execution: FollowedExecution, method: Method | None, *, separate: bool
 ) -> None:
     observed = execution.instructions
     places: Sequence[Place | None]

@@ -102,7 +102,7 @@ def build_counter(cache: Path | None = None) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class InstructionCounter:
     """A counter for one start of QEMU.
 
     Attributes:
@@ -121,7 +121,7 @@ class Counter:
         sets: Sequence[Collection[tuple[int, int]]],
         points: Collection[int],
         directory: Path,
-    ) -> Counter:
+    ) -> InstructionCounter:
         """Prepare a counter for code addresses.
 
         Args:

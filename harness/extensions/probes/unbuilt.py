@@ -22,7 +22,7 @@ from harness.extensions.probes.follow_executorch import (
     FollowedRuntime,
     trace_of_runtime,
 )
-from harness.extensions.probes.instruction_counter import Counter
+from harness.extensions.probes.instruction_counter import InstructionCounter
 from harness.extensions.probes.memory import FirmwareElf
 from harness.records.trace import ClockDomain, Trace
 
@@ -48,7 +48,9 @@ class InstructionTracer:
         self.elf = FirmwareElf(image)
         self._code = find_executorch(self.elf)
         sets = [each.ranges for each in self._code.sets]
-        self._counter = Counter.of(sets, {*self._code.kernels, *self._code.delegates}, directory)
+        self._counter = InstructionCounter.of(
+            sets, {*self._code.kernels, *self._code.delegates}, directory
+        )
 
     @property
     def arguments(self) -> tuple[str, ...]:
