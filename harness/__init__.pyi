@@ -132,7 +132,7 @@ from harness.export.formats import Exported as Exported
 from harness.export.formats import ExportFormat as ExportFormat
 from harness.export.formats import export_trace as export_trace
 from harness.export.formats import format_names as format_names
-from harness.export.table import read_json as read_json
+from harness.extensions.exports.events import read_json as read_json
 from harness.extensions.exports.timeline import Drawing as Drawing
 from harness.extensions.exports.timeline import draw as draw
 from harness.files import packaged_models as packaged_models

@@ -266,3 +266,37 @@ def commit_text(commit: str, characters: int = 10) -> str:
     """The beginning of a commit, and whether it had changes."""
     plain, dirty, _ = commit.partition("-dirty")
     return plain[:characters] + dirty
+
+
+_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
+_ESCAPE: Final = re.compile(r"\\(?:\\|x([0-9a-f]{2})|u([0-9a-f]{4}))")
+
+
+def escaped(name: str) -> str:
+    r"""Return ``name`` as text that other tools' files can hold, and different for each name.
+
+    A name may be any bytes of a device or file. A backslash becomes ``\\``, and a control
+    character or an invalid UTF-8 byte ``\xNN``, so no name breaks a line of a table.
+    """
+    return _UNSAFE.sub(lambda found: _escape(ord(found[0])), name)
+
+
+def unescaped(text: str) -> str:
+    """Return the name for escaped ``text``."""
+    return _ESCAPE.sub(_character, text)
+
+
+def _escape(code: int) -> str:
+    if code == ord("\\"):
+        return r"\\"
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    # surrogateescape keeps a byte in the low half of a surrogate.
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
+def _character(found: re.Match[str]) -> str:
+    if found[1]:
+        code = int(found[1], 16)
+        return chr(code if code < 0x80 else code + 0xDC00)
+    return chr(int(found[2], 16)) if found[2] else "\\"

@@ -211,8 +211,8 @@ def generated_files() -> Iterator[tuple[Path, str]]:
 
     from harness import documentation
     from harness.check.budget import BudgetFile
-    from harness.export import table as events
     from harness.extensions.bundles import bundle
+    from harness.extensions.exports import events
     from harness.extensions.lab.nightly import plan, verdict
     from harness.records import flashing, result
     from harness.report import document

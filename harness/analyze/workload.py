@@ -1,9 +1,6 @@
 """Operators of a ``.pte``: operands, work in multiply-accumulates and bytes, and the roofline.
 
-Operands have shapes, strides, types, scalars and tensor ids. Ids are assigned as by the PyTorch
-profiler. An address does not identify a tensor: freed memory is reused, and a tensor may move. So
-each lifetime at an address is a storage of its own, and storages that held the same tensor share
-its id.
+Operands have shapes, strides, types and scalars.
 
 The roofline: an operator of M multiply-accumulates and B bytes of tensors takes at least M /
 ``macs_per_cycle`` and at least B / ``bytes_per_cycle`` cycles, whatever its code is (Williams,
@@ -18,7 +15,7 @@ relative errors, so that short operators count as much as long ones.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final, Literal
@@ -253,75 +250,6 @@ def _item_text(item: Tensor | float | bool | None) -> str:
     return _tensor_text(item, item.sizes) if isinstance(item, Tensor) else str(item)
 
 
-@dataclass(frozen=True, slots=True)
-class TensorReference:
-    """An access to an address: an operator's argument, an allocation or a free.
-
-    Attributes:
-        address: Address and device of the storage, or any other key unique to its location.
-        tensor: Address or number of the operator's tensor; None for an allocation or a free.
-        freed: Whether the storage ends here.
-    """
-
-    address: Hashable
-    tensor: Hashable | None = None
-    freed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Ids:
-    """Ids of a storage and its tensor.
-
-    Attributes:
-        storage: Number of the storage, from 1.
-        tensor: Number of the tensor, from 0; None if no operator used a tensor in this storage.
-    """
-
-    storage: int
-    tensor: int | None
-
-
-def unique_ids(references: Sequence[TensorReference]) -> list[Ids]:
-    """Return the ids of storages and tensors.
-
-    Args:
-        references: Arguments at the start of operators, and allocations, in order of time.
-
-    Returns:
-        Ids per reference. Tensors are numbered in the order of their first storage.
-    """
-    storages = _storages(references)
-    first: dict[Hashable, int] = {}  # storage in which a tensor was seen first
-    pairs = set()
-    for reference, storage in zip(references, storages, strict=True):
-        if reference.tensor is not None:
-            earlier = first.setdefault(reference.tensor, storage)
-            pairs.add((min(earlier, storage), max(earlier, storage)))
-    tensors: dict[int, int] = {}
-    count = 0
-    for lower, higher in sorted(pairs):
-        if lower not in tensors:
-            tensors[lower] = count
-            count += 1
-        tensors.setdefault(higher, tensors[lower])
-    return [Ids(storage, tensors.get(storage)) for storage in storages]
-
-
-def _storages(references: Sequence[TensorReference]) -> list[int]:
-    """Return the storage number of each reference: a new one per address after each free."""
-    current: dict[Hashable, int] = {}
-    count = 0
-    found = []
-    for reference in references:
-        if reference.address not in current:
-            count += 1
-            current[reference.address] = count
-        found.append(current[reference.address])
-        if reference.freed:
-            del current[reference.address]
-    return found
-
-
 def lifetimes(method: Method) -> dict[int, tuple[int, int]]:
     """Return the first and the last instruction that needs each used tensor, by value number.
 
@@ -377,35 +305,6 @@ def _loops(method: Method) -> list[tuple[int, int]]:
                 found.append((base + step.target, base + index))
         base += len(chain)
     return sorted(found, key=lambda loop: loop[1] - loop[0])
-
-
-def planned_ids(method: Method) -> dict[int, Ids]:
-    """Return the ids of the tensors of a method, by value number.
-
-    An address in planned memory is a pool and an offset; it is freed at the end of the last
-    lifetime there.
-    """
-    alive = lifetimes(method)
-    moments = []
-    for number, (first, last) in alive.items():
-        moments += [(first, 0, number), (last, 1, number)]
-    there: dict[Hashable, int] = {}
-    references, numbers = [], []
-    for _, ending, number in sorted(moments):
-        address = _address(method, number)
-        there[address] = there.get(address, 0) + (-1 if ending else 1)
-        references.append(
-            TensorReference(address, number, freed=bool(ending) and not there[address])
-        )
-        numbers.append(number)
-    return dict(zip(numbers, unique_ids(references), strict=True))
-
-
-def _address(method: Method, number: int) -> Hashable:
-    value = method.values[number]
-    if isinstance(value, Tensor) and value.pool > 0 and value.offset >= 0:
-        return value.pool, value.offset
-    return number
 
 
 class Work(msgspec.Struct, frozen=True):

@@ -44,9 +44,8 @@ from harness.check.history.samples import (
 )
 from harness.errors import FormatError
 from harness.export.table import Piece
-from harness.export.values import escaped, unescaped
 from harness.files import decode_json
-from harness.formatting import operator_title
+from harness.formatting import escaped, operator_title, unescaped
 from harness.history.entries import Selection
 from harness.history.tables import (
     BITS,

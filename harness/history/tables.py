@@ -1,9 +1,9 @@
 """The tables of a store, for SQLite and PostgreSQL alike, and their migration.
 
 ``name`` and ``metric`` hold each text and each metric once; other tables refer to them by number.
-Both are looked up by a digest, because a name may be longer than an index key. Texts are escaped
-(``harness.export.values``), because they may hold characters that no database stores. The columns
-of ``result`` have the meaning of the fields of ``StoredResult`` that they are read into.
+Both are looked up by a digest, because a name may be longer than an index key. Texts are `escaped`,
+because they may hold characters that no database stores. The columns of ``result`` have the meaning
+of the fields of ``StoredResult`` that they are read into.
 
 Migrations use SQLAlchemy alone: a migration tool would keep a second copy of every table
 definition, and the version of a store is one row.
@@ -48,7 +48,7 @@ from sqlalchemy.exc import DBAPIError
 from harness.analyze.statistics import EXECUTIONS
 from harness.check.history.samples import Metric
 from harness.errors import UsageError
-from harness.export.values import escaped, unescaped
+from harness.formatting import escaped, unescaped
 from harness.history.database import Database, is_permission_error
 from harness.records.trace import Losses
 

@@ -24,7 +24,7 @@ from harness.check.history.samples import (
     repeat_key,
 )
 from harness.errors import NotComparableError, UsageError
-from harness.export.values import escaped, unescaped
+from harness.formatting import escaped, unescaped
 from harness.history.entries import Selection
 from harness.history.results import commits, matches_name, number_of, select_rows, with_settings
 from harness.history.tables import (

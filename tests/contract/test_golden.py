@@ -58,17 +58,17 @@ REPORTS = (
     pytest.param("sarif", marks=pytest.mark.extension("ci")),
 )
 FORMATS = {
-    "csv": "",
     "ed00": "",
-    "json": "",
-    "tsv": "",
     "chakra": "exports",
+    "csv": "exports",
     "folded": "exports",
     "google-benchmark": "exports",
+    "json": "exports",
     "kineto": "exports",
     "model-explorer": "exports",
     "perfetto": "exports",
     "speedscope": "exports",
+    "tsv": "exports",
 }
 """Formats, and the extension that writes each."""
 

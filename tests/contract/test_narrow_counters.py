@@ -119,6 +119,7 @@ def test_every_known_duration_is_the_true_one(
         assert operator.operator.share is None or operator.operator.share <= 1
 
 
+@pytest.mark.extension("exports")
 @pytest.mark.parametrize("bits", [24, 32])
 def test_exported_tables_have_the_true_durations(
     bits: int, tmp_path: Path, etharness: Etharness

@@ -96,7 +96,7 @@ def test_an_export_of_two_methods(etharness: Etharness, tmp_path: Path) -> None:
 def test_the_python_interface_refuses_another_model(tmp_path: Path) -> None:
     run = harness.load(DELEGATED)
     with pytest.raises(harness.HarnessError, match="execution 1 of the trace is not of") as caught:
-        run.export(tmp_path / "x.csv", "csv", model=UNDELEGATED)
+        run.export(tmp_path / "x.etdp", "ed00", model=UNDELEGATED)
     assert caught.value.exit_code == 3
 
 

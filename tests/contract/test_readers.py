@@ -612,7 +612,7 @@ def test_known_cases(
         ("run", "--board", "native", "--model", "small_int8", "-o"),
         ("build", "--board", "native", "-o"),
         ("decode", TRACE, "--tsv"),
-        ("export", TRACE, "-f", "csv", "-o"),
+        ("export", TRACE, "-f", "ed00", "-o"),
         ("report", TRACE, "-o"),
     ],
 )

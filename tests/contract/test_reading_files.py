@@ -34,7 +34,7 @@ READERS = (
     ("check", TRACE, "--budget", "FILE"),
     ("compare", "FILE", TRACE),
     ("compare", TRACE, "FILE"),
-    ("export", "FILE", "-f", "csv", "-o", "t.csv"),
+    ("export", "FILE", "-f", "ed00", "-o", "t.etdp"),
     pytest.param(("report", "FILE", "-o", "r.html"), marks=pytest.mark.extension("web")),
     pytest.param(("replay", "FILE"), marks=pytest.mark.extension("bundles")),
     ("postmortem", "FILE"),

@@ -13,7 +13,7 @@ import torch
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 
-from harness.analyze.workload import Ids, TensorReference, unique_ids
+from harness.extensions.exports.kineto import Ids, TensorReference, unique_ids
 from tests.support.torch_events import walk
 
 pytestmark = pytest.mark.oracle

@@ -25,7 +25,7 @@ from harness import (
     read_log,
 )
 from harness.analyze.ticks import forward
-from harness.export.event_times import floor_nanoseconds
+from harness.extensions.exports.event_times import floor_nanoseconds
 from harness.extensions.exports.timeline import arrange
 from harness.strategies import device_logs, traces
 from tests.support.examples import examples

@@ -21,9 +21,9 @@ from harness import (
     read_ed00,
     read_program,
 )
-from harness.analyze.workload import Argument, planned_ids
+from harness.analyze.workload import Argument
 from harness.extensions.exports.execution_trace import GraphNode, graph
-from harness.extensions.exports.kineto import TensorNumbers, profiler_inputs
+from harness.extensions.exports.kineto import TensorNumbers, planned_ids, profiler_inputs
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.exports import delegated_trace
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness import ClockDomain, Losses, UsageError, draw, read_ed00, read_log
-from harness.export.event_times import floor_nanoseconds
+from harness.extensions.exports.event_times import floor_nanoseconds
 from tests.conftest import FIXTURES
 from tests.support.exports import CPU, NPU, check_nesting, delegated_trace, named, two_tracers
 from tests.support.logs import CompactLog

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import Tensor, read_program
-from harness.analyze.workload import Ids, TensorReference, planned_ids, unique_ids
+from harness.extensions.exports.kineto import Ids, TensorReference, planned_ids, unique_ids
 from tests.conftest import MODELS, CommandResult
 from tests.support.programs import ProgramBuilder
 

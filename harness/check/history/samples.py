@@ -24,8 +24,8 @@ import numpy.typing as npt
 from harness.analyze.counterparts import ProgramOutline
 from harness.config.board import Strict
 from harness.errors import FormatError, UsageError
-from harness.export.values import escaped, unescaped
 from harness.files import decode_json
+from harness.formatting import escaped, unescaped
 from harness.records.measurement import MeasurementSettings
 from harness.records.result import ClockQuality
 from harness.records.trace import Losses

@@ -19,10 +19,10 @@ from typing import Any, Final
 from harness.analyze.workload import Argument, Arguments
 from harness.decode.program import Method
 from harness.export.formats import Exported, ExportFormat, Request
-from harness.export.table import require
 from harness.extensions.exports.kineto import Operands, TensorNumbers
 from harness.extensions.exports.perfetto import messages
 from harness.extensions.exports.timeline import Drawing, draw
+from harness.plugins import require
 from harness.records.trace import Trace
 
 PROCESS: Final = "[pytorch|profiler|execution_trace|process]"
@@ -203,7 +203,7 @@ def write_chakra(trace: Trace, request: Request) -> Exported:
         UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
         NotComparableError: The trace is not of the request's method.
     """
-    (proto,) = require("google.protobuf.proto")
+    (proto,) = require("export", "this format", "google.protobuf.proto")
     types = messages("etdump_harness.chakra", MESSAGES)
     method = request.method
     drawing = draw(trace, method)

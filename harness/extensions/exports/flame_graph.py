@@ -18,8 +18,8 @@ import numpy as np
 
 from harness.analyze.blocks import executions
 from harness.export.formats import Exported, ExportFormat, Request
-from harness.export.values import escaped
 from harness.extensions.exports.timeline import Drawing, arrange, draw, process_labels, process_name
+from harness.formatting import escaped
 from harness.records.trace import Trace
 
 _SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"

@@ -2,20 +2,24 @@
 
 Times are microseconds with three decimals, so ``ts * 1000 + baseTimeNanoseconds`` is the exact
 nanosecond, and small, so that a float64 holds them. Slices are called by operator and instruction.
+
+Ids of tensors are assigned as by the PyTorch profiler. An address does not identify a tensor: freed
+memory is reused, and a tensor may move. So each lifetime at an address is a storage of its own, and
+storages that held the same tensor share its id.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
 import numpy as np
 
-from harness.analyze.workload import Argument, planned_ids
+from harness.analyze.workload import Argument, lifetimes
 from harness.decode.program import Method, Tensor, Value, ValueList
 from harness.export.formats import Exported, ExportFormat, Request
 from harness.extensions.exports.timeline import Drawing, Track, draw, process_labels, process_name
@@ -297,3 +301,101 @@ def _concrete(value: Any) -> str:
         return f"[{', '.join(map(_concrete, value))}]"
     text = str(value)
     return text[:-1] if isinstance(value, float) and text.endswith(".0") else text
+
+
+@dataclass(frozen=True, slots=True)
+class TensorReference:
+    """An access to an address: an operator's argument, an allocation or a free.
+
+    Attributes:
+        address: Address and device of the storage, or any other key unique to its location.
+        tensor: Address or number of the operator's tensor; None for an allocation or a free.
+        freed: Whether the storage ends here.
+    """
+
+    address: Hashable
+    tensor: Hashable | None = None
+    freed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """Ids of a storage and its tensor.
+
+    Attributes:
+        storage: Number of the storage, from 1.
+        tensor: Number of the tensor, from 0; None if no operator used a tensor in this storage.
+    """
+
+    storage: int
+    tensor: int | None
+
+
+def unique_ids(references: Sequence[TensorReference]) -> list[Ids]:
+    """Return the ids of storages and tensors.
+
+    Args:
+        references: Arguments at the start of operators, and allocations, in order of time.
+
+    Returns:
+        Ids per reference. Tensors are numbered in the order of their first storage.
+    """
+    storages = _storages(references)
+    first: dict[Hashable, int] = {}  # storage in which a tensor was seen first
+    pairs = set()
+    for reference, storage in zip(references, storages, strict=True):
+        if reference.tensor is not None:
+            earlier = first.setdefault(reference.tensor, storage)
+            pairs.add((min(earlier, storage), max(earlier, storage)))
+    tensors: dict[int, int] = {}
+    count = 0
+    for lower, higher in sorted(pairs):
+        if lower not in tensors:
+            tensors[lower] = count
+            count += 1
+        tensors.setdefault(higher, tensors[lower])
+    return [Ids(storage, tensors.get(storage)) for storage in storages]
+
+
+def _storages(references: Sequence[TensorReference]) -> list[int]:
+    """Return the storage number of each reference: a new one per address after each free."""
+    current: dict[Hashable, int] = {}
+    count = 0
+    found = []
+    for reference in references:
+        if reference.address not in current:
+            count += 1
+            current[reference.address] = count
+        found.append(current[reference.address])
+        if reference.freed:
+            del current[reference.address]
+    return found
+
+
+def planned_ids(method: Method) -> dict[int, Ids]:
+    """Return the ids of the tensors of a method, by value number.
+
+    An address in planned memory is a pool and an offset; it is freed at the end of the last
+    lifetime there.
+    """
+    alive = lifetimes(method)
+    moments = []
+    for number, (first, last) in alive.items():
+        moments += [(first, 0, number), (last, 1, number)]
+    there: dict[Hashable, int] = {}
+    references, numbers = [], []
+    for _, ending, number in sorted(moments):
+        address = _address(method, number)
+        there[address] = there.get(address, 0) + (-1 if ending else 1)
+        references.append(
+            TensorReference(address, number, freed=bool(ending) and not there[address])
+        )
+        numbers.append(number)
+    return dict(zip(numbers, unique_ids(references), strict=True))
+
+
+def _address(method: Method, number: int) -> Hashable:
+    value = method.values[number]
+    if isinstance(value, Tensor) and value.pool > 0 and value.offset >= 0:
+        return value.pool, value.offset
+    return number

@@ -10,9 +10,8 @@ import msgspec
 from harness.analyze.statistics import Operator, Summary, operator_statistics
 from harness.errors import UsageError
 from harness.export.formats import Exported, ExportFormat, Request
-from harness.export.values import escaped
 from harness.extensions.exports.timeline import process_name
-from harness.formatting import short_operator_name
+from harness.formatting import escaped, short_operator_name
 from harness.records.trace import OPERATOR_CALL, Trace
 
 NamedOperator = tuple[str, Operator, Summary]

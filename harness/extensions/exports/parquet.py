@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from harness.errors import FormatError
-from harness.export.event_times import energy_columns, place_columns
 from harness.export.formats import Exported, ExportFormat, Request
-from harness.export.table import (
+from harness.extensions.exports.event_times import energy_columns, place_columns
+from harness.extensions.exports.events import (
     COLUMNS,
     TableHeader,
     columns,
     count_columns,
     header,
-    require,
     trace_of,
 )
-from harness.export.values import ValueDocument
+from harness.extensions.exports.values import ValueDocument
 from harness.files import decode_json
+from harness.plugins import require
 from harness.records.trace import Trace
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def write_parquet(trace: Trace, request: Request) -> Exported:
     Raises:
         UsageError: pyarrow is not installed.
     """
-    pa, parquet = require("pyarrow", "pyarrow.parquet")
+    pa, parquet = require("export", "this format", "pyarrow", "pyarrow.parquet")
     cells = columns(trace)
     cells["value"] = [
         None if value is None else msgspec.json.encode(value).decode() for value in cells["value"]
@@ -88,7 +88,7 @@ def read_parquet(data: bytes) -> Trace:
         FormatError: The data is not a Parquet file, or not a trace.
         UsageError: pyarrow is not installed.
     """
-    pa, parquet = require("pyarrow", "pyarrow.parquet")
+    pa, parquet = require("export", "this format", "pyarrow", "pyarrow.parquet")
     try:
         table = parquet.read_table(io.BytesIO(data))
     except (pa.ArrowInvalid, OSError) as error:

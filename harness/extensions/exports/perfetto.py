@@ -18,9 +18,9 @@ from typing import Any, Final
 import numpy as np
 
 from harness.export.formats import Exported, ExportFormat, Request
-from harness.export.table import require
-from harness.export.values import escaped
 from harness.extensions.exports.timeline import Drawing, draw, process_labels, process_name
+from harness.formatting import escaped
+from harness.plugins import require
 from harness.records.result import RunIdentity
 from harness.records.trace import Trace
 
@@ -286,6 +286,8 @@ def messages(package: str, spec: Mapping[str, Fields]) -> dict[str, Any]:
         UsageError: protobuf is not installed.
     """
     descriptor_pb2, descriptor_pool, message_factory = require(
+        "export",
+        "this format",
         "google.protobuf.descriptor_pb2",
         "google.protobuf.descriptor_pool",
         "google.protobuf.message_factory",

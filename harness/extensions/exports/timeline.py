@@ -27,10 +27,9 @@ from harness.analyze.symbols import EventSymbols
 from harness.analyze.workload import Arguments
 from harness.analyze.workload import event_arguments as operands_of
 from harness.decode.program import Call, Method
-from harness.export.event_times import Ints, Placed, floor_nanoseconds, module_place
-from harness.export.table import count_column
-from harness.export.values import escaped
-from harness.formatting import OperatorKind, operator_kind, operator_title
+from harness.extensions.exports.event_times import Ints, Placed, floor_nanoseconds, module_place
+from harness.extensions.exports.events import count_column
+from harness.formatting import OperatorKind, escaped, operator_kind, operator_title
 from harness.records.result import RunIdentity
 from harness.records.trace import (
     DELEGATE_CALL,

@@ -20,7 +20,7 @@ from harness.analyze.placement import Placement, align_delegate, in_log
 from harness.analyze.symbols import EventSymbols
 from harness.analyze.ticks import forward, nanoseconds_per_tick, unwrap
 from harness.errors import UsageError
-from harness.export.values import escaped
+from harness.formatting import escaped
 from harness.records.trace import NO_CLOCK, ClockDomain, Kind, Trace
 
 if TYPE_CHECKING:
