@@ -1,10 +1,14 @@
-"""The formats a trace can be exported to, by name."""
+"""The formats a trace can be exported to, by name; ED00, and tables as CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from harness.analyze.symbols import EventSymbols
 from harness.decode.program import Method
@@ -177,3 +181,34 @@ ED00: Final = ExportFormat(
 
 FORMATS: Final = {"ed00": ED00}
 """Formats of the core; all others plug in."""
+
+
+def delimited(table: Mapping[str, Sequence[Any]], delimiter: str, *, header: bool = True) -> bytes:
+    """Write columns as CSV or TSV, with or without a header line.
+
+    An absent value is an empty field, a truth value ``true`` or ``false``, a record its JSON. Texts
+    must be `escaped`: Python writes a carriage return without quotes. A text that a spreadsheet
+    would execute as a formula, or that begins with an apostrophe, gets an apostrophe before it,
+    which spreadsheets take as the sign of a text.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    if header:
+        writer.writerow(table)
+    for row in zip(*table.values(), strict=True):
+        writer.writerow([_cell(value) for value in row])
+    return out.getvalue().encode()
+
+
+_FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
+"""Beginnings of a text that gets an apostrophe; the last but one are East Asian wide signs."""
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    if isinstance(value, msgspec.Struct):
+        return msgspec.json.encode(value).decode()
+    return value

@@ -1,4 +1,4 @@
-"""Results in a store: adding and removing them, queries over them, and their export as a table.
+"""Results in a store: adding and removing them, and queries over them.
 
 Also the verdicts of nightly runs.
 """
@@ -43,7 +43,6 @@ from harness.check.history.samples import (
     occasion_of,
 )
 from harness.errors import FormatError
-from harness.export.table import Piece
 from harness.files import decode_json
 from harness.formatting import escaped, operator_title, unescaped
 from harness.history.entries import Selection
@@ -69,7 +68,7 @@ from harness.history.tables import (
     name_digest,
     names_in,
 )
-from harness.records.measurement import FIRMWARE, UNRECORDED, MeasurementSettings, settings_of_key
+from harness.records.measurement import UNRECORDED, MeasurementSettings, settings_of_key
 from harness.records.nightly import NightVerdict
 from harness.records.result import UNFINISHED, ClockQuality, microseconds
 from harness.records.trace import Losses
@@ -651,89 +650,3 @@ def remove(connection: Connection, numbers: Sequence[int]) -> int:
         connection.execute(delete(MEMBER).where(MEMBER.c.result_id.in_(some)))
         connection.execute(delete(RESULT).where(RESULT.c.id.in_(some)))
     return len(numbers)
-
-
-_RESULTS: Final = 50
-"""Results per piece."""
-
-_SUMMARY: Final = Summary.__struct_fields__
-
-EXPORT_TYPES: Final = {
-    "result": "string",
-    "started_utc": "text",
-    **dict.fromkeys(PROVENANCE_NAMES, "text"),
-    **{
-        f"settings_{name}": {bool: "bool_", int: "int64"}.get(type(usual), "text")
-        for name, usual in msgspec.structs.asdict(MeasurementSettings()).items()
-    },
-    "emulated_time": "bool_",
-    "exit_code": "int16",
-    "passed": "bool_",
-    "sound": "bool_",
-    **dict.fromkeys(("kind", "name", "block"), "text"),
-    **dict.fromkeys(("chain", "instruction", "delegate_int"), "int64"),
-    **dict.fromkeys(("delegate_str", "clock", "measured_in", "executions"), "text"),
-    "statistic": "text",
-    "value": "float64",
-    **{name: "int64" if name == "count" else "float64" for name in _SUMMARY},
-}
-"""Columns of the table with their Arrow types; ``text`` is a dictionary-encoded string.
-
-Settings are null if they were not recorded; runtime and build also for firmware built elsewhere.
-An operator has a row for all executions, one for the cold and one for the warm ones, with all
-statistics in ``measured_in``. Any other metric has one row, with a ``statistic`` and its ``value``.
-"""
-
-
-def exported_pieces(connection: Connection, selection: Selection) -> Iterator[Piece]:
-    """Yield the rows of the selected results, oldest first, in pieces of 50 results."""
-    rows = select_rows(connection, selection)
-    for start in range(0, len(rows), _RESULTS):
-        some = rows[start : start + _RESULTS]
-        cells = [*_cells(connection, some)]
-        columns = zip(*cells, strict=True) if cells else ([] for _ in EXPORT_TYPES)
-        yield dict(zip(EXPORT_TYPES, map(list, columns), strict=True))
-
-
-def _cells(connection: Connection, rows: Sequence[Row[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Yield the cells of every row, in the order of ``EXPORT_TYPES``."""
-    about = {
-        row.id: _result_cells(entry)
-        for row, entry in zip(rows, entries(connection, rows), strict=True)
-    }
-    times, numbers, metrics = measured_rows(connection, about)
-    for row in times:
-        measured = _metric_cells(metrics[row.metric_id])
-        summary = tuple(row._mapping[name] for name in _SUMMARY)
-        for executions, bit in BITS.items():
-            if row.executions & bit:
-                yield (*about[row.result_id], *measured, executions, None, None, *summary)
-    for row in numbers:
-        metric = metrics[row.metric_id]
-        nothing = (None,) * len(_SUMMARY)
-        value = (None, metric.statistic, row.value)
-        yield (*about[row.result_id], *_metric_cells(metric), *value, *nothing)
-
-
-def _result_cells(entry: StoredResult) -> tuple[Any, ...]:
-    provenance = entry.provenance
-    names = (getattr(provenance, name) for name in PROVENANCE_NAMES)
-    texts = (provenance.id, provenance.started_utc, *names)
-    about = (*map(escaped, texts), *_settings_cells(provenance.settings))
-    return (*about, provenance.emulated_time, entry.exit_code, entry.passed, entry.sound)
-
-
-def _settings_cells(settings: MeasurementSettings | None) -> Iterator[Any]:
-    for name in MeasurementSettings.__struct_fields__:
-        value = None if settings is None else getattr(settings, name)
-        unknown = value == "" and name in FIRMWARE
-        yield None if unknown else escaped(value) if isinstance(value, str) else value
-
-
-def _metric_cells(metric: Metric) -> tuple[Any, ...]:
-    delegate = metric.delegate_str
-    return (
-        *(metric.kind, escaped(metric.name), escaped(metric.block)),
-        *(metric.chain, metric.instruction, metric.delegate_int),
-        *(None if delegate is None else escaped(delegate), escaped(metric.clock), metric.unit),
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -25,7 +24,6 @@ from harness.check.history.samples import (
 )
 from harness.check.subject import Subject
 from harness.errors import NotComparableError, UsageError
-from harness.export.table import write_pieces
 from harness.history import results, triage
 from harness.history.database import Database, parse_url
 from harness.history.entries import Selection, entry_of, with_verdict
@@ -418,25 +416,6 @@ class Store:
             return removed
 
         return self.database.read(act) if dry_run else self.database.write(act)
-
-    def export(self, file: Path, selection: Selection = Selection()) -> int:  # noqa: B008 - frozen
-        """Write all numbers of the selected results as a table (``docs/history.md``).
-
-        Args:
-            file: The file to write: .csv, .tsv, .json or .parquet. An existing file is replaced.
-            selection: The results to export.
-
-        Returns:
-            The number of rows.
-
-        Raises:
-            UsageError: The file cannot be written, or its suffix is unknown.
-        """
-        return self.database.read(
-            lambda connection: write_pieces(
-                file, results.exported_pieces(connection, selection), results.EXPORT_TYPES
-            )
-        )
 
     def info(self) -> StoreInfo:
         """Return location, version and row counts of the store."""

@@ -12,7 +12,7 @@ import pytest
 
 from harness import Failure, UsageError, open_store
 from harness.config.project import default_history
-from harness.history.results import EXPORT_TYPES
+from harness.extensions.history.table import EXPORT_TYPES
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.results import made, run_directory, unmet

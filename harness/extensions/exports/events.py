@@ -21,8 +21,7 @@ import numpy as np
 from harness.analyze.blocks import block_numbers
 from harness.analyze.ticks import durations, to_nanoseconds, unknown_durations
 from harness.errors import FormatError
-from harness.export.formats import Exported, ExportFormat, Request
-from harness.export.table import delimited
+from harness.export.formats import Exported, ExportFormat, Request, delimited
 from harness.extensions.exports.event_times import energy_columns, place_columns
 from harness.extensions.exports.values import ValueDocument, debug_value, value_document
 from harness.files import decode_json

@@ -299,7 +299,7 @@ def record_decision(
     output: OutputOptions,
 ) -> None:
     """Record a decision about the selected series, and print it."""
-    from harness.history.triage import choose_series, decide
+    from harness.extensions.history.decisions import choose_series, decide
 
     with opened(url) as store:
         tested = store.only_tested(board, model, method)
@@ -479,13 +479,13 @@ def export(
     Each row has the statistics of one operator in one result, over all, cold or warm executions,
     or one other value. `etharness explain history` lists the columns.
     """
-    from harness.export.table import check_suffix
+    from harness.extensions.history.table import check_suffix, export_history
 
     check_suffix(file)
     if file.exists() and not force:
         raise UsageError(f"{file} already exists", hint="replace it with --force")
     with opened(url) as store:
-        rows = store.export(file, with_known_model(store, selection))
+        rows = export_history(store, file, with_known_model(store, selection))
     from harness.extensions.history.report import TableDocument
 
     text = f"{file}: {rows:,} rows" if output.verbosity >= 0 else ""
