@@ -142,13 +142,13 @@ class Player:
 
 
 def try_life(
-    noise: str, rules: Sequence[str], seed: int, number: int, quiet: bool, changed: bool
+    noise: str, rules: Mapping[str, Rule], seed: int, number: int, quiet: bool, changed: bool
 ) -> list[Counts]:
     """Return what each rule does in one life; the same each time it is called.
 
     Args:
         noise: A key of ``NOISES``.
-        rules: Keys of ``RULES``.
+        rules: The rules by name.
         seed: Seed of the study.
         number: Number of the life.
         quiet: Compare nights without a change.
@@ -157,7 +157,7 @@ def try_life(
     life = Life(noise, seed, number)
     for night in range(NIGHTS):
         life.times(night)  # drawn once for all rules, and not counted as time of the first
-    return [_try_rule(life, RULES[rule], number, quiet, changed) for rule in rules]
+    return [_try_rule(life, rule, number, quiet, changed) for rule in rules.values()]
 
 
 def _try_rule(life: Life, rule: Rule, number: int, quiet: bool, changed: bool) -> Counts:
@@ -192,7 +192,12 @@ Cell = Callable[[Counts], str]
 
 
 def measure(
-    noises: Sequence[str], rules: Sequence[str], seed: int, lives: int, changed: int, jobs: int
+    noises: Sequence[str],
+    rules: Mapping[str, Rule],
+    seed: int,
+    lives: int,
+    changed: int,
+    jobs: int,
 ) -> Results:
     """Return the counts of all these rules under all these noises."""
     numbers = range(max(lives, changed))
@@ -321,8 +326,9 @@ def main() -> None:
     parser.add_argument("--noises", nargs="*", choices=[*NOISES], default=[*NOISES])
     parser.add_argument("--rules", nargs="*", choices=[*RULES], default=[*RULES])
     options = parser.parse_args()
+    rules = {name: RULES[name] for name in options.rules}
     results = measure(
-        options.noises, options.rules, options.seed, options.lives, options.changed, options.jobs
+        options.noises, rules, options.seed, options.lives, options.changed, options.jobs
     )
     if results.keys() >= {*product(NOISES, MAIN)} and options.lives >= LIVES:
         write_section("benchmarks/verdict_study.py", tables(results))

@@ -5,19 +5,26 @@ The whole study has 600 nights of each noise; a sample finds only what is broken
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
+
 import numpy as np
 import pytest
 
 from benchmarks.verdict_counts import Share
 from benchmarks.verdict_noise import NOISES, Life
-from benchmarks.verdict_rules import RULES, change_points
+from benchmarks.verdict_parts import PARTS, rules
+from benchmarks.verdict_rules import RULES, Rule, change_points
 from benchmarks.verdict_study import CHANGES, Counts, limit, measure, tables
 
 SAMPLE = ("throttling", "burst", "build modes", "noisier")
 
 
+def chosen(*names: str) -> dict[str, Rule]:
+    return {name: RULES[name] for name in names}
+
+
 def test_rules_that_look_twice_in_a_sample_of_nights() -> None:
-    results = measure(SAMPLE, ("once", "twice"), seed=3, lives=1, changed=1, jobs=1)
+    results = measure(SAMPLE, chosen("once", "twice"), seed=3, lives=1, changed=1, jobs=1)
     total = {rule: Counts() for rule in ("once", "twice")}
     for (_, rule), counts in results.items():
         total[rule].add_all(counts)
@@ -42,10 +49,19 @@ def test_all_rules_see_the_same_runs(name: str) -> None:
     assert (first.times(70, slower=np.full(first.times(70).shape[1], 2.0)) >= again[1]).all()
 
 
+def test_a_comparison_has_the_parts_that_are_taken_away() -> None:
+    for places in PARTS.values():
+        for place in places:
+            assert resolve_name(f"harness.check.history.{place}") is not None
+    rule = "without the lenient first look"
+    results = measure(["normal"], {rule: rules()[rule]}, seed=3, lives=0, changed=1, jobs=1)
+    assert results["normal", rule].by_night("x2", 2) == Share(1, 1)
+
+
 def test_an_operator_twice_as_slow_under_normal_noise() -> None:
     # Otava needs nights after the change; the comparison of today takes long.
     rules = [rule for rule in RULES if rule not in ("otava", "harness")]
-    results = measure(["normal"], rules, seed=5, lives=0, changed=1, jobs=1)
+    results = measure(["normal"], chosen(*rules), seed=5, lives=0, changed=1, jobs=1)
     for rule in rules:
         # What waits for the next night finds it then.
         night = 2 if rule.startswith("next night") else 1
@@ -54,7 +70,7 @@ def test_an_operator_twice_as_slow_under_normal_noise() -> None:
 
 @pytest.mark.slow
 def test_the_rules_of_today_and_of_otava_under_exact_clocks() -> None:
-    results = measure(["exact"], ["harness", "otava"], seed=5, lives=0, changed=1, jobs=1)
+    results = measure(["exact"], chosen("harness", "otava"), seed=5, lives=0, changed=1, jobs=1)
     assert results["exact", "harness"].by_night("x2", 1) == Share(1, 1)
     assert results["exact", "otava"].by_night("x2", 5) == Share(1, 1)
 
