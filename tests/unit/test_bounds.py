@@ -242,6 +242,33 @@ def test_an_rtt_ring_larger_than_any_memory_is_refused() -> None:
             open_port(address, 115_200)
 
 
+def control_block(name_at: int, size: int) -> bytes:
+    """One of RTT, with two rings at the same place: in a gdbserver that only shows memory."""
+    counts = b"SEGGER RTT".ljust(16, b"\0") + np.array([1, 1], "<i4").tobytes()
+    return counts + 2 * np.array([name_at, FakeGdbserver.BASE, size, 0, 0, 0], "<u4").tobytes()
+
+
+@pytest.mark.parametrize("ours", [0, 1])
+def test_a_search_for_rtt_passes_over_other_control_blocks(
+    ours: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = b"terminal\0\0\0\0etdump\0\0"
+    places = [FakeGdbserver.BASE + at for at in (0, 12)]
+    damaged, blocks = control_block(places[1], 1), [control_block(at, 64) for at in places]
+    blocks = [blocks[1], blocks[0]] if ours == 0 else blocks
+    memory = bytearray(names + damaged + blocks[0] + blocks[1] + bytes(600))
+    at = [FakeGdbserver.BASE + len(names) + number * len(damaged) for number in range(3)]
+    with FakeGdbserver(memory) as server:
+        address = f"rtt+{server.address.partition('?')[0]}?address={FakeGdbserver.BASE:#x}"
+        open_port(f"{address}&size={len(memory)}", 115_200).close()
+    said = [record.getMessage() for record in caplog.records]
+    chosen, other = at[1 + ours], at[2 - ours]
+    assert f"passed over the RTT control block at {other:#x}, took {chosen:#x}" in said
+    assert any(
+        f"the RTT control block at {at[0]:#x}: " in line and "damaged" in line for line in said
+    )
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

@@ -3,12 +3,16 @@
     rtt+gdb://host:port?address=0x20000000              control block at this address
     rtt+gdb://host:port?address=0x20000000&size=65536   search this memory for it
 
+Firmware may have several control blocks, and memory may hold the remains of one. A search takes the
+first whose channel has the link's name, else the first with two rings.
+
 For gdbservers, which halt the board for each access. J-Link, OpenOCD and pyOCD serve RTT as a TCP
 port while the board runs; use ``socket://`` for these.
 """
 
 from __future__ import annotations
 
+import logging
 import struct
 import time
 from dataclasses import dataclass
@@ -18,7 +22,11 @@ from harness.errors import LinkError, PortError, ProbeError, TransportClosedErro
 from harness.extensions.probes.debug_probe import DebugProbe, GdbRemote, halted
 from harness.link.transports import split_rtt
 
+_log = logging.getLogger(__name__)
+
 _ID: Final = b"SEGGER RTT\0\0\0\0\0\0"
+_NAME: Final = b"etdump\0"
+"""Name of the link's channels (``ports/rtt/etd_rtt.c``)."""
 _COUNTS: Final = struct.Struct("<16sii")
 _RING: Final = struct.Struct("<IIIIII")
 _PUT, _TAKEN = 12, 16
@@ -35,9 +43,10 @@ MOST_RING: Final = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class RttRing:
-    """A ring of the control block: where its descriptor, and its bytes are."""
+    """A ring of the control block: where its descriptor, its name and its bytes are."""
 
     descriptor: int
+    name_at: int
     bytes_at: int
     size: int
 
@@ -63,30 +72,63 @@ class RttTransport:
         """
         self.ended = False
         self._probe, self.statistics = probe, probe.statistics
-        block = self._wait_for_block(address, size)
-        with halted(probe):
-            _, ups, downs = _COUNTS.unpack(probe.read(block, _COUNTS.size))
-            if not (0 < ups <= _MOST_CHANNELS and 0 < downs <= _MOST_CHANNELS):
-                raise PortError(f"the RTT control block at {block:#x} has no channel for the link")
-            self._up = self._ring(block + _COUNTS.size)
-            self._down = self._ring(block + _COUNTS.size + ups * _RING.size)
+        self._up, self._down = self._wait_for_rings(address, size)
 
-    def _wait_for_block(self, address: int, size: int) -> int:
+    def _wait_for_rings(self, address: int, size: int) -> tuple[RttRing, RttRing]:
         deadline = time.monotonic() + _START_S
         while True:
-            with halted(self._probe):
-                memory = self._probe.read(address, max(size, _COUNTS.size))
-            at = memory.find(_ID) if size else memory.find(_ID, 0, len(_ID))
-            if at >= 0:
-                return address + at
-            if time.monotonic() >= deadline:
-                raise PortError(
-                    f"no RTT control block at {address:#x}"
-                    + (f" to {address + size:#x}" if size else ""),
-                    hint="give the address of its symbol (_SEGGER_RTT) after the firmware has "
-                    "started",
-                )
+            try:
+                with halted(self._probe):
+                    return self._search(address, size)
+            except PortError:
+                if time.monotonic() >= deadline:
+                    raise
             time.sleep(_POLL_S)
+
+    def _search(self, address: int, size: int) -> tuple[RttRing, RttRing]:
+        """Return the rings of the best control block; the board is halted.
+
+        Raises:
+            PortError: There is none, or none has two rings.
+        """
+        memory = self._probe.read(address, max(size, _COUNTS.size))
+        places = _places(memory) if size else [0] * memory.startswith(_ID)
+        usable: dict[int, tuple[RttRing, RttRing]] = {}
+        unusable: dict[int, PortError] = {}
+        for block in (address + place for place in places):
+            try:
+                usable[block] = self._rings(block)
+            except (PortError, ProbeError) as error:
+                unusable[block] = error if isinstance(error, PortError) else PortError(str(error))
+        if not usable and unusable:
+            raise next(iter(unusable.values()))
+        if not usable:
+            raise PortError(
+                f"no RTT control block at {address:#x}"
+                + (f" to {address + size:#x}" if size else ""),
+                hint="give the address of its symbol (_SEGGER_RTT) after the firmware has started",
+            )
+        ours = [block for block, rings in usable.items() if self._is_ours(rings)]
+        chosen = [*ours, *usable][0]
+        for block, why in unusable.items():
+            _log.warning("passed over the RTT control block at %#x: %s", block, why.message)
+        for block in usable.keys() - {chosen}:
+            _log.warning("passed over the RTT control block at %#x, took %#x", block, chosen)
+        return usable[chosen]
+
+    def _is_ours(self, rings: tuple[RttRing, RttRing]) -> bool:
+        """Return whether the channel to the host has the link's name."""
+        try:
+            return self._probe.read(rings[0].name_at, len(_NAME)) == _NAME
+        except ProbeError:
+            return False
+
+    def _rings(self, block: int) -> tuple[RttRing, RttRing]:
+        _, ups, downs = _COUNTS.unpack(self._probe.read(block, _COUNTS.size))
+        if not (0 < ups <= _MOST_CHANNELS and 0 < downs <= _MOST_CHANNELS):
+            raise PortError(f"the RTT control block at {block:#x} has no channel for the link")
+        first = block + _COUNTS.size
+        return self._ring(first), self._ring(first + ups * _RING.size)
 
     def read(self, timeout: float) -> bytes:
         """Return the bytes that have arrived, or ``b""`` after ``timeout`` seconds.
@@ -130,10 +172,11 @@ class RttTransport:
         self._probe.close()
 
     def _ring(self, descriptor: int) -> RttRing:
-        _, bytes_at, size, put, taken, _ = _RING.unpack(self._probe.read(descriptor, _RING.size))
+        fields = _RING.unpack(self._probe.read(descriptor, _RING.size))
+        name_at, bytes_at, size, put, taken, _ = fields
         if not bytes_at or not 2 <= size <= MOST_RING or put >= size or taken >= size:
             raise PortError(f"the RTT ring at {descriptor:#x} is damaged, or not initialized yet")
-        return RttRing(descriptor, bytes_at, size)
+        return RttRing(descriptor, name_at, bytes_at, size)
 
     def _offsets(self, ring: RttRing) -> tuple[int, int]:
         """Return where the next byte is put, and where the next one is taken."""
@@ -178,6 +221,15 @@ class RttTransport:
     def _closed(self, error: ProbeError) -> TransportClosedError:
         self.ended = True
         return TransportClosedError(error.message, hint=error.hint)
+
+
+def _places(memory: bytes) -> list[int]:
+    """Return where control blocks may begin: words with their mark."""
+    places, at = [], memory.find(_ID)
+    while at >= 0:
+        places += [at] * (at % 4 == 0)
+        at = memory.find(_ID, at + 1)
+    return places
 
 
 def open_rtt(address: str, _baud: int = 0) -> RttTransport:
