@@ -24,7 +24,6 @@ from harness.analyze.ticks import durations as durations
 from harness.analyze.ticks import event_nanoseconds as event_nanoseconds
 from harness.analyze.ticks import unknown_durations as unknown_durations
 from harness.analyze.ticks import with_width as with_width
-from harness.analyze.values import tensor_array as tensor_array
 from harness.api import Run as Run
 from harness.api import load as load
 from harness.api import run as run
@@ -204,6 +203,7 @@ from harness.records.trace import Ping as Ping
 from harness.records.trace import Stack as Stack
 from harness.records.trace import TensorValue as TensorValue
 from harness.records.trace import Trace as Trace
+from harness.records.trace import tensor_array as tensor_array
 from harness.records.verdict import CODES as CODES
 from harness.records.verdict import Check as Check
 from harness.records.verdict import Judgement as Judgement

@@ -17,26 +17,15 @@ from harness.errors import FormatError, NotComparableError, UsageError, write_er
 from harness.files import display_path, find_model, read_model, write_atomic
 from harness.formatting import printable
 from harness.printing import print_document, print_message
-from harness.records.result import RunIdentity, encode, recorded_settings
+from harness.records.result import encode, recorded_settings
 from harness.records.trace import ClockDomain
-from harness.report.description import Fact
-from harness.runs.source import (
-    ModelMetadata,
-    ReadOptions,
-    Source,
-    check_same_inputs,
-    export_source,
-    load_metadata,
-    read_npy,
-)
+from harness.runs.source import ModelMetadata, ReadOptions, Source, export_source, load_metadata
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from harness.analyze.memory import Memory, PlannedPool
-    from harness.analyze.values import ValueComparison
     from harness.formatting import DisplayUnit
-    from harness.inspector import Inspector
     from harness.records.trace import Trace
     from harness.report.traces import OutputDocument
 
@@ -130,14 +119,6 @@ def _on_scale(reading: ReadOptions, source: str | None, target: str | None) -> R
     rate = _SCALES[source]
     hz = None if rate is None else Fraction(rate)
     return replace(reading, clock=ClockDomain("given", hz, 64))
-
-
-def _save_table(inspector: Inspector, tsv: Path) -> None:
-    try:
-        with tsv.open("w", encoding="utf-8", errors="backslashreplace") as file:
-            inspector.save_data_to_tsv(file)
-    except OSError as error:
-        raise write_error(error, f"cannot write {tsv}") from error
 
 
 @click.command(name="decode", cls=command.PanelCommand)
@@ -235,20 +216,19 @@ def decode_command(
     known = load_metadata(source, etrecord=etrecord, model=model, method=method)
     compared: list[OutputDocument] = []
     if tsv or compare_results:
-        from harness.inspector import Inspector, TimeScale
-        from harness.inspector.comparators import compare_runs
+        from harness.plugins import INSPECTORS, load_extension
 
-        inspector = Inspector(
-            etdump_data=source,
+        option = "--tsv" if tsv else "--compare-results"
+        inspect = load_extension(INSPECTORS, "outputs", f"{option} is", "inspector")
+        compared = inspect(
+            source,
+            scales=(source_time_scale or "ns", target_time_scale or "ms"),
             etrecord=etrecord,
-            source_time_scale=TimeScale(source_time_scale or "ns"),
-            target_time_scale=TimeScale(target_time_scale or "ms"),
             method=method,
-            bundled_input_index=bundled_input,
+            bundled_input=bundled_input,
+            tsv=tsv,
+            compare_results=compare_results,
         )
-        if tsv:
-            _save_table(inspector, tsv)
-        compared = compare_runs(inspector) if compare_results else []
     pools = _pools(known) if with_memory else []
     if output.json:
         from harness.report.traces import trace_document
@@ -421,18 +401,19 @@ def compare_command(
             "--etrecord is for --values, once or twice", hint="compare --values --etrecord FILE"
         )
     _check_formats(reports)
-    if after is None:
-        if not values or len(etrecords) != 1:
-            raise UsageError(
-                "compare needs a second run, or an ETRecord as the reference of values",
-                hint="compare BEFORE AFTER, or compare RUN --values --etrecord FILE",
-            )
-        compared = _with_reference(before, reading.load(before), etrecords[0])
-        return _show_values(*compared, reports, output)
-    sources = [reading.load(path) for path in (before, after)]
+    if after is None and len(etrecords) != 1:
+        raise UsageError(
+            "compare needs a second run, or an ETRecord as the reference of values",
+            hint="compare BEFORE AFTER, or compare RUN --values --etrecord FILE",
+        )
     if values:
-        compared = _compare_values((before, after), sources, etrecords)
-        return _show_values(*compared, reports, output)
+        from harness.plugins import INSPECTORS, load_extension
+
+        compare_values = load_extension(INSPECTORS, "values", "--values is", "inspector")
+        code: int = compare_values((before, after), reading.load, etrecords, reports, output)
+        return code
+    assert after is not None  # an ETRecord is for --values
+    sources = [reading.load(path) for path in (before, after)]
     return _compare_times((before, after), sources, statistic, executions, reports, output)
 
 
@@ -510,85 +491,6 @@ def _check_formats(reports: Sequence[Path]) -> None:
                 f"{file}: a comparison has no report with the suffix {file.suffix!r}",
                 hint="name a file that ends in .html or .json",
             )
-
-
-def _compare_values(
-    paths: Sequence[Path], sources: Sequence[Source], etrecords: Sequence[Path]
-) -> tuple[ValueComparison, list[Fact]]:
-    """Compare the values of two traces; return what was compared, too."""
-    from harness.analyze.values import LoggedTrace, compare_values
-
-    check_same_inputs(*sources)
-    files = (*etrecords, *etrecords)[:2] if etrecords else (None, None)
-    sides = [
-        LoggedTrace(
-            source.trace, source.debug_buffer or b"", load_metadata(source, etrecord=file).symbols
-        )
-        for source, file in zip(sources, files, strict=True)
-    ]
-    facts = [
-        Fact(label, _origin(path, source))
-        for label, path, source in zip(("before", "after"), paths, sources, strict=True)
-    ]
-    return compare_values(*sides), facts
-
-
-def _with_reference(
-    path: Path, source: Source, etrecord: Path
-) -> tuple[ValueComparison, list[Fact]]:
-    """Compare the values of a run with those that an ETRecord's program computes."""
-    from harness.analyze.values import LoggedTrace
-    from harness.inspector.gap import InspectorRecord, compare_with_record
-
-    result = source.result
-    if result is None or result.model is None:
-        raise UsageError(
-            f"{display_path(path)} has no inputs for the ETRecord's program",
-            hint="give a run directory: it has the inputs of its run",
-        )
-    symbols = load_metadata(source, etrecord=etrecord).symbols
-    logged = LoggedTrace(source.trace, source.debug_buffer or b"", symbols)
-    folder = path if path.is_dir() else path.parent
-    inputs = [read_npy(folder / tensor.file) for tensor in result.model.inputs]
-    record, method = InspectorRecord(etrecord), result.model.method
-    comparison = compare_with_record(logged, record, method, inputs, result.test_set)
-    facts = [
-        Fact("reference", f"the program of {display_path(etrecord)}, method {method}, by PyTorch"),
-        Fact("run", _origin(path, source)),
-    ]
-    return comparison, facts
-
-
-def _origin(path: Path, source: Source) -> str:
-    """Return where a trace is from, in a line."""
-    known = RunIdentity.of(source.result).texts()
-    settings = source.result.settings if source.result is not None else None
-    known["runtime"] = settings.runtime if settings is not None else ""
-    facts = ", ".join(f"{name} {text}" for name, text in known.items() if text)
-    return f"{display_path(path)} ({facts})" if facts else display_path(path)
-
-
-def _show_values(
-    found: ValueComparison,
-    facts: Sequence[Fact],
-    reports: Sequence[Path],
-    output: command.OutputOptions,
-) -> int:
-    """Print a comparison of values, and write its reports."""
-    from harness.report.compare import print_values, values_document
-    from harness.report.formats import html_pages, write_file
-
-    for file in reports:
-        if file.suffix.lower() == ".html":
-            data = html_pages(str(file)).values(found, facts)
-        else:
-            data = values_document(found)
-        write_file(file, data)
-    if output.json:
-        print_document(values_document(found))
-    else:
-        print_values(output.console(), found, detailed=output.verbosity > 0)
-    return 0 if found.first_diverging is None else 1
 
 
 def _known_format(_: click.Context, __: click.Parameter, name: str) -> str:

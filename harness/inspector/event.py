@@ -17,10 +17,9 @@ import numpy.typing as npt
 
 from harness.analyze.converters import Convert, delegate_times
 from harness.analyze.ticks import default_jitter, forward, signed_steps, to_nanoseconds, unwrap
-from harness.analyze.values import tensor_array
 from harness.errors import FormatError
 from harness.plugins import require
-from harness.records.trace import ClockDomain, DebugValue, Kind, TensorValue, Trace
+from harness.records.trace import ClockDomain, DebugValue, Kind, TensorValue, Trace, tensor_array
 
 MetadataParser = Callable[[list[bytes]], list[str] | dict[str, Any]]
 """Parses the metadata of an event's repeats."""

@@ -20,15 +20,6 @@ from zipfile import ZipFile
 import numpy as np
 
 from harness.analyze.blocks import executed_methods
-from harness.analyze.values import (
-    TOLERANCES,
-    LoggedTensor,
-    LoggedTrace,
-    TensorKey,
-    ValueComparison,
-    collect_tensors,
-    compare_pairs,
-)
 from harness.decode.etrecord import (
     Delegate,
     ETRecord,
@@ -48,6 +39,15 @@ from harness.inspector.comparators import (
     IntermediateOutputMapping,
     Names,
     NumericalComparatorBase,
+)
+from harness.inspector.values import (
+    TOLERANCES,
+    LoggedTensor,
+    LoggedTrace,
+    TensorKey,
+    ValueComparison,
+    collect_tensors,
+    compare_pairs,
 )
 from harness.plugins import require
 from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Trace, scalar_type_of, type_name

@@ -274,6 +274,52 @@ def widened(stored: np.ndarray, scalar_type: int) -> np.ndarray:
     return np.asarray(stored.astype(np.uint32) << 16).view(np.float32)
 
 
+def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
+    """Return the elements of a logged tensor in its logical shape, for any strides.
+
+    Conversion is exact. Bfloat16 becomes float32. Types that NumPy does not have (quantized types,
+    8-bit floats, bit types) are returned as the integers they are stored as.
+
+    Args:
+        tensor: From ``Trace.debug_values``.
+        debug_buffer: The whole debug buffer of the trace.
+
+    Raises:
+        FormatError: The target dropped the tensor's bytes, they are outside the buffer, or the
+            scalar type is unknown or the shape impossible.
+    """
+    if tensor.lost:
+        raise FormatError(
+            "the target's debug buffer was full: the bytes of this tensor were dropped",
+            field="debug buffer",
+            hint="log fewer values or fewer runs, or give the board a larger ETD_DEBUG_CAPACITY",
+        )
+    if tensor.scalar_type not in STORED_AS:
+        raise FormatError(f"unknown scalar type {tensor.scalar_type}", field="scalar type")
+    if tensor.defect:
+        raise FormatError(f"invalid tensor: {tensor.defect}", field="sizes")
+    dtype = little_endian(STORED_AS[tensor.scalar_type])
+    if 0 in tensor.sizes:
+        stored = np.empty(tensor.sizes, dtype)
+    else:
+        reach = [(n - 1) * step for n, step in zip(tensor.sizes, tensor.strides, strict=True)]
+        count = 1 + sum(reach)
+        end = tensor.offset + count * dtype.itemsize
+        if tensor.offset < 0 or end > len(debug_buffer):
+            raise FormatError(
+                f"bytes {tensor.offset} to {end} are outside the debug buffer of "
+                f"{len(debug_buffer)} bytes",
+                offset=tensor.offset,
+                field="debug buffer",
+            )
+        flat = np.frombuffer(debug_buffer, dtype, count, tensor.offset)
+        # The stride of a single element may be any number.
+        shape = zip(tensor.sizes, tensor.strides, strict=True)
+        steps = [step * dtype.itemsize if n > 1 else 0 for n, step in shape]
+        stored = np.lib.stride_tricks.as_strided(flat, tensor.sizes, steps, writeable=False)
+    return widened(stored.copy(), tensor.scalar_type)
+
+
 def little_endian(type_: type[np.generic]) -> np.dtype[Any]:
     """Return the little-endian dtype of elements on devices and in files."""
     return np.dtype(type_).newbyteorder("<")

@@ -1,18 +1,17 @@
-"""Two runs compared, on the terminal and as JSON: times, counters, memory, energy and values."""
+"""Two runs compared, on the terminal and as JSON: times, counters, memory and energy."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from harness.analyze.compare import AllocatorChange, Change, Comparison, OperatorChange
 from harness.analyze.counterparts import Counterparts, ProgramOutline
 from harness.analyze.ticks import suspected_widths
-from harness.analyze.values import ValueComparison, ValueGap
 from harness.check.history.comparison import judgement_word
 from harness.formatting import (
     TICKS,
@@ -114,96 +113,6 @@ def print_energy_changes(console: Console, changes: Sequence[EnergyChange]) -> N
     headers = ["event", "instruction", f"before [{unit.name}]", f"after [{unit.name}]"]
     headers += [f"difference [{unit.name}]", f"+- [{unit.name}]", "beyond it"]
     show_table(console, headers, rows, title="Energy of an event", numbers=range(1, 7))
-
-
-class ValuesDocument(msgspec.Struct, frozen=True):
-    """What ``etharness compare --values --json`` prints.
-
-    ``first_diverging`` is an index of ``gaps``; null if all are within their tolerance.
-    """
-
-    gaps: tuple[ValueGap, ...]
-    first_diverging: int | None
-    unmatched: int
-    lost: int
-
-
-def values_document(found: ValueComparison) -> bytes:
-    """Return the comparison as JSON."""
-    first = next((index for index, gap in enumerate(found.gaps) if gap.diverges), None)
-    return encode(ValuesDocument(found.gaps, first, found.unmatched, found.lost))
-
-
-HEADERS: Final = (
-    *("operator", "instruction", "type", "sizes"),
-    *("max abs", "mean abs", "cosine", "SNR [dB]", "tolerance"),
-)
-NUMBERS: Final = range(4, 9)
-"""Headers of the cells of a tensor, and which of them are numbers."""
-
-
-def gap_cells(gap: ValueGap) -> tuple[str, ...]:
-    """Return the cells of a tensor."""
-    return (
-        _gap_operator(gap),
-        _gap_place(gap),
-        gap.types[0] if len({*gap.types}) == 1 else " / ".join(gap.types),
-        str([*gap.sizes]),
-        f"{gap.max_abs:.3g}",
-        f"{gap.mean_abs:.3g}",
-        f"{gap.cosine:.6f}",
-        f"{gap.snr_db:.1f}",
-        f"{gap.tolerance:.3g}",
-    )
-
-
-def verdict_lines(found: ValueComparison) -> list[str]:
-    """Return what was compared in counts, and the first difference last."""
-    within = len(found.gaps) - sum(gap.diverges for gap in found.gaps)
-    lines = [f"{within} of {counted(len(found.gaps), 'tensor')} within their tolerance"]
-    if found.unmatched:
-        lines.append(f"{counted(found.unmatched, 'tensor')} without a counterpart")
-    if found.lost:
-        lines.append(f"LOSSES: the bytes of {counted(found.lost, 'tensor')} were lost")
-    first = found.first_diverging
-    if first is None:
-        lines.append("no difference beyond the tolerances")
-    else:
-        lines.append(
-            f"first difference: {_gap_operator(first)}, {_gap_place(first)}: largest difference "
-            f"{first.max_abs:.3g}, tolerance {first.tolerance:.3g}"
-        )
-    return lines
-
-
-def print_values(console: Console, found: ValueComparison, *, detailed: bool = False) -> None:
-    """Print the tensors beyond their tolerance, in the order of execution, and the first of them.
-
-    Args:
-        console: Where to.
-        found: The comparison.
-        detailed: Also list tensors within their tolerance.
-    """
-    rows = [gap_cells(gap) for gap in found.gaps if detailed or gap.diverges]
-    if rows:
-        show_table(console, HEADERS, rows, numbers=NUMBERS)
-    *counts, first = verdict_lines(found)
-    for line in counts:
-        show_line(console, line, style="bold red" if line.startswith("LOSSES") else None)
-    if found.first_diverging is not None:
-        show_line(console, first, style="bold")
-
-
-def _gap_operator(gap: ValueGap) -> str:
-    name = gap.operator or ("output" if gap.chain < 0 else "instruction")
-    return f"{name} [{gap.position}]" if gap.position else name
-
-
-def _gap_place(gap: ValueGap) -> str:
-    if gap.chain < 0:
-        return "output"
-    place = f"{gap.chain}.{gap.instruction}"
-    return f"{place} (handles {', '.join(map(str, gap.handles))})" if gap.handles else place
 
 
 class SideDocument(msgspec.Struct, frozen=True):

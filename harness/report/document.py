@@ -19,7 +19,7 @@ from harness.records.nightly import NightDocument
 from harness.records.result import FirmwareSize, Result, VerdictRecord, encode
 from harness.records.trace import Signature
 from harness.records.verdict import Check
-from harness.report.compare import ComparisonDocument, ValuesDocument
+from harness.report.compare import ComparisonDocument
 from harness.report.description import Loss, RunDescription, describe
 from harness.report.model import ModelDocument
 from harness.report.operators import operator_time
@@ -204,7 +204,6 @@ SCHEMAS: dict[str, Any] = {
     "check": VerdictRecord,
     "check-suggest": list[Check],
     "compare": ComparisonDocument,
-    "compare-values": ValuesDocument,
     "decode": TraceDocument,
     "doctor": list[ProgramFinding],
     "explain": list[CodeDocument],

@@ -14,7 +14,6 @@ from harness.runs.source import EvaluatedRun
 
 if TYPE_CHECKING:
     from harness.analyze.compare import Comparison
-    from harness.analyze.values import ValueComparison
     from harness.report.compare import SideDocument
     from harness.report.description import Fact
 
@@ -39,8 +38,8 @@ class HtmlPages(Protocol):
     ) -> bytes:
         """Return a page about two traces, and why they may not compare."""
 
-    def values(self, found: ValueComparison, sources: Sequence[Fact]) -> bytes:
-        """Return a page about the values of two runs."""
+    def values(self, found: Any, sources: Sequence[Fact]) -> bytes:
+        """Return a page about a ``ValueComparison`` (``harness.inspector.values``)."""
 
 
 def html_pages(file: str) -> HtmlPages:

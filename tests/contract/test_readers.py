@@ -611,7 +611,7 @@ def test_known_cases(
     [
         ("run", "--board", "native", "--model", "small_int8", "-o"),
         ("build", "--board", "native", "-o"),
-        ("decode", TRACE, "--tsv"),
+        pytest.param(("decode", TRACE, "--tsv"), marks=pytest.mark.extension("inspector")),
         ("export", TRACE, "-f", "ed00", "-o"),
         ("report", TRACE, "-o"),
     ],

@@ -18,8 +18,8 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 
 import harness
 from harness import Tensor, packaged_models, read_program
-from harness.analyze.values import LoggedTrace, ValueComparison, compare_values
 from harness.inspector.gap import InspectorRecord, compare_with_record
+from harness.inspector.values import LoggedTrace, ValueComparison, compare_values
 from harness.runs.source import load_metadata, load_source
 from tests.conftest import MODELS
 from tests.support.bundled import bundle

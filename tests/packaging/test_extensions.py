@@ -139,6 +139,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "format perfetto is not supported by this installation\n  try: install "
             "etdump-harness with its extension exports",
         ),
+        (
+            ("compare", TRACE, TRACE, "--values"),
+            "--values is not supported by this installation\n  try: install etdump-harness with "
+            "its extension inspector",
+        ),
         (("history", "list"), "unknown command 'history'"),
         (
             ("flash", "--board", "rpi-pico2", "--image", "firmware.bin", *PORT),

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import Block, DebugValue, EventSymbols, Kind, NotComparableError, TensorValue, Trace
-from harness.analyze.values import LoggedTrace, compare_values
 from harness.extensions.web.html.page import values_report
 from harness.inspector.gap import ReferenceValues, compare_with_reference, values_by_handle
+from harness.inspector.values import LoggedTrace, compare_values
 from harness.report.description import Fact
 from tests.conftest import ROOT, CommandResult
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness import __version__
 from harness.analyze.compare import AllocatorChange, Change, Comparison, OperatorChange
-from harness.analyze.values import ValueComparison
 from harness.check.history.comparison import CHANGE_WORDS, OTHER_WORDS, NumberKind, judgement_word
 from harness.documentation import explain
 from harness.errors import UsageError
@@ -23,12 +22,13 @@ from harness.extensions.web.html.history import trend_line
 from harness.extensions.web.html.run import beyond_limit, run_view
 from harness.extensions.web.html.svg import Limits, View
 from harness.formatting import operator_title, printable
+from harness.inspector.values import HEADERS, NUMBERS, ValueComparison, gap_cells, verdict_lines
 from harness.plugins import require
 from harness.records.nightly import NightDocument, StepOutcome, alike, state_counts
 from harness.records.trace import EXECUTION, OPERATOR_CALL
 from harness.records.verdict import CODES, Code, Judgement
 from harness.report.changes import LATEST
-from harness.report.compare import HEADERS, NUMBERS, SideDocument, gap_cells, verdict_lines
+from harness.report.compare import SideDocument
 from harness.report.description import Fact, RunDescription, describe_of_night
 from harness.report.nightly import tables
 from harness.report.operators import ROOFLINE_HEADERS, instruction_text, operator_name

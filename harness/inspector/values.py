@@ -1,4 +1,4 @@
-"""Logged values: as arrays, and how far they are from those of another trace.
+"""Logged values: how far they are from those of another trace, as text and as JSON.
 
 Values of two traces are paired by execution, instruction and their order within it; with ETRecords
 by the debug handles of the instruction, which another export of the same model keeps.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -17,19 +17,24 @@ import numpy.typing as npt
 
 from harness.analyze.symbols import EventSymbols
 from harness.decode.etrecord import as_tuple
-from harness.errors import FormatError, NotComparableError
+from harness.errors import NotComparableError
 from harness.printing import printable
+from harness.records.result import encode
 from harness.records.trace import (
     DELEGATE_CALL,
     OPERATOR_CALL,
-    STORED_AS,
     Kind,
     TensorValue,
     Trace,
-    little_endian,
+    tensor_array,
     type_name,
-    widened,
 )
+from harness.report.terminal import show_line, show_table
+from harness.report.words import counted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,52 +43,6 @@ TOLERANCES: Final = {"float64": 1e-12, "float32": 1e-4, "float16": 1e-2, "bfloat
 
 Types that are not listed, such as int8, have to be equal.
 """
-
-
-def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
-    """Return the elements of a logged tensor in its logical shape, for any strides.
-
-    Conversion is exact. Bfloat16 becomes float32. Types that NumPy does not have (quantized types,
-    8-bit floats, bit types) are returned as the integers they are stored as.
-
-    Args:
-        tensor: From ``Trace.debug_values``.
-        debug_buffer: The whole debug buffer of the trace.
-
-    Raises:
-        FormatError: The target dropped the tensor's bytes, they are outside the buffer, or the
-            scalar type is unknown or the shape impossible.
-    """
-    if tensor.lost:
-        raise FormatError(
-            "the target's debug buffer was full: the bytes of this tensor were dropped",
-            field="debug buffer",
-            hint="log fewer values or fewer runs, or give the board a larger ETD_DEBUG_CAPACITY",
-        )
-    if tensor.scalar_type not in STORED_AS:
-        raise FormatError(f"unknown scalar type {tensor.scalar_type}", field="scalar type")
-    if tensor.defect:
-        raise FormatError(f"invalid tensor: {tensor.defect}", field="sizes")
-    dtype = little_endian(STORED_AS[tensor.scalar_type])
-    if 0 in tensor.sizes:
-        stored = np.empty(tensor.sizes, dtype)
-    else:
-        reach = [(n - 1) * step for n, step in zip(tensor.sizes, tensor.strides, strict=True)]
-        count = 1 + sum(reach)
-        end = tensor.offset + count * dtype.itemsize
-        if tensor.offset < 0 or end > len(debug_buffer):
-            raise FormatError(
-                f"bytes {tensor.offset} to {end} are outside the debug buffer of "
-                f"{len(debug_buffer)} bytes",
-                offset=tensor.offset,
-                field="debug buffer",
-            )
-        flat = np.frombuffer(debug_buffer, dtype, count, tensor.offset)
-        # The stride of a single element may be any number.
-        shape = zip(tensor.sizes, tensor.strides, strict=True)
-        steps = [step * dtype.itemsize if n > 1 else 0 for n, step in shape]
-        stored = np.lib.stride_tricks.as_strided(flat, tensor.sizes, steps, writeable=False)
-    return widened(stored.copy(), tensor.scalar_type)
 
 
 _Distance = Annotated[Any, msgspec.Meta(extra_json_schema={"type": ["number", "null"]})]
@@ -342,3 +301,93 @@ def _operator(trace: Trace, row: int) -> str:
             if trace.kind[other] == Kind.PROFILE and name not in scopes:
                 return str(name)
     return ""
+
+
+class ValuesDocument(msgspec.Struct, frozen=True):
+    """What ``etharness compare --values --json`` prints.
+
+    ``first_diverging`` is an index of ``gaps``; null if all are within their tolerance.
+    """
+
+    gaps: tuple[ValueGap, ...]
+    first_diverging: int | None
+    unmatched: int
+    lost: int
+
+
+def values_document(found: ValueComparison) -> bytes:
+    """Return the comparison as JSON."""
+    first = next((index for index, gap in enumerate(found.gaps) if gap.diverges), None)
+    return encode(ValuesDocument(found.gaps, first, found.unmatched, found.lost))
+
+
+HEADERS: Final = (
+    *("operator", "instruction", "type", "sizes"),
+    *("max abs", "mean abs", "cosine", "SNR [dB]", "tolerance"),
+)
+NUMBERS: Final = range(4, 9)
+"""Headers of the cells of a tensor, and which of them are numbers."""
+
+
+def gap_cells(gap: ValueGap) -> tuple[str, ...]:
+    """Return the cells of a tensor."""
+    return (
+        _gap_operator(gap),
+        _gap_place(gap),
+        gap.types[0] if len({*gap.types}) == 1 else " / ".join(gap.types),
+        str([*gap.sizes]),
+        f"{gap.max_abs:.3g}",
+        f"{gap.mean_abs:.3g}",
+        f"{gap.cosine:.6f}",
+        f"{gap.snr_db:.1f}",
+        f"{gap.tolerance:.3g}",
+    )
+
+
+def verdict_lines(found: ValueComparison) -> list[str]:
+    """Return what was compared in counts, and the first difference last."""
+    within = len(found.gaps) - sum(gap.diverges for gap in found.gaps)
+    lines = [f"{within} of {counted(len(found.gaps), 'tensor')} within their tolerance"]
+    if found.unmatched:
+        lines.append(f"{counted(found.unmatched, 'tensor')} without a counterpart")
+    if found.lost:
+        lines.append(f"LOSSES: the bytes of {counted(found.lost, 'tensor')} were lost")
+    first = found.first_diverging
+    if first is None:
+        lines.append("no difference beyond the tolerances")
+    else:
+        lines.append(
+            f"first difference: {_gap_operator(first)}, {_gap_place(first)}: largest difference "
+            f"{first.max_abs:.3g}, tolerance {first.tolerance:.3g}"
+        )
+    return lines
+
+
+def print_values(console: Console, found: ValueComparison, *, detailed: bool = False) -> None:
+    """Print the tensors beyond their tolerance, in the order of execution, and the first of them.
+
+    Args:
+        console: Where to.
+        found: The comparison.
+        detailed: Also list tensors within their tolerance.
+    """
+    rows = [gap_cells(gap) for gap in found.gaps if detailed or gap.diverges]
+    if rows:
+        show_table(console, HEADERS, rows, numbers=NUMBERS)
+    *counts, first = verdict_lines(found)
+    for line in counts:
+        show_line(console, line, style="bold red" if line.startswith("LOSSES") else None)
+    if found.first_diverging is not None:
+        show_line(console, first, style="bold")
+
+
+def _gap_operator(gap: ValueGap) -> str:
+    name = gap.operator or ("output" if gap.chain < 0 else "instruction")
+    return f"{name} [{gap.position}]" if gap.position else name
+
+
+def _gap_place(gap: ValueGap) -> str:
+    if gap.chain < 0:
+        return "output"
+    place = f"{gap.chain}.{gap.instruction}"
+    return f"{place} (handles {', '.join(map(str, gap.handles))})" if gap.handles else place

@@ -1,0 +1,1 @@
+"""What commands do with ExecuTorch's Inspector, and with logged values (``harness.inspector``)."""
