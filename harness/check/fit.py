@@ -242,7 +242,7 @@ def fit(method: Method, model_bytes: int, board: Board, *, bundled: bool | None 
         bundled: Whether its firmware has the bundled runtime and kernels; if not, it may have any
             backends, too. By default firmware that is built here has them, and has no others.
     """
-    executorch = board.links_executorch
+    executorch = board.links_executorch or bool(board.runner)
     sizes = SIZES_64 if isinstance(board.target, NativeTarget) else SIZES_32
     structures, of_tensors = arena_need(method, sizes)
     needed = {

@@ -52,11 +52,16 @@ class NativeTarget(Strict, frozen=True, tag="native", tag_field="kind"):
 
 
 class QemuTarget(Strict, frozen=True, tag="qemu", tag_field="kind"):
-    """A QEMU machine whose first UART is the link."""
+    """A QEMU machine whose first UART is the link.
+
+    ``runner`` is for an image that nobody here builds and that has no link: the plugin of
+    ``etharness.targets`` that has the image and runs models on it.
+    """
 
     machine: str
     system: str = "qemu-system-arm"
     arguments: tuple[str, ...] = ()
+    runner: Word = ""
 
 
 RtlCore = Literal["cv32e40p", "ibex", "vexriscv"]
@@ -120,13 +125,14 @@ class Capacity(Strict, frozen=True):
     """Bytes that the firmware reserves, as in the board's ``port.cmake`` and in its HELLO.
 
     ``model`` is for the ``.pte`` file, ``arena`` for the method and its planned memory, ``inputs``
-    for the inputs of an execution, ``trace`` for the log, ``values`` for logged tensors.
+    for the inputs of an execution, ``trace`` for the log (0: it keeps none), ``values`` for
+    logged tensors.
     """
 
     model: Positive
     arena: Positive
     inputs: Positive
-    trace: Positive
+    trace: Annotated[int, msgspec.Meta(ge=0)]
     values: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
@@ -251,6 +257,11 @@ class Board(Strict, frozen=True, dict=True):
         return isinstance(self.target, QemuTarget) and "-icount" in self.target.arguments
 
     @property
+    def runner(self) -> str:
+        """The plugin that runs models on its image, which is not built here; "" for all others."""
+        return self.target.runner if isinstance(self.target, QemuTarget) else ""
+
+    @property
     def links_executorch(self) -> bool:
         """Whether its firmware is built here with ExecuTorch's own runtime."""
         return self.build is not None and self.build.executorch
@@ -297,7 +308,7 @@ def load_board(name: str) -> tuple[Board, Path]:
             f"{path}: `name` is {board.name!r}, but the file is named {path.stem!r}",
             hint="rename the file, or change `name`",
         )
-    if board.build is None and not isinstance(board.target, SerialTarget):
+    if board.build is None and not (isinstance(board.target, SerialTarget) or board.runner):
         raise UsageError(
             f"{path}: missing required field `build`: native, QEMU and RTL boards are built here",
             hint="add `build = { preset = ... }` with the CMake preset of its firmware",

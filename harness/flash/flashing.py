@@ -39,7 +39,7 @@ from harness.records.flashing import FLASH, FLASH_LOG, FlashAttempt, FlashRecord
 from harness.records.result import UNFINISHED, Failure, encode, now_utc
 from harness.target.ports import port_text
 from harness.target.selection import Chosen, LockKey, check_identity, hold_keys, port_key, probe_key
-from harness.target.start import Target, greet, start_empty, start_session, start_target
+from harness.target.start import Target, greet, start_halted, start_session, start_target
 
 _log = logging.getLogger(__name__)
 
@@ -163,7 +163,7 @@ class _FlashOperation:
         if isinstance(board.target, QemuTarget):
             # Not in the output directory: the path of a socket has at most 107 bytes.
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="etharness-")))
-            machine = stack.enter_context(start_empty(board, board.target, folder / "gdb"))
+            machine = stack.enter_context(start_halted(board, board.target, folder / "gdb"))
             job = dataclasses.replace(job, server=str(folder / "gdb"))
         else:
             stack.enter_context(self.chosen.held(reason="flash", timeout_s=wait_s))

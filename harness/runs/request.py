@@ -76,7 +76,7 @@ class RunRequest(run_settings.RunSettings):
         """Return whether the run builds the firmware of its board: to flash it, or to start it."""
         if self.flash is not None:
             return self.flash.image is None
-        return not isinstance(board.target, SerialTarget)
+        return not (isinstance(board.target, SerialTarget) or board.runner)
 
     @property
     def method_name(self) -> str:

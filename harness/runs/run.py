@@ -120,6 +120,13 @@ class ProbeTarget(Protocol):
         """Read the trace of a board into a run directory; the board runs on."""
 
 
+class ImageRunner(Protocol):
+    """What runs models on an image that nobody here builds: ``board.runner``."""
+
+    def run_on_image(self, plan: RunPlan, ended: Callable[[EvaluatedRun], None]) -> EvaluatedRun:
+        """Run the model on the image, and write a run directory."""
+
+
 def probe_target() -> ProbeTarget:
     """Return the extension that reads boards through debug probes.
 
@@ -511,6 +518,11 @@ def run_model(
     if request.through is not None:
         return probe_target().run_by_probe(request, stages, ended)
     plan = plan_run(request, stages)
+    if name := plan.board.runner:
+        runner: ImageRunner = load_extension(
+            TARGETS, name, f"board {plan.board.name}: its image is", name
+        )
+        return runner.run_on_image(plan, ended)
     return _Run(plan, RunDirectory.create(request.output)).finished(ended)
 
 

@@ -148,10 +148,10 @@ def build_directory(source: Path, preset: str) -> Path:
 
 
 class TargetExtension(Protocol):
-    """An extension that builds for some boards; a plugin of ``etharness.targets``."""
+    """An extension that some boards need; a plugin of ``etharness.targets``."""
 
     def needed_programs(self, board: Board) -> list[tuple[str, str | None, str]]:
-        """Return name, path (None: not installed) and remedy of the programs that a build needs."""
+        """Return name, path (None: not installed) and remedy of the programs that it needs."""
 
     def needed_package(self, board: Board) -> tuple[str, str | None, str]:
         """Return name, version (None: not installed) and remedy of the package that it needs."""
@@ -380,6 +380,11 @@ def compiler_for(preset: str) -> tuple[str, str]:
 
 
 def _recipe(board: Board) -> Build:
+    if board.runner:
+        raise UsageError(
+            f"board {board.name} has an image that nobody here builds",
+            hint="nothing has to be built; `etharness doctor` says what to install",
+        )
     if board.build is None:
         raise UsageError(
             f"board {board.name} has no build settings for its firmware",

@@ -53,13 +53,13 @@ def missing_tools(board: Board) -> list[str]:
 
 def _needs(board: Board) -> list[tuple[str, str | None, str]]:
     """Return name, path (None: not installed) and remedy of the programs that ``board`` needs."""
-    if board.build is None:
-        return []
-    compiler, package = compiler_for(board.build.preset)
-    needs = [
-        ("cmake", find_cmake(), "pip install 'etdump-harness[build]'"),
-        (compiler, shutil.which(compiler), f"apt-get install {package}"),
-    ]
+    needs: list[tuple[str, str | None, str]] = []
+    if board.build is not None:
+        compiler, package = compiler_for(board.build.preset)
+        needs = [
+            ("cmake", find_cmake(), "pip install 'etdump-harness[build]'"),
+            (compiler, shutil.which(compiler), f"apt-get install {package}"),
+        ]
     if isinstance(board.target, QemuTarget):
         system = board.target.system
         needs.append((system, shutil.which(system), f"apt-get install {package_of(system)}"))
@@ -76,7 +76,9 @@ def _libraries(board: Board) -> Iterator[ProgramFinding]:
 
 
 def _extensions(board: Board) -> Iterator[tuple[str, TargetExtension | None]]:
-    """Yield name and plugin (None: deleted) of the extensions that build for a board."""
+    """Yield name and plugin (None: deleted) of the extensions that a board needs."""
+    if board.runner:
+        yield board.runner, cast("TargetExtension | None", load_plugin(TARGETS, board.runner))
     if isinstance(board.target, RtlTarget):
         yield "simulators", cast("TargetExtension | None", load_plugin(TARGETS, "rtl"))
     if board.links_executorch:

@@ -192,6 +192,11 @@ def start_target(
             f"board {board.name} runs on this host and has no serial port: omit --port"
         )
     require_linux_host(board)
+    if board.runner:
+        raise UsageError(
+            f"board {board.name} has no link: its image is one that nobody here builds",
+            hint=f"use `etharness run --board {board.name} MODEL`, which writes a run directory",
+        )
     if firmware is None:
         raise UsageError(
             f"board {board.name} has no firmware to start", hint="build it first: `etharness build`"
@@ -439,20 +444,28 @@ def _start_native(board: Board, firmware: Firmware) -> ProcessTarget:
     return child.linked(transport, f"{firmware.image} (process {child.pid}) on {path}")
 
 
-def start_empty(board: Board, machine: QemuTarget, gdbserver: Path) -> ProcessTarget:
-    """Start an emulated machine with empty memory that waits for a debugger.
+def start_halted(
+    board: Board,
+    machine: QemuTarget,
+    gdbserver: Path,
+    contents: tuple[str, ...] = (),
+    what: str = "empty memory",
+) -> ProcessTarget:
+    """Start an emulated machine that waits for a debugger before its first instruction.
 
     Args:
         board: The board type.
         machine: Its QEMU settings.
         gdbserver: Path of the socket to create for the debugger.
+        contents: Options of QEMU that fill its memory.
+        what: What they fill it with, for messages.
 
     Raises:
         UsageError: QEMU is not installed.
         InfrastructureError: QEMU cannot be started, or ended at once.
     """
     waiting = ("-S", "-gdb", f"unix:path={gdbserver},server=on,wait=off")
-    return _start_qemu(board, machine, waiting, "empty memory", gdbserver)
+    return _start_qemu(board, machine, (*waiting, *contents), what, gdbserver)
 
 
 def _start_qemu(

@@ -66,6 +66,19 @@ def record_halt(statistics: ProbeStatistics, began: float) -> None:
     statistics.longest_halt_s = max(statistics.longest_halt_s, seconds)
 
 
+def attach(connection: socket.socket, name: str) -> GdbRemote:
+    """Return a connection to a gdbserver by a connected socket, as QEMU offers one on a path.
+
+    Args:
+        connection: The socket, which is closed with the result.
+        name: What it is, for messages.
+
+    Raises:
+        ProbeError: It does not answer in time.
+    """
+    return GdbRemote(name, connection)
+
+
 def open_probe(address: str) -> DebugProbe:
     """Connect to a debug probe by its address (see above). The board may be halted afterwards.
 
@@ -109,6 +122,24 @@ _PROGRAM_COUNTERS: Final = {b"arm": 15, b"riscv": 32}
 """Number of the program counter by architecture, in gdb's own numbering."""
 
 
+_LOCAL_TIMEOUT_S: Final = 10.0
+"""Longest wait for an answer of a gdbserver that was not named by an address, seconds."""
+
+
+def _connected(address: str, network: NetworkPort) -> socket.socket:
+    try:
+        connection = connect(
+            network,
+            f"cannot connect to the gdbserver {address}",
+            "check that OpenOCD, pyOCD, J-Link's GDB server or QEMU (-gdb tcp::3333) runs "
+            "there, and that no debugger is connected",
+        )
+    except PortError as error:
+        raise ProbeError(error.message, hint=error.hint) from error
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
 class GdbRemote:
     """A connection to a gdbserver. The board is halted once it is open, and runs after `close`.
 
@@ -116,24 +147,19 @@ class GdbRemote:
         statistics: What was done to the board.
     """
 
-    def __init__(self, address: str, network: NetworkPort) -> None:
-        """Connect and halt the board.
+    def __init__(self, address: str, network: NetworkPort | socket.socket) -> None:
+        """Connect, unless ``network`` is a connection, and halt the board.
 
         Raises:
             ProbeError: There is no gdbserver, or it does not answer in time.
         """
         self.statistics = ProbeStatistics()
-        self._address, self._timeout_s = address, network.timeout_s
-        try:
-            self._socket = connect(
-                network,
-                f"cannot connect to the gdbserver {address}",
-                "check that OpenOCD, pyOCD, J-Link's GDB server or QEMU (-gdb tcp::3333) runs "
-                "there, and that no debugger is connected",
-            )
-        except PortError as error:
-            raise ProbeError(error.message, hint=error.hint) from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._address, self._timeout_s = address, _LOCAL_TIMEOUT_S
+        if isinstance(network, socket.socket):
+            self._socket = network
+        else:
+            self._timeout_s = network.timeout_s
+            self._socket = _connected(address, network)
         self._received = b""
         self._acknowledge = True
         self._running = True

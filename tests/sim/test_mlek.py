@@ -1,0 +1,215 @@
+"""Arm's image with ExecuTorch under QEMU: packaged networks run, or ExecuTorch's error is shown."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import harness
+from harness import TargetError, UsageError
+from harness.extensions.mlek import image, machine
+from harness.target.build import build_firmware
+from harness.target.start import start_target
+from tests.conftest import MODELS
+
+pytestmark = pytest.mark.sim
+BOARD = "qemu-mps3-an547-mlek"
+
+RUN = [
+    *("ad_f32", "arenas", "functions", "ic_f32", "images", "kws_f32", "rows_m55", "state"),
+    "vww_f32",
+]
+REFUSED = {
+    # Exported for other cores.
+    "ad_int8": r"CMSIS-NN failed with status \[-1\] \(op_quantized_linear.cpp:98\)",
+    "small_int8": r"KernelCall failed at instruction 0:1 in operator cortex_m::quantized_linear",
+    "picture_m4": r"kernel 'cortex_m::quantized_max_pool2d.out' not found",
+    # Exported for this core with operators that are younger than the image, or have changed.
+    "ic_int8": r"kernel 'cortex_m::pad.out' not found.*0x14 OperatorMissing",
+    "kws_int8": r"Expected 15args received 16",
+    "vww_int8": r"Expected 14args received 15",
+    "one_m0": r"kernel 'cortex_m::quantized_activation.out' not found",
+    "picture_m55": r"kernel 'cortex_m::quantized_transpose_conv2d.out' not found",
+    "npu_int": r"Backend SimulatedNpu is not registered.*0x20 NotFound",
+    "npu_str": r"Backend SimulatedNpu is not registered",
+}
+UNFIT = {
+    "scalars": "input 1 has no dimension, which the runner",
+    "unplanned": "output 0 has no planned memory",
+    "dynamic": r"input 0 must be float32\[",
+}
+"""What the runner of the kit does not handle, so nothing is started."""
+
+
+def run(model: str, directory: Path, runs: int = 0) -> harness.Run:
+    """Run a packaged network with its reference."""
+    with np.load(MODELS / "references.npz") as arrays:
+        files: dict[str, list[Path]] = {"input": [], "output": []}
+        for kind, paths in files.items():
+            for key in sorted(key for key in arrays.files if key.startswith(f"{model}.{kind}")):
+                paths.append(directory / f"{key}.npy")
+                np.save(paths[-1], arrays[key])
+        again = int(arrays[f"{model}.runs"]) if f"{model}.runs" in arrays.files else 1
+    return harness.run(
+        MODELS / f"{model}.pte",
+        board=BOARD,
+        runs=runs or again,
+        inputs=files["input"],
+        references=files["output"],
+        output=directory / "run",
+    )
+
+
+def test_every_packaged_network_is_in_one_list() -> None:
+    packaged = sorted(path.stem for path in MODELS.glob("*.pte"))
+    assert sorted([*RUN, *REFUSED, *UNFIT, "methods"]) == packaged
+
+
+@pytest.mark.parametrize("model", RUN)
+def test_networks_compute_the_references(model: str, tmp_path: Path) -> None:
+    done = run(model, tmp_path)
+    assert done.result.exit_code == 0
+    result = done.result
+    assert result is not None
+    assert result.verdict is not None
+    compared = [check for check in result.verdict.checks if "outputs" in check.rule]
+    assert compared
+    assert all(check.passed and "elements match" in check.reason for check in compared)
+
+
+@pytest.mark.parametrize("model", REFUSED)
+def test_executorch_says_why_it_does_not_run_a_network(model: str, tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match=REFUSED[model]) as refused:
+        run(model, tmp_path)
+    assert refused.value.exit_code == 4
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["exit_code"] == 4
+    assert result["failure"]["message"] == refused.value.message
+    assert b"ExecuTorch" in (tmp_path / "run" / "console.log").read_bytes()
+
+
+@pytest.mark.parametrize("model", UNFIT)
+def test_what_the_runner_cannot_handle_is_refused(model: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=UNFIT[model]):
+        run(model, tmp_path)
+
+
+def test_only_the_first_method_runs(tmp_path: Path) -> None:
+    first, second = harness.read_program((MODELS / "methods.pte").read_bytes()).methods[:2]
+    with pytest.raises(UsageError, match=f"executes the first method .*{first.name!r}") as refused:
+        harness.run("methods", board=BOARD, method=second.name, output=tmp_path / "second")
+    assert "this method alone" in refused.value.hint
+    done = harness.run("methods", board=BOARD, method=first.name, output=tmp_path / "first")
+    assert done.result.exit_code == 0
+
+
+def test_a_run_is_recorded_like_any_other(tmp_path: Path) -> None:
+    done = run("kws_f32", tmp_path, runs=3)
+    result = done.result
+    assert result is not None
+    assert (result.runs_requested, result.runs_completed) == (3, 3)
+    assert result.emulated_time
+    assert result.target is not None
+    assert result.target.runtime == "ExecuTorch of Arm's kit 26.03"
+    assert "CMSIS-NN" in result.target.kernels
+    assert image.EXECUTORCH.sha256.startswith(result.target.build_id)
+    assert result.model is not None
+    # ExecuTorch's own numbers, as the image prints them.
+    assert (result.model.planned_bytes, result.model.method_bytes) == (64_000, 11_793)
+    again = harness.load(tmp_path / "run")
+    assert again.trace is not None
+    assert [block.name for block in again.trace.blocks] == ["Default", *["Execute"] * 3]
+    assert again.verdict.passed
+
+
+def test_executions_take_the_same_ticks_in_every_run(tmp_path: Path) -> None:
+    durations = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        trace = run("rows_m55", tmp_path / name, runs=4).trace
+        assert trace is not None
+        durations.append((trace.end - trace.start)[1:].tolist())
+    # The counter has a tick in 31.25 instructions.
+    assert durations[0] == durations[1]
+    assert max(durations[0]) - min(durations[0]) <= 1
+    assert min(durations[0]) > 1000
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"stream": True, "profile": "method"}, "--stream, --profile cannot be set"),
+        ({"values": "outputs"}, "--values cannot be set"),
+        ({"runs": 20_000}, "at most 15,"),
+    ],
+)
+def test_options_of_other_firmware_are_refused(
+    options: dict[str, object], named: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=named):
+        harness.run("kws_f32", board=BOARD, output=tmp_path / "run", **options)
+
+
+def test_a_missing_image_is_named_with_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image, "DISTRIBUTION", "etdump-harness-without-such-a-package")
+    with pytest.raises(UsageError, match="is not installed") as missing:
+        harness.run("kws_f32", board=BOARD, output=tmp_path / "run")
+    assert missing.value.hint == image.PACKAGE_REMEDY
+
+
+def test_what_needs_a_link_says_that_there_is_none() -> None:
+    with pytest.raises(UsageError, match="has no link") as refused:
+        start_target(harness.Board.load(BOARD), None)
+    assert f"etharness run --board {BOARD}" in refused.value.hint
+    with pytest.raises(UsageError, match="nobody here builds"):
+        build_firmware(harness.Board.load(BOARD))
+
+
+def test_the_text_of_the_runner_is_read_with_its_errors() -> None:
+    text = (
+        b"INFO - Total planned memory allocated: 48 bytes\r\n"
+        b"E [ExecuTorch: a.cpp:3 f()] kernel 'x' not found.\r\n"
+        b"E [ExecuTorch: a.cpp:3 f()] kernel 'x' not found.\r\n"
+        b"E [ExecuTorch: m.cpp:9 g()] arg 0 with type id 1\r\n"
+        b'INFO - Loading of method "forward" failed with status 0x14\r\n'
+        b"INFO - \tTemp memory: Used: 0; Peak: 165; Available: 33554432\r\n"
+    )
+    report = machine.read_report(text)
+    assert report.errors == ("kernel 'x' not found. (a.cpp:3)",)
+    assert (report.planned, report.method, report.temporary) == (48, None, 165)
+    assert (report.status, report.executed) == (0x14, False)
+
+
+def test_the_hooks_are_the_assembled_file(tmp_path: Path) -> None:
+    source = Path(machine.__file__).with_name("runner_hooks.S")
+    elf, binary = tmp_path / "hooks.elf", tmp_path / "hooks.bin"
+    for command in (
+        ["arm-none-eabi-as", "-mthumb", str(source), "-o", str(tmp_path / "hooks.o")],
+        ["arm-none-eabi-ld", "-Ttext=0x60000", str(tmp_path / "hooks.o"), "-o", str(elf)],
+        ["arm-none-eabi-objcopy", "-O", "binary", "-j", ".text", str(elf), str(binary)],
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+    assert binary.read_bytes() == machine.HOOKS
+    listed = subprocess.run(
+        ["arm-none-eabi-nm", str(elf)], check=True, capture_output=True, text=True
+    ).stdout
+    symbols = {line.split()[-1]: int(line.split()[0], 16) for line in listed.splitlines()}
+    assert list(machine.CALLS.values()) == [
+        symbols[name] for name in ("loop", "timed_execute", "timed_load")
+    ]
+
+
+def test_the_places_in_the_image_are_its_symbols() -> None:
+    listed = subprocess.run(
+        ["arm-none-eabi-nm", str(image.find_image())], check=True, capture_output=True, text=True
+    ).stdout
+    symbols = {line.split()[-1]: int(line.split()[0], 16) for line in listed.splitlines()}
+    assert symbols["arm_ethosu_npu_init"] in machine.REPLACED
+    assert symbols["___ZN3arm3app8Profiler14StartProfilingEPKc_veneer"] in machine.REPLACED
+    assert symbols["___ZN3arm3app8Profiler13StopProfilingEv_veneer"] in machine.REPLACED
