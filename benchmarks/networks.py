@@ -93,7 +93,8 @@ def boards() -> list[Board]:
     return [
         board
         for board in every
-        if not isinstance(board.target, RtlTarget | SerialTarget) and not board.build.executorch
+        if not isinstance(board.target, RtlTarget | SerialTarget)
+        and not (board.links_executorch or board.runner)
     ]
 
 

@@ -26,7 +26,9 @@ MOST = "ETHARNESS_EVERY_MODEL" in os.environ
 SIMULATED = [
     name
     for name in BOARDS
-    if name.startswith("qemu-") and not harness.Board.load(name).links_executorch
+    if name.startswith("qemu-")
+    and not harness.Board.load(name).links_executorch
+    and not harness.Board.load(name).runner
 ]
 CASES = every_method()
 

@@ -31,7 +31,9 @@ BOARD = "qemu-mps2-an385"
 SIMULATED = [
     name
     for name in BOARDS
-    if name.startswith("qemu-") and not harness.Board.load(name).links_executorch
+    if name.startswith("qemu-")
+    and not harness.Board.load(name).links_executorch
+    and not harness.Board.load(name).runner
 ]
 
 

@@ -133,10 +133,11 @@ def test_executions_take_the_same_ticks_in_every_run(tmp_path: Path) -> None:
         trace = run("rows_m55", tmp_path / name, runs=4).trace
         assert trace is not None
         durations.append((trace.end - trace.start)[1:].tolist())
-    # The counter has a tick in 31.25 instructions.
-    assert durations[0] == durations[1]
-    assert max(durations[0]) - min(durations[0]) <= 1
-    assert min(durations[0]) > 1000
+    # The counter has a tick in 31.25 instructions, and each execution begins somewhere in one.
+    both = [*durations[0], *durations[1]]
+    assert len(both) == 8
+    assert max(both) - min(both) <= 1
+    assert min(both) > 1000
 
 
 @pytest.mark.parametrize(
@@ -186,6 +187,16 @@ def test_the_text_of_the_runner_is_read_with_its_errors() -> None:
     assert (report.status, report.executed) == (0x14, False)
 
 
+def symbols_of(elf: Path) -> dict[str, int]:
+    listed = subprocess.run(
+        ["arm-none-eabi-nm", "--defined-only", str(elf)],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return {line.split()[-1]: int(line.split()[0], 16) for line in listed.splitlines()}
+
+
 def test_the_hooks_are_the_assembled_file(tmp_path: Path) -> None:
     source = Path(machine.__file__).with_name("runner_hooks.S")
     elf, binary = tmp_path / "hooks.elf", tmp_path / "hooks.bin"
@@ -196,20 +207,14 @@ def test_the_hooks_are_the_assembled_file(tmp_path: Path) -> None:
     ):
         subprocess.run(command, check=True, capture_output=True)
     assert binary.read_bytes() == machine.HOOKS
-    listed = subprocess.run(
-        ["arm-none-eabi-nm", str(elf)], check=True, capture_output=True, text=True
-    ).stdout
-    symbols = {line.split()[-1]: int(line.split()[0], 16) for line in listed.splitlines()}
+    symbols = symbols_of(elf)
     assert list(machine.CALLS.values()) == [
         symbols[name] for name in ("loop", "timed_execute", "timed_load")
     ]
 
 
 def test_the_places_in_the_image_are_its_symbols() -> None:
-    listed = subprocess.run(
-        ["arm-none-eabi-nm", str(image.find_image())], check=True, capture_output=True, text=True
-    ).stdout
-    symbols = {line.split()[-1]: int(line.split()[0], 16) for line in listed.splitlines()}
+    symbols = symbols_of(image.find_image())
     assert symbols["arm_ethosu_npu_init"] in machine.REPLACED
     assert symbols["___ZN3arm3app8Profiler14StartProfilingEPKc_veneer"] in machine.REPLACED
     assert symbols["___ZN3arm3app8Profiler13StopProfilingEv_veneer"] in machine.REPLACED
