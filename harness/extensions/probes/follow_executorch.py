@@ -103,6 +103,11 @@ def calls_of(code: CodeSet, number: int, passages: Passages) -> list[FunctionCal
     return calls
 
 
+def ended_calls(calls: Sequence[FunctionCall]) -> list[FunctionCall]:
+    """Return the calls that have ended; one that was followed by another has, if by a jump."""
+    return [*calls[:-1], *(call for call in calls[-1:] if call.returned)]
+
+
 class Observed(NamedTuple):
     """An instruction that was executed.
 
@@ -180,8 +185,7 @@ class FollowedRuntime:
         self.separate = code.of(Role.INSTRUCTION) is not None
         steps = calls[Role.INSTRUCTION]
         executes = calls[Role.EXECUTE]
-        # One that was followed by another has ended, too, if by a jump.
-        whole = [*executes[:-1], *(call for call in executes[-1:] if call.returned)]
+        whole = ended_calls(executes)
         self.unfinished = executes[-1] if len(whole) < len(executes) else None
         found = [(call, list(self._seen(call, steps))) for call in whole]
         sites = self._kernel_sites(steps if self.separate else whole)
@@ -479,3 +483,36 @@ def _add_instructions(
         if method is None and each.native is None and each.function:
             scope = qualified_name(each.function)
         events.add(scope, each.begin, each.end, at)
+
+
+def trace_of_calls(
+    calls: Sequence[tuple[FunctionCall, str]],
+    executions: Sequence[FunctionCall | None],
+    clock: ClockDomain = INSTRUCTIONS,
+) -> Trace:
+    """Return calls of functions as events, one block for each execution.
+
+    A call that ended by a jump to another function ends at the next call, or with the execution:
+    where that function returned to is not known.
+
+    Args:
+        calls: Calls with the names of their events, by their begin.
+        executions: Calls within which they are; None for all of them.
+        clock: The clock of the counts.
+    """
+    events = EventTable()
+    for execution in executions:
+        outer: list[tuple[FunctionCall, str]] = []
+        for call, name in calls:
+            inside = execution is None or execution.begin <= call.begin < execution.end
+            if inside and (not outer or call.begin >= outer[-1][0].end):
+                outer.append((call, name))
+        ends = [call.begin for call, _ in outer[1:]]
+        ends.append(max(outer[-1][0].end, execution.end) if execution and outer else 0)
+        for number, ((call, name), following) in enumerate(zip(outer, ends, strict=True)):
+            end = call.end if call.returned else max(call.end, following)
+            events.add(name, call.begin, end, (0, number))
+        if execution is not None:
+            events.add(EXECUTION, execution.begin, execution.end)
+        events.finish_block("Execute")
+    return events.trace(clock)

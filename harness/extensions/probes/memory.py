@@ -83,6 +83,7 @@ class FirmwareElf:
         functions: Symbols of functions, by address.
         samples: Pieces of its code and constants, which never change, with their addresses.
         build_id: GNU build id in hexadecimal; "" without one.
+        is_thumb: Whether its CPU is an Arm of profile M.
     """
 
     def __init__(self, path: Path) -> None:
@@ -101,7 +102,7 @@ class FirmwareElf:
                 elf = reader.ELFFile(file)
                 if elf.elfclass != 32 or not elf.little_endian:
                     raise FormatError(f"{path} is not an ELF file of a 32-bit little-endian CPU")
-                self._thumb = elf["e_machine"] in _THUMB
+                self.is_thumb = elf["e_machine"] in _THUMB
                 found = list(self._read_symbols(elf))
                 self.samples = tuple(_read_samples(elf))
                 self.build_id = _read_build_id(elf)
@@ -157,7 +158,7 @@ class FirmwareElf:
             kind, address = symbol["st_info"]["type"], symbol["st_value"]
             if symbol["st_shndx"] == "SHN_UNDEF" or not symbol.name:
                 continue
-            if kind == "STT_FUNC" and self._thumb:
+            if kind == "STT_FUNC" and self.is_thumb:
                 address &= ~1  # the lowest bit says Thumb
             yield kind, Symbol(symbol.name, address, symbol["st_size"])
 

@@ -1,0 +1,201 @@
+"""``etharness trace``: Arm's image with ExecuTorch, which nobody rebuilt, under QEMU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import harness
+from harness.decode.program import Call
+from harness.decode.pte import ModelFile
+from harness.extensions.mlek.image import TFLITE_MICRO, find_image
+from harness.extensions.probes.unbuilt import CallTracer
+from harness.files import read_model
+from harness.records.trace import Trace
+from harness.runs.source import read_trace
+from tests.conftest import MODELS, CommandResult
+from tests.support import tflite
+
+pytestmark = pytest.mark.sim
+
+Command = Callable[..., CommandResult]
+BOARD = "qemu-mps3-an547"
+EVENT_COST = 300
+"""Instructions that our tracer takes for an event, with the reading of its clock, rounded up."""
+TICK = 40
+"""Instructions in a tick of the timer of qemu-mps2-an385."""
+MODEL_AT = "0x90000000"
+NPU = "arm_ethosu_npu_init"
+
+
+def trace(etharness: Command, directory: Path, model: str, *more: str | Path) -> CommandResult:
+    load = f"{MODELS / model}.pte@{MODEL_AT}"
+    options = ("--board", BOARD, "--load", load, "--return", NPU, "-o", directory)
+    return etharness("trace", find_image(), *options, *more)
+
+
+def events(run: Path) -> Trace:
+    return read_trace((run / "trace.etdp").read_bytes(), ())
+
+
+def row_texts(trace: Trace) -> list[tuple[str | None, int, int]]:
+    columns = (trace.name.tolist(), trace.chain.tolist(), trace.instruction.tolist())
+    return [(trace.text(name), *place) for name, *place in zip(*columns, strict=True)]
+
+
+def test_order_and_names_are_those_of_the_model_and_counts_repeat(
+    etharness: Command, tmp_path: Path
+) -> None:
+    ran = [tmp_path / "first", tmp_path / "second"]
+    for directory in ran:
+        result = trace(etharness, directory, "kws_f32", "--model", "kws_f32", "--json")
+        assert result.code == 0, result.err
+    document = json.loads(result.out)
+    assert document["trace"]["executions"] == 1
+    assert [clock["name"] for clock in document["target"]["clocks"]] == ["instructions"]
+    assert document["emulated_time"] is True
+    followed = events(ran[0])
+    assert [block.name for block in followed.blocks] == ["Default", "Execute"]
+    # Our own runtime logs what ExecuTorch's tracer logs (tests/oracle): the same events, in order.
+    harness.run(MODELS / "kws_f32.pte", board="native", output=tmp_path / "native")
+    assert row_texts(followed) == row_texts(events(tmp_path / "native"))
+    assert (ran[0] / "trace.etdp").read_bytes() == (ran[1] / "trace.etdp").read_bytes()
+    # What the kernels take was counted by another plugin (convolution 0, 3 and 6).
+    counts = (followed.end - followed.start)[followed.named("OPERATOR_CALL")].astype(np.int64)
+    assert [round(count, -4) for count in counts[[0, 3, 6]].tolist()] == [
+        11_340_000,
+        3_070_000,
+        37_700_000,
+    ]
+    assert b"Initialising ExecuTorch runtime" in (ran[0] / "console.log").read_bytes()
+    loaded = harness.load(ran[0]).trace
+    assert loaded is not None
+    assert (loaded.end == followed.end).all()
+
+
+@pytest.mark.parametrize("model", ["rows_m55", "ad_f32"])
+def test_int8_and_small_networks_are_followed(
+    etharness: Command, tmp_path: Path, model: str
+) -> None:
+    result = trace(etharness, tmp_path / "run", model, "--model", model, "--quiet")
+    assert result.code == 0, result.err
+    file = MODELS / f"{model}.pte"
+    method = ModelFile(file, read_model(file)).method("forward")
+    assert method is not None
+    kernels = [
+        (number, each) for number, each in enumerate(method.chains[0]) if each.call == Call.KERNEL
+    ]
+    followed = events(tmp_path / "run")
+    calls = followed.named("OPERATOR_CALL")
+    assert followed.instruction[calls].tolist() == [number for number, _ in kernels]
+
+
+def test_without_a_model_operators_are_named_by_their_kernels(
+    etharness: Command, tmp_path: Path
+) -> None:
+    result = trace(etharness, tmp_path / "run", "kws_f32", "--quiet")
+    assert result.code == 0, result.err
+    names = [name for name, _, _ in row_texts(events(tmp_path / "run"))]
+    assert names[2:4] == ["torch::executor::native::convolution_out", "OPERATOR_CALL"]
+    assert "torch::executor::native::softmax_out" in names
+
+
+def test_another_model_is_refused(etharness: Command, tmp_path: Path) -> None:
+    result = trace(etharness, tmp_path / "run", "kws_f32", "--model", "ic_f32")
+    assert result.code != 0
+    assert "the firmware runs another model: instruction 8" in result.err
+    assert "torch::executor::native::relu_out" in result.err
+    assert not (tmp_path / "run" / "result.json").exists()
+
+
+def test_firmware_that_does_not_execute_shows_its_console(
+    etharness: Command, tmp_path: Path
+) -> None:
+    more = ("--board", BOARD, "-o", tmp_path / "run", "--timeout", "5")
+    result = etharness("trace", find_image(), *more)
+    assert result.code != 0
+    assert "has ended no execution: it has begun none" in result.err
+    assert "Failed to initialise Ethos-U device" in result.err
+    result = trace(etharness, tmp_path / "run", "kws_f32", "--runs", "2", "--timeout", "5")
+    assert "executed the model 1 of 2 times" in result.err
+    assert "--runs 1" in result.err
+
+
+def test_operators_of_tflite_micro_are_followed(etharness: Command, tmp_path: Path) -> None:
+    model = tmp_path / "chain.tflite"
+    model.write_bytes(tflite.chain_of((tflite.RELU, tflite.ABS, tflite.NEG, tflite.RELU), 64))
+    result = etharness(
+        "trace",
+        find_image(TFLITE_MICRO),
+        *(
+            "--board",
+            BOARD,
+            "--load",
+            f"{model}@{MODEL_AT}",
+            "--return",
+            NPU,
+            "-o",
+            tmp_path / "run",
+        ),
+        *(
+            "--at",
+            "*P13TfLiteContextP10TfLiteNode",
+            "--execution",
+            "tflite::MicroInterpreter::Invoke",
+        ),
+        "--quiet",
+    )
+    assert result.code == 0, result.err
+    names = [(name or "").rsplit("::", 1)[-1] for name, _, _ in row_texts(events(tmp_path / "run"))]
+    assert names == ["ReluEval", "AbsEval", "NegEval", "ReluEval", "execute"]
+
+
+def test_functions_that_are_not_there_are_refused(etharness: Command, tmp_path: Path) -> None:
+    more = ("--board", BOARD, "-o", tmp_path / "run", "--quiet")
+    result = etharness("trace", find_image(), "--at", "tflite::Relu*", *more)
+    assert result.code == 2
+    assert "has no function 'tflite::Relu*'" in result.err
+    result = etharness("trace", find_image(), "--return", "arm_ethosu_npu_innit", *more)
+    assert result.code == 2
+    assert "did you mean 'arm_ethosu_npu_init'" in result.err
+    result = etharness("trace", find_image(), "--execution", "main", *more)
+    assert result.code == 2
+    assert "--execution needs --at" in result.err
+    result = etharness("trace", find_image(), "--load", "model.pte", *more)
+    assert result.code == 2
+    assert "FILE@ADDRESS" in result.err
+
+
+def test_counts_of_a_loop_of_our_own_are_those_of_its_tracer(tmp_path: Path) -> None:
+    """The bundled runtime, in the same run: its tracer reads a timer of 40 instructions a tick."""
+    board = harness.Board.load("qemu-mps2-an385")
+    image = harness.build_firmware(board).image
+    kernels = ("quantize", "dequantize", "quantized_*", "softmax")
+    tracer = CallTracer(image, tmp_path, kernels, "etd_method_execute")
+    file = tmp_path / "qemu-mps2-an385.toml"
+    words = ", ".join(json.dumps(word) for word in ("-icount", "shift=0", *tracer.arguments))
+    text = board.file.read_text().replace('"-icount", "shift=0"', words)
+    lines = [line for line in text.splitlines() if not line.startswith("budget")]
+    file.write_text("\n".join(lines))
+    run = harness.run("kws_int8", board=str(file), runs=2, output=tmp_path / "run")
+    assert run.trace is not None
+    counted = tracer.trace()
+    ours, theirs = (
+        (each.end.astype(np.int64) - each.start.astype(np.int64)) for each in (run.trace, counted)
+    )
+    names = [run.trace.text(name) or "" for name in run.trace.name]
+    calls = ours[[name == "OPERATOR_CALL" for name in names]] * TICK
+    operators = theirs[~counted.named("Method::execute")]
+    assert len(operators) == len(calls) == 2 * 16
+    assert operators[:16].tolist() == operators[16:].tolist()
+    # A reading is cut to whole ticks, and lies within what the tracer does for an event. A kernel
+    # that ends by a jump is counted until the next one begins, so with the next event's beginning.
+    cost = calls - operators
+    assert np.abs(cost).max() < EVENT_COST
+    whole = ours[[name == "Method::execute" for name in names]] * TICK
+    assert np.abs(whole - theirs[counted.named("Method::execute")]).max() < 2 * EVENT_COST
+    assert operators.sum() > 100 * EVENT_COST * len(operators)
