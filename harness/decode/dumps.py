@@ -9,14 +9,19 @@ files from base64 text::
 
 The debug buffer, if there is one, comes first. A recorder may have added a prefix such as the time
 to each line, colours, CR LF line ends, and line breaks at the width of a terminal; all of these are
-removed. Other text between the commands is ignored; within base64 it is damage. Base64 without the
-padding at its end is read if the ED00 file in it announces this size, so that no character is lost.
+removed. Other text between the commands is ignored. Lines of other tasks within base64 are left out
+if all lines that remain are equally long, so that no character is lost; other text within it is
+damage. Base64 without the padding at its end is read if the ED00 file in it announces this size.
+
+Captures may be UTF-16 with a byte order mark, and any of these files may be packed by gzip.
 """
 
 from __future__ import annotations
 
 import binascii
+import codecs
 import re
+import zlib
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +36,8 @@ from harness.records.trace import HOST_NANOSECONDS, ClockDomain, Damage, Losses,
 
 _SECTION: Final = rb"#\[RUN THIS\]"
 _COMMAND: Final = b'echo "'
+_OTHER_FILE: Final = re.compile(rb'#\[(RUN THIS|END)\]|echo "')
+"""What the end of a file, or the next one, begins with."""
 _DECODER: Final = b"|base64"
 _ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _BLANKS: Final = b" \t\r\n"
@@ -39,6 +46,8 @@ _COLOUR: Final = re.compile(rb"\x1b\[[0-9;]*[mK]")
 _LIKELY: Final = 16
 """Base64 characters after an ``echo`` that make it the beginning of a file."""
 _LONGEST_PREFIX: Final = 200
+_GZIP: Final = b"\x1f\x8b\x08"
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +113,8 @@ class _Command:
 
     def content(self) -> bytes:
         """Return the decoded file, as far as it can be read."""
-        text = bytearray()
+        text, lengths = bytearray(), list[int]()
+        other: tuple[int, int] | None = None  # where other text begins, and the base64 before it
         lines = self.lines()
         for at, line in lines:
             piece, quote, behind = line.partition(b'"')
@@ -112,15 +122,22 @@ class _Command:
             foreign = piece.translate(None, _ALPHABET)
             if foreign:
                 uncoloured = _COLOUR.sub(lambda colour: b"A" * len(colour[0]), line)
-                self.defect("other text within base64", at + uncoloured.find(foreign[:1]))
-                break
+                other = other or (at + uncoloured.find(foreign[:1]), len(text))
+                if _OTHER_FILE.search(line):
+                    break
+                continue
             text += piece
+            lengths.append(len(piece) + (len(_COMMAND) if at == self.begin else 0))
             if quote:
+                if other is not None and not _are_whole(lengths):
+                    break
                 self.check_end(at + len(piece), behind, lines)
                 return self.decoded(bytes(text), whole=True)
-        else:
+        if other is None:
             self.defect("the capture ends within base64", len(self.data))
-        return self.decoded(bytes(text), whole=False)
+            return self.decoded(bytes(text), whole=False)
+        self.defect("other text within base64", other[0])
+        return self.decoded(bytes(text[: other[1]]), whole=False)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the rest of the command's line and the next lines, without their prefixes."""
@@ -172,6 +189,12 @@ class _Command:
         self.damage.append(Damage.of(error, None))
 
 
+def _are_whole(lengths: Sequence[int]) -> bool:
+    """Return whether lines were broken at the width of a terminal only: the last may be shorter."""
+    *whole, last = lengths
+    return len(whole) > 1 and len({*whole}) == 1 and last <= whole[0]
+
+
 def _without_padding(text: bytes) -> bytes | None:
     """Return the dump in base64 without ``=`` at its end; None if a character may be missing."""
     if len(text) % 4 == 1 or b"=" in text:
@@ -181,6 +204,9 @@ def _without_padding(text: bytes) -> bytes | None:
     prefixed = window is not None and window.begin < window.start
     return data if window and prefixed and window.announced == len(data) else None
 
+
+MOST_UNPACKED: Final = 1 << 30
+"""Largest file that gzip packed, unpacked, bytes."""
 
 _ZEROS: Final = 64
 """Most padding zeros between two dumps."""
@@ -234,6 +260,7 @@ def read_dumps(
             error has offset and field.
     """
     damage: list[Damage] | None = [] if salvage else None
+    data = _unpacked(data)
     clock = clocks[0] if clocks else HOST_NANOSECONDS
     padding = 0
     if not isinstance(data, bytes) and not find_dump(data):
@@ -253,6 +280,27 @@ def read_dumps(
     return FoundDumps(
         tuple(_accounted(dumps, damage)) if damage else tuple(dumps), tuple(damage or ()), padding
     )
+
+
+def _unpacked(data: Content) -> Content:
+    """Return what gzip packed, and UTF-16 as bytes of one character each.
+
+    Raises:
+        FormatError: The packed data is damaged, or too large.
+    """
+    if data[: len(_GZIP)] == _GZIP:
+        unpacking = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+        try:
+            data = unpacking.decompress(data[:], MOST_UNPACKED)
+        except zlib.error as error:
+            raise FormatError(f"gzip data is damaged: {error}", offset=0, field="gzip") from error
+        if not unpacking.eof:
+            too_large = len(data) >= MOST_UNPACKED
+            reason = f"unpacks to more than {MOST_UNPACKED:,} bytes" if too_large else "is cut off"
+            raise FormatError(f"gzip data {reason}", offset=0, field="gzip")
+    if data[:2] in _UTF_16:
+        data = data[:].decode("utf-16", "replace").encode("latin-1", "replace")
+    return data
 
 
 def _accounted(dumps: list[Dump], damage: list[Damage]) -> list[Dump]:

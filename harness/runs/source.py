@@ -36,7 +36,7 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
-from harness.files import MOST_MODEL, Content, map_or_read, read_limited, read_model
+from harness.files import MOST_MODEL, Content, find_model, map_or_read, read_limited, read_model
 from harness.records.result import Failure, Model, Result, RunIdentity, VerdictRecord, moment
 from harness.records.run_settings import ReadSettings
 from harness.records.trace import EXECUTION, ClockDomain, Damage, Kind, Trace, concatenate
@@ -397,8 +397,12 @@ def load_metadata(
     methods: Sequence[Method | None] = ()
     executed: dict[str, Method] = {}
     if model is not None:
+        model = find_model(model)
         if not model.exists():
-            raise UsageError(f"model {model} not found")
+            raise UsageError(
+                f"model {model} not found",
+                hint="give a .pte file, or the name of a model that comes with the package",
+            )
         from harness.analyze.workload import event_arguments
         from harness.decode.pte import read_program
 
@@ -489,7 +493,7 @@ def read_trace(data: bytes, clocks: Sequence[ClockDomain]) -> Trace:
 
 
 def read_npy(path: Path) -> np.ndarray:
-    """Read an array from a ``.npy`` file.
+    """Read an array from a ``.npy`` file, in the byte order of this machine.
 
     Raises:
         UsageError: The file is missing, too large, or not an array.
@@ -508,7 +512,8 @@ def read_npy(path: Path) -> np.ndarray:
             if prod(shape) * dtype.itemsize > len(file.getbuffer()) - file.tell():
                 raise ValueError(f"truncated: shape {shape} of {dtype}")
             file.seek(0)
-            return np.lib.format.read_array(file, allow_pickle=False)
+            array = np.lib.format.read_array(file, allow_pickle=False)
+            return array.astype(array.dtype.newbyteorder("="), copy=False)
     except (OSError, ValueError, EOFError, TokenError, SyntaxError, OverflowError) as error:
         raise UsageError(f"{path}: not a readable .npy file: {error}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -55,6 +56,95 @@ def test_colours_anywhere_in_a_line_are_no_data(
         )
     )
     assert events(etharness, file) == events(etharness, TRACE)
+
+
+def interleaved(capture: bytes, at: int, line: bytes) -> bytes:
+    """What another task printed between two lines of a capture."""
+    lines = capture.split(b"\n")
+    return b"\n".join([*lines[:at], line, *lines[at:]])
+
+
+OTHER_TASK = b'[00:00:12.345] <inf> sensor: "front" 23.4 C'
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(places=st.lists(st.integers(3, 60), min_size=1, max_size=9))
+def test_lines_of_other_tasks_are_no_data(
+    etharness: Etharness, tmp_path: Path, places: list[int]
+) -> None:
+    text = capture(TRACE.read_bytes(), str)
+    for at in places:
+        text = interleaved(text, at, OTHER_TASK)
+    file = tmp_path / "console.log"
+    file.write_bytes(text)
+    assert events(etharness, file) == events(etharness, TRACE)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(data=st.data())
+def test_a_character_lost_to_another_task_is_damage(
+    etharness: Etharness, tmp_path: Path, data: st.DataObject
+) -> None:
+    text = interleaved(capture(TRACE.read_bytes(), str), 5, OTHER_TASK)
+    lines = text.split(b"\n")
+    whole = [number for number, line in enumerate(lines) if len(line) == 100]
+    number = data.draw(st.sampled_from(whole))
+    at = data.draw(st.integers(30, 99))
+    lines[number] = lines[number][:at] + lines[number][at + 1 :]
+    file = tmp_path / "console.log"
+    file.write_bytes(b"\n".join(lines))
+    code, _, err = etharness("decode", file)
+    assert code == 2
+    assert "other text within base64 in console capture at byte" in err
+
+
+def test_a_dump_that_a_reset_ended_takes_nothing_of_the_next_one(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    whole = capture(TRACE.read_bytes(), str)
+    file = tmp_path / "console.log"
+    file.write_bytes(b"\n".join(whole.split(b"\n")[:30]) + b"\nreset: 4\n" + whole)
+    code, _, err = etharness("decode", file)
+    assert (code, "other text within base64" in err) == (2, True)
+    assert etharness("decode", file, "--salvage")[0] in (0, 1)
+
+
+@pytest.mark.parametrize("of", [TRACE, CASES / "console_colour_reset.log"])
+def test_files_may_be_packed(etharness: Etharness, tmp_path: Path, of: Path) -> None:
+    file = tmp_path / "packed.gz"
+    packed = gzip.compress(of.read_bytes())
+    file.write_bytes(packed)
+    assert events(etharness, file) == events(etharness, TRACE)
+    file.write_bytes(packed[: len(packed) // 2])
+    code, _, err = etharness("decode", file)
+    assert (code, "gzip data is cut off" in err) == (2, True)
+
+
+@pytest.mark.parametrize("order", ["utf-16", "utf-16-be"])
+def test_a_capture_may_be_utf_16(etharness: Etharness, tmp_path: Path, order: str) -> None:
+    file = tmp_path / "console.log"
+    text = (CASES / "console_colour_reset.log").read_text("ascii")
+    file.write_bytes((text if order == "utf-16" else "\ufeff" + text).encode(order))
+    assert events(etharness, file) == events(etharness, TRACE)
+
+
+def test_a_gzip_bomb_is_refused(
+    etharness: Etharness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.decode.dumps.MOST_UNPACKED", 1 << 20)
+    file = tmp_path / "bomb.gz"
+    file.write_bytes(gzip.compress(bytes(2 << 20)))
+    code, _, err = etharness("decode", file)
+    assert (code, "unpacks to more than 1,048,576 bytes" in err) == (2, True)
+
+
+def test_names_of_packaged_models_are_known(etharness: Etharness) -> None:
+    named = events(etharness, TRACE)
+    code, out, err = etharness("decode", TRACE, "--model", "kws_f32", "--json")
+    assert code == 0, err
+    assert len(json.loads(out)["operators"]) == len(named)
+    code, _, err = etharness("decode", TRACE, "--model", "kws_f33")
+    assert (code, "kws_f33 not found" in err) == (2, True)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)

@@ -25,6 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -649,3 +650,18 @@ def test_a_memory_pool_may_hold_no_tensor(etharness: Etharness, tmp_path: Path) 
     file = tmp_path / "a.bpte"
     file.write_bytes(data)
     check_said(etharness("inspect", file))
+
+
+def test_inputs_of_machines_with_another_byte_order(etharness: Etharness, tmp_path: Path) -> None:
+    values = np.linspace(-1, 1, 490, dtype="f4").reshape(1, 1, 49, 10)
+    outputs = []
+    for order in "<>":
+        file, run = tmp_path / "input.npy", tmp_path / f"run{len(outputs)}"
+        np.save(file, values.astype(f"{order}f4"))
+        code, _, err = etharness(
+            *("run", "--board", "native", "--model", "kws_int8", "--runs", "1"),
+            *("--input", file, "-o", run),
+        )
+        assert code == 0, err
+        outputs.append((run / "outputs/0.npy").read_bytes())
+    assert outputs[0] == outputs[1]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 
+import numpy.ma  # noqa: F401 - 10 MB of text that NumPy imports late, whatever the file is
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
