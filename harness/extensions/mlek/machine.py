@@ -1,9 +1,9 @@
 """Arm's inference runner on an emulated MPS3, as a machine that executes one model.
 
 The image takes its model, its inputs and its outputs at fixed addresses, and reports on a UART. It
-waits for an Ethos-U that QEMU lacks, so its initialisation is replaced. The runner executes a model
-once and times nothing without an NPU: the hooks of ``runner_hooks.S`` have it execute as often as
-wanted, and read the system counter around loading and execution. ExecuTorch is not changed.
+waits for an Ethos-U that QEMU lacks, so its initialisation is replaced; and it executes a model
+once, so a hook (``runner_hooks.S``) repeats that. ExecuTorch is not changed. A plugin of QEMU
+counts its instructions.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Final, Protocol
 
 from harness.config.board import Board, QemuTarget
+from harness.decode.program import Method
 from harness.errors import InfrastructureError, TargetError, TransportClosedError
 from harness.link.exchange import executorch_error_name
 from harness.plugins import TARGETS, load_extension
+from harness.records.trace import ClockDomain, Trace
 from harness.target.start import ProcessTarget, start_halted
 
 MODEL_AT: Final = 0x90000000
@@ -34,30 +37,21 @@ MOST_INPUT: Final = 0x1000000
 """Bytes of all inputs, and of all outputs, that the runner copies."""
 
 _HOOKS_AT, _MAILBOX_AT = 0x60000, 0x61000  # unused memory behind the code
-HOOKS: Final = bytes.fromhex(
-    "70b504464ff4c2252046a7f759fb18b1d5e900129142f7db70bd00bf70b5114c2568dcf795ff21684ff4c222"
-    "13680133136002ebc302c2e9045170bd4ff4c22cccf808e0dff81ce0def800e0ccf810e0e0f732f84ff4c22c"
-    "02490968ccf81410dcf808f018203049"
-)
+HOOKS: Final = bytes.fromhex("70b504464ff4c2252046a7f759fb28b1d5e90012013129609142f5db70bd")
 """The code of ``runner_hooks.S``."""
 
-CALLS: Final = {0x74DC: 0x60000, 0xA1B0: 0x6001C, 0xBEC6: 0x6003C}
-"""Calls of the runner, and where they are led to: `loop`, `timed_execute`, `timed_load`."""
+CALLS: Final = {0x74DC: _HOOKS_AT}
+"""A call of the runner, and where it is led to: `loop`."""
 
-_RETURN_0, _RETURN = bytes.fromhex("00207047"), bytes.fromhex("7047")
-REPLACED: Final = {0x8494: _RETURN_0, 0x56B28: _RETURN, 0x56B80: _RETURN}
-"""Functions that return at once: `arm_ethosu_npu_init` with 0, as if there were an NPU, and start
-and end of the runner's profiler, which counts NPU cycles and sets the counter to zero."""
-
-MOST_EXECUTIONS: Final = (0x80000 - _MAILBOX_AT - 24) // 8
-"""Executions whose times fit behind the mailbox."""
+REPLACED: Final = {0x8494: bytes.fromhex("00207047")}
+"""`arm_ethosu_npu_init` returns 0 at once, as if there were an NPU."""
 
 _ENDED: Final = b"program terminating"
 _ABORTED: Final = b"terminate called"
 _COMPLETED: Final = b"Inference completed."
 _COPIED: Final = b"copied to 0x"
 _QUIET_S: Final = 0.05
-_ERROR: Final = r"^E \[ExecuTorch: (\S+) .*?\] (.+?)\r?$"
+_ERROR: Final = r"\bE \[ExecuTorch: (\S+) .*?\] (.+?)\r?$"
 _ARGUMENT: Final = r"arg \d+ with type id"
 """The arguments of a kernel that failed, which only the console keeps."""
 
@@ -79,6 +73,20 @@ class Debugger(Protocol):
 
     def close(self) -> None:
         """Let the machine run, and disconnect."""
+
+
+class _Tracer(Protocol):
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Arguments for QEMU."""
+
+    def trace(self, method: Method, clock: ClockDomain) -> Trace:
+        """Return the trace once QEMU has ended."""
+
+
+class _Instructions(Protocol):
+    def InstructionTracer(self, image: Path, directory: Path) -> _Tracer:  # noqa: N802
+        """Return a tracer for an image."""
 
 
 class _Gdb(Protocol):
@@ -113,14 +121,12 @@ class KitRun:
 
     Attributes:
         report: What it printed.
-        loading: Readings of the system counter at start and end of loading.
-        executions: These of each execution.
+        trace: Loading, executions and operators, in instructions.
         outputs: All outputs of the last execution, one behind another.
     """
 
     report: RunnerReport
-    loading: tuple[int, int]
-    executions: tuple[tuple[int, int], ...]
+    trace: Trace
     outputs: bytes
 
 
@@ -151,6 +157,7 @@ def execute(
     board: Board,
     image: Path,
     model: bytes,
+    method: Method,
     inputs: bytes,
     output_bytes: int,
     runs: int,
@@ -163,6 +170,7 @@ def execute(
         board: The board; its target is a QEMU machine.
         image: The image.
         model: The program.
+        method: Its method that the runner executes.
         inputs: All inputs, one behind another.
         output_bytes: Bytes of all outputs.
         runs: Number of executions.
@@ -174,11 +182,15 @@ def execute(
         InfrastructureError: QEMU or its gdbserver failed.
     """
     assert isinstance(board.target, QemuTarget)
+    counter: _Instructions = load_extension(
+        TARGETS, "instructions", f"board {board.name}: counting instructions is", "probes"
+    )
     gdb: _Gdb = load_extension(TARGETS, "gdb", f"board {board.name}: a debugger is", "probes")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="etharness-")))
         files = {MODEL_AT: model, INPUTS_AT: inputs}
-        loaded: list[str] = ["-kernel", str(image)]
+        tracer = counter.InstructionTracer(image, folder)
+        loaded = ["-kernel", str(image), *tracer.arguments]
         for address, data in files.items():
             if data:
                 file = folder / f"{address:x}"
@@ -200,12 +212,13 @@ def execute(
         debugger.halt()
         report = read_report(text)
         _require_executed(report, text, board)
-        words = struct.unpack(f"<{6 + 2 * runs}I", debugger.read(_MAILBOX_AT, 24 + 8 * runs))
-        times = tuple(zip(words[6::2], words[7::2], strict=True))
-        if words[0] != runs:
-            raise TargetError(f"{board.name}: {words[0]} of {runs} executions completed")
+        done = int.from_bytes(debugger.read(_MAILBOX_AT, 4), "little")
+        if done != runs:
+            raise TargetError(f"{board.name}: {done} of {runs} executions completed")
         outputs = debugger.read(OUTPUTS_AT, output_bytes) if output_bytes else b""
-        return KitRun(report, (words[4], words[5]), times, outputs)
+        machine.close()  # by SIGTERM, so that the plugin writes everything
+        clock = ClockDomain(board.timer.source, Fraction(board.timer.hz), board.timer.bits)
+        return KitRun(report, tracer.trace(method, clock), outputs)
 
 
 def _prepare(debugger: Debugger, runs: int) -> None:

@@ -2,8 +2,8 @@
 
 The plugin ``mlek`` of ``etharness.targets``: the runner of boards whose target names it.
 
-A run's trace has the loading and the executions as a whole. Nothing in the image logs operators: a
-tracer that follows the execution from outside is what adds them.
+Nothing in the image logs events. A plugin of QEMU counts the instructions of ExecuTorch's functions
+(the extension ``probes``), so the trace has what ExecuTorch's own tracer would have logged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 from msgspec.structs import replace
 
 from harness.analyze.placement import quality_of_run
@@ -31,11 +30,11 @@ from harness.extensions.mlek.image import (
     find_image,
     package_version,
 )
-from harness.extensions.mlek.machine import MOST_EXECUTIONS, MOST_INPUT, KitRun, execute
+from harness.extensions.mlek.machine import MOST_INPUT, execute
 from harness.files import display_path
 from harness.link.messages import TensorInfo
 from harness.records.result import TargetRecord, TensorRecord
-from harness.records.trace import EXECUTION, LOADING, Block, ClockDomain, Trace, stored_bytes
+from harness.records.trace import ClockDomain, Trace, stored_bytes
 from harness.runs.device import (
     read_inputs,
     save_output,
@@ -61,7 +60,11 @@ _OF_THE_LOG: Final = ("values", "profile", "when_full")
 def needed_programs(board: Board) -> list[tuple[str, str | None, str]]:
     """Return name, path (None: not installed) and remedy of the programs that it needs."""
     system = board.target.system if isinstance(board.target, QemuTarget) else ""
-    return [(system, shutil.which(system), f"apt-get install {package_of(system)}")]
+    compiler = next(filter(shutil.which, ("cc", "gcc", "clang")), "cc")
+    return [
+        (system, shutil.which(system), f"apt-get install {package_of(system)}"),
+        (compiler, shutil.which(compiler), "apt-get install gcc"),
+    ]
 
 
 def needed_package(_board: Board) -> tuple[str, str | None, str]:
@@ -101,11 +104,6 @@ def _refuse_options(request: RunRequest, board: Board) -> None:
             f"tracer: {', '.join(given)} cannot be set",
             hint="leave out these options",
         )
-    if request.runs > MOST_EXECUTIONS:
-        raise UsageError(
-            f"{board.name} keeps the times of at most {MOST_EXECUTIONS:,} executions",
-            hint=f"use --runs {MOST_EXECUTIONS}, and --repeat for more",
-        )
 
 
 class _ImageRun(RunRecorder):
@@ -113,10 +111,7 @@ class _ImageRun(RunRecorder):
 
     def __init__(self, plan: RunPlan, directory: RunDirectory, image: Path) -> None:
         self._image = image
-        # What is not logged is left out by choice, so numbers compare only with others like them.
-        settings = replace(
-            plan.request.settings, profile="method", runtime="executorch", kernels=KERNELS
-        )
+        settings = replace(plan.request.settings, runtime="executorch", kernels=KERNELS)
         super().__init__(
             plan, directory, unfinished_result(plan.request, plan.board, plan.time_scales, settings)
         )
@@ -144,6 +139,7 @@ class _ImageRun(RunRecorder):
             board,
             self._image,
             plan.model.data,
+            method,
             sent,
             sum(tensor.nbytes for tensor in outputs),
             request.runs,
@@ -152,7 +148,7 @@ class _ImageRun(RunRecorder):
         )
         assert self.result.model is not None
         self.update(
-            runs_completed=len(done.executions),
+            runs_completed=request.runs,
             model=replace(
                 self.result.model,
                 planned_bytes=done.report.planned or 0,
@@ -160,8 +156,8 @@ class _ImageRun(RunRecorder):
                 outputs=tuple(self._save_outputs(outputs, done.outputs)),
             ),
         )
-        made = _trace_of(done, _clock(board))
-        trace, summary = save_trace(write_ed00(made), b"", made.clocks, self.directory)
+        etdump = write_ed00(done.trace)
+        trace, summary = save_trace(etdump, b"", done.trace.clocks, self.directory)
         self.update(trace=summary, clock_quality=quality_of_run(trace, ()))
         return trace
 
@@ -275,15 +271,3 @@ def _describe_image(board: Board, image: Path) -> TargetRecord:
         runtime=RUNTIME,
         kernels=KERNELS,
     )
-
-
-def _trace_of(done: KitRun, clock: ClockDomain) -> Trace:
-    """Return a trace with the loading and each execution, in blocks as ETDumpGen has them."""
-    times = [done.loading, *done.executions]
-    blocks = [Block("Default" if not row else "Execute", row, 1) for row in range(len(times))]
-    trace = Trace.unset(len(times), names=(LOADING[0], EXECUTION), blocks=blocks, clocks=(clock,))
-    trace.clock[:] = 0
-    trace.name[:] = 1
-    trace.name[0] = 0
-    trace.start[:], trace.end[:] = np.array(times, np.uint64).T
-    return trace.sealed()

@@ -477,7 +477,7 @@ def _add_instructions(
         if each.native is not None:
             name = qualified_name(each.function)
             if known is not None:
-                name = f"{KERNEL_EVENT}{known.name.removeprefix('aten::')}"
+                name = f"{KERNEL_EVENT}{known.name.rpartition('::')[2]}"
             events.add(name, *each.native, at)
         scope = OPERATOR_CALL if each.kind == Call.KERNEL else DELEGATE_CALL
         if method is None and each.native is None and each.function:
