@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -41,6 +41,7 @@ from harness.decode.program import (
 from harness.errors import TargetError, UsageError
 from harness.files import data_directory
 from harness.formatting import printable
+from harness.plugins import KERNELS, load_plugin
 from harness.records.measurement import BUNDLED_KERNELS
 from harness.records.result import BUNDLED_RUNTIME
 from harness.records.trace import NUMPY_TYPES, STORED_AS, type_name
@@ -66,6 +67,35 @@ class Refusal(msgspec.Struct, frozen=True):
 
     reason: str
     remedy: str
+
+
+class MadeFor(msgspec.Struct, frozen=True):
+    """For which Cortex-M cores a method was exported, as its program shows.
+
+    Attributes:
+        cores: The cores, such as ``cortex-m55``; empty if the program fits no known core.
+        sets: Their instruction sets, of ``no DSP``, ``DSP`` and ``MVE``.
+        text: Both for people; "any core" if nothing in the program depends on the core.
+    """
+
+    cores: tuple[str, ...]
+    sets: tuple[str, ...]
+    text: str
+
+
+class CoreExports(Protocol):
+    """What the extension ``executorch`` knows of CMSIS-NN; the plugin ``cmsis-nn``."""
+
+    def made_for(self, method: Method) -> MadeFor | None:
+        """Return for which cores a method was exported; None if it needs no CMSIS-NN."""
+
+    def misfits(self, method: Method, cpu: str) -> Iterator[Refusal]:
+        """Yield why CMSIS-NN on a core cannot run a method that was exported for others."""
+
+
+def core_exports() -> CoreExports | None:
+    """Return what is known of exports for Cortex-M cores; None without the extension."""
+    return cast("CoreExports | None", load_plugin(KERNELS, "cmsis-nn"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +262,14 @@ def staged_bytes(method: Method) -> int:
     return used
 
 
-def fit(method: Method, model_bytes: int, board: Board, *, bundled: bool | None = None) -> Fit:
+def fit(
+    method: Method,
+    model_bytes: int,
+    board: Board,
+    *,
+    bundled: bool | None = None,
+    executorch: bool | None = None,
+) -> Fit:
     """Return whether a board can run a method of a model.
 
     Args:
@@ -241,8 +278,11 @@ def fit(method: Method, model_bytes: int, board: Board, *, bundled: bool | None 
         board: The board.
         bundled: Whether its firmware has the bundled runtime and kernels; if not, it may have any
             backends, too. By default firmware that is built here has them, and has no others.
+        executorch: Whether its firmware has ExecuTorch's runtime, and CMSIS-NN on Cortex-M. By
+            default the board file decides.
     """
-    executorch = board.links_executorch or bool(board.runner)
+    if executorch is None:
+        executorch = board.links_executorch or bool(board.runner)
     sizes = SIZES_64 if isinstance(board.target, NativeTarget) else SIZES_32
     structures, of_tensors = arena_need(method, sizes)
     needed = {
@@ -276,6 +316,8 @@ def fit(method: Method, model_bytes: int, board: Board, *, bundled: bool | None 
         remedy = _BACKENDS.get(name, f"export without the partitioner of {name}")
         lacks.append(Refusal(f"no backend {printable(name)}", remedy))
     lacks += refusals(method) if known else ()
+    if executorch and (exports := core_exports()) is not None:
+        lacks += exports.misfits(method, board.cpu)
     return Fit(
         board=board.name,
         runtime="ExecuTorch" if executorch else BUNDLED_RUNTIME,
@@ -359,15 +401,16 @@ def check_fit(
     model: str,
     *,
     bundled: bool | None = None,
+    executorch: bool | None = None,
 ) -> None:
     """Raise an error if a board cannot run a method that is uploaded; ``model`` is its file.
 
     Raises:
         UsageError: It cannot; the error has the reasons, and says whether placing the model helps.
     """
-    found = fit(method, model_bytes, board, bundled=bundled)
+    found = fit(method, model_bytes, board, bundled=bundled, executorch=executorch)
     if any(need.shortfall for need in found.needs):
-        found = examine(program, method, model_bytes, board, bundled=bundled)
+        found = examine(program, method, model_bytes, board, bundled=bundled, executorch=executorch)
     found.require(model)
 
 
@@ -379,6 +422,7 @@ def examine(
     *,
     code_bytes: int | None = None,
     bundled: bool | None = None,
+    executorch: bool | None = None,
 ) -> Fit:
     """Return whether a board can run a method of a program, uploaded or placed in its flash.
 
@@ -389,10 +433,12 @@ def examine(
         board: The board.
         code_bytes: Size of the board's firmware without a model; None if it is not built.
         bundled: As for ``fit``.
+        executorch: As for ``fit``.
     """
     image = fit_placed(method, program.methods, model_bytes, board, code_bytes)
     placed = None if image is None else PlacedFit(image.fits, image.needs)
-    return replace(fit(method, model_bytes, board, bundled=bundled), placed=placed)
+    found = fit(method, model_bytes, board, bundled=bundled, executorch=executorch)
+    return replace(found, placed=placed)
 
 
 def fit_placed(

@@ -19,7 +19,7 @@ from harness.analyze.workload import (
     method_steps,
     work_by_operator,
 )
-from harness.check.fit import Fit, Need, Refusal
+from harness.check.fit import Fit, MadeFor, Need, Refusal, core_exports
 from harness.decode.program import Method, Program
 from harness.decode.pte import TestSet
 from harness.report.terminal import print_header, show_line, show_table
@@ -81,6 +81,7 @@ class MethodDocument(msgspec.Struct, frozen=True):
         pools: Its planned memory.
         boards: Whether it fits each board.
         test_sets: Number of its test sets in a bundled program; null for a program alone.
+        made_for: The Cortex-M cores that it was exported for; null without operators of CMSIS-NN.
     """
 
     name: str
@@ -94,6 +95,7 @@ class MethodDocument(msgspec.Struct, frozen=True):
     pools: list[PlannedPool]
     boards: list[Fit]
     test_sets: int | None = None
+    made_for: MadeFor | None = None
 
 
 class ModelDocument(msgspec.Struct, frozen=True):
@@ -138,7 +140,7 @@ def _method(
     instructions: Sequence[InstructionModel | None],
     test_sets: int | None,
 ) -> MethodDocument:
-    steps = method_steps(method)
+    steps, exports = method_steps(method), core_exports()
     return MethodDocument(
         name=method.name,
         inputs=_texts(method, method.inputs),
@@ -154,6 +156,7 @@ def _method(
             for board, known in zip(boards, instructions, strict=True)
         ],
         test_sets=test_sets,
+        made_for=exports.made_for(method) if exports is not None else None,
     )
 
 
@@ -191,6 +194,8 @@ def _print_method(console: Console, method: MethodDocument, *, detailed: bool) -
     }
     if method.test_sets is not None:
         header["test sets"] = f"{method.test_sets:,}"
+    if method.made_for is not None:
+        header["exported for"] = method.made_for.text
     if method.backends:
         header["delegates"] = f"{', '.join(method.backends)} (their work is not in the file)"
     print_header(console, header)

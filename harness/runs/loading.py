@@ -25,7 +25,7 @@ from harness.link.messages import ModelInfo, TargetInfo
 from harness.link.session import Session
 from harness.link.wire import Status
 from harness.records.measurement import BUNDLED_KERNELS
-from harness.records.result import DelegateCall, Model
+from harness.records.result import BUNDLED_RUNTIME, DelegateCall, Model
 from harness.runs.directory import TEST_SETS
 from harness.runs.request import RunRequest
 from harness.runs.source import test_set_name
@@ -240,7 +240,8 @@ def check_device(info: TargetInfo, board: Board, model: ModelFile, name: str) ->
     )
     described = replace(board, capacity=capacity)
     size = 0 if holds else nbytes
-    check_fit(model.program, method, size, described, file, bundled=bundled)
+    executorch = info.runtime not in ("", BUNDLED_RUNTIME)
+    check_fit(model.program, method, size, described, file, bundled=bundled, executorch=executorch)
 
 
 def describe_model(request: RunRequest, model: ModelFile) -> Model:

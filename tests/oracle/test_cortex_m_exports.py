@@ -6,6 +6,7 @@ What a kernel is given comes from the exporter: no test here makes a tensor by h
 from __future__ import annotations
 
 import ctypes as ct
+import random
 import runpy
 import sys
 from collections.abc import Callable, Iterator
@@ -18,7 +19,8 @@ import numpy as np
 import pytest
 
 import harness
-from harness import Region, tensor_from_bytes, tensor_to_bytes
+from harness import Region, read_program, tensor_from_bytes, tensor_to_bytes
+from harness.extensions.executorch import cmsis_nn
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import Bench, started
 from tests.support.kernels import Array, Out, Tensor, run_all
@@ -198,3 +200,90 @@ def test_the_files_kept_are_those_of_the_exporter() -> None:
         export = written(network, target)
         np.testing.assert_array_equal(recorded["inputs"], np.stack(export.inputs))
         np.testing.assert_array_equal(recorded["outputs"], np.stack(export.outputs))
+
+
+SETS = {"m0": "no DSP", "m3": "no DSP", "m4": "DSP", "m55": "MVE", "m55_without_mve": "DSP"}
+
+
+@on_targets
+@of_networks
+def test_the_core_is_read_from_the_export(network: str, target: str) -> None:
+    """An export is for the sets whose exports are the same program, and for no others."""
+    export = exported(network, target)
+    made = cmsis_nn.made_for(read_program(export.program).methods[0])
+    assert made is not None
+    same = {SETS[t] for t in TARGETS if exported(network, t).program == export.program}
+    assert set(made.sets) == same
+
+
+def test_scratch_sizes_are_those_of_cmsis_nn() -> None:
+    """The functions in ExecuTorch's wheel, which the exporter asks."""
+    theirs = pytest.importorskip("executorch.backends.cortex_m.library.cmsis_nn")
+    backends = {"no DSP": "SCALAR", "DSP": "DSP", "MVE": "MVE"}
+    generator = random.Random(20260801)
+    compared = 0
+    while compared < 4000:
+        window = drawn(generator)
+        if window is None:
+            continue
+        compared += 1
+        common = {
+            "input_nhwc": [window.images, *window.source],
+            "padding_hw": list(window.padding),
+            "stride_hw": list(window.stride),
+            "dilation_hw": list(window.dilation),
+        }
+        target = {"output_nhwc": [window.images, *window.target]}
+        columns = window.source[2]
+        whole = [window.filters, *window.kernel, columns]
+        for name, member in backends.items():
+            to = getattr(theirs.Backend, member), theirs.DataType.A8W8
+            assert theirs.convolve_wrapper_buffer_size(
+                *to, **common, **target, filter_nhwc=[*whole[:3], window.depth]
+            ) == cmsis_nn.convolution_scratch(window, name), (window, name)
+            assert theirs.depthwise_conv_wrapper_buffer_size(
+                *to,
+                **common,
+                **target,
+                filter_nhwc=[*whole[:3], 1],
+                ch_mult=max(1, window.filters // columns),
+            ) == cmsis_nn.depthwise_scratch(window, name), (window, name)
+            assert (
+                theirs.transpose_conv_buffer_size(*to, **common, **target, filter_nhwc=whole),
+                theirs.transpose_conv_reverse_conv_buffer_size(*to, **common, filter_nhwc=whole),
+            ) == cmsis_nn.transposed_scratch(window, name), (window, name)
+            assert theirs.avgpool_buffer_size(
+                *to, dim_dst_width=window.target[1], ch_src=columns
+            ) == cmsis_nn.pooling_scratch(columns, name)
+            assert theirs.fully_connected_buffer_size(
+                *to, filter_nhwc=[1, -1, -1, columns]
+            ) == cmsis_nn.product_scratch(columns, name)
+
+
+def drawn(generator: random.Random) -> cmsis_nn.ConvolutionShapes | None:
+    """A convolution of any kind; None if it has no output."""
+    pick = generator.choice
+    kernel = pick((1, 1, 2, 3, 4, 5, 10)), pick((1, 2, 3, 4, 5, 10))
+    stride = pick((1, 1, 2, 3)), pick((1, 1, 2, 3))
+    padding = pick((0, 0, 1, 2, 4)), pick((0, 0, 1, 2, 4))
+    dilation = pick((1, 1, 1, 2)), pick((1, 1, 1, 2))
+    channels = pick((1, 2, 3, 4, 8, 15, 16, 17, 64, 130))
+    filters = pick((1, 4, channels, channels, 2 * channels, 7))
+    size = pick((1, 1, 5, 8, 12)), pick((1, 3, 5, 12, 49))
+    rows, columns = (
+        (size[at] + 2 * padding[at] - dilation[at] * (kernel[at] - 1) - 1) // stride[at] + 1
+        for at in (0, 1)
+    )
+    if rows < 1 or columns < 1:
+        return None
+    return cmsis_nn.ConvolutionShapes(
+        images=pick((1, 1, 2)),
+        source=(*size, channels),
+        target=(rows, columns, filters),
+        kernel=kernel,
+        filters=filters,
+        depth=channels // 2 if channels % 2 == 0 and pick((False, False, True)) else channels,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+    )
