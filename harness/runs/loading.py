@@ -142,7 +142,8 @@ def require_runnable(model: ModelFile, name: str, board: Board, request: RunRequ
         model: The model.
         name: Name of the method.
         board: The board.
-        request: Says whether the firmware is built here.
+        request: Says whether the firmware is built here; if not, that of a board with a ``runner``
+            is known, and others describe themselves.
 
     Raises:
         UsageError: The program has no such method, or the board cannot run it.
@@ -155,7 +156,7 @@ def require_runnable(model: ModelFile, name: str, board: Board, request: RunRequ
             f"{display_path(model.path)} has no method {name!r}",
             hint=f"{did_you_mean(name, names)}select one with --method: {', '.join(names)}",
         )
-    if not request.placed and request.builds_firmware(board):
+    if not request.placed and (request.builds_firmware(board) or board.runner):
         check_fit(model.program, method, len(model.data), board, display_path(model.path))
 
 
