@@ -126,7 +126,7 @@ def check_command(
     against = history_of(history, baseline)
     given = replace(reading, etrecord=etrecord, board=board, model=model)
     fallback = find_project().budget
-    run = evaluate_path(path, budget, given, against, fallback, reading.load)
+    run = evaluate_path(path, budget, given, against, fallback, warn=True)
     if run.subject is not None and run.result is None and Path(model).is_file():
         _require_ran(Path(model), run.subject.trace)
     command.write_reports(reports, [run])
@@ -290,7 +290,7 @@ def report_command(
     with output.stages() as stages:
         for done, path in enumerate(found_paths):
             stages("evaluating", done, len(found_paths))
-            run = evaluate_path(path, budget, reading, against, fallback, reading.load)
+            run = evaluate_path(path, budget, reading, against, fallback, warn=True)
             runs.extend(run.parts)
         stages("writing", 0, 0)
         command.write_reports(reports, runs)

@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from harness.printing import print_text
 
 if TYPE_CHECKING:
+    from harness.decode.pte import ModelFile
     from harness.flash.plan import FlashSteps
     from harness.records.flashing import FlashRecord
     from harness.records.trace import CounterPassesRecord
@@ -89,9 +90,15 @@ def run_command(
     said = {name: value for name, value in options.items() if value is not None}
     said["output"] = directory
     request = request_of(model, board, cast("RunKeywords", said))
-    if archives := [file for file in reports if file.suffix.lower() == ".zip"]:
-        _refuse_archive(request.model, archives[0])
+    archive = next((file for file in reports if file.suffix.lower() == ".zip"), None)
     not_added = 0
+
+    def accept(model: ModelFile) -> None:
+        if archive is not None and model.test_sets:
+            raise UsageError(
+                f"{archive}: an archive is of one run, a bundled program has one per test set",
+                hint="`etharness report RUN/test_sets/NAME -o x.zip` writes one after the run",
+            )
 
     def ended(run: EvaluatedRun) -> None:
         nonlocal not_added
@@ -100,7 +107,7 @@ def run_command(
         command.write_reports(reports, [run])
 
     with output.stages() as stages:
-        run = run_model(request, stages, ended)
+        run = run_model(request, stages, ended, accept)
     command.show_outcome(output, run)
     passes = run.result.trace.passes if run.result and run.result.trace else None
     if passes is not None and not output.json and output.verbosity >= 0:
@@ -118,19 +125,6 @@ def _show_passes(output: command.OutputOptions, passes: CounterPassesRecord) -> 
         f"{passes.event_difference:.2%} in an event{where}"
         + (f"; {missing:,} events are not in all passes" if missing else "")
     )
-
-
-def _refuse_archive(model: Path, archive: Path) -> None:
-    """Raise an error, before anything is run, for an archive of several test sets."""
-    from harness.decode.pte import is_bundled_program
-    from harness.errors import UsageError
-    from harness.files import read_model
-
-    if is_bundled_program(read_model(model)):
-        raise UsageError(
-            f"{archive}: an archive is of one run, a bundled program has one per test set",
-            hint="`etharness report RUN/test_sets/NAME -o x.zip` writes one after the run",
-        )
 
 
 @click.command(name="flash", cls=command.PanelCommand)

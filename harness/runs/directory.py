@@ -31,6 +31,7 @@ itself, except for ``flash.*``, on which no verdict depends. Loading a run direc
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -100,7 +101,10 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.tensors: dict[str, np.ndarray] = {}
+        """Tensors that were written, by name."""
         self._written: dict[str, FileRecord] = {}
+        self._read: tuple[bytes, Result] | None = None
 
     @classmethod
     def create(cls, path: Path) -> RunDirectory:
@@ -145,6 +149,7 @@ class RunDirectory:
         write_atomic(self.path / name, data)
         record = FileRecord(len(data), hashlib.sha256(data).hexdigest())
         self._written[name] = record
+        self._read = None
         return record
 
     def write_tensor(self, name: str, array: np.ndarray) -> str:
@@ -152,7 +157,10 @@ class RunDirectory:
         import numpy as np
 
         (self.path / name).parent.mkdir(exist_ok=True)
-        np.save(self.path / name, array)
+        with io.BytesIO() as file:
+            np.save(file, array)
+            self.write(name, file.getvalue())
+        self.tensors[name] = array
         return name
 
     def write_result(self, result: Result) -> Result:
@@ -220,7 +228,7 @@ class RunDirectory:
         return _sound(self.examine())
 
     def examine(self, names: Collection[str] | None = None) -> tuple[Result, DamagedError | None]:
-        """Read ``result.json``, and verify length and SHA-256 of the files that it records.
+        """Read ``result.json`` once, and verify length and SHA-256 of the files that it records.
 
         Args:
             names: Files to verify, besides ``result.json``; None for all.
@@ -237,8 +245,10 @@ class RunDirectory:
                 f"{self.path} is not a run directory: it has no {RESULT}",
                 hint="create one with `etharness run -o DIRECTORY`",
             )
-        data = _document(path)
-        result = decode(data, str(path))
+        if self._read is None:
+            data = _document(path)
+            self._read = data, decode(data, str(path))
+        data, result = self._read
         defects = [*_defects_of_result(result, data), *self._defects(result, names)]
         if not defects and (contrary := contradiction(result)):
             defects = [(RESULT, contrary, RESTORE)]

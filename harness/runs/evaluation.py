@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from harness.analyze.postmortem import PostmortemDocument
 from harness.check.budget import Budget, BudgetSource
@@ -54,8 +55,6 @@ from harness.runs.source import (
     DEFAULT_OPTIONS,
     EvaluatedRun,
     ReadOptions,
-    Source,
-    load_with_options,
     subject_of,
     test_set_name,
     verdict_record,
@@ -141,6 +140,8 @@ def load_rules(budget: Path | Budget | None, subject: Subject) -> Budget | None:
     return budget
 
 
+_NO_TENSORS: Final[Mapping[str, np.ndarray]] = {}
+
 _CONSOLE_END: Final = 4096
 """Bytes of console output that reports show, from the end."""
 
@@ -154,6 +155,7 @@ def evaluate_run(
     given: ReadOptions = DEFAULT_OPTIONS,
     history: History | HistoryRef | None = None,
     dumps: tuple[int, ...] = (),
+    tensors: Mapping[str, np.ndarray] = _NO_TENSORS,
 ) -> EvaluatedRun:
     """Evaluate a trace by the invariants, the budget and the history.
 
@@ -167,6 +169,7 @@ def evaluate_run(
         history: A history, or a reference to fetch one and save it in the run directory; by
             default the history saved there before.
         dumps: Rows at which further dumps begin, for a trace made of several.
+        tensors: Tensors of the run directory by name; others are read.
 
     Raises:
         UsageError: The budget file is invalid, the ETRecord or history does not exist, or there is
@@ -174,7 +177,7 @@ def evaluate_run(
         NotComparableError: The ETRecord is of another model, or the baseline matches no result.
         InfrastructureError: The history does not answer.
     """
-    subject = replace(subject_of(trace, result, given, directory), dumps=dumps)
+    subject = replace(subject_of(trace, result, given, directory, tensors), dumps=dumps)
     facts = EvaluatedRun(title, subject, Verdict(()), result, directory=directory, given=given)
     # The run itself records its verdict with its result.
     return _with_own_verdict(facts, subject, budget, history, record=True, ended=False)
@@ -334,7 +337,8 @@ def evaluate_path(
     given: ReadOptions = DEFAULT_OPTIONS,
     history: History | HistoryRef | None = None,
     fallback: Path | None = None,
-    load: Callable[[Path], Source] | None = None,
+    *,
+    warn: bool = False,
 ) -> EvaluatedRun:
     """Evaluate a run directory or a file with traces.
 
@@ -344,14 +348,14 @@ def evaluate_path(
         given: The options that the traces are read with.
         history: As for ``evaluate_run``.
         fallback: Budget file for a trace without a result.
-        load: Reads the traces of a path; None for ``load_with_options``.
+        warn: Log a warning for each counter that looks narrower than recorded.
 
     Raises:
         UsageError: The path does not exist, or the budget file is invalid.
         DamagedError: A file of a run is damaged, salvaged or not.
         FormatError: The trace is invalid, and not because its run failed.
     """
-    return with_verdict(find_run(path, given, fallback, load), budget, history)
+    return with_verdict(find_run(path, given, fallback, warn=warn), budget, history)
 
 
 def budget_file(run: EvaluatedRun) -> Path | None:
@@ -370,7 +374,8 @@ def find_run(
     path: Path,
     given: ReadOptions = DEFAULT_OPTIONS,
     fallback: Path | None = None,
-    load: Callable[[Path], Source] | None = None,
+    *,
+    warn: bool = False,
 ) -> EvaluatedRun:
     """Read what is at ``path``, without evaluating any check.
 
@@ -378,7 +383,7 @@ def find_run(
         path: A run directory, also of a failed run, or a file with traces.
         given: The options that the traces are read with.
         fallback: Budget file for a trace without a result.
-        load: Reads the traces of a path; None for ``load_with_options``.
+        warn: Log a warning for each counter that looks narrower than recorded.
 
     Returns:
         The run without checks; its ``budget`` is the file of the recorded verdict.
@@ -386,7 +391,6 @@ def find_run(
     Raises:
         HarnessError: As ``evaluate_path``, but for budgets.
     """
-    load = load or partial(load_with_options, given=given)
     run = RunDirectory(path)
     directory = path if run.is_one else None
     result = run.read_result() if directory else None
@@ -400,11 +404,11 @@ def find_run(
             run.load_result()
             return with_evidence(unread)
         try:
-            source = load(path).require_sound()
+            source = given.load(path, run, warn=warn).require_sound()
         except FormatError:  # an invalid log may be why the run failed
             return with_evidence(unread)
     else:
-        source = load(path).require_sound()
+        source = given.load(path, run, warn=warn).require_sound()
     known = source.result
     budget, copy = str(fallback or "") if known is None else "", ""
     if known is not None and known.verdict is not None:

@@ -227,9 +227,14 @@ class RunRecorder:
             run = evaluate_test_sets(title, result, self.test_sets, path)
         else:
             against = self.plan.request.against
-            run = evaluate_run(title, trace, result, self.plan.rules, path, history=against)
+            run = evaluate_run(
+                *(title, trace, result, self.plan.rules, path),
+                history=against,
+                tensors=self.directory.tensors,
+            )
             run = dataclasses.replace(
                 run,
+                program=self.plan.model.data,
                 budget=str(budget[-1].document.path) if budget else "",
                 budget_copy=save_budget(self.directory, budget),
             )
@@ -499,6 +504,7 @@ def run_model(
     request: RunRequest,
     stages: Stages = lambda *_: None,
     ended: Callable[[EvaluatedRun], None] = lambda _: None,
+    accept: Callable[[ModelFile], None] = lambda _: None,
 ) -> EvaluatedRun:
     """Run a model and write a run directory, also if the run fails after its start.
 
@@ -506,6 +512,7 @@ def run_model(
         request: The request, also for a board that a debug probe reads.
         stages: Called to report progress.
         ended: Called once the run directory is complete, also after a failure.
+        accept: Called with the model before anything is started; raises an error to refuse it.
 
     Returns:
         The run, with exit code 0 or 1 by its verdict.
@@ -518,6 +525,7 @@ def run_model(
     if request.through is not None:
         return probe_target().run_by_probe(request, stages, ended)
     plan = plan_run(request, stages)
+    accept(plan.model)
     if name := plan.board.runner:
         runner: ImageRunner = load_extension(
             TARGETS, name, f"board {plan.board.name}: its image is", name

@@ -18,7 +18,7 @@ from itertools import accumulate
 from math import prod
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -100,17 +100,35 @@ class ReadOptions(ReadSettings):
             clock = ClockDomain("given", Fraction(self.clock_hz))
             object.__setattr__(self, "clock", clock)
 
-    def load(self, path: Path) -> Source:
-        """Read a trace; log a warning for each counter that looks narrower than recorded."""
-        source = load_with_options(path, self)
-        for suspicion in suspected_widths(source.trace, source.later_dumps):
+    def load(self, path: Path, run: RunDirectory | None = None, *, warn: bool = True) -> Source:
+        """Read the traces of a path with the clock, width, dump and time scales of these options.
+
+        Args:
+            path: The path.
+            run: The run directory at this path, if its result has been read.
+            warn: Log a warning for each counter that looks narrower than recorded.
+
+        Raises:
+            UsageError: The path or the dump does not exist, or a time scale or the width does not
+                fit.
+            FormatError: The file is invalid.
+        """
+        source = load_source(
+            path, self.clock, salvage=self.salvage, debug_buffer=self.debug_buffer, run=run
+        )
+        source = _chosen(source, path, self.dump)
+        if (bits := self.clock_bits) is not None:
+            dumps = (replace(dump, trace=with_width(dump.trace, bits)) for dump in source.dumps)
+            source = replace(source, dumps=tuple(dumps))
+        source = on_scales(source, self.time_scales, self.metadata)
+        for suspicion in suspected_widths(source.trace, source.later_dumps) if warn else ():
             _log.warning("%s: %s", path, suspicion.advice)
         return source
 
 
 DEFAULT_OPTIONS: Final = ReadOptions()
 
-_NONE: Final[Mapping[str, str]] = {}
+_NONE: Final[Mapping[str, Any]] = {}
 
 HOST_CPU: Final = "host"
 """The CPU of firmware that runs as a process of a host."""
@@ -216,6 +234,7 @@ def load_source(
     *,
     salvage: bool = False,
     debug_buffer: Path | None = None,
+    run: RunDirectory | None = None,
 ) -> Source:
     """Read all traces of a run directory, a file or bytes; the content determines the format.
 
@@ -234,6 +253,7 @@ def load_source(
         salvage: Read the intact part and report the damage, instead of failing.
         debug_buffer: File with the bytes of logged tensors; by default those of the run directory
             or the console capture.
+        run: The run directory at this path, if its result has been read.
 
     Raises:
         UsageError: The path does not exist, or is a directory that is not a run directory.
@@ -247,7 +267,7 @@ def load_source(
     if isinstance(source, bytes):
         data = source
     else:
-        file, result, damaged = _file(source)
+        file, result, damaged = _file(source, run)
         if damaged is not None and not salvage:
             raise damaged
         data = map_or_read(file)
@@ -275,23 +295,6 @@ def load_source(
         raise damaged
     damage = (Damage(None, "", damaged.message, None), *read.damage)
     return replace(loaded, damage=damage, damaged=damaged)
-
-
-def load_with_options(path: Path, given: ReadOptions) -> Source:
-    """Read the traces of ``path`` with the clock, width, dump and time scales of ``given``.
-
-    Raises:
-        UsageError: The path or the dump does not exist, or a time scale or the width does not fit.
-        FormatError: The file is invalid.
-    """
-    source = load_source(path, given.clock, salvage=given.salvage, debug_buffer=given.debug_buffer)
-    source = _chosen(source, path, given.dump)
-    if given.clock_bits is not None:
-        dumps = (
-            replace(dump, trace=with_width(dump.trace, given.clock_bits)) for dump in source.dumps
-        )
-        source = replace(source, dumps=tuple(dumps))
-    return on_scales(source, given.time_scales, given.metadata)
 
 
 def _chosen(source: Source, path: Path, dump: int | None) -> Source:
@@ -518,7 +521,9 @@ def read_npy(path: Path) -> np.ndarray:
         raise UsageError(f"{path}: not a readable .npy file: {error}") from error
 
 
-def compared_outputs(result: Result, directory: Path | None) -> tuple[ModelOutput, ...]:
+def _compared_outputs(
+    result: Result, directory: Path | None, tensors: Mapping[str, np.ndarray]
+) -> tuple[ModelOutput, ...]:
     """Return the outputs of a run with their references; () without references.
 
     Raises:
@@ -533,13 +538,11 @@ def compared_outputs(result: Result, directory: Path | None) -> tuple[ModelOutpu
             f"{len(reference.files)} references",
             hint="run again",
         )
+    missing = {*(output.file for output in model.outputs), *reference.files} - {*tensors}
+    arrays = {**tensors, **{file: read_npy(directory / file) for file in missing}}
+    tolerance = (reference.rtol, reference.atol)
     return tuple(
-        ModelOutput(
-            output.file,
-            read_npy(directory / output.file),
-            read_npy(directory / file),
-            (reference.rtol, reference.atol),
-        )
+        ModelOutput(output.file, arrays[output.file], arrays[file], tolerance)
         for output, file in zip(model.outputs, reference.files, strict=True)
     )
 
@@ -562,10 +565,10 @@ def _miscounted(file: Path, result: Result, source: Source) -> DamagedError | No
     return None
 
 
-def _file(path: Path) -> tuple[Path, Result | None, DamagedError | None]:
+def _file(path: Path, run: RunDirectory | None) -> tuple[Path, Result | None, DamagedError | None]:
     """Return the trace file of a path, the result of its run, and the error for damaged files."""
     if path.is_dir():
-        run = RunDirectory(path)
+        run = run or RunDirectory(path)
         result, damaged = run.examine()
         if (file := run.trace_file) is not None:
             return file, result, damaged
@@ -660,6 +663,7 @@ class EvaluatedRun:
         budget_copy: The copy of it in the run directory; "" for none.
         directory: The run directory; None for a trace alone.
         given: The options that it was read and evaluated with.
+        program: The model that it ran; empty unless it has run just now.
         test_sets: The runs of the test sets of a bundled program, which itself has no subject.
         repeats: Further runs that the verdict rests on.
         asked_repeats: Number of the first of them that were asked for, which are results of their
@@ -678,6 +682,7 @@ class EvaluatedRun:
     budget_copy: str = ""
     directory: Path | None = None
     given: ReadOptions = DEFAULT_OPTIONS
+    program: bytes = b""
     test_sets: tuple[EvaluatedRun, ...] = ()
     repeats: tuple[EvaluatedRun, ...] = ()
     asked_repeats: int = 0
@@ -753,8 +758,16 @@ def subject_of(
     result: Result | None = None,
     given: ReadOptions = DEFAULT_OPTIONS,
     directory: Path | None = None,
+    tensors: Mapping[str, np.ndarray] = _NONE,
 ) -> Subject:
     """Return the subject of an evaluation: a trace with the facts of its result and directory.
+
+    Args:
+        trace: The trace.
+        result: The result of its run; None for a trace alone.
+        given: The options that the trace was read with.
+        directory: The run directory.
+        tensors: Tensors of the run directory by name; others are read.
 
     Raises:
         UsageError: The ETRecord does not exist.
@@ -806,7 +819,7 @@ def subject_of(
         energy=result.energy,
         planned=model.planned if model else {},
         image={"text": image.text, "data": image.data, "bss": image.bss} if image else {},
-        outputs=compared_outputs(result, directory),
+        outputs=_compared_outputs(result, directory, tensors),
         runs_requested=result.runs_requested,
         runs_completed=result.runs_completed,
         method=model.method if model else "",

@@ -34,7 +34,6 @@ from harness import (
     write_ed00,
 )
 from harness.runs.directory import RunDirectory
-from harness.runs.source import load_source
 from tests.conftest import FIXTURES, MODELS
 from tests.support.documents import digest_of
 
@@ -227,7 +226,7 @@ class Scratch:
     passes: bool
 
     def verdict(self) -> Verdict:
-        run = evaluate_path(self.run, load=load_source)
+        run = evaluate_path(self.run)
         assert render_report("report.json", [run])
         return run.verdict
 
@@ -242,7 +241,7 @@ def scratches(originals: Originals, tmp_path_factory: pytest.TempPathFactory) ->
     for name, run in originals.runs.items():
         copy = Path(shutil.copytree(run, tmp_path_factory.mktemp("scratch") / "run"))
         files = {file: (copy / file).read_bytes() for file in RunDirectory(copy).files()}
-        verdict = evaluate_path(copy, load=load_source).verdict
+        verdict = evaluate_path(copy).verdict
         assert verdict.passed == (name == "sound")
         found.append(Scratch(copy, files, verdict.checks, verdict.passed))
     for dump in originals.dumps:

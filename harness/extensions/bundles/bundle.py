@@ -430,8 +430,9 @@ class _Contents:
         model = self._run.result.model if self._run.result is not None else None
         if model is None:
             return
-        path = Path(model.file)
-        data = _read(path) if path.is_file() else b""
+        path, data = Path(model.file), self._run.program
+        if not data and path.is_file():
+            data = _read(path)
         if hashlib.sha256(data).hexdigest() == model.sha256:
             self._facts["model"] = self._add("model", path.name, data)
         else:
