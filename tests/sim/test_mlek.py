@@ -12,7 +12,9 @@ import pytest
 import harness
 from harness import TargetError, UsageError
 from harness.extensions.mlek import image, machine
+from harness.extensions.qualify.qualification import qualify
 from harness.target.build import build_firmware
+from harness.target.selection import Chosen
 from harness.target.start import start_target
 from tests.conftest import MODELS
 
@@ -71,7 +73,7 @@ def test_networks_compute_the_references(model: str, tmp_path: Path) -> None:
     result = done.result
     assert result is not None
     assert result.verdict is not None
-    compared = [check for check in result.verdict.checks if "outputs" in check.rule]
+    compared = [check for check in result.verdict.checks if check.code == "I11"]
     assert compared
     assert all(check.passed and "elements match" in check.reason for check in compared)
 
@@ -236,3 +238,18 @@ def test_the_places_in_the_image_are_its_symbols() -> None:
     handler = symbols["_ZN3arm3app19RunInferenceHandlerERNS0_18ApplicationContextE"]
     assert handler == 0x76C0
     assert symbols["_Z8MainLoopv"] < min(machine.CALLS) < handler
+
+
+def test_qualification_has_the_stages_that_apply(tmp_path: Path) -> None:
+    record = qualify(Chosen(BOARD), tmp_path)
+    assert (record.qualified, record.exit_code) == (True, 0)
+    states = {stage.name: stage.state for stage in record.stages}
+    assert states.pop("run") == states.pop("networks") == "passed"
+    assert set(states.values()) == {"not offered"}
+    assert all("not applicable" in record.stage(name).message for name in states)
+    assert record.kernels.startswith("ExecuTorch of Arm's kit 26.03 with")
+    found = {figure.name: str(figure.value) for figure in record.stage("networks").figures}
+    assert sorted(name for name, text in found.items() if "elements match" in text) == sorted(RUN)
+    refused = {name for name, text in found.items() if text.startswith("not run: ")}
+    assert refused == set(found) - {*RUN}
+    assert refused >= {*REFUSED, *UNFIT}

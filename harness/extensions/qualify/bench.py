@@ -23,6 +23,7 @@ from harness.formatting import printable
 from harness.link.messages import DEFAULT_OPTIONS, ModelInfo, RunOptions, TargetInfo
 from harness.link.session import Session
 from harness.link.wire import Region, Reset
+from harness.records.result import TargetRecord
 from harness.records.trace import Trace
 from harness.runs.device import tensor_to_bytes
 from harness.runs.run import CANCEL_S
@@ -70,6 +71,7 @@ class Bench:
         quick: Whether less is to be proven, in less time.
         firmware: The firmware of a simulated board; None for a real one.
         info: The board's latest answer to HELLO; None before.
+        described: What a run recorded of a board without a link; None before.
         up_bytes_s: Bytes per second of an upload, as the stage ``link`` measured; None before.
         tick_s: Host seconds per tick while the board executes; None until measured. A simulator
             may take thousands of them for one.
@@ -91,6 +93,7 @@ class Bench:
         self.quick = False
         self.firmware: Firmware | None = None
         self.info: TargetInfo | None = None
+        self.described: TargetRecord | None = None
         self.up_bytes_s: float | None = None
         self.tick_s: float | None = None
         self.console = CappedBuffer()

@@ -32,6 +32,7 @@ from harness.errors import (
     UsageError,
 )
 from harness.extensions.qualify.bench import Bench, ended, failed
+from harness.extensions.qualify.images import stage_on_image
 from harness.extensions.qualify.record import (
     DONE,
     QUALIFICATION,
@@ -57,7 +58,8 @@ from harness.extensions.qualify.stages import (
 from harness.files import decode_json, write_atomic
 from harness.flash.plan import HowToFlash, Stages
 from harness.formatting import printable
-from harness.records.result import encode, now_utc
+from harness.records.result import ClockRecord, TargetRecord, encode, now_utc
+from harness.runs.directory import to_clock_domain
 from harness.target.build import build_firmware
 from harness.target.ports import device_of, port_text
 from harness.target.selection import Chosen, hold_keys, port_key
@@ -237,7 +239,7 @@ class _Qualifier:
     def prove(self, wanted: Collection[str]) -> None:
         """Carry out the stages of these names."""
         until = time.monotonic() + self._limit_s
-        if not self._bench.is_real:
+        if not (self._bench.is_real or self._bench.board.runner):
             self._bench.firmware = build_firmware(self._bench.board, stages=self._stages)
             self._check_build(self._bench.firmware.build_id)
             self._bench.build_id = self._bench.firmware.build_id
@@ -285,7 +287,9 @@ class _Qualifier:
             self._bench.build_id = None
         answers = True
         try:
-            outcome = stage.prove(self._bench)
+            on_image = bool(self._bench.board.runner)
+            prove = stage_on_image(stage.name) if on_image else stage.prove
+            outcome = prove(self._bench)
         except (PortError, TransportClosedError):
             self._write()
             raise
@@ -295,7 +299,8 @@ class _Qualifier:
                 # --limit has cut it off, so it says nothing about the board.
                 outcome = ended("not run", error.message, "go on with --resume")
             # Nothing else can be proven of a board that has never answered.
-            answers = before is not None or self._bench.info is not None or stage.name == "flash"
+            known = before is not None or self._bench.info is not None
+            answers = known or on_image or stage.name == "flash"
         except (HarnessError, KeyboardInterrupt):
             self._write()
             raise
@@ -310,10 +315,14 @@ class _Qualifier:
         self._write()
 
     def _write(self, *, conclude: bool = False) -> None:
-        info, record = self._bench.info, self.record
+        info, record = self._bench.info or self._bench.described, self.record
         if info is not None:
             clock = info.clocks[0]
+            if isinstance(clock, ClockRecord):
+                clock = to_clock_domain(clock)
             kernels = info.kernels if info.kernels else "unknown kernels"
+            if isinstance(info, TargetRecord):
+                kernels = info.software
             record = replace(
                 record,
                 cpu=printable(info.cpu),

@@ -637,7 +637,7 @@ _REFUSALS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Network:
+class PackagedNetwork:
     """A packaged network.
 
     Attributes:
@@ -656,7 +656,7 @@ class _Network:
     exact: bool
 
 
-def _packaged() -> list[_Network]:
+def packaged_networks() -> list[PackagedNetwork]:
     """Return the networks with a reference, the smallest first."""
     folder = data_directory("firmware_stub") / "models"
     found = []
@@ -666,7 +666,7 @@ def _packaged() -> list[_Network]:
         assert method is not None  # packaged models have it
         records = [record for chain in instruction_records(method) or () for record in chain]
         found.append(
-            _Network(
+            PackagedNetwork(
                 name=file.stem,
                 data=data,
                 method=method,
@@ -681,7 +681,7 @@ def networks(bench: Bench) -> StageRecord:
     """Compare the outputs of every network that fits with its reference."""
     found = _Comparison(bench)
     with bench.opened() as session:
-        packaged = _packaged()
+        packaged = packaged_networks()
         for at, network in enumerate(packaged):
             if not found.add(session, network):
                 found.leave(packaged[at + 1 :])
@@ -720,7 +720,7 @@ class _Comparison:
         self.late: list[str] = []
         self.figures: list[StageFigure] = []
 
-    def add(self, session: Session, network: _Network) -> bool:
+    def add(self, session: Session, network: PackagedNetwork) -> bool:
         """Compare a network if it fits; return whether the board can be asked for another one."""
         bench = self._bench
         fits = fit(network.method, len(network.data), bench.board).fits
@@ -758,7 +758,7 @@ class _Comparison:
             return min(self._bench.left_s, self._quick_until - time.monotonic())
         return self._bench.left_s
 
-    def leave(self, others: Sequence[_Network]) -> None:
+    def leave(self, others: Sequence[PackagedNetwork]) -> None:
         """Count networks that nobody has asked the board for, as far as they fit."""
         board = self._bench.board
         fitting = (each for each in others if fit(each.method, len(each.data), board).fits)
@@ -775,7 +775,7 @@ class _Pace:
         self._first = _TICKS_PER_MAC * (bench.tick_s or 0.0) if simulated_core else 0.0
         self._per_mac: dict[bool, float] = {}
 
-    def predicted_s(self, network: _Network) -> float:
+    def predicted_s(self, network: PackagedNetwork) -> float:
         """Return the expected time of a network, seconds."""
         upload = len(network.data) / self._up if self._up else 0.0
         per_mac = self._per_mac.get(network.exact)
@@ -784,14 +784,14 @@ class _Pace:
             per_mac *= 1 if network.exact else _FLOAT_COST
         return upload + network.macs * per_mac + _PER_EXECUTION_S
 
-    def learn(self, network: _Network, took_s: float) -> None:
+    def learn(self, network: PackagedNetwork, took_s: float) -> None:
         """Learn from a network that took ``took_s`` seconds; small ones show nothing."""
         if network.macs >= 100_000:
             upload = len(network.data) / self._up if self._up else 0.0
             self._per_mac[network.exact] = max(0.0, took_s - upload) / network.macs
 
 
-def _compare(bench: Bench, session: Session, network: _Network) -> tuple[str, float]:
+def _compare(bench: Bench, session: Session, network: PackagedNetwork) -> tuple[str, float]:
     """Return what is wrong with the outputs of a network, "" if nothing, and the largest error."""
     inputs, outputs, runs = reference_of(network.name)
     info = bench.load(session, network.data)
