@@ -87,7 +87,7 @@ class Desk:
             **os.environ,
             "LD_PRELOAD": str(library),
             "CHOSEN_TIMES": str(self._factors),
-            "ETHARNESS_MODEL_DIR": str(folder / "cache"),
+            "ETHARNESS_BASELINE_DIR": str(folder / "cache"),
         }
         text = (ROOT / "boards/native.toml").read_text(encoding="utf-8")
         text = text.replace("tolerance_ppm = 0", "tolerance_ppm = 999_999")

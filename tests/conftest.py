@@ -55,7 +55,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 def kept_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Runs keep their models in a folder of this session, and not in the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ETHARNESS_MODEL_DIR", str(tmp_path_factory.mktemp("models")))
+        patch.setenv("ETHARNESS_BASELINE_DIR", str(tmp_path_factory.mktemp("models")))
         yield
 
 

@@ -281,8 +281,8 @@ class VerdictRecord(_ResultRecord, frozen=True, omit_defaults=True):
     """Results of the checks, the budget file, "" for none, and its copy in the run directory.
 
     ``repeats`` is the number of further runs that it rests on, which took ``repeats_s`` seconds.
-    ``disturbed``: what was suspect is in runs of the baseline's model, too, so the numbers say more
-    of the session than of the model, and are no baseline for later runs.
+    ``disturbed``: what was suspect is in runs of the baseline's model and firmware, too, so the
+    numbers say more of the session than of a change, and are no baseline for later runs.
     """
 
     passed: bool
@@ -355,8 +355,9 @@ class Result(_ResultRecord, frozen=True):
     neither trace nor outputs. ``test_set`` is the number of the test set that ran, null for a run
     of anything else; its method is that of ``model``.
     ``energy`` is what the run drew, null if no meter recorded it.
-    ``role`` is set in runs that looked again at a suspect change of another result, with its model
-    or with that of its baseline: they are evidence for its verdict, and no results of a history.
+    ``role`` is set in runs that looked again at a suspect change of another result, with what it
+    ran or with what its baseline ran: they are evidence for its verdict, and no results of a
+    history.
     ``files`` are the files of the run directory by name, null until the run has ended and in
     results of older versions. ``digest`` is the SHA-256 of this document without it
     (``digest_of``), "" if ``files`` is null.

@@ -305,7 +305,7 @@ class RunSettings:
     repeat_time: float | None = _setting(
         None,
         "Longest time for repeats that were not asked for with --repeat.  [default: five times "
-        "that of the run, or of a pair with the baseline's model]",
+        "that of the run, or of a pair with the baseline]",
         metavar="SECONDS",
         least=0,
     )

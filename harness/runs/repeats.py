@@ -2,7 +2,7 @@
 
 A board can be asked again. A further run can show that a suspect change is gone, so no model of the
 noise has to know how likely its tail is. It cannot show that the change holds: noise lasts, too.
-Where the baseline's model is at hand, both run in turns: what lasts is in both.
+Where the baseline's model and firmware are at hand, both run in turns: what lasts is in both.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Final
 
+import msgspec
+
 from harness.check.history.align import named_as
 from harness.check.history.compare import DEFAULT_LIMITS
 from harness.check.history.comparison import HistoryComparison
@@ -19,7 +21,7 @@ from harness.check.history.samples import History, Measured, Pairs, with_results
 from harness.errors import NotComparableError
 from harness.history.entries import measured_of
 from harness.records.run_settings import parse_share
-from harness.runs.baseline_model import BaselineModel
+from harness.runs.baseline import BaselineArm
 from harness.runs.directory import save_history, save_verdict
 from harness.runs.evaluation import with_verdict
 from harness.runs.request import RunRequest
@@ -46,10 +48,10 @@ def suspects(comparison: HistoryComparison | None) -> set[Hashable]:
 
 
 def unsure(comparison: HistoryComparison | None) -> bool:
-    """Return whether pairs with the baseline's model would say more about a change.
+    """Return whether pairs with the baseline would say more about a change.
 
-    They tell what lasts for the session from a change of the model, so they may begin with less:
-    with what one of all numbers does by chance.
+    They tell what lasts for the session from a change of model or firmware, so they may begin with
+    less: with what one of all numbers does by chance.
     """
     if comparison is None:
         return False
@@ -65,7 +67,8 @@ class Repeats:
         first: The first run, with the verdict of all.
         others: The runs after it.
         asked: Number of further runs that were asked for.
-        beside: The baseline's model, if the next run is a pair with it; None otherwise.
+        beside: The baseline arm, if the next run is a pair with it; None otherwise.
+        changed: Whether the verdict of the first run is another one than after this run alone.
     """
 
     def __init__(
@@ -73,16 +76,17 @@ class Repeats:
         request: RunRequest,
         first: EvaluatedRun,
         own_s: float,
-        find_baseline_model: Callable[[History], BaselineModel],
+        find_baseline: Callable[[History], BaselineArm],
     ) -> None:
         """Begin after the first run, which took so many seconds."""
         self._request, self._own_s, self._began = request, own_s, time.monotonic()
         self.first, self.others = first, list[EvaluatedRun]()
         self.asked = request.repeat - 1
-        self.beside: BaselineModel | None = None
-        self._find_baseline_model = find_baseline_model
-        self._baseline: BaselineModel | None = None
+        self.beside: BaselineArm | None = None
+        self._find_baseline = find_baseline
+        self._baseline: BaselineArm | None = None
         self._seen_again: set[Hashable] = set()
+        self.changed = False
 
     @property
     def pair_order(self) -> tuple[str, str]:
@@ -106,11 +110,14 @@ class Repeats:
             return f"to notice {request.detect}" if self._has_time(1) else ""
         if not request.look_again or not (unsure(comparison) or suspects(comparison)):
             return ""
-        if self._baseline_model().model is not None:
-            if unsure(comparison) and self._pairs < request.look_again and self._has_time(2):
-                self.beside = self._baseline
-                return "a change is suspect: in turns with the baseline's model"
-            return ""
+        if (beside := self._baseline_arm()).model is not None:
+            if not unsure(comparison) or self._pairs >= request.look_again:
+                return ""
+            if not self._has_time(2):
+                self._note_end_of_time(beside)
+                return ""
+            self.beside = beside
+            return f"a change is suspect: in turns with the baseline's {beside.against}"
         again = made - self.asked < request.look_again and suspects(comparison) - self._seen_again
         return "a change is suspect" if again and self._has_time(1) else ""
 
@@ -120,12 +127,24 @@ class Repeats:
             limit_s = TIMES_AS_LONG * self._own_s * runs
         return time.monotonic() - self._began + runs * self._own_s <= limit_s
 
-    def _baseline_model(self) -> BaselineModel:
+    def _note_end_of_time(self, beside: BaselineArm) -> None:
+        """Say in the verdict that the time was up before the pairs had decided."""
+        history, result = self.first.history, self.first.result
+        assert history is not None
+        assert result is not None
+        pairs = history.pairs_of(result.unit) or Pairs(unit=result.unit)
+        note = (
+            f"the time was up after {pairs.count} of {self._request.look_again} pairs with the "
+            f"baseline's {beside.against}; a pair takes about {2 * self._own_s:.3g} s: give more "
+            "with --repeat-time"
+        )
+        note = "; ".join(filter(None, (pairs.note, note)))
+        self._judge(history.with_pairs(msgspec.structs.replace(pairs, note=note)))
+
+    def _baseline_arm(self) -> BaselineArm:
         if self._baseline is None:
             history = self.first.history
-            self._baseline = (
-                BaselineModel() if history is None else self._find_baseline_model(history)
-            )
+            self._baseline = BaselineArm() if history is None else self._find_baseline(history)
         return self._baseline
 
     def add(self, run: EvaluatedRun) -> None:
@@ -144,10 +163,10 @@ class Repeats:
             self._seen_again |= before & suspects(self.first.comparison)
 
     def add_pair(self, runs: Sequence[EvaluatedRun]) -> None:
-        """Add a run of the baseline's model and one of the tested model, in their order.
+        """Add a run of the baseline arm and one of what is tested, in their order.
 
         Raises:
-            NotComparableError: The run of the baseline's model says nothing.
+            NotComparableError: The run of the baseline arm says nothing.
         """
         history, result, beside = self.first.history, self.first.result, self._baseline
         assert history is not None
@@ -156,9 +175,8 @@ class Repeats:
         baseline, candidate = sorted(runs, key=_is_second_look)
         self.others += runs
         if wrong := baseline.verdict.failures:
-            raise NotComparableError(
-                f"the baseline's model: {wrong[0].code} {wrong[0].subject}: {wrong[0].reason}"
-            )
+            what = f"{wrong[0].code} {wrong[0].subject}: {wrong[0].reason}"
+            raise NotComparableError(f"the baseline's {beside.against}: {what}")
         pairs = history.pairs_of(result.unit) or _no_pairs(result.unit, beside, baseline)
         tested = self._measured(candidate)
         pairs = pairs.followed_by(named_as(self._measured(baseline), tested), tested)
@@ -167,6 +185,7 @@ class Repeats:
         self._judge(history.with_pairs(pairs))
 
     def _judge(self, history: History | None) -> None:
+        self.changed = True
         self.first = with_verdict(replace(self.first, repeats=tuple(self.others)), history=history)
 
     def recorded(self) -> EvaluatedRun:
@@ -204,18 +223,19 @@ def notices(comparison: HistoryComparison | None, share: str) -> bool:
     return seen is not None and seen <= parse_share(share)
 
 
-def _no_pairs(unit: str, beside: BaselineModel, baseline: EvaluatedRun) -> Pairs:
-    """Return the pairs before the first one, which has this run of the baseline's model."""
+def _no_pairs(unit: str, beside: BaselineArm, baseline: EvaluatedRun) -> Pairs:
+    """Return the pairs before the first one, which has this run of the baseline arm."""
     target = baseline.result.target if baseline.result is not None else None
-    now, before = target.build_id if target else "", beside.of.build_id if beside.of else ""
+    now, before = target.build_id if target else "", beside.build_id
     other = before not in ("", now)
     note = (
         f"the pairs compare models only, on the firmware of today: its build is {now}, that of the "
-        f"baseline {before}"
+        f"baseline {before}; {beside.note}"
     )
     return Pairs(
         unit=unit,
         commit=beside.commit,
+        against=beside.against,
         model_sha256=beside.model.digest.hex() if beside.model is not None else "",
         models_only=other,
         note=note if other else "",

@@ -32,8 +32,8 @@ from harness.errors import (
     UsageError,
 )
 from harness.files import CappedBuffer, absolute, display_path, find_model
-from harness.flash.flashing import flash_and_open
-from harness.flash.plan import Stages
+from harness.flash.flashing import flash_and_open, flash_board
+from harness.flash.plan import HowToFlash, Stages
 from harness.interrupts import exit_code_of, heed, interrupt_text, interrupts, took_effect
 from harness.link.exchange import Progress
 from harness.link.messages import PROFILES, VALUES, WHEN_FULL, ModelInfo, RunOptions, TargetInfo
@@ -46,9 +46,10 @@ from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
 from harness.records.result import Failure, Result, TensorRecord, TestSetRecord, now_utc
 from harness.records.trace import Ping, Trace
 from harness.records.verdict import Verdict
-from harness.runs.baseline_model import (
-    BaselineModel,
-    find_baseline_model,
+from harness.runs.baseline import (
+    BaselineArm,
+    find_baseline,
+    keep_image,
     keep_model,
     read_program_file,
 )
@@ -95,7 +96,7 @@ from harness.runs.source import (
     test_set_name,
     verdict_record,
 )
-from harness.target.build import build_firmware, image_size
+from harness.target.build import Firmware, build_firmware, image_size
 from harness.target.selection import Chosen, check_identity
 from harness.target.start import Target, greet, start_session, start_target
 
@@ -157,6 +158,7 @@ class RunRecorder:
         self.console = CappedBuffer()
         self.test_sets: list[EvaluatedRun] = []
         self._evaluated: EvaluatedRun | None = None
+        self._flashes_back = False
         self._began = time.monotonic()
         directory.write_result(result)
 
@@ -175,9 +177,9 @@ class RunRecorder:
                 self.evaluate(self.execute())
                 if self.plan.meter is not None:
                     self.plan.meter.check()
-            self.measure_again()
             if self.plan.request.history is not None or self.plan.request.against is not None:
-                keep_model(self.plan.model)
+                self._keep()
+            self.measure_again()
         finally:
             run = self.evaluated_run
             ended(run)
@@ -241,6 +243,18 @@ class RunRecorder:
         self._evaluated = run
         self.update(failure=None, verdict=verdict_record(run), exit_code=run.verdict.exit_code)
 
+    def _keep(self) -> None:
+        """Keep the model and the firmware, with which a later run measures a change in pairs."""
+        plan, target = self.plan, self.result.target
+        keep_model(plan.model)
+        flash = plan.request.flash
+        image = flash.image if flash is not None else None
+        if image is None and plan.firmware is not None:
+            image = plan.firmware.image
+        if image is not None and target is not None:
+            kept = keep_image(image, plan.board.name, target.build_id)
+            self.plan = dataclasses.replace(plan, kept_image=kept)
+
     def measure_again(self) -> None:
         """Run as often as asked for, and while a change is suspect; then judge all of it.
 
@@ -253,14 +267,16 @@ class RunRecorder:
         assert self._evaluated is not None
         plan, request = self.plan, self.plan.request
         own_s = time.monotonic() - self._began
-        repeats = Repeats(request, self._evaluated, own_s, self._find_baseline_model)
+        repeats = Repeats(request, self._evaluated, own_s, self._find_baseline)
         asked: HarnessError | KeyboardInterrupt | None = None
+        stack = ExitStack()
         try:
             while why := repeats.reason():
                 number = len(repeats.others) + 2
                 plan.stages(f"run {number}, {why}", 0, 0)
                 try:
                     if repeats.beside is not None:
+                        self._hold_for_flashing(stack, repeats.beside)
                         self._another_pair(repeats, repeats.beside)
                     else:
                         repeats.add(self._another_run(number))
@@ -274,8 +290,8 @@ class RunRecorder:
                         error.message = f"run {number} of {request.repeat}: {error.message}"
                     raise
         finally:
-            with self._as_host_error("has the verdict of its first run only"):
-                if repeats.others:
+            with stack, self._as_host_error("has the verdict of its first run only"):
+                if repeats.changed:
                     self._evaluated = run = repeats.recorded()
                     code = run.verdict.exit_code
                     self.update(failure=None, verdict=verdict_record(run), exit_code=code)
@@ -283,37 +299,79 @@ class RunRecorder:
                     self._record_failure(asked)
                 self.result = self.directory.finish(self.result)
 
-    def _find_baseline_model(self, history: History) -> BaselineModel:
-        """Return the model of the baseline that this run can be measured against."""
+    def _find_baseline(self, history: History) -> BaselineArm:
+        """Return what the baseline ran that this run can be measured against."""
         plan = self.plan
-        return find_baseline_model(
-            plan.request, plan.board, plan.model, plan.baseline_model, self.result, history
+        return find_baseline(
+            *(plan.request, plan.board, plan.model, plan.kept_image, plan.baseline_model),
+            *(self.result, history),
         )
 
-    def _another_pair(self, repeats: Repeats, beside: BaselineModel) -> None:
-        """Run the baseline's model and the tested one; which one is first changes each time."""
+    def _hold_for_flashing(self, stack: ExitStack, beside: BaselineArm) -> None:
+        """Hold a board that pairs flash, and flash the tested firmware again at their end."""
+        flash, board = self.plan.request.flash, self.plan.board
+        if beside.image is None or flash is None or not isinstance(board.target, SerialTarget):
+            return
+        if self._flashes_back:
+            return
+        self._flashes_back = True
+        reason, wait_s = "pairs with other firmware", board.deadlines.unit_s
+        held = stack.enter_context(self.plan.request.place.held(reason=reason, timeout_s=wait_s))
+        how = dataclasses.replace(flash, image=self.plan.kept_image, if_needed=True)
+        place = Chosen(self.plan.request.board, held.port, self.result.unit)
+        stack.callback(self._flash_back, place, how)
+
+    def _flash_back(self, place: Chosen, how: HowToFlash) -> None:
+        """Flash the tested firmware again, unless it is on the board."""
+        try:
+            flash_board(place, self.directory.path / AGAIN / "flash", how, self.plan.stages)
+        except (HarnessError, KeyboardInterrupt) as error:
+            message = error.message if isinstance(error, HarnessError) else "interrupted"
+            _log.error(
+                "%s may have the baseline's firmware still, not the tested one (%s): flash %s",
+                *(place.name, message, how.image),
+            )
+            if isinstance(error, KeyboardInterrupt):
+                raise
+
+    def _another_pair(self, repeats: Repeats, beside: BaselineArm) -> None:
+        """Run the baseline arm and what is tested; which one is first changes each time."""
         number, order = len(repeats.others) + 2, repeats.pair_order
-        runs = [
-            self._another_run(at, beside if role == "baseline" else None)
-            for at, role in enumerate(order, number)
-        ]
+        runs = [self._another_run(at, beside, role=role) for at, role in enumerate(order, number)]
         repeats.add_pair(runs)
 
-    def _another_run(self, number: int, beside: BaselineModel | None = None) -> EvaluatedRun:
+    def _another_run(
+        self, number: int, beside: BaselineArm | None = None, *, role: str = "second look"
+    ) -> EvaluatedRun:
         """Run once more into a folder of the run directory, without a comparison of its own.
 
         Args:
             number: Number of the run, from 2.
-            beside: The baseline's model to run; None for the tested model.
+            beside: The baseline arm of a pair; None if the run belongs to no pair.
+            role: The role of the run in the pair.
         """
-        request, session = self.plan.request, self.result.session
+        plan, session = self.plan, self.result.session
+        request, flash, firmware = plan.request, plan.request.flash, plan.firmware
+        other = beside is not None and role == "baseline"
+        if beside is not None and beside.image is not None:
+            # Both from the cache: a path of another length moves the stack of a native program.
+            image = beside.image if other else plan.kept_image
+            if flash is not None:
+                flash = dataclasses.replace(flash, image=image, if_needed=True)
+            elif firmware is not None and image is not None:
+                build_id = beside.build_id if other else firmware.build_id
+                firmware = dataclasses.replace(firmware, image=image, build_id=build_id)
+        elif isinstance(plan.board.target, SerialTarget):
+            flash = None  # the firmware is on the board
+        elif other and request.placed:
+            firmware = None  # is built with the model of the baseline
         folder = REPEATS if number <= request.repeat else AGAIN
         request = dataclasses.replace(
             request,
             output=self.directory.path / folder / str(number),
             session=f"{session}/{number}",
             commit=self.result.commit,
-            flash=None,
+            flash=flash,
             against=None,
             history=None,
             baseline_model=None,
@@ -322,10 +380,8 @@ class RunRecorder:
             look_again=0,
         )
         meter = None if request.energy is None else meter_of_run(request.energy)
-        plan = dataclasses.replace(self.plan, request=request, meter=meter)
-        role = None if folder == REPEATS else "second look"
-        if beside is not None and beside.model is not None:
-            role = "baseline"
+        plan = dataclasses.replace(plan, request=request, meter=meter, firmware=firmware)
+        if beside is not None and beside.model is not None and other:
             name = self.result.model.known_as if self.result.model else request.name
             model, commit = beside.model, beside.commit
             request = dataclasses.replace(request, model=model.path, name=name, commit=commit)
@@ -340,8 +396,10 @@ class RunRecorder:
                 test_sets=sets,
             )
         run = self.another(plan, RunDirectory.create(request.output))
-        if role is not None:
+        if folder == AGAIN:
             run.update(role=role)
+        if not other or (beside is not None and beside.image is None):
+            run.update(image=self.result.image)
         return run.finished(lambda _: None)
 
     @property
@@ -441,6 +499,8 @@ class RunPlan:
         meter: The meter; None to record no current.
         stages: Called to report progress.
         baseline_model: The model that the request names for pairs; None for none.
+        firmware: The firmware that was built for the run; None to build it, or if it is not built.
+        kept_image: The firmware in the cache; None if it is not there, or not known.
         test_sets: The test sets that the run consists of; () for a program alone, or for one test
             set.
         test_set: The test set to run; None for a run with inputs of its own.
@@ -456,6 +516,8 @@ class RunPlan:
     meter: RunMeter | None
     stages: Stages
     baseline_model: ModelFile | None = None
+    firmware: Firmware | None = None
+    kept_image: Path | None = None
     test_sets: tuple[TestSet, ...] = ()
     test_set: TestSet | None = None
 
@@ -631,13 +693,14 @@ class _Run(RunRecorder):
 
     def _start(self, stack: ExitStack, port: UsbPort | str | None) -> tuple[Target, str | None]:
         """Start or flash the board; return it, closed with ``stack``, and its expected build id."""
-        request, board, firmware = self.plan.request, self.plan.board, None
+        request, board, firmware = self.plan.request, self.plan.board, self.plan.firmware
         flash = request.flash
-        if request.builds_firmware(board):
+        if firmware is None and request.builds_firmware(board):
             placed = None
             if request.placed:
                 placed = place_model(self.plan.model, board)
             firmware = build_firmware(board, placed, self.plan.stages)
+            self.plan = dataclasses.replace(self.plan, firmware=firmware)
             self.update(image=image_size(firmware))
         if flash is not None:
             how = dataclasses.replace(flash, image=firmware.image) if firmware else flash
@@ -713,6 +776,7 @@ class _Run(RunRecorder):
             return
         try:
             for run in self._test_set_runs:
+                run.plan = dataclasses.replace(run.plan, kept_image=self.plan.kept_image)
                 run.measure_again()
         finally:
             self.test_sets = [run.evaluated_run for run in self._test_set_runs]

@@ -52,7 +52,7 @@ class RunKeywords(TypedDict, total=False):
             or the time is up (--repeat-time).
         look_again: Number of times that a suspect change is measured again, at most; 0 for never.
         repeat_time: Longest time for repeats that were not asked for with --repeat. Default: five
-            times that of the run, or of a pair with the baseline's model.
+            times that of the run, or of a pair with the baseline.
         baseline_model: Model of the baseline, to measure a suspect change in pairs with it.
             Default: that of the newest baseline result, if a run on this computer has kept it.
         session: Label for results recorded together. Default: $ETHARNESS_SESSION, or this run

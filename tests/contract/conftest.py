@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.desk import Command, Desk, build_chosen_times
 from tests.contract.native_device import build_native
 
 
@@ -21,3 +22,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("extension"):
         if find_spec(f"harness.extensions.{mark.args[0]}") is None:
             pytest.skip(f"the extension {mark.args[0]} has been deleted")
+
+
+@pytest.fixture(scope="session")
+def chosen_times(shared: Path) -> Path:
+    """A library that replaces the clock of the native firmware by times of our choice."""
+    return build_chosen_times(shared)
+
+
+@pytest.fixture
+def desk(
+    tmp_path: Path, etharness: Command, chosen_times: Path, monkeypatch: pytest.MonkeyPatch
+) -> Desk:
+    monkeypatch.setenv("LD_PRELOAD", str(chosen_times))
+    monkeypatch.setenv("CHOSEN_TIMES", str(tmp_path / "factors"))
+    monkeypatch.setenv("ETHARNESS_BASELINE_DIR", str(tmp_path / "kept"))
+    desk = Desk(tmp_path, etharness)
+    desk.live_quiet_nights()
+    return desk

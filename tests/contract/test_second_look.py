@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,71 +14,10 @@ from typing import Any
 import pytest
 
 import harness
+from tests.contract.desk import MODELS, Command, Desk, checks, in_turns
 
 HERE = Path(__file__).parent
 BUNDLED = HERE.parent / "fixtures" / "two_methods.bpte"
-BOARD = HERE.parents[1] / "boards" / "native.toml"
-MODELS = HERE.parents[1] / "firmware_stub" / "models"
-Command = Callable[..., Any]
-
-
-@pytest.fixture(scope="session")
-def chosen_times(shared: Path) -> Path:
-    """A library that replaces the clock of the native firmware by times of our choice."""
-    library = shared / f"chosen_times.{os.getpid()}.so"
-    compiler = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror"]
-    subprocess.run([*compiler, HERE / "chosen_times.c", "-o", library, "-ldl"], check=True)
-    return library
-
-
-class Desk:
-    """A board whose runs take chosen times, and a history of twelve quiet nights of it."""
-
-    def __init__(self, folder: Path, etharness: Command) -> None:
-        self.folder, self._etharness = folder, etharness
-        self._factors = folder / "factors"
-        self._started = folder / "factors.started"
-        self.board = folder / "native.toml"
-        text = BOARD.read_text().replace("tolerance_ppm = 0", "tolerance_ppm = 999_999")
-        assert "999_999" in text
-        self.board.write_text(text.replace('budget = "budgets/default.toml"\n', ""))
-
-    def choose(self, factors: Sequence[float]) -> None:
-        """Choose how many times as long as usual one operator takes in each start from now on."""
-        seen = self._started.stat().st_size if self._started.exists() else 0
-        self._factors.write_text("\n".join(map(str, [*[1.0] * seen, *factors])))
-
-    def run(
-        self, name: str, factors: Sequence[float], *options: str, model: str | Path = "kws_int8"
-    ) -> Any:
-        """Run the model with these times."""
-        self.choose(factors)
-        return self._etharness(
-            *("run", "--board", self.board, "--model", model),
-            *("--history", self.folder / "h.sqlite", "--baseline", "last:20"),
-            *("--commit", name * 8, "-o", self.folder / name, *options),
-        )
-
-    def verdict(self, name: str) -> dict[str, Any]:
-        """Return the verdict that a result records."""
-        return dict(json.loads((self.folder / name / "result.json").read_text())["verdict"])
-
-
-@pytest.fixture
-def desk(
-    tmp_path: Path, etharness: Command, chosen_times: Path, monkeypatch: pytest.MonkeyPatch
-) -> Desk:
-    monkeypatch.setenv("LD_PRELOAD", str(chosen_times))
-    monkeypatch.setenv("CHOSEN_TIMES", str(tmp_path / "factors"))
-    monkeypatch.setenv("ETHARNESS_MODEL_DIR", str(tmp_path / "models"))
-    desk = Desk(tmp_path, etharness)
-    for night in "abcdefghijkl":
-        assert desk.run(night, [1.0]).code == 0
-    return desk
-
-
-def checks(verdict: dict[str, Any], code: str) -> list[dict[str, Any]]:
-    return [check for check in verdict["checks"] if check["code"] == code]
 
 
 @pytest.mark.extension("history")
@@ -320,14 +257,6 @@ heal = {{ first = false }}
     assert "detect needs a baseline" in etharness("nightly", plan).err
 
 
-def in_turns(first: float, *pairs: tuple[float, float]) -> list[float]:
-    """Return factors of the first run, then of pairs (the baseline's model, the tested one)."""
-    factors = [first]
-    for number, (baseline, tested) in enumerate(pairs):
-        factors += [tested, baseline] if number % 2 else [baseline, tested]
-    return factors
-
-
 @pytest.fixture
 def other_model(tmp_path: Path) -> Path:
     """A model that differs from kws_int8 by padding only, under the same name."""
@@ -420,7 +349,7 @@ def test_pairs_on_other_firmware_clear_no_change(desk: Desk, other_model: Path) 
 def test_a_model_that_is_not_at_hand_is_said_and_can_be_given(
     desk: Desk, etharness: Command, other_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ETHARNESS_MODEL_DIR", str(desk.folder / "others"))
+    monkeypatch.setenv("ETHARNESS_BASELINE_DIR", str(desk.folder / "others"))
     assert desk.run("m", [1.3] * 9, model=other_model).code == 3
     verdict = desk.verdict("m")
     [note] = [check for check in checks(verdict, "H12") if check["severity"] == "note"]
@@ -539,7 +468,7 @@ heal = {{ first = false }}
         assert document["steps"] == 2
         assert document["counts"]["pass"] == 2
         [note] = [note for note in document["notes"] if "measured again" in note]
-        assert "3 runs, 2 of them in turns with the baseline's model" in note
+        assert "3 runs, 2 of them in turns with the baseline" in note
     # A regression of the model is red in the first night.
     slower = night(other_model, 1.12, *in_turns(1.12, *[(1.0, 1.12)] * 5))
     assert slower.code == 1, slower.out
@@ -548,7 +477,7 @@ heal = {{ first = false }}
     assert document["arms"][0]["counts"]["regression"] == 1
     assert "suspect" not in document["arms"][0]["counts"]
     [note] = [note for note in document["notes"] if "measured again" in note]
-    assert "11 runs, 10 of them in turns with the baseline's model" in note
+    assert "11 runs, 10 of them in turns with the baseline" in note
     # None of these nights has become the baseline, whose model is the one before them.
     store = ("--history", desk.folder / "nights.sqlite", "--json")
     listed = json.loads(etharness("history", "list", *store).out)

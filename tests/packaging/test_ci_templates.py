@@ -240,12 +240,13 @@ def test_the_action_runs_the_demo_and_keeps_its_history(
     assert made == {"runs", "summary.md", "report.html", "junit.xml", "results.sarif"}
     history = tmp_path / "push/temp/etharness.sqlite"
     key = "etharness-models-qemu-mps2-an385/11-1"
-    models = tmp_path / "push/temp/etharness-models"
+    kept = tmp_path / "push/temp/etharness-baselines"
     assert done.used["actions/cache/save@v4"]["key"] == key
     for use in ("save", "restore"):
         paths = done.used[f"actions/cache/{use}@v4"]["path"]
-        assert paths.split() == [str(history), str(models)]
-    assert len([*models.glob("*.pte")]) == 1
+        assert paths.split() == [str(history), str(kept)]
+    assert len([*kept.glob("*.pte")]) == 1
+    assert len([*kept.iterdir()]) == 2  # and the firmware that ran it
     assert done.used["actions/cache/restore@v4"]["restore-keys"] == key.removesuffix("11-1")
     assert done.used["actions/upload-artifact@v4"]["path"] == "etharness-out"
     with sqlite3.connect(history) as store:

@@ -374,7 +374,7 @@ def _pairs_check(comparison: HistoryComparison) -> Iterator[Check]:
 
 def _paired_text(paired: PairedChange, confidence: float | None) -> str:
     count = f"{paired.pairs} pair{'s' if paired.pairs > 1 else ''}"
-    text = f"measured against the baseline's model in {count}: " + _size(
+    text = f"measured against the baseline's {paired.against} in {count}: " + _size(
         paired.change, 1.0, 1.0, "", confidence
     )
     if paired.outcome == "not the model":

@@ -104,19 +104,21 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change measured against the baseline's model, in turns in one session.
+    """A change measured against what the baseline ran, in turns in one session.
 
     Attributes:
         outcome: ``shown``: the pairs show the change; ``gone``: they do not; ``undecided``: the
             noise may explain what they show; ``not the model``: they do not, and the firmware is
             another one than that of the baseline.
         pairs: Number of pairs.
+        against: In what they differ: ``model``, ``firmware``, ``firmware and model``.
         change: The change as a share of the baseline.
         p: Its p-value, two-sided.
     """
 
     outcome: Literal["shown", "gone", "undecided", "not the model"]
     pairs: int
+    against: str = "model"
     change: Interval
     p: float
 
@@ -153,8 +155,9 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         reason: Explanation of the judgement.
         gone: Change of the first session as a share, where it was suspect and what was measured
             after it does not show it; None where there is nothing of that kind.
-        paired: The change against the baseline's model, where it was suspect and that was measured.
-        unsure: Whether pairs with the baseline's model would say more of its change.
+        paired: The change against what the baseline ran, where it was suspect and that was
+            measured.
+        unsure: Whether pairs with the baseline would say more of its change.
         decision: What a person decided about a change of the metric; None for no decision.
         decision_holds: Whether the level of the decision is the baseline.
     """
@@ -262,7 +265,7 @@ class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
         required: The baseline was asked for, so a comparison that sees too little is a failure.
         rolling: The baseline is the newest results, and grows from night to night.
         notes: Metrics left out of the comparison, with the reason.
-        pairs: What pairs with the baseline's model do not compare, or why there are none.
+        pairs: What pairs with the baseline do not compare, or why there are none.
     """
 
     description: str
@@ -281,12 +284,15 @@ class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def disturbed(self) -> bool:
-        """Whether what was suspect is in runs of the baseline's model, too."""
-        paired = [
-            *(number.paired for number in self.numbers),
-            *(common.paired for common in self.common),
-        ]
-        return any(one is not None and one.outcome == "gone" for one in paired)
+        """Whether what was suspect is in runs of what the baseline ran, too."""
+        return bool(self.cleared_against)
+
+    @property
+    def cleared_against(self) -> str:
+        """In what the pairs differ that do not show what was suspect; empty without any."""
+        paired = [*(one.paired for one in self.numbers), *(one.paired for one in self.common)]
+        gone = (one.against for one in paired if one is not None and one.outcome == "gone")
+        return next(gone, "")
 
 
 NumberKind = Literal["time", "memory", "count", "energy"]
@@ -347,7 +353,8 @@ def gone_text(comparison: HistoryComparison) -> str:
         return ""
     largest = percentage(max(gone, key=abs))
     many = f"{len(gone)} suspect changes of up to {largest} are"
-    how = "measured again beside the baseline's model" if comparison.disturbed else "measured again"
+    against = comparison.cleared_against
+    how = f"measured again beside the baseline's {against}" if against else "measured again"
     return f"{how}: {f'a suspect change of {largest} is' if len(gone) == 1 else many} gone"
 
 

@@ -1,7 +1,7 @@
-"""Decides suspect changes by runs of the baseline's model and of the tested one, made in turns.
+"""Decides suspect changes by runs of what the baseline ran and of what is tested, in turns.
 
 A burst of the host, a throttled chip or a level that lasts is in all runs of a session, so repeats
-of the tested model alone cannot tell it from a regression. It meets both models alike: the pairs do
+of the tested model alone cannot tell it from a regression. It meets both arms alike: the pairs do
 not show it. With a second look that strict, the first one may be lenient.
 """
 
@@ -42,7 +42,7 @@ def judge_in_pairs(
     pairs: Sequence[Pairs],
     limits: HistoryLimits,
 ) -> tuple[list[Compared], list[CommonChange]]:
-    """Judge what is unsure by pairs with the baseline's model, and mark what they leave unsure.
+    """Judge what is unsure by pairs with the baseline, and mark what they leave unsure.
 
     A change is shown if the median of the pairs exceeds both limits and Student's t, adjusted for
     what the pairs show (Bonferroni), is significant; it is gone if that median does not exceed
@@ -104,7 +104,7 @@ class _Turns:
 
     def __init__(self, pairs: Pairs, limits: HistoryLimits) -> None:
         self._unit, self._count, self._limits = pairs.unit, pairs.count, limits
-        self._models_only = pairs.models_only
+        self._models_only, self._against = pairs.models_only, pairs.against
         self._metrics: dict[Metric, _Shown] = {}
         self._factors: dict[tuple[str, str], _Shown] = {}
         self._scatters: dict[tuple[str, str], float] = {}
@@ -202,7 +202,9 @@ class _Turns:
         outcome = "not the model" if self._models_only else "gone"
         if shows:
             outcome = "shown" if p * tests <= self._limits.fdr else "undecided"
-        return PairedChange(outcome=outcome, pairs=self._count, change=change, p=p)
+        return PairedChange(
+            outcome=outcome, pairs=self._count, against=self._against, change=change, p=p
+        )
 
 
 def _between_modes(number: Compared, change: float) -> bool:

@@ -188,7 +188,7 @@ class PairedValues(msgspec.Struct, frozen=True):
 
     Attributes:
         metric: The metric.
-        baseline: Its value in each run of the baseline's model.
+        baseline: Its value in each run of the baseline arm.
         candidate: Its value in the run of the tested model beside it.
     """
 
@@ -198,18 +198,20 @@ class PairedValues(msgspec.Struct, frozen=True):
 
 
 class Pairs(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs of the baseline's model and of the tested one, in turns in one session of one unit.
+    """Runs of what the baseline ran and of what is tested, in turns in one session of one unit.
 
-    They say whether a suspect change is one of the model: what the session does, it does to both.
+    They say whether a suspect change is one of the model or firmware: what the session does, it
+    does to both.
     They are no results of the history.
 
     Attributes:
         unit: The unit.
-        count: Number of pairs; 0 if the baseline's model could not run.
+        count: Number of pairs; 0 if none were made.
         commit: Commit of the result whose model it is; empty if unknown.
         model_sha256: Digest of this model.
-        models_only: The firmware of the baseline was another one, so what the pairs do not show may
-            be a change of the firmware.
+        against: In what both differ: ``model``, ``firmware``, ``firmware and model``.
+        models_only: The firmware of the baseline was another one and is in none of the pairs, so
+            what they do not show may be a change of the firmware.
         note: What the pairs do not compare, or why there are none.
         values: The values of the metrics that all these runs have.
     """
@@ -218,6 +220,7 @@ class Pairs(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 0
     commit: str = ""
     model_sha256: str = ""
+    against: str = "model"
     models_only: bool = False
     note: str = ""
     values: tuple[PairedValues, ...] = ()
@@ -253,7 +256,7 @@ class History(msgspec.Struct, frozen=True):
         decisions: Decisions about changes of these series, in the order in which they were made.
         notes: What was left out of the history, and why.
         required: The baseline was asked for, and is no default.
-        pairs: Runs of the baseline's model beside the tested one, of a unit each.
+        pairs: Runs of what the baseline ran beside what is tested, of a unit each.
         outlines: What is known of the programs of its results, by the digest of the model's file.
     """
 

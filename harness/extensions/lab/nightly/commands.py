@@ -308,8 +308,8 @@ class Commands:
         command = ["run", *self._unit(unit), f"--model={file}", f"--output={directory}", "--json"]
         command += self._options(model, step, deadline_s)
         image = unit.images.get(step.variant)
-        if image is not None and not unit.flashed_apart:
-            command += ["--flash", f"--image={image}"]
+        if image is not None and (not unit.flashed_apart or self._looks_again(step)):
+            command += ["--flash", f"--image={image}"]  # and, for pairs, the baseline's
         if variant.commit:
             command.append(f"--commit={variant.commit}")
         # A session holds each variant once, so that differences between sessions affect all alike.
@@ -320,11 +320,11 @@ class Commands:
         """Return the settings of a step, as arguments.
 
         The night compares its results itself. A run that measures again also compares itself, and
-        runs in turns with the baseline's model.
+        runs in turns with the baseline's model and firmware.
         """
         plan, folder = self._plan, self._document.path.parent
         options = options_of(plan, model)
-        if step.repeat <= plan.repeats or plan.history is None or plan.baseline is None:
+        if plan.history is None or not self._looks_again(step):
             options = replace_options(options, baseline_model=None, detect=None)
             return [*options.arguments(folder)]
         if "repeat_time" not in options.given():
@@ -333,6 +333,10 @@ class Commands:
         options = replace_options(options, repeat=None)
         against = [f"--history={plan.history.within(folder)}", f"--baseline={plan.baseline}"]
         return [*options.arguments(folder), *against]
+
+    def _looks_again(self, step: NightlyStep) -> bool:
+        """Return whether a step measures again what earlier nights are compared with."""
+        return step.repeat > self._plan.repeats and self._plan.baseline is not None
 
     def result(self, directory: Path) -> Result | None:
         """Read the result of a run directory; None if there is no readable result."""

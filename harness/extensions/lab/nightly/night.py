@@ -76,6 +76,7 @@ from harness.extensions.lab.nightly.verdict import (
 )
 from harness.extensions.lab.nightly.worker import Effects, Worker
 from harness.files import write_atomic
+from harness.flash.image import read_image
 from harness.records.nightly import (
     ArmComparison,
     NightDocument,
@@ -90,12 +91,13 @@ from harness.records.result import encode, moment, now_utc
 from harness.records.run_settings import SETTINGS
 from harness.report.formats import check_report_file, write_report
 from harness.report.words import counted
-from harness.runs.baseline_model import keep_model, read_program_file
+from harness.runs.baseline import keep_image, keep_model, read_program_file
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import evaluate_path
 from harness.runs.history import HistoryRef, with_trends
 from harness.runs.repeats import notices
 from harness.runs.source import EvaluatedRun
+from harness.target.build import built_image
 
 _JOIN_S: Final = 0.2
 """Interval at which the main thread checks for signals."""
@@ -527,7 +529,7 @@ def _compare(night: Night) -> tuple[list[ComparedArm], list[Trouble]]:
 def _look_again(night: Night, effects: Stoppable, compared: Sequence[ComparedArm]) -> list[str]:
     """Measure again once what is suspect, or to be detected; return a note about what that cost.
 
-    That run compares itself with the baseline, and runs in turns with its model where that is at
+    That run compares itself with the baseline, and runs in turns with what it ran where that is at
     hand. What it shows alone would show in further runs of this night, too: the next one decides.
     """
     if not night.again and (steps := _steps_again(night.prepared, compared)):
@@ -543,7 +545,7 @@ def _look_again(night: Night, effects: Stoppable, compared: Sequence[ComparedArm
     seconds = sum(one.duration_s for one in attempts)
     in_turns = sum(_further_runs(night.directory / one.directory) for one in attempts)
     runs = counted(len(night.again) + in_turns, "run")
-    turns = f", {in_turns} of them in turns with the baseline's model" if in_turns else ""
+    turns = f", {in_turns} of them in turns with the baseline" if in_turns else ""
     time_text = f"{seconds:,.0f} s of the boards' time"
     detect = any("detect" in one.given() for one in _options(night.prepared).values())
     what = "suspect or not detectable yet" if detect else "suspect"
@@ -662,7 +664,9 @@ def _store_late(night: Night, effects: Stoppable) -> tuple[Trouble | None, list[
 def _store(
     night: Night, effects: Stoppable, directories: Sequence[Path], late: Trouble | None
 ) -> tuple[list[Trouble], list[str]]:
-    """Add all results to the history, unless those of earlier ones could not be; keep the models.
+    """Add all results to the history, unless those of earlier ones could not be.
+
+    What they ran is kept, with which later nights can measure in turns.
 
     Returns:
         The troubles, and a note for each result that was refused.
@@ -675,7 +679,7 @@ def _store(
     refused, trouble = store_results(history.url, directories, effects.sleep)
     if trouble is not None:
         return [trouble], []
-    _keep_models(night.prepared)
+    _keep(night.prepared, directories)
     return [], refused
 
 
@@ -691,11 +695,28 @@ def _store_comparisons(night: Night, compared: Sequence[ComparedArm]) -> list[Tr
     return []
 
 
-def _keep_models(prepared: Prepared) -> None:
-    """Keep the models of a plan, with which later nights can measure in turns."""
+def _keep(prepared: Prepared, directories: Sequence[Path]) -> None:
+    """Keep the models of a plan, and the firmware that it flashed or that its results name."""
     for model, variant in product(prepared.plan.model, prepared.plan.variants):
         with contextlib.suppress(HarnessError):  # gone since it ran
             keep_model(read_program_file(model_file(prepared.document, model, variant)))
+    flashed = {
+        (u.board.name, image) for u in prepared.units for image in u.images.values() if image
+    }
+    for board, image in flashed:
+        with contextlib.suppress(HarnessError):
+            keep_image(image, board, read_image(image).build_id() or "")
+    started = {unit.board.name: unit.board for unit in prepared.units if unit.started_here}
+    builds = set()
+    for directory in directories:
+        with contextlib.suppress(HarnessError, OSError):
+            result = RunDirectory(directory).read_result()
+            if result.target is not None and result.board in started:
+                builds.add((result.board, result.target.build_id))
+    for board, build_id in builds:
+        with contextlib.suppress(HarnessError):
+            if (built := built_image(started[board], build_id)) is not None:
+                keep_image(built, board, build_id)
 
 
 def _damaged_results(directories: Sequence[Path]) -> list[Trouble]:

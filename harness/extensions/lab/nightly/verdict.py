@@ -62,7 +62,7 @@ from harness.records.result import Result, VerdictRecord
 from harness.records.trace import EXECUTION, Losses
 from harness.records.verdict import Judgement
 from harness.report.words import counted
-from harness.runs.baseline_model import is_kept
+from harness.runs.baseline import can_pair
 from harness.runs.directory import RunDirectory, load_history, save_verdict
 from harness.runs.evaluation import used_budget
 from harness.runs.history import HistoryRef, read_subject
@@ -611,7 +611,7 @@ class ComparedArm:
     Attributes:
         arm: The comparison, as reports show it.
         comparison: The comparison, metric by metric; None if there was nothing to compare.
-        pairs_decide: A change is open that pairs with the baseline's model would decide.
+        pairs_decide: A change is open that pairs with the baseline would decide.
         of_baseline: It is one with earlier nightly runs.
     """
 
@@ -749,7 +749,7 @@ def _compare_with_baseline(
         history = with_further_runs(history, known, tested)
     compared = compare_with_history(history, arm.measured, arm.limits)
     of_unit = {item.provenance.unit: item.provenance for item in arm.measured}
-    at_hand = any(is_kept(one.model_sha256, history, unit) for unit, one in of_unit.items())
+    at_hand = any(can_pair(one, history) for one in of_unit.values())
     return compared, at_hand and unsure(compared)
 
 
