@@ -199,3 +199,58 @@ def test_counts_of_a_loop_of_our_own_are_those_of_its_tracer(tmp_path: Path) -> 
     whole = ours[[name == "Method::execute" for name in names]] * TICK
     assert np.abs(whole - theirs[counted.named("Method::execute")]).max() < 2 * EVENT_COST
     assert operators.sum() > 100 * EVENT_COST * len(operators)
+
+
+FPGA_COUNTER = ("--stops", "--counter", "0x49302018", "--counter-hz", "20000000")
+"""A counter of the emulated board that runs on while the core is halted: 50 instructions a tick."""
+
+
+def test_stops_measure_what_counting_counts_within_their_bound(
+    etharness: Command, tmp_path: Path
+) -> None:
+    counted, stopped = tmp_path / "counted", tmp_path / "stopped"
+    assert trace(etharness, counted, "kws_f32", "--model", "kws_f32", "--quiet").code == 0
+    result = trace(etharness, stopped, "kws_f32", "--model", "kws_f32", *FPGA_COUNTER)
+    assert result.code == 0, result.err
+    assert "which may run on while the core is halted" in result.out
+    assert "measured on 8 empty intervals and subtracted" in result.out
+    link = json.loads((stopped / "result.json").read_bytes())["link"]
+    assert link["stops"] == 2 + 2 * 31 + 2 * 8
+    assert link["stop_ticks"] > 0
+    assert link["stop_bound_ticks"] > 0
+    exact, measured = events(counted), events(stopped)
+    rows = exact.named("OPERATOR_CALL"), measured.named("OPERATOR_CALL")
+    assert exact.instruction[rows[0]].tolist() == measured.instruction[rows[1]].tolist()
+    counts, ticks = (
+        (each.end - each.start)[row] for each, row in zip((exact, measured), rows, strict=True)
+    )
+    large = counts > 10_000_000
+    assert np.count_nonzero(large) == 5
+    assert ticks[large] * 50 == pytest.approx(counts[large], rel=0.02)
+    names = [name for name, _, _ in row_texts(measured)]
+    assert names[:2] == ["native_call_convolution.out", "OPERATOR_CALL"]
+
+
+def test_another_model_is_noticed_at_a_stop(etharness: Command, tmp_path: Path) -> None:
+    result = trace(etharness, tmp_path, "kws_f32", "--model", "rows_m55", *FPGA_COUNTER)
+    assert result.code != 0
+    assert "the firmware runs another model: it executes instruction" in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--stops", "--counter", "cyccnt"), "cycle counter"),
+        (("--stops", "--counter", "systick"), "SysTick"),
+        (("--stops", "--counter", "0x3"), "--counter 0x3: not a counter"),
+        (("--stops",), "the address of the board's timer (system counter) is not known"),
+        (("--counter", "cyccnt"), "are for stops"),
+        (("--stops", "--at", "main"), "--at with breakpoints needs --execution"),
+    ],
+)
+def test_counters_that_cannot_be_read_are_refused(
+    etharness: Command, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    result = trace(etharness, tmp_path / "run", "kws_f32", "--model", "kws_f32", *words)
+    assert result.code != 0
+    assert message in result.err

@@ -120,6 +120,32 @@ def _returns(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> o
         "Repeatable.  [default: 0]",
     ),
 )
+@panel(
+    "Stops",
+    option(
+        "--stops",
+        is_flag=True,
+        help="Follow an emulated machine by breakpoints, as a debug probe does.  [default: count "
+        "instructions, without stops]",
+    ),
+    option(
+        "--counter",
+        metavar="COUNTER",
+        help="Counter that is read at each stop: cyccnt, systick, or ADDRESS[:BITS][:down].  "
+        "[default: the board file's]",
+    ),
+    option(
+        "--counter-hz",
+        metavar="HZ",
+        type=click.IntRange(min=1),
+        help="Its rate.  [default: the board file's, for the same counter]",
+    ),
+    option(
+        "--reset",
+        metavar="COMMAND",
+        help="Reset the board first by this command of the gdbserver, such as 'reset halt'.",
+    ),
+)
 @panel(RESULTS, output_directory("out/trace", "Run directory to create."))
 @output_options
 def command(
@@ -133,6 +159,10 @@ def command(
     timeout_s: float | None,
     files: tuple[tuple[int, Path], ...],
     returns: dict[str, int],
+    stops: bool,
+    counter: str | None,
+    counter_hz: int | None,
+    reset: str | None,
     directory: Path,
     output: OutputOptions,
 ) -> None:
@@ -147,11 +177,14 @@ def command(
         etharness trace app.elf --board my-board --port gdb://127.0.0.1:3333 --model model.pte
     """
     from harness.extensions.probes.trace_run import TraceRequest, trace_firmware
+    from harness.link.transports import is_probe
 
+    if (counter or counter_hz or reset) and not (stops or is_probe(chosen.port)):
+        raise click.UsageError("--counter and --reset are for stops: --stops, or a probe as --port")
     if execution is not None and not at:
         raise click.UsageError("--execution needs --at: executions of ExecuTorch are found")
     with output.stages() as stages:
-        run = trace_firmware(
+        traced = trace_firmware(
             TraceRequest(
                 elf,
                 chosen,
@@ -164,10 +197,20 @@ def command(
                 files=files,
                 returns=returns,
                 timeout_s=timeout_s,
+                stops=stops,
+                counter=counter,
+                counter_hz=counter_hz,
+                reset=reset,
             ),
             stages,
         )
-    show_outcome(output, run)
+    show_outcome(output, traced.run)
+    if traced.cost is not None and traced.counter is not None and not output.json:
+        from harness.extensions.probes.stops import describe_cost
+        from harness.report.terminal import show_line
+
+        if output.verbosity >= 0:
+            show_line(output.console(), describe_cost(traced.cost, traced.counter))
 
 
 command.section = "Run"

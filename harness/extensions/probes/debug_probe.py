@@ -18,7 +18,7 @@ import math
 import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -120,6 +120,8 @@ _REPEAT_BASE: Final = 29
 """Added to the repeat count of a run, so that it is a printable character."""
 _PROGRAM_COUNTERS: Final = {b"arm": 15, b"riscv": 32}
 """Number of the program counter by architecture, in gdb's own numbering."""
+_FIRST_ARGUMENTS, _RETURN_ADDRESSES = {15: 0, 32: 10}, {15: 14, 32: 1}
+"""Numbers of the registers of calls, by that of the program counter."""
 
 
 _LOCAL_TIMEOUT_S: Final = 10.0
@@ -163,7 +165,7 @@ class GdbRemote:
         self._received = b""
         self._acknowledge = True
         self._running = True
-        self._breakpoint: bytes | None = None
+        self._breakpoints: dict[int, bytes] = {}
         self._halted_at = time.monotonic()
         try:
             self._shake_hands()
@@ -259,25 +261,80 @@ class GdbRemote:
         self.halt()
         if self._program_counter() == address:
             self._step()  # a breakpoint here would stop it at once
-        self._set_breakpoint(address)
-        self.resume()
+        self.watch((address,))
         try:
-            stopped = self._stop_reply(timeout_s)
-            if stopped is None:
-                self.halt()
-                raise TargetError(
-                    f"the board behind {self._address} did not reach {address:#x} within "
-                    f"{timeout_s:g} s; it is at {self._place()}"
-                )
+            self._run_on(timeout_s)
         finally:
             if not self._running:
-                self._clear_breakpoint()
-        if self._program_counter() not in (address, None):
+                self.watch(())
+
+    def watch(self, addresses: Collection[int]) -> None:
+        """Have breakpoints at these addresses of the halted board, and at no others.
+
+        Raises:
+            ProbeError: The probe failed, or has no free breakpoint.
+        """
+        for address in self._breakpoints.keys() - set(addresses):
+            self._request(b"z" + self._breakpoints.pop(address))
+        for address in addresses:
+            if address not in self._breakpoints:
+                self._set_breakpoint(address)
+
+    def run_to_watched(self, timeout_s: float) -> int:
+        """Let the halted board run until it is about to execute a watched address; return it.
+
+        Raises:
+            TargetError: It stopped elsewhere, or at none in time.
+            ProbeError: The probe failed.
+        """
+        body = self._breakpoints.get(self._program_counter() or -1)
+        if body is not None:  # it would stop here at once
+            self._request(b"z" + body)
+            self._step()
+            self._request(b"Z" + body)
+        return self._run_on(timeout_s)
+
+    def step(self) -> int:
+        """Execute one instruction of the halted board; return the address of the next.
+
+        Raises:
+            ProbeError: The probe failed, or the server does not tell the address.
+        """
+        self._step()
+        return self._required(self._program_counter())
+
+    def argument(self) -> int:
+        """Return the first argument of a function that the halted board is about to execute."""
+        return self._required(self._register(_FIRST_ARGUMENTS.get(self._pc or 0)))
+
+    def return_address(self) -> int:
+        """Return the address to which such a function returns."""
+        return self._required(self._register(_RETURN_ADDRESSES.get(self._pc or 0))) & ~1
+
+    def _required(self, value: int | None) -> int:
+        if value is None:
+            raise ProbeError(f"{self._address} does not tell the registers of the core")
+        return value
+
+    def _run_on(self, timeout_s: float) -> int:
+        """Let the board run to a breakpoint, and return its address."""
+        self.resume()
+        stopped = self._stop_reply(timeout_s)
+        names = " or ".join(f"{address:#x}" for address in self._breakpoints)
+        if stopped is None:
+            self.halt()
             raise TargetError(
-                f"the board behind {self._address} stopped at {self._place()} instead of "
-                f"{address:#x} ({_quoted(stopped)})",
+                f"the board behind {self._address} did not reach {names} within "
+                f"{timeout_s:g} s; it is at {self._place()}"
+            )
+        counter = self._program_counter()
+        if counter is not None and counter not in self._breakpoints:
+            raise TargetError(
+                f"the board behind {self._address} stopped at {counter:#x} instead of "
+                f"{names} ({_quoted(stopped)})",
                 hint="it may have faulted, or another debugger has set a breakpoint",
             )
+        return counter or next(iter(self._breakpoints))
 
     def reset(self, command: str) -> None:
         """Reset the board by a command of the gdbserver, as gdb's ``monitor`` sends it; then halt.
@@ -301,7 +358,7 @@ class GdbRemote:
         """
         try:
             self.halt()
-            self._clear_breakpoint()
+            self.watch(())
             # OpenOCD leaves a board halted that it is detached from. Other servers do not know this
             # command, and let the board run when they detach.
             with contextlib.suppress(ProbeError):
@@ -378,13 +435,17 @@ class GdbRemote:
 
     def _program_counter(self) -> int | None:
         """Return the program counter; None if the server does not tell."""
-        if self._pc is None:
+        return self._register(self._pc) or None
+
+    def _register(self, number: int | None) -> int | None:
+        """Return a register by gdb's number; None if the server does not tell."""
+        if number is None:
             return None
-        reply = self._request(b"p%x" % self._pc)
+        reply = self._request(b"p%x" % number)
         if not reply:  # pyOCD 0.46 has only `g`, all registers
-            reply = self._request(b"g")[8 * self._pc :][:8]
+            reply = self._request(b"g")[8 * number :][:8]
         try:
-            return int.from_bytes(bytes.fromhex(reply.decode("ascii")), "little") or None
+            return int.from_bytes(bytes.fromhex(reply.decode("ascii")), "little") if reply else None
         except ValueError:
             return None
 
@@ -403,17 +464,12 @@ class GdbRemote:
         for kind in (b"1", b"0"):  # of the hardware first, because code is usually in flash
             body = kind + b",%x,2" % address
             if self._request(b"Z" + body) == b"OK":
-                self._breakpoint = body
+                self._breakpoints[address] = body
                 return
         raise ProbeError(
             f"{self._address} cannot set a breakpoint at {address:#x}",
             hint="remove breakpoints of other debuggers: a core has only a few",
         )
-
-    def _clear_breakpoint(self) -> None:
-        if self._breakpoint is not None:
-            body, self._breakpoint = self._breakpoint, None
-            self._request(b"z" + body)
 
     def _stop_reply(self, timeout_s: float) -> bytes | None:
         """Wait until the board has halted; None on timeout.
@@ -581,7 +637,7 @@ class PyocdProbe:
         self._error: type[Exception] = exceptions.Error
         self._kinds = targets.Target
         self._halted_at: float | None = None
-        self._breakpoint: int | None = None
+        self._breakpoints: set[int] = set()
         with self._errors("connect"):
             probes = helpers.ConnectHelper.get_all_connected_probes(
                 blocking=False, unique_id=url.netloc or None, print_wait_message=False
@@ -664,19 +720,68 @@ class PyocdProbe:
         with self._errors(f"run to {address:#x}"):
             if self._target.read_core_register("pc") == address:
                 self._target.step()  # a breakpoint here would stop it at once
-            if not self._target.set_breakpoint(address, self._kinds.BreakpointType.HW):
-                raise ProbeError(f"{self._address} has no free breakpoint for {address:#x}")
-            self._breakpoint = address
-            self.resume()
-            reached = self._stopped_within(timeout_s)
-            self.halt()
-            self._clear_breakpoint()
-            pc = self._target.read_core_register("pc")
-        if not reached or pc != address:
+            self.watch((address,))
+            try:
+                self._run_on(timeout_s)
+            finally:
+                self.watch(())
+
+    def watch(self, addresses: Collection[int]) -> None:
+        """Have breakpoints at these addresses of the halted board, and at no others.
+
+        Raises:
+            ProbeError: The probe failed, or has no free breakpoint.
+        """
+        with self._errors("set breakpoints"):
+            for address in self._breakpoints - set(addresses):
+                self._target.remove_breakpoint(address)
+                self._breakpoints.discard(address)
+            for address in set(addresses) - self._breakpoints:
+                if not self._target.set_breakpoint(address, self._kinds.BreakpointType.HW):
+                    raise ProbeError(f"{self._address} has no free breakpoint for {address:#x}")
+                self._breakpoints.add(address)
+
+    def run_to_watched(self, timeout_s: float) -> int:
+        """Let the halted board run until it is about to execute a watched address; return it.
+
+        Raises:
+            TargetError: It stopped elsewhere, or at none in time.
+            ProbeError: The probe failed.
+        """
+        with self._errors("run"):
+            if self._target.read_core_register("pc") in self._breakpoints:
+                self._target.step()  # pyOCD masks the breakpoint that it is at
+            return self._run_on(timeout_s)
+
+    def step(self) -> int:
+        """Execute one instruction of the halted board; return the address of the next."""
+        with self._errors("step"):
+            self._target.step()
+            return int(self._target.read_core_register("pc"))
+
+    def argument(self) -> int:
+        """Return the first argument of a function that the halted board is about to execute."""
+        with self._errors("read a register"):
+            return int(self._target.read_core_register("r0"))
+
+    def return_address(self) -> int:
+        """Return the address to which such a function returns."""
+        with self._errors("read a register"):
+            return int(self._target.read_core_register("lr")) & ~1
+
+    def _run_on(self, timeout_s: float) -> int:
+        """Let the board run to a breakpoint, and return its address."""
+        self.resume()
+        reached = self._stopped_within(timeout_s)
+        self.halt()
+        pc = int(self._target.read_core_register("pc"))
+        if not reached or pc not in self._breakpoints:
+            names = " or ".join(f"{address:#x}" for address in sorted(self._breakpoints))
             raise TargetError(
-                f"the board behind {self._address} did not reach {address:#x} within "
+                f"the board behind {self._address} did not reach {names} within "
                 f"{timeout_s:g} s; it is at {pc:#x}"
             )
+        return pc
 
     def reset(self, command: str) -> None:
         """Reset the board and halt it; ``command`` is for gdbservers and ignored here.
@@ -693,7 +798,7 @@ class PyocdProbe:
         """Remove the breakpoint, let the board run, and disconnect; never raises."""
         try:
             with self._errors("disconnect"):
-                self._clear_breakpoint()
+                self.watch(())
                 self.resume()
                 self._session.close()
         except ProbeError as error:
@@ -716,11 +821,6 @@ class PyocdProbe:
             time.sleep(_POLL_S)
         self._halted_at = time.monotonic()
         return True
-
-    def _clear_breakpoint(self) -> None:
-        if self._breakpoint is not None:
-            self._target.remove_breakpoint(self._breakpoint)
-            self._breakpoint = None
 
     @contextmanager
     def _errors(self, action: str) -> Iterator[None]:

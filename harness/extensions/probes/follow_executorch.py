@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from harness.decode.program import Call, Method
+from harness.decode.program import Call, Instruction, Method
 from harness.errors import TargetError
 from harness.extensions.probes.executorch_code import (
     CodeSet,
@@ -304,11 +304,11 @@ def identify(
         before.append(fitting)
         states = {}
         for place in fitting:
-            for after in _successors(method, place, separate):
+            for after in successors(method, place, separate=separate):
                 if after is not None:
                     states.setdefault(after, set()).add(place)
         if number + 1 == len(observed):
-            last = {p for p in fitting if None in _successors(method, p, separate)}
+            last = {p for p in fitting if None in successors(method, p, separate=separate)}
             if not last:
                 raise TargetError(
                     f"the execution ended after {number + 1} instructions, before the end of "
@@ -323,7 +323,7 @@ def identify(
     return [places.pop() if len(places) == 1 else None for places in reversed(possible)]
 
 
-def _successors(method: Method, place: Place, separate: bool) -> set[Place | None]:
+def successors(method: Method, place: Place, *, separate: bool) -> set[Place | None]:
     """Return what may be observed after an instruction; None stands for the end."""
     chain, index = place
     instruction = method.chains[chain][index]
@@ -457,6 +457,11 @@ def trace_of_runtime(
     return events.trace(clock)
 
 
+def kernel_event(instruction: Instruction) -> str:
+    """Return the name that generated code gives to the event of a kernel."""
+    return f"{KERNEL_EVENT}{instruction.name.rsplit('::', 1)[-1]}"
+
+
 def _add_instructions(
     events: EventTable, execution: FollowedExecution, method: Method | None, *, separate: bool
 ) -> None:
@@ -477,7 +482,7 @@ def _add_instructions(
         if each.native is not None:
             name = qualified_name(each.function)
             if known is not None:
-                name = f"{KERNEL_EVENT}{known.name.rpartition('::')[2]}"
+                name = kernel_event(known)
             events.add(name, *each.native, at)
         scope = OPERATOR_CALL if each.kind == Call.KERNEL else DELEGATE_CALL
         if method is None and each.native is None and each.function:

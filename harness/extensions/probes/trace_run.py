@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import io
 import shutil
+import socket
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,11 +22,32 @@ from harness.config.board import Board, QemuTarget, load_board
 from harness.decode.ed00_writer import write_ed00
 from harness.decode.program import Method
 from harness.decode.pte import ModelFile
-from harness.errors import TargetError, UsageError, did_you_mean
-from harness.extensions.probes.memory import FirmwareElf
-from harness.extensions.probes.unbuilt import CLOCK, CallTracer, InstructionTracer
+from harness.errors import InfrastructureError, TargetError, UsageError, did_you_mean
+from harness.extensions.probes.debug_probe import DebugProbe, attach
+from harness.extensions.probes.executorch_code import Role, find_executorch, qualified_name
+from harness.extensions.probes.memory import FirmwareElf, check_firmware, disturbance, probe_of
+from harness.extensions.probes.stops import (
+    MOST_BREAKPOINTS,
+    Described,
+    InstructionPlaces,
+    MemoryCounter,
+    PlaceOf,
+    StopCost,
+    StopFollower,
+    Stopped,
+    instruction_begins,
+    parse_counter,
+)
+from harness.extensions.probes.unbuilt import (
+    CLOCK,
+    CallTracer,
+    InstructionTracer,
+    matching_functions,
+)
 from harness.files import display_path, find_model, read_model
+from harness.flash.image import read_image
 from harness.flash.plan import Stages
+from harness.link.transports import is_probe
 from harness.plugins import require
 from harness.records.result import Model, TargetRecord
 from harness.records.trace import ClockDomain, Trace
@@ -37,6 +61,7 @@ from harness.target.selection import Chosen
 from harness.target.start import ProcessTarget, package_of
 
 _POLL_S: Final = 0.1
+_CONNECT_S: Final = 20.0
 _UARTS: Final = 4
 """Serial ports of a machine whose output is kept."""
 _MOST_CONSOLE: Final = 1 << 20
@@ -62,6 +87,10 @@ class TraceRequest:
         returns: Functions that are to return at once, and what they return, as hardware that is
             missing in an emulated machine needs it.
         timeout_s: Longest wait for the next execution, seconds; None for that of the board file.
+        stops: Follow an emulated machine by breakpoints, as a debug probe does, not by counting.
+        counter: The counter that is read at stops; None for the board file's.
+        counter_hz: Its rate; None if it is unknown, or the board file's.
+        reset: Command to the gdbserver that resets the board first; None to leave it running.
     """
 
     elf: Path
@@ -75,47 +104,207 @@ class TraceRequest:
     files: tuple[tuple[int, Path], ...] = ()
     returns: Mapping[str, int] = field(default_factory=dict)
     timeout_s: float | None = None
+    stops: bool = False
+    counter: str | None = None
+    counter_hz: int | None = None
+    reset: str | None = None
 
 
-def trace_firmware(request: TraceRequest, stages: Stages = lambda *_: None) -> EvaluatedRun:
+def trace_firmware(request: TraceRequest, stages: Stages = lambda *_: None) -> TracedRun:
     """Trace executions of an unmodified firmware into a run directory.
 
     Raises:
         UsageError: The request is invalid, or something is not installed; nothing was started.
         FormatError: The firmware or the model cannot be read, or contains no ExecuTorch.
         TargetError: The firmware did not execute the model, or executes another one.
-        InfrastructureError: The simulator failed.
+        InfrastructureError: The simulator or the probe failed.
     """
-    began = time.monotonic()
     board, _ = load_board(request.chosen.board)
     model = _model_of(request)
     method = _method_of(request, model)
-    machine = board.target
-    if not isinstance(machine, QemuTarget) or request.chosen.port is not None:
-        raise UsageError(f"board {board.name} is not traced by QEMU")
     with tempfile.TemporaryDirectory(prefix="etharness-") as name:
-        working = Path(name)
-        tracer: InstructionTracer | CallTracer
-        if request.at:
-            tracer = CallTracer(request.elf, working, request.at, request.execution)
-        else:
-            tracer = InstructionTracer(request.elf, working)
-        directory = RunDirectory.create(request.output)
-        console = _run_machine(request, board, machine, tracer, working, stages)
-        done = tracer.executions()  # all that was recorded is written now
-        try:
-            if tracer.counts_executions and 0 < done < request.runs:
-                raise TargetError(
-                    f"the firmware executed the model {done} of {request.runs} times",
-                    hint=f"ask for fewer executions, --runs {done}, or for more time, --timeout",
-                )
-            trace = tracer.trace(method)
-        except TargetError as error:
-            if done >= request.runs:
-                raise
-            raise _explained(error, console) from error
+        job = _TraceJob(request, board, model, method, Path(name), stages, time.monotonic())
+        by_probe = is_probe(request.chosen.port)
+        if not by_probe and not isinstance(board.target, QemuTarget):
+            raise UsageError(
+                f"board {board.name} is traced through a debug probe",
+                hint="name it with --port: gdb://HOST:PORT of OpenOCD, pyOCD or J-Link, or pyocd://",
+            )
+        if by_probe and (request.files or request.returns):
+            raise UsageError("--load and --return are for machines that are started here")
+        if by_probe:
+            return _trace_by_probe(job)
+        return _trace_by_stops(job) if request.stops else _trace_by_counting(job)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedRun:
+    """A traced run, and what tracing it cost.
+
+    Attributes:
+        run: The run.
+        cost: What stops cost; None if nothing was stopped.
+        counter: The counter that was read at stops; None if nothing was stopped.
+    """
+
+    run: EvaluatedRun
+    cost: StopCost | None = None
+    counter: MemoryCounter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _TraceJob:
+    """A request with what was read for it."""
+
+    request: TraceRequest
+    board: Board
+    model: ModelFile | None
+    method: Method | None
+    working: Path
+    stages: Stages
+    began: float
+
+    @property
+    def limit_s(self) -> float:
+        """Longest wait for the next execution, seconds."""
+        limit = self.request.timeout_s
+        return self.board.deadlines.execute_s if limit is None else limit
+
+
+def _trace_by_counting(job: _TraceJob) -> TracedRun:
+    """Trace under QEMU by the plugin."""
+    request = job.request
+    tracer: InstructionTracer | CallTracer
+    if request.at:
+        tracer = CallTracer(request.elf, job.working, request.at, request.execution)
+    else:
+        tracer = InstructionTracer(request.elf, job.working)
+    directory = RunDirectory.create(request.output)
+    with _machine(job, tracer.elf, tracer.arguments) as qemu:
+        done, since = 0, time.monotonic()
+        while done < request.runs:
+            job.stages("running", done, request.runs)
+            ended = qemu.finish(_POLL_S) is not None
+            before, done = done, tracer.executions()
+            if ended or time.monotonic() - since > job.limit_s:
+                break
+            since = time.monotonic() if done > before else since
+    console = _console(job)
+    done = tracer.executions()  # all that was recorded is written now
+    try:
+        if tracer.counts_executions and 0 < done < request.runs:
+            raise TargetError(
+                f"the firmware executed the model {done} of {request.runs} times",
+                hint=f"ask for fewer executions, --runs {done}, or for more time, --timeout",
+            )
+        trace = tracer.trace(job.method)
+    except TargetError as error:
+        if done >= request.runs:
+            raise
+        raise _explained(error, console) from error
     directory.write(CONSOLE, console)
-    return _finish(directory, board, trace, request, model, tracer.elf, began, CLOCK)
+    return TracedRun(_finish(job, directory, trace, tracer.elf, CLOCK))
+
+
+def _trace_by_stops(job: _TraceJob) -> TracedRun:
+    """Trace under QEMU through its gdbserver."""
+    elf = FirmwareElf(job.request.elf)
+    begins = _begins(job, elf)
+    counter = parse_counter(job.request.counter, job.request.counter_hz, job.board.timer)
+    directory = RunDirectory.create(job.request.output)
+    path = job.working / "gdb"
+    waiting = ("-S", "-gdb", f"unix:path={path},server=on,wait=off")
+    try:
+        with _machine(job, elf, waiting) as qemu, socket.socket(socket.AF_UNIX) as connection:
+            if not qemu.wait_for(lambda: not connection.connect_ex(str(path)), _CONNECT_S):
+                raise InfrastructureError(f"{qemu.name} does not accept a debugger")
+            with attach(connection, f"of {qemu.name}") as probe:
+                followed = _follow(job, elf, probe, begins, counter)
+                link = disturbance(probe)
+    except TargetError as error:
+        raise _explained(error, _console(job)) from error
+    directory.write(CONSOLE, _console(job))
+    return _stopped(job, directory, elf, followed, counter, link, None)
+
+
+def _trace_by_probe(job: _TraceJob) -> TracedRun:
+    """Trace a board through a debug probe."""
+    request = job.request
+    elf = FirmwareElf(request.elf)
+    begins = _begins(job, elf)
+    counter = parse_counter(request.counter, request.counter_hz, job.board.timer)
+    directory = RunDirectory.create(request.output)
+    with probe_of(request.chosen, job.board, "trace") as (chosen, probe):
+        probe.halt()
+        if request.reset is not None:
+            probe.reset(request.reset)
+        check_firmware(elf, probe.read)
+        followed = _follow(job, elf, probe, begins, counter)
+        link = disturbance(probe)
+    return _stopped(job, directory, elf, followed, counter, link, chosen)
+
+
+_Begins = tuple[int, dict[int, str]]
+"""The function that is an execution, and those that are called once per operator."""
+
+
+def _begins(job: _TraceJob, elf: FirmwareElf) -> _Begins:
+    """Return where an execution and its operators begin.
+
+    Raises:
+        FormatError: The image contains no ExecuTorch, or not enough of it.
+        UsageError: A function is missing, or there are too many.
+    """
+    request = job.request
+    if not request.at:
+        code = find_executorch(elf)
+        execute = code.of(Role.EXECUTE)
+        assert execute is not None
+        return execute.begin, instruction_begins(code, display_path(elf.path))
+    if request.execution is None:
+        raise UsageError("--at with breakpoints needs --execution: the function that is one")
+    (execution,) = matching_functions(elf, [request.execution], most=1)
+    functions = matching_functions(elf, request.at)
+    if not request.stops and len(functions) > MOST_BREAKPOINTS - 1:
+        raise UsageError(
+            f"--at names {len(functions)} functions, but cores have few breakpoints",
+            hint=f"name up to {MOST_BREAKPOINTS - 1} functions",
+        )
+    return execution.address, {each.address: qualified_name(each.name) for each in functions}
+
+
+def _follow(
+    job: _TraceJob, elf: FirmwareElf, probe: DebugProbe, begins: _Begins, counter: MemoryCounter
+) -> Stopped:
+    execution, functions = begins
+    follower = StopFollower(probe, counter, job.limit_s, execution=execution, thumb=elf.is_thumb)
+    place: PlaceOf = InstructionPlaces(probe, job.method)
+    if job.request.at:
+        place = partial(_in_order, functions)
+    runs = job.request.runs
+    follower.follow(functions, runs, place, lambda done: job.stages("running", done, runs))
+    return follower.trace()
+
+
+def _in_order(functions: Mapping[int, str], at: int, number: int) -> Described:
+    return (functions[at],), (0, number)
+
+
+def _stopped(
+    job: _TraceJob,
+    directory: RunDirectory,
+    elf: FirmwareElf,
+    followed: Stopped,
+    counter: MemoryCounter,
+    link: dict[str, int],
+    chosen: Chosen | None,
+) -> TracedRun:
+    cost = followed.cost
+    measured = {"stop_ticks": cost.ticks, "stop_bound_ticks": cost.bound, "stops": cost.stops}
+    run = _finish(
+        job, directory, followed.trace, elf, counter.clock, chosen, link={**link, **measured}
+    )
+    return TracedRun(run, cost, counter)
 
 
 def _explained(error: TargetError, console: bytes) -> TargetError:
@@ -149,28 +338,23 @@ def _method_of(request: TraceRequest, model: ModelFile | None) -> Method | None:
     return method
 
 
-def _run_machine(
-    request: TraceRequest,
-    board: Board,
-    machine: QemuTarget,
-    tracer: InstructionTracer | CallTracer,
-    working: Path,
-    stages: Stages,
-) -> bytes:
-    """Run the firmware until it has executed the model often enough; return its console.
+@contextmanager
+def _machine(job: _TraceJob, elf: FirmwareElf, more: tuple[str, ...]) -> Iterator[ProcessTarget]:
+    """Run the firmware in QEMU until the block ends.
 
     Raises:
         UsageError: QEMU is not installed, or a function or file is not there.
         InfrastructureError: It cannot be started.
     """
+    request, board, machine = job.request, job.board, job.board.target
+    assert isinstance(machine, QemuTarget)
     program = shutil.which(machine.system)
     if program is None:
         raise UsageError(
             f"board {board.name} needs {machine.system}, which is not installed",
             hint=f"on Debian or Ubuntu: apt-get install {package_of(machine.system)}",
         )
-    image = patched_image(tracer.elf, request.returns, working)
-    uarts = [working / f"uart{number}" for number in range(_UARTS)]
+    image = patched_image(elf, request.returns, job.working)
     command = [program, "-M", machine.machine, "-kernel", str(image), "-nodefaults"]
     command += ["-display", "none", "-monitor", "none", "-semihosting", *machine.arguments]
     for address, file in request.files:
@@ -180,19 +364,19 @@ def _run_machine(
                 hint="name a file whose path has no comma",
             )
         command += ["-device", f"loader,file={file},addr={address:#x},force-raw=on"]
-    for uart in uarts:
+    for uart in _uarts(job):
         command += ["-serial", f"file:{uart}"]
-    limit = board.deadlines.execute_s if request.timeout_s is None else request.timeout_s
-    with ProcessTarget(f"{machine.system} ({board.name})", [*command, *tracer.arguments]) as qemu:
-        done, since = 0, time.monotonic()
-        while done < request.runs:
-            stages("running", done, request.runs)
-            ended = qemu.finish(_POLL_S) is not None
-            before, done = done, tracer.executions()
-            if ended or time.monotonic() - since > limit:
-                break
-            since = time.monotonic() if done > before else since
-    return b"".join(uart.read_bytes()[-_MOST_CONSOLE:] for uart in uarts if uart.exists())
+    with ProcessTarget(f"{machine.system} ({board.name})", [*command, *more]) as qemu:
+        yield qemu
+
+
+def _uarts(job: _TraceJob) -> list[Path]:
+    return [job.working / f"uart{number}" for number in range(_UARTS)]
+
+
+def _console(job: _TraceJob) -> bytes:
+    """Return what the firmware printed on its serial ports."""
+    return b"".join(uart.read_bytes()[-_MOST_CONSOLE:] for uart in _uarts(job) if uart.exists())
 
 
 def patched_image(elf: FirmwareElf, returns: Mapping[str, int], working: Path) -> Path:
@@ -232,37 +416,39 @@ def _returning(value: int, *, thumb: bool) -> bytes:
 
 
 def _finish(
+    job: _TraceJob,
     directory: RunDirectory,
-    board: Board,
     traced: Trace,
-    request: TraceRequest,
-    model: ModelFile | None,
     elf: FirmwareElf,
-    began: float,
     clock: ClockDomain,
+    chosen: Chosen | None = None,
     **facts: Any,
 ) -> EvaluatedRun:
-    """Write trace and result; what the ED00 file cannot hold is in neither."""
+    """Write trace and result."""
+    request, board = job.request, job.board
     trace, summary = save_trace(write_ed00(traced), b"", (clock,), directory)
-    executions = summary.executions or 0
     described: Model | None = None
-    if model is not None:
-        named = RunRequest(request.chosen.board, model.path, request.runs, request.output)
-        described = describe_model(named, model)
+    if job.model is not None:
+        path = job.model.path
+        named = RunRequest(
+            request.chosen.board, path, request.runs, request.output, method=request.method
+        )
+        described = describe_model(named, job.model)
+    port = chosen.port_name if chosen is not None else None
     return finish_pull(
         directory,
         board,
         trace,
-        began=began,
-        unit=request.chosen.unit or board.name,
-        port=None,
+        began=job.began,
+        unit=(chosen or request.chosen).unit or port or board.name,
+        port=port,
         runs_requested=request.runs,
-        runs_completed=executions,
+        runs_completed=summary.executions or 0,
         model=described,
         target=TargetRecord(
             board=board.name,
             cpu=board.cpu,
-            build_id=elf.build_id,
+            build_id=read_image(elf.path).build_id() or elf.build_id,
             link_version=0,
             mtu=0,
             clocks=(from_clock_domain(clock),),

@@ -130,14 +130,10 @@ class CallTracer:
             FormatError: The file is not an ELF file of a microcontroller.
         """
         self.elf = FirmwareElf(image)
-        functions = _matching(self.elf, at)
-        self._execution = None if execution is None else _matching(self.elf, [execution])
-        if self._execution is not None and len(self._execution) != 1:
-            names = ", ".join(qualified_name(each.name) for each in self._execution[:5])
-            raise UsageError(
-                f"--execution {execution} names {len(self._execution)} functions: {names}",
-                hint="name one, mangled if necessary",
-            )
+        functions = matching_functions(self.elf, at)
+        self._execution = (
+            None if execution is None else matching_functions(self.elf, [execution], most=1)
+        )
         self.counts_executions = self._execution is not None
         outer = self._execution or []
         self._sets = [
@@ -186,7 +182,14 @@ class CallTracer:
         return trace_of_calls(calls, executions, clock)
 
 
-def _matching(elf: FirmwareElf, patterns: Sequence[str]) -> list[Symbol]:
+def matching_functions(
+    elf: FirmwareElf, patterns: Sequence[str], *, most: int | None = None
+) -> list[Symbol]:
+    """Return functions by names, mangled or with namespaces, or by patterns with ``*``.
+
+    Raises:
+        UsageError: There is none of a name, or there are more than ``most``.
+    """
     found: dict[int, Symbol] = {}
     for pattern in patterns:
         matching = [
@@ -204,4 +207,10 @@ def _matching(elf: FirmwareElf, patterns: Sequence[str]) -> list[Symbol]:
                 "compiler may also have inlined it",
             )
         found |= {each.address: each for each in matching}
+    if most is not None and len(found) > most:
+        some = ", ".join(qualified_name(each.name) for each in list(found.values())[:5])
+        raise UsageError(
+            f"{', '.join(patterns)} names {len(found)} functions of {elf.path}: {some}",
+            hint="name one, mangled if necessary",
+        )
     return list(found.values())
