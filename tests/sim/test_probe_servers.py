@@ -250,6 +250,43 @@ def test_breakpoints_and_resets_of_a_server(
             assert "refused the command 'restart'" in wrong.err
 
 
+TIMER = ("--counter", "0x40000004:32:down", "--counter-hz", "25000000")
+"""The timer of the emulated board, of which our own tracer reads the same register."""
+KERNELS = ("quantized_conv2d", "quantized_depthwise_conv2d", "quantized_linear")
+
+
+@pytest.mark.parametrize("name", sampled(SERVERS, "openocd"))
+@pytest.mark.long
+def test_operators_of_unmodified_firmware_are_followed_through_a_server(
+    etharness: Etharness, tracer_only: Path, name: str, tmp_path: Path
+) -> None:
+    functions = [word for kernel in KERNELS for word in ("--at", kernel)]
+    with (
+        gdbserver(tracer_only, tmp_path, idle=True) as simulator,
+        SERVERS[name](simulator, tmp_path) as port,
+    ):
+        result = etharness(
+            *("trace", tracer_only, "--board", BOARD, "--port", port, "--reset", "reset halt"),
+            *(*functions, "--execution", "etd_method_execute", "--runs", "2"),
+            *(*TIMER, "-o", tmp_path / "run"),
+        )
+        assert result.code == 0, result.err
+        assert "empty intervals and subtracted; it varied by" in result.out
+        # It lets the board run to its end.
+        wanted = ("--board", BOARD, "--elf", tracer_only, "--port", port, "-o", tmp_path / "pulled")
+        assert etharness("pull", *wanted).code == 0
+    run = harness.load(tmp_path / "run")
+    assert run.operator("Method::execute").count == 2
+    rows = run.trace
+    assert rows is not None
+    names = [rows.text(number) for number in rows.name[:11].tolist()]
+    convolution, depthwise, linear = KERNELS
+    pairs = [depthwise, convolution] * 4
+    assert names == [convolution, *pairs, linear, "Method::execute"]
+    link = json.loads((tmp_path / "run/result.json").read_bytes())["link"]
+    assert link["stops"] == 2 * (2 + 2 * 10) + 2 * 8
+
+
 @contextmanager
 def jlink(board: Transport, deaf_s: float) -> Iterator[str]:
     """Serve a board as J-Link does at its port 19021; yield the address.

@@ -139,8 +139,8 @@ class StopCost:
 
     @property
     def bound(self) -> int:
-        """Largest error of an interval with one stop, as measured: how far its cost varies."""
-        return max((abs(each - self.ticks) for each in self.empty), default=0) + _EMPTY
+        """How far the cost varied among the empty intervals, with their own instructions."""
+        return max(self.empty, default=0) - min(self.empty, default=0) + _EMPTY
 
 
 class _Reading:
@@ -324,25 +324,25 @@ class StopFollower:
     def _measure(self, at: int, leaves: int) -> None:
         """Measure a stop on an empty interval: the first instructions of an operator."""
         behind = self._behind(at)
+        if behind == at:
+            return
         before, _ = self._mark()
         self._probe.watch((behind, leaves))
         if self._go() == behind:
             self._cost.empty.append(self._mark()[0] - before)
 
     def _behind(self, address: int) -> int:
-        """Return the address behind the first instructions of a function."""
+        """Return the address behind the first instructions of a function, up to one that jumps."""
         if address not in self._behind_begin:
             code = self._probe.read(address, 4 * _EMPTY)
             at = 0
             for _ in range(_EMPTY):
-                at += 4 if self._is_long(code[at : at + 2]) else 2
+                size, jumps = (_thumb if self._thumb else _riscv)(code[at : at + 4])
+                if jumps:
+                    break
+                at += size
             self._behind_begin[address] = address + at
         return self._behind_begin[address]
-
-    def _is_long(self, half: bytes) -> bool:
-        """Whether an instruction that begins so has 4 bytes."""
-        word = int.from_bytes(half, "little")
-        return word >> 11 >= 0b11101 if self._thumb else word & 3 == 3
 
     def _go(self) -> int:
         return self._probe.run_to_watched(self._timeout_s)
@@ -374,6 +374,32 @@ class StopFollower:
             events.add(EXECUTION, began, pass_until(whole.end))
             events.finish_block("Execute")
         return Stopped(events.trace(self._counter.clock), self._cost)
+
+
+def _thumb(code: bytes) -> tuple[int, bool]:
+    """Return the bytes of a Thumb instruction, and whether it may go elsewhere than behind it."""
+    first, second = struct.unpack("<HH", code)
+    if first >> 11 >= 0b11101:
+        branch = first >> 11 == 0b11110 and second & 0x8000 != 0
+        load = first & 0xFE50 == 0xE810 or first & 0xFE70 == 0xF850  # may load pc
+        return 4, branch or load
+    return 2, (
+        first >> 12 == 0xD  # conditional branch
+        or first >> 11 == 0b11100  # branch
+        or first & 0xFF00 in (0x4700, 0xBD00)  # bx, blx; pop {..., pc}
+        or first & 0xF500 == 0xB100  # cbz, cbnz
+        or first & 0xFF00 == 0xBF00  # it: what follows is conditional
+    )
+
+
+def _riscv(code: bytes) -> tuple[int, bool]:
+    """Return the same of a RISC-V instruction."""
+    (word,) = struct.unpack("<I", code)
+    if word & 3 == 3:
+        return 4, word & 0x7F in (0x63, 0x67, 0x6F)  # branches, jalr, jal
+    kind = word & 0xE003
+    jumps = kind in (0x2001, 0xA001, 0xC001, 0xE001)  # c.jal, c.j, c.beqz, c.bnez
+    return 2, jumps or (kind == 0x8002 and word & 0x7C == 0)  # c.jr, c.jalr
 
 
 class InstructionPlaces:
@@ -460,6 +486,6 @@ def describe_cost(cost: StopCost, counter: MemoryCounter) -> str:
     }[counter.halted]
     return (
         f"stops: {cost.stops:,}; each costs {cost.ticks:,} ticks of {counter.name}, {halted}, "
-        f"measured on {len(cost.empty)} empty intervals and subtracted; an operator's time may be "
-        f"off by {cost.bound:,} ticks"
+        f"measured on {len(cost.empty)} empty intervals and subtracted; it varied by {cost.bound:,} ticks "
+        "among them, and so may the time of an operator"
     )
