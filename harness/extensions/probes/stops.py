@@ -486,6 +486,6 @@ def describe_cost(cost: StopCost, counter: MemoryCounter) -> str:
     }[counter.halted]
     return (
         f"stops: {cost.stops:,}; each costs {cost.ticks:,} ticks of {counter.name}, {halted}, "
-        f"measured on {len(cost.empty)} empty intervals and subtracted; it varied by {cost.bound:,} ticks "
-        "among them, and so may the time of an operator"
+        f"measured on {len(cost.empty)} empty intervals and subtracted; it varied by "
+        f"{cost.bound:,} ticks among them, and so may the time of an operator"
     )
