@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -90,15 +91,9 @@ def run_command(
     said = {name: value for name, value in options.items() if value is not None}
     said["output"] = directory
     request = request_of(model, board, cast("RunKeywords", said))
-    archive = next((file for file in reports if file.suffix.lower() == ".zip"), None)
+    archives = [file for file in reports if file.suffix.lower() == ".zip"]
+    accept = partial(_refuse_archive, archives[0]) if archives else None
     not_added = 0
-
-    def accept(model: ModelFile) -> None:
-        if archive is not None and model.test_sets:
-            raise UsageError(
-                f"{archive}: an archive is of one run, a bundled program has one per test set",
-                hint="`etharness report RUN/test_sets/NAME -o x.zip` writes one after the run",
-            )
 
     def ended(run: EvaluatedRun) -> None:
         nonlocal not_added
@@ -113,6 +108,15 @@ def run_command(
     if passes is not None and not output.json and output.verbosity >= 0:
         _show_passes(output, passes)
     return run.exit_code or not_added
+
+
+def _refuse_archive(archive: Path, model: ModelFile) -> None:
+    """Raise an error, before anything is run, for an archive of several test sets."""
+    if model.test_sets:
+        raise UsageError(
+            f"{archive}: an archive is of one run, a bundled program has one per test set",
+            hint="`etharness report RUN/test_sets/NAME -o x.zip` writes one after the run",
+        )
 
 
 def _show_passes(output: command.OutputOptions, passes: CounterPassesRecord) -> None:

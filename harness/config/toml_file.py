@@ -67,7 +67,7 @@ class Document:
         """Line and column, from 1, of every key, table and element of an array of tables."""
         starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
         found, line = {}, 0
-        for keys, offset in sorted(key_offsets(self.text).items(), key=lambda item: item[1]):
+        for keys, offset in sorted(_Scanner(self.text).offsets.items(), key=lambda item: item[1]):
             while line + 1 < len(starts) and starts[line + 1] <= offset:
                 line += 1
             found[keys] = line + 1, offset - starts[line] + 1
@@ -183,25 +183,19 @@ def _decoded(path: Path, data: bytes) -> str:
         ) from error
 
 
-def key_offsets(text: str) -> dict[Keys, int]:
-    """Return the offset in characters of each key, table and element of an array of tables.
-
-    An implicit table begins at the first header or key that names it.
-
-    Args:
-        text: Valid TOML.
-    """
-    return _Scanner(text).found
-
-
 class _Scanner:
-    """Scans a valid document for the positions of its keys."""
+    """Scans valid TOML for its keys.
+
+    Attributes:
+        offsets: Offset in characters of each key, table and element of an array of tables. An
+            implicit table begins at the first header or key that names it.
+    """
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         self._elements: dict[Keys, int] = {}
         """The last index of every array of tables."""
-        self.found: dict[Keys, int] = {}
+        self.offsets: dict[Keys, int] = {}
         table: Keys = ()
         while self._skip_space():
             start = self._at
@@ -244,18 +238,18 @@ class _Scanner:
         table: Keys = ()
         for index, (name, _) in enumerate(parts):
             table = (*table, name)
-            self.found.setdefault(table, start)
+            self.offsets.setdefault(table, start)
             if element and index == len(parts) - 1:
                 self._elements[table] = self._elements.get(table, -1) + 1
             if table in self._elements:
                 table = (*table, self._elements[table])
-                self.found.setdefault(table, start)
+                self.offsets.setdefault(table, start)
         return table
 
     def _pair(self, table: Keys) -> None:
         for name, start in self._key():
             table = (*table, name)
-            self.found.setdefault(table, start)
+            self.offsets.setdefault(table, start)
         self._next()
         self._at += 1  # the equals sign
         self._value(table)
@@ -273,7 +267,7 @@ class _Scanner:
             if opening == "{":
                 self._pair(keys)
             else:
-                self.found[(*keys, count)] = self._at
+                self.offsets[(*keys, count)] = self._at
                 self._value((*keys, count))
             count += 1
             if self._next() == ",":

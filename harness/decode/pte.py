@@ -208,11 +208,6 @@ _KINDS: Final = (
 _EXPORT: Final = "export the PyTorch model with ExecuTorch: `to_executorch()` makes a .pte file"
 
 
-def is_program(data: bytes) -> bool:
-    """Whether the data has the file identifier of a ``.pte`` file."""
-    return data[4:8] == pte.IDENTIFIER
-
-
 def read_named_program(data: bytes, name: str) -> Program:
     """Read the methods of a model's file, as ``read_program`` does; errors name the file.
 
@@ -222,7 +217,7 @@ def read_named_program(data: bytes, name: str) -> Program:
     try:
         return read_program(data)
     except FormatError as error:
-        known = is_program(data[: pte.HEADER_AT]) or is_bundled_program(data)
+        known = data[4:8] == pte.IDENTIFIER or is_bundled_program(data)
         text = f"not a complete ExecuTorch program: {error.message}" if known else error.message
         named = FormatError(f"{name} is {text}", hint=error.hint or _COPY_AGAIN)
         named.offset, named.field = error.offset, error.field
@@ -357,7 +352,7 @@ def _pieces(tables: Tables[pte.SubsegmentOffsets]) -> list[tuple[int, tuple[int,
 
 def _window(data: bytes) -> tuple[FlatBuffer, int]:
     """Return the FlatBuffer in the file, and where segments begin; the extended header has both."""
-    if not is_program(data):
+    if data[4:8] != pte.IDENTIFIER:
         raise FormatError(f"{_kind(data)}, not an ExecuTorch program", hint=_EXPORT)
     at = pte.HEADER_AT
     if data[at : at + 4] != pte.HEADER_MAGIC:

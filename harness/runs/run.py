@@ -566,7 +566,7 @@ def run_model(
     request: RunRequest,
     stages: Stages = lambda *_: None,
     ended: Callable[[EvaluatedRun], None] = lambda _: None,
-    accept: Callable[[ModelFile], None] = lambda _: None,
+    accept: Callable[[ModelFile], None] | None = None,
 ) -> EvaluatedRun:
     """Run a model and write a run directory, also if the run fails after its start.
 
@@ -587,7 +587,8 @@ def run_model(
     if request.through is not None:
         return probe_target().run_by_probe(request, stages, ended)
     plan = plan_run(request, stages)
-    accept(plan.model)
+    if accept is not None:
+        accept(plan.model)
     if name := plan.board.runner:
         runner: ImageRunner = load_extension(
             TARGETS, name, f"board {plan.board.name}: its image is", name

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 import harness
-from harness import TargetError, UsageError
+from harness import TargetError, UsageError, build_firmware, start_target
 from harness.extensions.mlek import image, machine
 from harness.extensions.qualify.qualification import qualify
-from harness.target.build import build_firmware
 from harness.target.selection import Chosen
-from harness.target.start import start_target
 from tests.conftest import MODELS
 
 pytestmark = pytest.mark.sim

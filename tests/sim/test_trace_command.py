@@ -10,13 +10,9 @@ import numpy as np
 import pytest
 
 import harness
-from harness.decode.program import Call
-from harness.decode.pte import ModelFile
+from harness import Call, Trace
 from harness.extensions.mlek.image import TFLITE_MICRO, find_image
 from harness.extensions.probes.unbuilt import CallTracer
-from harness.files import read_model
-from harness.records.trace import Trace
-from harness.runs.source import read_trace
 from tests.conftest import MODELS, CommandResult
 from tests.support import tflite
 
@@ -39,7 +35,7 @@ def trace(etharness: Command, directory: Path, model: str, *more: str | Path) ->
 
 
 def events(run: Path) -> Trace:
-    return read_trace((run / "trace.etdp").read_bytes(), ())
+    return harness.read_ed00((run / "trace.etdp").read_bytes())
 
 
 def row_texts(trace: Trace) -> list[tuple[str | None, int, int]]:
@@ -84,8 +80,7 @@ def test_int8_and_small_networks_are_followed(
     result = trace(etharness, tmp_path / "run", model, "--model", model, "--quiet")
     assert result.code == 0, result.err
     file = MODELS / f"{model}.pte"
-    method = ModelFile(file, read_model(file)).method("forward")
-    assert method is not None
+    method = harness.read_program(file.read_bytes()).method("forward")
     kernels = [
         (number, each) for number, each in enumerate(method.chains[0]) if each.call == Call.KERNEL
     ]

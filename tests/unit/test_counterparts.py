@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import InstructionRecord
 from harness.analyze.counterparts import (
     Counterparts,
     InstructionPlace,
@@ -19,7 +20,7 @@ from harness.analyze.counterparts import (
     outline_of,
     sequences_of,
 )
-from harness.records.trace import InstructionRecord, Signature
+from harness.records.trace import Signature
 
 NAMES = st.sampled_from(("add", "conv", "relu", "pad"))
 SHAPES = st.sampled_from(("8", "16", "32"))

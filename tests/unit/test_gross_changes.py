@@ -10,8 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from harness import HistoryComparison, HistoryLimits, Metric, Sample, Verdict, compare_with_history
-from harness.check.history.comparison import CommonChange, CommonJudgement, Compared, Interval
+from harness import (
+    Compared,
+    HistoryComparison,
+    HistoryLimits,
+    Interval,
+    Metric,
+    Sample,
+    Verdict,
+    compare_with_history,
+)
+from harness.check.history.comparison import CommonChange, CommonJudgement
 from harness.check.history.noise import gross_direction
 from tests.support.histories import HistoryBuilder, history_checks, operator, size
 

@@ -15,6 +15,7 @@ from harness import (
     Decision,
     History,
     HistoryComparison,
+    InstructionRecord,
     Measured,
     Metric,
     Sample,
@@ -26,7 +27,6 @@ from harness import (
 from harness.analyze.counterparts import ProgramOutline
 from harness.check.history.align import aligned, as_newest
 from harness.check.history.samples import decode_history, encode_history, with_results
-from harness.records.trace import InstructionRecord
 from harness.runs.source import subject_of
 from tests.support.histories import history_checks, provenance
 from tests.support.results import made, trace_with

@@ -12,11 +12,9 @@ from typing import Any, NoReturn
 import pytest
 
 import harness
-from harness.errors import UsageError
+from harness import MeasurementSettings, UsageError, packaged_models
 from harness.extensions.lab.nightly.plan import load_plan, options_of
-from harness.files import packaged_models
 from harness.pytest_plugin.running import CaseUnit, Runs, with_files
-from harness.records.measurement import MeasurementSettings
 from harness.records.run_settings import SETTINGS, RunSettings, SettingPlace, settings_in
 from harness.runs.request import RunRequest, given_settings, request_of
 from tests.conftest import CommandResult
