@@ -81,7 +81,7 @@ class FirmwareElf:
         path: The file.
         variables: Symbols of variables, by address.
         functions: Symbols of functions, by address.
-        samples: Pieces of its code and constants, which never change, with their addresses.
+        samples: Pieces of its code and constants, which never change.
         build_id: GNU build id in hexadecimal; "" without one.
         is_thumb: Whether its CPU is an Arm of profile M.
     """
@@ -172,7 +172,18 @@ def _address(symbol: Symbol) -> int:
     return symbol.address
 
 
-def _read_samples(elf: Any) -> Iterator[tuple[int, bytes]]:
+class CodeSample(NamedTuple):
+    """A piece of code or constants: where it runs, where it is loaded, and its bytes.
+
+    An image that copies code at its start has it at the first address only later.
+    """
+
+    address: int
+    loaded_at: int
+    data: bytes
+
+
+def _read_samples(elf: Any) -> Iterator[CodeSample]:
     """Yield pieces, spread evenly over the sections that are loaded and not written."""
     sections = [
         section
@@ -181,14 +192,25 @@ def _read_samples(elf: Any) -> Iterator[tuple[int, bytes]]:
         and section["sh_flags"] & (_ALLOCATED | _WRITABLE) == _ALLOCATED
         and section["sh_size"] >= _SAMPLE_SIZE
     ]
+    segments = [each for each in elf.iter_segments() if each["p_type"] == "PT_LOAD"]
     total = sum(section["sh_size"] for section in sections)
     for section in sections:
         size = section["sh_size"]
         count = max(1, round(_SAMPLES * size / total))
         data = section.data()
+        moved = next(
+            (each["p_paddr"] - each["p_vaddr"] for each in segments if _contains(each, section)), 0
+        )
         for number in range(count):
             at = (size - _SAMPLE_SIZE) * number // max(1, count - 1)
-            yield section["sh_addr"] + at, data[at : at + _SAMPLE_SIZE]
+            address = section["sh_addr"] + at
+            yield CodeSample(address, address + moved, data[at : at + _SAMPLE_SIZE])
+
+
+def _contains(segment: Any, section: Any) -> bool:
+    """Whether a segment has the bytes of a section."""
+    begin = section["sh_offset"] - segment["p_offset"]
+    return bool(0 <= begin and begin + section["sh_size"] <= segment["p_filesz"])
 
 
 def _read_build_id(elf: Any) -> str:
@@ -245,8 +267,9 @@ def check_firmware(elf: FirmwareElf, read: Read) -> None:
     Raises:
         WrongFirmwareError: They differ: the board runs other firmware.
     """
-    for address, expected in elf.samples:
-        if read(address, len(expected)) != expected:
+    for address, loaded_at, expected in elf.samples:
+        places = dict.fromkeys((loaded_at, address))
+        if all(read(place, len(expected)) != expected for place in places):
             build = f" (build id {elf.build_id})" if elf.build_id else ""
             raise WrongFirmwareError(
                 f"the board does not run {elf.path}{build}: its memory differs at {address:#x}",
