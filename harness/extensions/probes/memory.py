@@ -210,7 +210,7 @@ def _read_samples(elf: Any) -> Iterator[CodeSample]:
 def _contains(segment: Any, section: Any) -> bool:
     """Whether a segment has the bytes of a section."""
     begin = section["sh_offset"] - segment["p_offset"]
-    return bool(0 <= begin and begin + section["sh_size"] <= segment["p_filesz"])
+    return bool(begin >= 0 and begin + section["sh_size"] <= segment["p_filesz"])
 
 
 def _read_build_id(elf: Any) -> str:
