@@ -225,14 +225,25 @@ def _levels(values: Floats) -> Floats:
 
     A step that stands out from both sides is a change, accepted or not, and no noise.
     """
-    whole, found = np.square(values - median(values)).sum(), np.full(len(values), median(values))
-    least = whole / _CLEAR
-    for at in range(_SHORTEST, len(values) - _SHORTEST + 1):
-        levels = np.full(len(values), median(values[:at]))
-        levels[at:] = median(values[at:])
-        if (within := np.square(values - levels).sum()) < least:
-            least, found = within, levels
-    return found
+    count = len(values)
+    places = np.arange(_SHORTEST, count - _SHORTEST + 1)
+    level = np.full(count, median(values))
+    if not len(places):
+        return level
+    after = np.arange(count) >= places[:, None]
+    levels = np.where(after, _medians(values, after), _medians(values, ~after))
+    within = np.square(values - levels).sum(axis=1)
+    best = int(np.argmin(within))
+    clear = within[best] < np.square(values - level).sum() / _CLEAR
+    return levels[best] if clear else level
+
+
+def _medians(values: Floats, chosen: Bools) -> Floats:
+    """Return the median of the chosen values of each row, shape (rows, n) to (rows, 1)."""
+    ordered, counts = np.sort(np.where(chosen, values, np.inf)), chosen.sum(axis=1)
+    rows = np.arange(len(chosen))
+    middle = ordered[rows, (counts - 1) // 2] + ordered[rows, counts // 2]
+    return np.asarray(middle / 2)[:, None]
 
 
 def _correlation(residuals: Floats) -> float:

@@ -11,6 +11,7 @@ SciPy has no change point detection, and no noise estimate that tolerates steps.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -131,8 +132,10 @@ def steps_in(
     """
     cells = points.cells
     changes = (np.flatnonzero(np.diff(cells.origins)) + 1).tolist()
-    sessions = {origin: {*part.sessions.tolist()} for origin, part in cells.groups(cells.origins)}
     of = cells.origins.tolist()
+    sessions: dict[int, set[int]] = defaultdict(set)
+    for origin, session in zip(of, cells.sessions.tolist(), strict=True):
+        sessions[origin].add(session)
     # Two commits of common sessions are compared within these sessions.
     boundaries = [at for at in changes if not sessions[of[at - 1]] & sessions[of[at]]]
     if not boundaries:
