@@ -134,6 +134,7 @@ measure: setup-test setup-oracle setup-docs
 	$(PYTHON) -m benchmarks.long_night
 	ETHARNESS_QUEUE_EXAMPLES=2000 $(PYTHON) -m pytest tests/property/test_lease_queue.py
 	$(PYTHON) -m benchmarks.verdict_study
+	$(PYTHON) -m benchmarks.verdict_parts
 	$(PYTHON) -m benchmarks.verdict_stated
 	$(PYTHON) -m benchmarks.bisect_study
 	$(PYTHON) -m benchmarks.bisect_boards
