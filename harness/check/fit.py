@@ -27,6 +27,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.analyze.workload import InstructionEstimate, tensor_bytes
+from harness.check.executorch_memory import runtime_memory
 from harness.config.board import Board, Capacity, NativeTarget
 from harness.decode.program import (
     Call,
@@ -285,10 +286,11 @@ def fit(
         executorch = board.links_executorch or bool(board.runner)
     sizes = SIZES_64 if isinstance(board.target, NativeTarget) else SIZES_32
     structures, of_tensors = arena_need(method, sizes)
+    memory = runtime_memory(method) if board.runner else None
     needed = {
         "model": (model_bytes, True, "use a smaller or a quantized network"),
         "arena": (
-            of_tensors + (0 if executorch else structures),
+            of_tensors + (structures if not executorch else memory.method if memory else 0),
             not method.delegates and not executorch,
             "quantize it, use smaller inputs, or raise ETD_ARENA_CAPACITY in its port.cmake",
         ),

@@ -42,9 +42,18 @@ if TYPE_CHECKING:
         shell_complete=command.complete_boards,
         help="Check this board: a name or a board file; repeatable.  [default: all boards]",
     ),
+    command.option(
+        "--runtime",
+        type=click.Choice(["bundled", "executorch"]),
+        default="bundled",
+        help="With executorch, also state the memory that ExecuTorch's own runtime needs on a "
+        "32-bit core.  [default: bundled]",
+    ),
 )
 @command.output_options
-def inspect_command(model: Path, boards: tuple[str, ...], output: command.OutputOptions) -> int:
+def inspect_command(
+    model: Path, boards: tuple[str, ...], runtime: str, output: command.OutputOptions
+) -> int:
     """Show what a model contains and which boards it fits.
 
     Lists methods, operators with their multiply-accumulates and bytes moved, constants and planned
@@ -80,13 +89,21 @@ def inspect_command(model: Path, boards: tuple[str, ...], output: command.Output
         for method in program.methods
     ]
     instructions = [instruction_model(board) for board in described]
+    executorch = runtime == "executorch"
     document = describe_model(
-        display_path(model), len(data), program, fits, instructions, test_sets
+        *(display_path(model), len(data), program, fits, instructions, test_sets),
+        executorch=executorch,
     )
     if output.json:
         print_document(encode(document))
     else:
-        print_model(output.console(), document, reasons=bool(boards), detailed=output.verbosity > 0)
+        print_model(
+            output.console(),
+            document,
+            reasons=bool(boards),
+            detailed=output.verbosity > 0,
+            executorch=executorch,
+        )
     misfits = [each for row in fits for each in row if each.fits is False]
     missing = any(each.placed is None or each.placed.fits is False for each in misfits)
     return 1 if boards and missing else 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Literal
 
 
 class Dynamism(IntEnum):
@@ -76,6 +77,10 @@ class Tensor:
         return tuple(strides)
 
 
+ListKind = Literal["", "int", "bool", "double", "tensor", "optional tensor"]
+"""Types of lists in ExecuTorch's schema."""
+
+
 @dataclass(frozen=True, slots=True)
 class ValueList:
     """A list of integers, floats, bools, tensors or optional tensors.
@@ -84,10 +89,12 @@ class ValueList:
         items: The items.
         numbers: Value numbers of the items, -1 for a missing tensor; empty for floats and bools,
             which are not values of the method.
+        kind: The schema's type of the list, which an empty one has, too; "" if it is not known.
     """
 
     items: tuple[Tensor | int | float | bool | None, ...]
     numbers: tuple[int, ...] = ()
+    kind: ListKind = field(default="", compare=False)
 
 
 Value = Tensor | ValueList | int | float | bool | str | None

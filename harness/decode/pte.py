@@ -39,6 +39,7 @@ from harness.decode.program import (
     Call,
     Dynamism,
     Instruction,
+    ListKind,
     Method,
     Program,
     Tensor,
@@ -53,12 +54,12 @@ from harness.records.trace import STORED_AS, little_endian
 _Item = TypeVar("_Item")
 
 _EXTERNAL = 1  # TensorDataLocation
-_NUMBERED: Final[dict[KernelTypes, tuple[str, type[int] | type[Tensor], bool]]] = {
-    KernelTypes.INT_LIST: ("<i8", int, False),
-    KernelTypes.TENSOR_LIST: ("<i4", Tensor, False),
-    KernelTypes.OPTIONAL_TENSOR_LIST: ("<i4", Tensor, True),
+_NUMBERED: Final[dict[KernelTypes, tuple[str, type[int] | type[Tensor], bool, ListKind]]] = {
+    KernelTypes.INT_LIST: ("<i8", int, False, "int"),
+    KernelTypes.TENSOR_LIST: ("<i4", Tensor, False, "tensor"),
+    KernelTypes.OPTIONAL_TENSOR_LIST: ("<i4", Tensor, True, "optional tensor"),
 }
-"""Lists of value numbers: dtype, type of the values, and whether items may be missing."""
+"""Lists of value numbers: dtype, type of the values, whether items may be missing, and its name."""
 
 
 def read_values(tables: Tables[pte.EValue], named: Container[str] = ()) -> list[Value]:
@@ -76,7 +77,7 @@ def read_values(tables: Tables[pte.EValue], named: Container[str] = ()) -> list[
     )
     types = tables.scalars(pte.EValue.VAL_TYPE, "u1", 0)
     places = tables.references(pte.EValue.VAL)
-    for type_, (dtype, kind, optional) in _NUMBERED.items():
+    for type_, (dtype, kind, optional, listed) in _NUMBERED.items():
         rows = np.flatnonzero(types == type_)
         contents = Tables.at(tables.buffer, places[rows], pte.Content)
         vectors = contents.vectors(pte.Content.CONTENT, dtype)
@@ -91,7 +92,7 @@ def read_values(tables: Tables[pte.EValue], named: Container[str] = ()) -> list[
                     field=type_.name.lower(),
                 )
             items: Any = tuple(map(found.get, numbers))
-            values[row] = ValueList(items, numbers)
+            values[row] = ValueList(items, numbers, listed)
     return values
 
 
@@ -101,9 +102,9 @@ def _scalars(dtype: str, buffer: FlatBuffer, places: Ints) -> list[Value]:
     return found
 
 
-def _own_items(dtype: str, buffer: FlatBuffer, places: Ints) -> list[ValueList]:
+def _own_items(dtype: str, kind: ListKind, buffer: FlatBuffer, places: Ints) -> list[ValueList]:
     tables = Tables.at(buffer, places, pte.Content)
-    return [ValueList(items) for items in tables.vectors(pte.Content.CONTENT, dtype)]
+    return [ValueList(items, kind=kind) for items in tables.vectors(pte.Content.CONTENT, dtype)]
 
 
 def _tensors(named: Container[str], buffer: FlatBuffer, places: Ints) -> list[Tensor]:
@@ -182,8 +183,8 @@ _VALUE_READERS: Final[dict[KernelTypes, Callable[[FlatBuffer, Ints], Sequence[Va
     KernelTypes.STRING: lambda buffer, places: Tables.at(buffer, places, pte.Content).texts(
         pte.Content.CONTENT
     ),
-    KernelTypes.DOUBLE_LIST: partial(_own_items, "<f8"),
-    KernelTypes.BOOL_LIST: partial(_own_items, "?"),
+    KernelTypes.DOUBLE_LIST: partial(_own_items, "<f8", "double"),
+    KernelTypes.BOOL_LIST: partial(_own_items, "?", "bool"),
     **dict.fromkeys((KernelTypes.NULL, *_NUMBERED), lambda _, places: [None] * len(places)),
 }
 """Readers of the types; ``_tensors`` is that of tensors. Lists that refer to other values are read

@@ -19,6 +19,7 @@ from harness.analyze.workload import (
     method_steps,
     work_by_operator,
 )
+from harness.check.executorch_memory import RuntimeMemory, runtime_memory
 from harness.check.fit import Fit, MadeFor, Need, Refusal, core_exports
 from harness.decode.program import Method, Program
 from harness.decode.pte import TestSet
@@ -82,6 +83,8 @@ class MethodDocument(msgspec.Struct, frozen=True):
         boards: Whether it fits each board.
         test_sets: Number of its test sets in a bundled program; null for a program alone.
         made_for: The Cortex-M cores that it was exported for; null without operators of CMSIS-NN.
+        executorch: What ExecuTorch's runtime needs for it on a 32-bit core, for ``--runtime
+            executorch``; null otherwise, and with delegates, whose backends take memory, too.
     """
 
     name: str
@@ -96,6 +99,7 @@ class MethodDocument(msgspec.Struct, frozen=True):
     boards: list[Fit]
     test_sets: int | None = None
     made_for: MadeFor | None = None
+    executorch: RuntimeMemory | None = None
 
 
 class ModelDocument(msgspec.Struct, frozen=True):
@@ -113,6 +117,8 @@ def describe_model(
     fits: Sequence[Sequence[Fit]],
     instructions: Sequence[InstructionModel | None],
     test_sets: Sequence[TestSet] | None = None,
+    *,
+    executorch: bool = False,
 ) -> ModelDocument:
     """Return the description of a model.
 
@@ -123,6 +129,7 @@ def describe_model(
         fits: For each method, whether it fits each of the boards.
         instructions: The measured coefficients of each of the boards.
         test_sets: Those of a bundled program; None for a program alone.
+        executorch: State the memory of ExecuTorch's runtime.
     """
     names = [each.method for each in test_sets] if test_sets is not None else None
     methods = [
@@ -131,6 +138,12 @@ def describe_model(
         )
         for method, boards in zip(program.methods, fits, strict=True)
     ]
+    if executorch:
+        memories = map(runtime_memory, program.methods)
+        methods = [
+            replace(method, executorch=memory)
+            for method, memory in zip(methods, memories, strict=True)
+        ]
     return ModelDocument(name, size, methods)
 
 
@@ -161,7 +174,12 @@ def _method(
 
 
 def print_model(
-    console: Console, model: ModelDocument, *, reasons: bool = True, detailed: bool = False
+    console: Console,
+    model: ModelDocument,
+    *,
+    reasons: bool = True,
+    detailed: bool = False,
+    executorch: bool = False,
 ) -> None:
     """Print the description.
 
@@ -170,11 +188,14 @@ def print_model(
         model: The description.
         reasons: Say of each board why the model does not fit, and estimate its instructions.
         detailed: List the tensors of the planned memory.
+        executorch: Print the memory of ExecuTorch's runtime.
     """
     show_line(console, f"{model.model}: {model.bytes:,} bytes", style="bold")
     for method in model.methods:
         show_line(console)
         _print_method(console, method, detailed=detailed)
+        if executorch:
+            _print_executorch(console, method.executorch)
         _print_boards(console, method.boards)
         shortfalls = _shortfalls(model.model, method.boards) if reasons else []
         for line in _missing(method.boards) + shortfalls:
@@ -237,6 +258,26 @@ def _print_pools(console: Console, method: MethodDocument, *, detailed: bool) ->
     ]
     columns = ("pool", "value", "offset", "size [B]", "from instruction", "to instruction")
     show_table(console, columns, tensors, numbers=range(1, 6))
+
+
+def _print_executorch(console: Console, memory: RuntimeMemory | None) -> None:
+    """Print what ExecuTorch's runtime needs."""
+    if memory is None:
+        show_line(
+            console, "ExecuTorch's memory is not known: backends of delegates take memory, too"
+        )
+        return
+    rows = [
+        ("method", f"{memory.method:,}", "exact: structures of the method, in its allocator"),
+        ("planned", f"{memory.planned:,}", "exact: all pools, which the application provides"),
+        ("temporary", f"{memory.temporary:,}", "to load; kernels that sort or search take more"),
+    ]
+    if memory.scratch:
+        rows.append(("scratch", f"{memory.scratch:,}", "of CMSIS-NN, a part of planned"))
+    title = "ExecuTorch's runtime on a 32-bit core"
+    show_table(console, ("memory", "size [B]", ""), rows, title=title, numbers=(1,))
+    show_line(console, f"kernels: {', '.join(memory.kernels) or 'none'}")
+    show_line(console)
 
 
 def _print_boards(console: Console, boards: Sequence[Fit]) -> None:
