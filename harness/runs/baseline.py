@@ -10,7 +10,8 @@ import hashlib
 import logging
 import os
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -18,10 +19,13 @@ from typing import Final
 from harness.check.history.samples import History, Provenance
 from harness.config.board import Board, SerialTarget
 from harness.decode.pte import ModelFile, program_bytes
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.files import absolute, display_path, read_limited, read_model, user_cache, write_atomic
+from harness.flash.flashing import flash_board
+from harness.flash.plan import HowToFlash, Stages
 from harness.records.result import Result
 from harness.runs.request import RunRequest
+from harness.target.selection import Chosen
 
 _log = logging.getLogger(__name__)
 
@@ -263,9 +267,39 @@ def _find_firmware(
     if image is None:
         return None, f"build {newest.build_id} is not in {display_path(kept_root())}"
     if tested_image is None:
-        return None, f"build {newest.build_id} is kept, but this run may not flash it; add --flash"
+        real = isinstance(board.target, SerialTarget)
+        why = "this run may not flash it; add --flash" if real else "that of this run is not"
+        return None, f"build {newest.build_id} is kept, but {why}"
     return image, ""
 
 
 def _without_pairs(newest: Provenance, why: str) -> BaselineArm:
     return BaselineArm(of=newest, note=f"not measured in pairs: {why}")
+
+
+@contextmanager
+def flashed_back(
+    place: Chosen, how: HowToFlash, output: Path, wait_s: float, stages: Stages
+) -> Iterator[None]:
+    """Hold a board on which the context flashes other firmware; then flash ``how`` again.
+
+    Args:
+        place: The board.
+        how: Flashes the tested image, if the board does not run it.
+        output: Directory for the log of this flashing.
+        wait_s: Longest wait for another process to release the board, seconds.
+        stages: Called to report progress.
+    """
+    with place.held(reason="pairs with other firmware", timeout_s=wait_s) as held:
+        try:
+            yield
+        finally:
+            try:
+                flash_board(Chosen(held.board, held.port, held.unit), output, how, stages)
+            except (HarnessError, KeyboardInterrupt) as error:
+                _log.error(
+                    "%s may have the baseline's firmware still, not the tested one (%s): flash %s",
+                    *(held.name, getattr(error, "message", "interrupted"), how.image),
+                )
+                if not isinstance(error, HarnessError):
+                    raise

@@ -32,8 +32,8 @@ from harness.errors import (
     UsageError,
 )
 from harness.files import CappedBuffer, absolute, display_path, find_model
-from harness.flash.flashing import flash_and_open, flash_board
-from harness.flash.plan import HowToFlash, Stages
+from harness.flash.flashing import flash_and_open
+from harness.flash.plan import Stages
 from harness.interrupts import exit_code_of, heed, interrupt_text, interrupts, took_effect
 from harness.link.exchange import Progress
 from harness.link.messages import PROFILES, VALUES, WHEN_FULL, ModelInfo, RunOptions, TargetInfo
@@ -49,6 +49,7 @@ from harness.records.verdict import Verdict
 from harness.runs.baseline import (
     BaselineArm,
     find_baseline,
+    flashed_back,
     keep_image,
     keep_model,
     read_program_file,
@@ -276,7 +277,7 @@ class RunRecorder:
                 plan.stages(f"run {number}, {why}", 0, 0)
                 try:
                     if repeats.beside is not None:
-                        self._hold_for_flashing(stack, repeats.beside)
+                        self._prepare_flashing(stack, repeats.beside)
                         self._another_pair(repeats, repeats.beside)
                     else:
                         repeats.add(self._another_run(number))
@@ -307,32 +308,17 @@ class RunRecorder:
             *(self.result, history),
         )
 
-    def _hold_for_flashing(self, stack: ExitStack, beside: BaselineArm) -> None:
-        """Hold a board that pairs flash, and flash the tested firmware again at their end."""
-        flash, board = self.plan.request.flash, self.plan.board
-        if beside.image is None or flash is None or not isinstance(board.target, SerialTarget):
-            return
-        if self._flashes_back:
+    def _prepare_flashing(self, stack: ExitStack, beside: BaselineArm) -> None:
+        """Have a board that pairs flash run the tested firmware again after them."""
+        plan, flash = self.plan, self.plan.request.flash
+        serial = isinstance(plan.board.target, SerialTarget)
+        if beside.image is None or flash is None or not serial or self._flashes_back:
             return
         self._flashes_back = True
-        reason, wait_s = "pairs with other firmware", board.deadlines.unit_s
-        held = stack.enter_context(self.plan.request.place.held(reason=reason, timeout_s=wait_s))
-        how = dataclasses.replace(flash, image=self.plan.kept_image, if_needed=True)
-        place = Chosen(self.plan.request.board, held.port, self.result.unit)
-        stack.callback(self._flash_back, place, how)
-
-    def _flash_back(self, place: Chosen, how: HowToFlash) -> None:
-        """Flash the tested firmware again, unless it is on the board."""
-        try:
-            flash_board(place, self.directory.path / AGAIN / "flash", how, self.plan.stages)
-        except (HarnessError, KeyboardInterrupt) as error:
-            message = error.message if isinstance(error, HarnessError) else "interrupted"
-            _log.error(
-                "%s may have the baseline's firmware still, not the tested one (%s): flash %s",
-                *(place.name, message, how.image),
-            )
-            if isinstance(error, KeyboardInterrupt):
-                raise
+        how = dataclasses.replace(flash, image=plan.kept_image, if_needed=True)
+        place = dataclasses.replace(plan.request.place, unit=self.result.unit)
+        output, wait_s = self.directory.path / AGAIN / "flash", plan.board.deadlines.unit_s
+        stack.enter_context(flashed_back(place, how, output, wait_s, plan.stages))
 
     def _another_pair(self, repeats: Repeats, beside: BaselineArm) -> None:
         """Run the baseline arm and what is tested; which one is first changes each time."""

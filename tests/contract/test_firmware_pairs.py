@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ import hashlib, shutil, subprocess, sys, time
 from pathlib import Path
 
 folder = Path(__file__).parent
-firmware, out, wanted = folder / "running" / "firmware", folder / "out", folder / "wanted"
+firmware, out, wanted = folder / "running" / "firmware", folder / "output", folder / "wanted"
 firmware.parent.mkdir()
 process = None
 while True:
@@ -330,3 +331,52 @@ def test_a_board_that_cannot_be_flashed_back_is_said(board: Board) -> None:
     assert "could not be measured again" in output
     text = " ".join(output.split())
     assert "may have the baseline's firmware still, not the tested one" in text
+
+
+@pytest.mark.extension("history", "lab")
+@pytest.mark.long
+def test_a_night_flashes_in_turns_what_its_plan_flashes(
+    board: Board, etharness: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ETHARNESS_LOCK_DIR", str(board.folder / "locks"))
+    units = board.folder / "units.toml"
+    units.write_text(
+        f'schema = 1\n[[unit]]\nid = "a"\nboard = "{board.board}"\nport = "{board.port}"\n'
+        'health = "none"\n'
+    )
+    plan = board.folder / "plan.toml"
+
+    def night(build_id: str, *factors: float) -> Any:
+        plan.write_text(
+            f"""schema = 1
+name = "lab"
+history = "nights.sqlite"
+baseline = "last:20"
+model = [{{ file = "{MODELS / "kws_int8.pte"}" }}]
+board = [{{ board = "{board.board}", units = ["a"], image = "{board.images[build_id]}" }}]
+heal = {{ first = false }}
+"""
+        )
+        board.choose(factors)
+        ended = etharness("nightly", plan, "--units", units, "--json")
+        assert ended.out, ended.err
+        return ended.code, json.loads(ended.out)
+
+    for number in range(12):
+        code, document = night(OLD, 1.0)
+        assert code == 0, document
+        assert document["steps"] == 1, number
+    before = len(board.flashed())
+    # What slows both is gone. The board is flashed for the night, its further run, and in turns.
+    code, throttled = night(NEW, *[1.3] * 9)
+    assert code == 0, throttled
+    [note] = [note for note in throttled["notes"] if "measured again" in note]
+    assert "3 runs, 2 of them in turns with the baseline" in note
+    assert board.flashed()[before:] == [NEW, NEW, OLD, NEW]
+    # A regression of the firmware is red in the first night.
+    code, slower = night(NEW, 1.2, *[1.0, 1.2] * 3)
+    assert code == 1, slower
+    assert slower["arms"][0]["counts"]["regression"] == 1
+    [note] = [note for note in slower["notes"] if "measured again" in note]
+    assert "11 runs, 10 of them in turns with the baseline" in note
+    assert board.flashed()[-1] == NEW

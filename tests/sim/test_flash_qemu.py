@@ -350,3 +350,16 @@ def test_a_plan_names_its_image_relative_to_itself(
     assert (found["skipped"], found["image"]) == (True, str(empty / "native.elf"))
     [run] = (empty / "nights").rglob("result.json")
     assert json.loads(run.read_text())["exit_code"] == 0
+
+
+def test_a_further_run_has_the_flashed_image(etharness: Etharness, tmp_path: Path) -> None:
+    firmware = build_firmware(harness.Board.load(BOARD))
+    data, build_id = firmware.image.read_bytes(), firmware.build_id.encode()
+    image = tmp_path / "other.elf"
+    image.write_bytes(data.replace(build_id, b"0123456789ab"))
+    words = ("--flash", "--image", image, "--model", MODELS / "small_int8.pte", "--repeat", "2")
+    done = etharness("run", "--board", BOARD, *words, "-o", tmp_path / "run")
+    assert done.code == 0, done.err
+    for name in ("run", "run/repeats/2"):
+        result = json.loads((tmp_path / name / "result.json").read_text())
+        assert result["target"]["build_id"] == "0123456789ab"
