@@ -46,7 +46,12 @@ COMMANDS = {
     "history_baselines": "history baseline list --history golden.db",
 }
 
-OF_EXTENSIONS = {"check_annotations": "ci", "replay": "bundles", "replay_json": "bundles"} | {
+OF_EXTENSIONS = {
+    "check_annotations": "ci",
+    "inspect": "executorch",  # cores that kernels of CMSIS-NN were exported for
+    "replay": "bundles",
+    "replay_json": "bundles",
+} | {
     name: "history" for name in COMMANDS if name.startswith("history")
 }
 """Commands that need an extension."""
