@@ -51,9 +51,7 @@ OF_EXTENSIONS = {
     "inspect": "executorch",  # cores that kernels of CMSIS-NN were exported for
     "replay": "bundles",
     "replay_json": "bundles",
-} | {
-    name: "history" for name in COMMANDS if name.startswith("history")
-}
+} | {name: "history" for name in COMMANDS if name.startswith("history")}
 """Commands that need an extension."""
 
 REPORTS = (
