@@ -30,6 +30,10 @@ endif()
 # HELLO reports these names.
 list(JOIN kernels ", " kernels)
 set(ETD_KERNEL_LIBRARY "ExecuTorch's ${kernels} kernels")
+# An installed package exports no version.
+if(NOT executorch_VERSION)
+  set(executorch_VERSION ${ETD_EXECUTORCH_VERSION})
+endif()
 string(STRIP "ExecuTorch ${executorch_VERSION}" ETD_RUNTIME_NAME)
 # Without the tracer's definition ExecuTorch's headers would declare its scopes differently from its libraries.
 set_source_files_properties(executorch/runtime.cpp PROPERTIES COMPILE_DEFINITIONS

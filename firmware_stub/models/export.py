@@ -1,6 +1,7 @@
 """Export the MLPerf Tiny networks through ExecuTorch's own flows, float32 and int8.
 
-Besides the ``.pte`` files this writes, per file, a few random inputs with the outputs that PyTorch
+An int8 file is for one core: ``kws_int8`` for Cortex-M3, ``kws_int8_m4`` and ``kws_int8_m55`` for
+others, as far as they differ. Besides the ``.pte`` files this writes, per file, a few random inputs with the outputs that PyTorch
 computes for them: eager PyTorch for float32, the eager ``cortex_m`` reference of the very operators
 in the file for int8, with CMSIS-NN's rounding (``chip_reference.py``).
 
@@ -29,6 +30,9 @@ from torch.export import ExportedProgram
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 CALIBRATION_INPUTS = 32
+
+CORES = {"": CortexM.M3, "_m4": CortexM.M4, "_m55": CortexM.M55}
+"""Cores that int8 networks are exported for, by the end of the file's name."""
 
 Reference = Callable[[torch.Tensor], torch.Tensor]
 
@@ -108,12 +112,26 @@ def main() -> None:
     for network in NETWORKS:
         if arguments.network and network.name not in arguments.network:
             continue
-        for kind, export in (("f32", export_float32), ("int8", export_int8)):
-            name = f"{network.name}_{kind}"
-            program, reference = export(network)
-            (arguments.models / f"{name}.pte").write_bytes(program)
-            write_fixture(arguments.fixtures / f"{name}.npz", network, reference)
-            print(f"{name}: {len(program)} bytes")
+        write(f"{network.name}_f32", *export_float32(network), network, arguments)
+        write_int8(network, arguments)
+
+
+def write_int8(network: Network, arguments: argparse.Namespace) -> None:
+    """Write the exports of a network for all cores, and what differs only."""
+    written: set[bytes] = set()
+    for suffix, cpu in CORES.items():
+        program, reference = export_int8(network, cpu)
+        if program not in written:
+            write(f"{network.name}_int8{suffix}", program, reference, network, arguments)
+        written.add(program)
+
+
+def write(
+    name: str, program: bytes, reference: Reference, network: Network, arguments: argparse.Namespace
+) -> None:
+    (arguments.models / f"{name}.pte").write_bytes(program)
+    write_fixture(arguments.fixtures / f"{name}.npz", network, reference)
+    print(f"{name}: {len(program)} bytes")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import torch
-from export import export_int8, write_fixture
+from export import write_int8
 from networks import Network
 from torch import nn
 
@@ -53,10 +53,7 @@ def main() -> None:
     network = Network(
         name, partial(Perceptron, widths), (1, widths[0]), fixture_inputs=10, input_steps=0
     )
-    program, reference = export_int8(network)
-    (arguments.models / f"{name}_int8.pte").write_bytes(program)
-    write_fixture(arguments.fixtures / f"{name}_int8.npz", network, reference)
-    print(f"{name}_int8: {len(program)} bytes")
+    write_int8(network, arguments)
 
 
 if __name__ == "__main__":

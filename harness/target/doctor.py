@@ -42,7 +42,8 @@ def find_programs(boards: Iterable[Board]) -> list[ProgramFinding]:
 def missing_tools(board: Board) -> list[str]:
     """Return the missing programs for building and starting ``board``, with their remedies.
 
-    Unlike ``find_programs``, this starts no program. Boards on serial ports need none.
+    Unlike ``find_programs``, this asks no program for its version. Boards on serial ports
+    need none.
     """
     if isinstance(board.target, SerialTarget):
         return []

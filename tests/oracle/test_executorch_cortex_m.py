@@ -24,6 +24,7 @@ from executorch.exir import to_edge
 import harness
 from harness import STREAMING, HarnessError, TargetError, UsageError
 from harness.target import build
+from harness.target.doctor import missing_tools
 from harness.target.process_group import run_program
 from tests.conftest import ROOT
 from tests.oracle.test_executorch_boards import identities
@@ -123,7 +124,7 @@ def test_a_model_runs_as_on_executorch_itself(
         "ExecuTorch",
         "ExecuTorch's portable kernels",
     )
-    assert here.result.target.operators == 2
+    assert here.result.target.operators == 3
     output = np.load(tmp_path / "here/outputs/0.npy")
     np.testing.assert_array_equal(output, np.array([1, 2.5, -1, 1e6 + 1], np.float32))
     assert identities(here.trace) == events_of_executorch
@@ -149,7 +150,7 @@ def test_libraries_that_the_package_does_not_know_are_linked_whole(
     outcome = run(M3, model, tmp_path / "run")
     assert outcome.result.target is not None
     assert outcome.result.target.kernels == "ExecuTorch's selected, custom kernels"
-    assert outcome.result.target.operators == 3
+    assert outcome.result.target.operators == 4
 
 
 @pytest.mark.parametrize(
@@ -267,6 +268,64 @@ def test_a_missing_kernel_library_is_named_with_those_there_are(
     with pytest.raises(UsageError, match="kernel library quantized_ops_lib not found") as caught:
         build.build_firmware(harness.Board.load(M3))
     assert "custom_ops_lib, portable_ops_lib, selected_ops_lib" in caught.value.hint
+
+
+def test_doctor_checks_what_build_checks(
+    installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = harness.Board.load(M3)
+
+    def lacks() -> str:
+        return " ".join(tool for tool in missing_tools(board) if "ExecuTorch for" in tool)
+
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M3)))
+    assert lacks() == ""
+    monkeypatch.delenv("EXECUTORCH_KERNELS")
+    assert "kernel library quantized_ops_lib not found" in lacks()
+    monkeypatch.setenv("EXECUTORCH_KERNELS", "portable_ops_lib")
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(installed(M4)))
+    assert "cannot be linked" in lacks()
+    half = tmp_path / "half"
+    shutil.copytree(installed(M3), half)
+    (half / "lib/libexecutorch_core.a").unlink()
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(half))
+    assert "its build has not finished" in lacks()
+    with pytest.raises(UsageError, match="its build has not finished"):
+        build.build_firmware(board)
+
+
+def test_a_cmsis_nn_without_mve_is_refused_for_a_core_with_it(
+    installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = tmp_path / "installed"
+    shutil.copytree(installed(M55), prefix)
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(prefix))
+    (tmp_path / "nn.c").write_text("int nn;")
+    library = str(prefix / "lib/libcmsis-nn.a")
+    for cpu in ("cortex-m55+nomve", "cortex-m55"):
+        for command in (
+            ["gcc", "-c", "-mthumb", f"-mcpu={cpu}", "-mfloat-abi=hard", "nn.c"],
+            ["ar", "rc", library, "nn.o"],
+        ):
+            tool, *words = command
+            subprocess.run([f"arm-none-eabi-{tool}", *words], cwd=tmp_path, check=True)
+        if cpu.endswith("+nomve"):
+            with pytest.raises(UsageError, match=r"libcmsis-nn\.a is built without MVE") as caught:
+                build.build_firmware(harness.Board.load(M55))
+            assert "-DTARGET_CPU=cortex-m55" in caught.value.hint
+    assert build.build_firmware(harness.Board.load(M55)).image.is_file()
+
+
+def test_the_version_is_that_of_the_checkout(
+    installed: Installed, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = tmp_path / "executorch/cmake-out-m3"
+    shutil.copytree(installed(M3), prefix)
+    (tmp_path / "executorch/version.txt").write_text("1.5.0a0\n")
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(prefix))
+    outcome = run(M3, model, tmp_path / "run")
+    assert outcome.result.target is not None
+    assert outcome.result.target.runtime == "ExecuTorch 1.5.0a0"
 
 
 def test_building_again_takes_up_a_new_library(

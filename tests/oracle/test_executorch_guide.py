@@ -115,13 +115,9 @@ set(CMAKE_CXX_STANDARD 17)
 include(FetchContent)
 FetchContent_Declare(etdump SOURCE_DIR "{FIRMWARE}")
 FetchContent_MakeAvailable(etdump)
-find_package(executorch CONFIG REQUIRED)
 add_executable(theirs theirs.cpp vectors.c)
-target_include_directories(theirs SYSTEM PRIVATE ${{EXECUTORCH_INCLUDE_DIRS}})
-target_include_directories(theirs PRIVATE "{FIRMWARE}/executorch")
-target_compile_definitions(theirs PRIVATE ET_EVENT_TRACER_ENABLED)
+%(page)s
 target_compile_options(theirs PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions;-fno-rtti>)
-target_link_libraries(theirs PRIVATE etdump::tracer portable_ops_lib executorch executorch_core)
 target_link_options(theirs PRIVATE
   --specs=rdimon.specs -Wl,--gc-sections -T ${{CMAKE_SOURCE_DIR}}/memory.ld)
 """
@@ -150,9 +146,14 @@ def test_a_cortex_m_project_in_cpp_gets_a_verdict(
     executorch::extension::BufferDataLoader loader(model, sizeof model);
     auto loaded = Program::load(&loader);"""
     text = their_firmware(loader="buffer", load=from_memory, sizes="4", strides="1")
+    assert "`getentropy`" in section("What a port needs for C++")
+    text += 'extern "C" int getentropy(void *, size_t) { return -1; }\n'
     (tmp_path / "theirs.cpp").write_text(text)
     (tmp_path / "model.inc").write_text(", ".join(map(str, MODEL.read_bytes()[:4096])))
-    (tmp_path / "CMakeLists.txt").write_text(PROJECT)
+    [page] = re.findall(r"```cmake\n(.*?)```", section("Only the tracer"), re.DOTALL)
+    page = page.replace("my_firmware", "theirs")
+    page = page.replace("third_party/etdump/firmware_stub", str(FIRMWARE))
+    (tmp_path / "CMakeLists.txt").write_text(PROJECT % {"page": page})
     (tmp_path / "arm.cmake").write_text(TOOLCHAIN)
     cmake = shutil.which("cmake")
     assert cmake is not None

@@ -21,13 +21,19 @@ BOARD = "qemu-mps3-an547-mlek"
 
 RUN = [
     *("ad_f32", "arenas", "functions", "ic_f32", "images", "kws_f32", "rows_m55", "state"),
-    "vww_f32",
+    *("ad_int8_m55", "small_int8_m55", "vww_f32"),
 ]
-OTHER_CORES = ("ad_int8", "ic_int8", "kws_int8", "one_m0", "picture_m4", "small_int8", "vww_int8")
+OTHER_CORES = (
+    *("ad_int8", "ic_int8", "ic_int8_m4", "kws_int8", "kws_int8_m4", "one_m0", "picture_m4"),
+    *("small_int8", "vww_int8", "vww_int8_m4"),
+)
 """Exported for other cores."""
 
 REFUSED = {
     # Operators that are younger than the image, or have changed.
+    "ic_int8_m55": r"kernel 'cortex_m::pad.out' not found.*0x14 OperatorMissing",
+    "kws_int8_m55": r"Expected 15args received 16",
+    "vww_int8_m55": r"Expected 14args received 15",
     "picture_m55": r"kernel 'cortex_m::quantized_transpose_conv2d.out' not found",
     "npu_int": r"Backend SimulatedNpu is not registered.*0x20 NotFound",
     "npu_str": r"Backend SimulatedNpu is not registered",

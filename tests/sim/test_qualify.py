@@ -461,4 +461,4 @@ def test_every_packaged_model_has_a_reference() -> None:
                 fixture[key].tobytes() for key in sorted(wanted)
             ]
         compared += 1
-    assert compared == 23
+    assert compared == 31

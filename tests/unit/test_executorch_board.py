@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from harness.runs.directory import RunDirectory
 from harness.target import build
 from harness.target.doctor import missing_tools
 from harness.testing import Op, Status, messages, wire
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, ROOT
 
 DUMP = (FIXTURES / "kws_f32_executorch.etdp").read_bytes()
 
@@ -106,7 +107,8 @@ def test_doctor_says_which_executorch_a_board_lacks(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("EXECUTORCH_ROOT", raising=False)
     assert any("ExecuTorch for cortex-m3" in line for line in missing_tools(board))
     monkeypatch.setenv("EXECUTORCH_ROOT", "/opt/executorch-m3")
-    assert not any("ExecuTorch for cortex-m3" in line for line in missing_tools(board))
+    [missing] = [line for line in missing_tools(board) if "ExecuTorch for cortex-m3" in line]
+    assert "EXECUTORCH_ROOT=/opt/executorch-m3 has no lib/cmake" in missing
 
 
 @pytest.mark.parametrize(
@@ -165,3 +167,12 @@ def test_a_dump_is_kept_as_it_came(tmp_path: Path, buffer: bytes | None) -> None
     assert (kept.read_bytes() if kept.exists() else None) == buffer
     assert (summary.events, summary.log_bytes) == (len(trace), len(DUMP))
     assert harness.load(tmp_path / "trace.etdp").trace == trace
+
+
+def test_the_board_file_of_the_guide_is_valid(tmp_path: Path) -> None:
+    page = (ROOT / "docs/executorch.md").read_text()
+    [text] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "my-board.toml").write_text(text)
+    board = harness.Board.load(tmp_path / "my-board.toml")
+    assert board.build is None
+    assert "--board my-board.toml" in page

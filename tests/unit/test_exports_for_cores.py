@@ -29,6 +29,15 @@ EXPORTS = {
     "vww_int8": {"no DSP"},
     # Its linear layers and activations need no scratch memory without MVE.
     "ad_int8": {"no DSP", "DSP"},
+    "kws_int8_m4": {"DSP"},
+    "ic_int8_m4": {"DSP"},
+    "vww_int8_m4": {"DSP"},
+    "kws_int8_m55": {"MVE"},
+    "ic_int8_m55": {"MVE"},
+    "vww_int8_m55": {"MVE"},
+    "ad_int8_m55": {"MVE"},
+    "small_int8": {"no DSP", "DSP"},
+    "small_int8_m55": {"MVE"},
     "one_m0": {"no DSP", "DSP"},
     "picture_m4": {"DSP"},
     "picture_m55": {"MVE"},
@@ -36,7 +45,7 @@ EXPORTS = {
 }
 """For which instruction sets the packaged networks were exported (export.py, export_cpus.py)."""
 
-RUNS = {(M3, "picture_m4")}
+RUNS = {(M3, f"{name}_m4") for name in ("picture", "kws_int8", "ic_int8", "vww_int8")}
 """Exports for another set that run all the same: they have more scratch memory than needed."""
 
 
@@ -90,6 +99,19 @@ def test_the_bundled_kernels_take_exports_for_any_core(model: str, etharness: Et
 
 def method_of(model: str) -> Method:
     return read_program(packaged_models()[model].read_bytes()).methods[0]
+
+
+def test_every_packaged_int8_network_is_in_one_list() -> None:
+    int8 = {name for name in packaged_models() if "int8" in name or "_m" in name}
+    assert int8 == {*EXPORTS}
+
+
+@pytest.mark.parametrize("board", SETS)
+def test_every_network_is_shipped_for_each_kind_of_core(board: str) -> None:
+    described = harness.Board.load(board)
+    for network in ("kws", "ic", "vww", "ad", "small"):
+        exports = [name for name in EXPORTS if name.startswith(f"{network}_int8")]
+        assert any(fit(method_of(name), 1000, described).fits is not False for name in exports)
 
 
 def test_firmware_of_others_is_asked_for_its_runtime() -> None:

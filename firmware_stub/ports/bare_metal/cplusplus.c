@@ -118,6 +118,15 @@ int _gettimeofday(void *time, void *zone) {
     return -1;
 }
 
+/* libstdc++'s random device asks for this. ExecuTorch's portable kernels of random numbers refer to it; there is
+ * no source of randomness, so they fail. */
+int getentropy(void *bytes, size_t size);
+int getentropy(void *bytes, size_t size) {
+    (void)bytes;
+    (void)size;
+    return -1;
+}
+
 int _getpid(void);
 int _getpid(void) {
     return 1;

@@ -11,12 +11,13 @@ import os
 import re
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from harness.config.board import Board, Build
-from harness.errors import InfrastructureError, UsageError
+from harness.errors import HarnessError, InfrastructureError, UsageError
 from harness.files import absolute
 from harness.target.build import cxx_compiler
 from harness.target.process_group import run_program
@@ -45,6 +46,11 @@ _TRACED_NAME: Final = b"OPERATOR_CALL"
 
 _CORE_LIBRARY: Final = "libexecutorch_core.a"
 
+_CMSIS_NN: Final = "libcmsis-nn.a"
+
+_VERSION_FILE: Final = "version.txt"
+"""File of ExecuTorch's checkout, beside or above the install prefix; the package exports none."""
+
 _TOOL_LIMIT_S: Final = 30.0
 
 _ARCHITECTURES: Final = (
@@ -66,6 +72,10 @@ _CORES: Final = {
     "cortex-m55": ("v8.1-M.mainline", True),
 }
 """Architecture of each core, and whether its firmware passes numbers in FPU registers."""
+
+
+_VECTORS: Final = ("cortex-m55", "cortex-m85")
+"""Cores with MVE."""
 
 
 def find_executorch() -> Path | None:
@@ -100,8 +110,13 @@ def needed_programs(board: Board) -> list[tuple[str, str | None, str]]:
 def needed_package(board: Board) -> tuple[str, str | None, str]:
     """Return name, version (None: not installed) and remedy of the ExecuTorch of a board."""
     if board.links_installed_executorch:
-        root = os.environ.get(ROOT_VARIABLE) or None
-        return f"ExecuTorch for {board.cpu}", root and f"in {root}", INSTALLATION_REMEDY
+        name, root = f"ExecuTorch for {board.cpu}", os.environ.get(ROOT_VARIABLE)
+        if root and board.build is not None:
+            try:
+                _find_installed(board, board.build, root)
+            except HarnessError as error:
+                return name, None, f"{error.message}; {error.hint}"
+        return name, f"in {root}" if root else None, INSTALLATION_REMEDY
     return "executorch", version("executorch") if find_executorch() else None, PACKAGE_REMEDY
 
 
@@ -152,6 +167,26 @@ def _installed(board: Board, build: Build, sources: str) -> tuple[dict[str, str]
             f"{ROOT_VARIABLE} is not set",
             hint=INSTALLATION_REMEDY,
         )
+    config, kernels = _find_installed(board, build, named)
+    contents = hashlib.sha256()
+    for archive in sorted(config.parents[2].glob("*.a")):
+        contents.update(archive.name.encode() + b"\0" + archive.read_bytes())
+    parts = (sources, contents.hexdigest(), ";".join(kernels))
+    options = {
+        "ETD_BUILD_ID": hashlib.sha256(str(parts).encode()).hexdigest()[:12],
+        "executorch_DIR": str(config.parent),
+        "ETD_KERNEL_LIBRARIES": ";".join(kernels),
+        "ETD_EXECUTORCH_VERSION": _version(absolute(named)),
+    }
+    return options, contents.hexdigest()
+
+
+def _find_installed(board: Board, build: Build, named: str) -> tuple[Path, tuple[str, ...]]:
+    """Return the package file of an install prefix, and the kernel libraries to link.
+
+    Raises:
+        UsageError: It is incomplete, or the board's firmware cannot use it.
+    """
     root = absolute(named)
     config = _find_config(root)
     libraries = config.parents[2]
@@ -159,23 +194,25 @@ def _installed(board: Board, build: Build, sources: str) -> tuple[dict[str, str]
     if not core.is_file():
         raise UsageError(
             f"{ROOT_VARIABLE}={root} has no {_CORE_LIBRARY} in {libraries}: not an ExecuTorch "
-            "built for bare metal",
+            "built for bare metal, or its build has not finished",
             hint=INSTALLATION_REMEDY,
         )
     _check_core(core, board)
     _check_tracer(config.parent, core)
     kernels = kernel_libraries(build)
     _check_kernels(libraries, kernels)
-    contents = hashlib.sha256()
-    for archive in sorted(libraries.glob("*.a")):
-        contents.update(archive.name.encode() + b"\0" + archive.read_bytes())
-    parts = (sources, contents.hexdigest(), ";".join(kernels))
-    options = {
-        "ETD_BUILD_ID": hashlib.sha256(str(parts).encode()).hexdigest()[:12],
-        "executorch_DIR": str(config.parent),
-        "ETD_KERNEL_LIBRARIES": ";".join(kernels),
-    }
-    return options, contents.hexdigest()
+    _check_vectors(libraries / _CMSIS_NN, board)
+    return config, kernels
+
+
+def _version(root: Path) -> str:
+    """Return the version of the checkout that a prefix is in; "" if it is elsewhere."""
+    for folder in (root, *root.parents[:2]):
+        with suppress(OSError, UnicodeDecodeError):
+            text = (folder / _VERSION_FILE).read_text().strip()
+            if re.fullmatch(r"\d+(\.\d+)+\w*", text):
+                return text
+    return ""
 
 
 def _find_config(root: Path) -> Path:
@@ -191,11 +228,7 @@ def _find_config(root: Path) -> Path:
 
 def _check_core(library: Path, board: Board) -> None:
     """Refuse a library for a later architecture or with another calling convention."""
-    try:
-        done = run_program(["arm-none-eabi-readelf", "-A", str(library)], _TOOL_LIMIT_S)
-    except OSError as error:
-        raise InfrastructureError(f"cannot read {library}: {error}") from error
-    text = done.stdout.decode(errors="replace")
+    text = _attributes(library)
     found = re.search(r"Tag_CPU_arch: (\S+)", text)
     known = _CORES.get(board.cpu)
     if known is None:
@@ -218,6 +251,30 @@ def _check_core(library: Path, board: Board) -> None:
         f"{library} {problem}, and cannot be linked for board {board.name} ({board.cpu})",
         hint=INSTALLATION_REMEDY,
     )
+
+
+def _check_vectors(library: Path, board: Board) -> None:
+    """Refuse a CMSIS-NN without MVE for a core with it: models are exported for the core."""
+    if board.cpu not in _VECTORS or not library.is_file() or "Tag_MVE_arch" in _attributes(library):
+        return
+    raise UsageError(
+        f"{library} is built without MVE: models that are exported for {board.cpu} fail with it",
+        hint=f"build ExecuTorch again with -DTARGET_CPU={board.cpu}, without `+nomve` "
+        "(`etharness explain executorch`)",
+    )
+
+
+def _attributes(library: Path) -> str:
+    """Return the build attributes of a library's objects."""
+    try:
+        done = run_program(["arm-none-eabi-readelf", "-A", str(library)], _TOOL_LIMIT_S)
+    except OSError as error:
+        raise InfrastructureError(
+            f"cannot read {library}: {error}",
+            hint="install arm-none-eabi-readelf, on Debian or Ubuntu: apt-get install "
+            "binutils-arm-none-eabi",
+        ) from error
+    return done.stdout.decode(errors="replace")
 
 
 def _check_tracer(package: Path, core: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,13 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from harness.check.fit import check_loaded
+from harness.check.fit import check_loaded, core_exports
 from harness.config.board import Board, SerialTarget
 from harness.decode.device_log import is_device_log
 from harness.decode.pte import read_program
 from harness.errors import HarnessError, TargetError
 from harness.extensions.qualify.record import StageFigure, StageRecord, StageState
-from harness.files import CappedBuffer, data_directory
+from harness.files import CappedBuffer, data_directory, packaged_models
 from harness.flash.plan import HowToFlash, Stages
 from harness.formatting import printable
 from harness.link.messages import DEFAULT_OPTIONS, ModelInfo, RunOptions, TargetInfo
@@ -198,8 +199,9 @@ class Bench:
 
     def small_model(self, session: Session) -> ModelInfo:
         """Load the small network with its reference input."""
-        info = self.load(session, model_bytes(SMALL))
-        inputs, _, _ = reference_of(SMALL)
+        small = export_for(self.board, SMALL)
+        info = self.load(session, model_bytes(small))
+        inputs, _, _ = reference_of(small)
         for index, array in enumerate(inputs):
             session.set_input(index, tensor_to_bytes(array, info.inputs[index]))
         return info
@@ -212,7 +214,23 @@ class Bench:
 
 def model_bytes(name: str) -> bytes:
     """Return a packaged model."""
-    return (data_directory("firmware_stub") / "models" / f"{name}.pte").read_bytes()
+    return packaged_models()[name].read_bytes()
+
+
+def network_of(model: str) -> str:
+    """Return the network of a packaged model, without the core that it was exported for."""
+    return re.sub(r"_m\d+$", "", model)
+
+
+def export_for(board: Board, network: str) -> str:
+    """Return the packaged model of a network to run on a board: the one for its core, if any."""
+    exports = [name for name in packaged_models() if network_of(name) == network]
+    known = core_exports()
+    for name in exports if known is not None and len(exports) > 1 else ():
+        made = known.made_for(read_program(model_bytes(name)).methods[0]) if known else None
+        if made is not None and board.cpu in made.cores:
+            return name
+    return min(exports, key=len)
 
 
 def reference_of(name: str) -> tuple[list[np.ndarray], list[np.ndarray], int]:

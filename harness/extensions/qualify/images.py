@@ -54,7 +54,7 @@ def _ordinary_run(bench: Bench) -> StageRecord:
 def _networks(bench: Bench) -> StageRecord:
     """Compare the outputs of every network that the image takes with its reference."""
     figures, wrong, refused, matched = [], [], 0, 0
-    networks = packaged_networks()
+    networks = packaged_networks(bench.board)
     for at, network in enumerate(networks):
         bench.progress(at, len(networks))
         _, _, runs = reference_of(network.name)

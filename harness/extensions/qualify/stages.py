@@ -19,7 +19,7 @@ from harness.analyze.workload import instruction_records
 from harness.check.fit import fit
 from harness.check.invariants.executions import compare_output
 from harness.check.subject import ModelOutput
-from harness.config.board import NativeTarget, RtlTarget, SerialTarget
+from harness.config.board import Board, NativeTarget, RtlTarget, SerialTarget
 from harness.decode.postmortem import Postmortem
 from harness.decode.program import Method
 from harness.decode.pte import read_program
@@ -30,18 +30,21 @@ from harness.extensions.qualify.bench import (
     LoggedRun,
     UnsoundLogError,
     ended,
+    export_for,
     failed,
     model_bytes,
+    network_of,
     not_offered,
     passed,
     reference_of,
 )
 from harness.extensions.qualify.record import StageFigure, StageRecord
-from harness.files import data_directory
+from harness.files import packaged_models
 from harness.flash.flashing import flash_board
 from harness.link.messages import RunOptions
 from harness.link.session import Session
 from harness.link.wire import ProfilingLevel, Region, Reset, State, Status, WhenFull
+from harness.records.result import BUNDLED_RUNTIME
 from harness.records.trace import EXECUTION, NO_COUNT, STREAMING, ClockDomain, Kind, Ping, Trace
 from harness.runs.device import fetch, tensor_from_bytes, tensor_to_bytes
 from harness.runs.line_quality import GOOD_LOSS, RateQuality, measure_rates
@@ -656,18 +659,18 @@ class PackagedNetwork:
     exact: bool
 
 
-def packaged_networks() -> list[PackagedNetwork]:
-    """Return the networks with a reference, the smallest first."""
-    folder = data_directory("firmware_stub") / "models"
+def packaged_networks(board: Board) -> list[PackagedNetwork]:
+    """Return the networks with a reference as exported for a board's core, the smallest first."""
     found = []
-    for file in folder.glob("*.pte"):
-        data = file.read_bytes()
+    for network in {network_of(name) for name in packaged_models()}:
+        name = export_for(board, network)
+        data = model_bytes(name)
         method = read_program(data).method(_METHOD)
         assert method is not None  # packaged models have it
         records = [record for chain in instruction_records(method) or () for record in chain]
         found.append(
             PackagedNetwork(
-                name=file.stem,
+                name=name,
                 data=data,
                 method=method,
                 macs=sum(record.macs for record in records),
@@ -681,7 +684,7 @@ def networks(bench: Bench) -> StageRecord:
     """Compare the outputs of every network that fits with its reference."""
     found = _Comparison(bench)
     with bench.opened() as session:
-        packaged = packaged_networks()
+        packaged = packaged_networks(bench.board)
         for at, network in enumerate(packaged):
             if not found.add(session, network):
                 found.leave(packaged[at + 1 :])
@@ -723,7 +726,7 @@ class _Comparison:
     def add(self, session: Session, network: PackagedNetwork) -> bool:
         """Compare a network if it fits; return whether the board can be asked for another one."""
         bench = self._bench
-        fits = fit(network.method, len(network.data), bench.board).fits
+        fits = _fit(bench, network.method, len(network.data))
         if fits is False:
             return True
         if self._pace.predicted_s(network) > self._left_s():
@@ -760,8 +763,7 @@ class _Comparison:
 
     def leave(self, others: Sequence[PackagedNetwork]) -> None:
         """Count networks that nobody has asked the board for, as far as they fit."""
-        board = self._bench.board
-        fitting = (each for each in others if fit(each.method, len(each.data), board).fits)
+        fitting = (each for each in others if _fit(self._bench, each.method, len(each.data)))
         self.late += [network.name for network in fitting]
 
 
@@ -815,7 +817,8 @@ def _compare(bench: Bench, session: Session, network: PackagedNetwork) -> tuple[
 
 def ordinary_run(bench: Bench) -> StageRecord:
     """Run a network as `etharness run` does, with all its checks, into a run directory."""
-    model = SMALL if bench.quick or not _fits(bench, _ORDINARY) else _ORDINARY
+    small, ordinary = (export_for(bench.board, name) for name in (SMALL, _ORDINARY))
+    model = small if bench.quick or not _fits(bench, ordinary) else ordinary
     folder = bench.output / "run"
     inputs, outputs, _ = reference_of(model)
     files = [
@@ -825,7 +828,7 @@ def ordinary_run(bench: Bench) -> StageRecord:
     ]
     request = RunRequest(
         board=bench.chosen.board,
-        model=data_directory("firmware_stub") / "models" / f"{model}.pte",
+        model=packaged_models()[model],
         runs=_RUNS,
         output=folder,
         inputs=tuple(files[: len(inputs)]),
@@ -859,7 +862,13 @@ def _fits(bench: Bench, model: str) -> bool:
         return False
     data = model_bytes(model)
     method = read_program(data).method(_METHOD)
-    return method is not None and fit(method, len(data), bench.board).fits is True
+    return method is not None and _fit(bench, method, len(data)) is True
+
+
+def _fit(bench: Bench, method: Method, nbytes: int) -> bool | None:
+    """Return whether a board can run a method; None if that is not known."""
+    executorch = bench.info is not None and bench.info.runtime != BUNDLED_RUNTIME
+    return fit(method, nbytes, bench.board, executorch=executorch or None).fits
 
 
 def _saved(file: Path, array: np.ndarray) -> Path:

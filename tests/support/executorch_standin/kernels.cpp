@@ -2,6 +2,7 @@
 #include "kernels.h"
 
 #include <cstring>
+#include <random>
 
 using namespace executorch::runtime;
 using executorch::aten::Tensor;
@@ -23,4 +24,10 @@ void standin::add_out(KernelRuntimeContext &context, const Tensor &a, const Tens
         sum[i] = left[i] + b.const_data_ptr<float>()[0];
     }
     std::memcpy(out.mutable_data_ptr<float>(), sum, a.nbytes());
+}
+
+/* As aten::rand.out, whose random device needs a function of the board. */
+void standin::rand_out(KernelRuntimeContext &, Tensor &out) {
+    std::random_device seeds;
+    out.mutable_data_ptr<float>()[0] = static_cast<float>(seeds());
 }

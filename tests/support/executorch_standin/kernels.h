@@ -9,4 +9,7 @@ namespace standin {
 void add_out(executorch::runtime::KernelRuntimeContext &context, const executorch::aten::Tensor &a,
              const executorch::aten::Tensor &b, executorch::aten::Tensor &out);
 
+/* Fills a tensor with random numbers. */
+void rand_out(executorch::runtime::KernelRuntimeContext &context, executorch::aten::Tensor &out);
+
 } // namespace standin
