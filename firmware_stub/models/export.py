@@ -1,7 +1,9 @@
 """Export the MLPerf Tiny networks through ExecuTorch's own flows, float32 and int8.
 
 An int8 file is for one core: ``kws_int8`` for Cortex-M3, ``kws_int8_m4`` and ``kws_int8_m55`` for
-others, as far as they differ. Besides the ``.pte`` files this writes, per file, a few random inputs with the outputs that PyTorch
+others, as far as they differ.
+
+Besides the ``.pte`` files this writes, per file, a few random inputs with the outputs that PyTorch
 computes for them: eager PyTorch for float32, the eager ``cortex_m`` reference of the very operators
 in the file for int8, with CMSIS-NN's rounding (``chip_reference.py``).
 
