@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -249,3 +250,44 @@ def test_counters_that_cannot_be_read_are_refused(
     result = trace(etharness, tmp_path / "run", "kws_f32", "--model", "kws_f32", *words)
     assert result.code != 0
     assert message in result.err
+
+
+def test_outputs_and_allocators_are_read_at_the_end(etharness: Command, tmp_path: Path) -> None:
+    """The runner's input is memory that nobody has written, so zeros."""
+    given = np.zeros((1, 1, 49, 10), np.float32)
+    np.save(tmp_path / "zeros.npy", given)
+    ours = harness.run(
+        "kws_f32", board="native", inputs=[tmp_path / "zeros.npy"], output=tmp_path / "native"
+    )
+    assert ours.result is not None
+    expected = np.load(tmp_path / "native/outputs/0.npy")
+    result = trace(etharness, tmp_path / "run", "kws_f32", "--model", "kws_f32")
+    assert result.code == 0, result.err
+    np.testing.assert_allclose(
+        np.load(tmp_path / "run/outputs/0.npy"), expected, rtol=1e-4, atol=1e-6
+    )
+    document = json.loads((tmp_path / "run/result.json").read_bytes())
+    assert document["model"]["outputs_unread"] == ""
+    used, size = document["link"]["method_pool_used"], document["link"]["method_pool_size"]
+    # The runner counts without what alignment takes.
+    said = re.search(rb"Method memory: Used: (\d+);.*Available: (\d+)", console(tmp_path / "run"))
+    assert said is not None
+    assert int(said[1]) <= used < int(said[1]) + 500
+    assert size == int(said[2])
+    assert f"allocators at the end: method {used:,} of {size:,} bytes" in result.out
+
+
+def console(run: Path) -> bytes:
+    return (run / "console.log").read_bytes()
+
+
+def test_outputs_are_read_from_variables(etharness: Command, tmp_path: Path) -> None:
+    variable = ("--output-variable", "SystemCoreClock")
+    result = trace(etharness, tmp_path / "run", "kws_f32", *variable, "--quiet")
+    assert result.code == 0, result.err
+    result = trace(etharness, tmp_path / "run", "kws_f32", "--model", "kws_f32", *variable)
+    assert result.code == 2
+    assert "output 0 has 48 bytes, and SystemCoreClock has 4" in result.err
+    result = trace(etharness, tmp_path / "run", "kws_f32", "--output-variable", "no_such")
+    assert result.code == 2
+    assert "has no variable named 'no_such'" in result.err

@@ -121,6 +121,17 @@ def _returns(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> o
     ),
 )
 @panel(
+    "Memory",
+    option(
+        "--output-variable",
+        "outputs",
+        multiple=True,
+        metavar="VARIABLE",
+        help="Read an output from this variable. Repeatable, in their order.  [default: where "
+        "ExecuTorch has them]",
+    ),
+)
+@panel(
     "Stops",
     option(
         "--stops",
@@ -159,6 +170,7 @@ def command(
     timeout_s: float | None,
     files: tuple[tuple[int, Path], ...],
     returns: dict[str, int],
+    outputs: tuple[str, ...],
     stops: bool,
     counter: str | None,
     counter_hz: int | None,
@@ -200,17 +212,23 @@ def command(
                 stops=stops,
                 counter=counter,
                 counter_hz=counter_hz,
+                outputs=outputs,
                 reset=reset,
             ),
             stages,
         )
     show_outcome(output, traced.run)
-    if traced.cost is not None and traced.counter is not None and not output.json:
-        from harness.extensions.probes.stops import describe_cost
-        from harness.report.terminal import show_line
+    if output.json or output.verbosity < 0:
+        return
+    from harness.extensions.probes.method_memory import describe_pools
+    from harness.extensions.probes.stops import describe_cost
+    from harness.report.terminal import show_line
 
-        if output.verbosity >= 0:
-            show_line(output.console(), describe_cost(traced.cost, traced.counter))
+    lines = [describe_pools(traced.memory.pools)]
+    if traced.cost is not None and traced.counter is not None:
+        lines.append(describe_cost(traced.cost, traced.counter))
+    for line in filter(None, lines):
+        show_line(output.console(), line)
 
 
 command.section = "Run"

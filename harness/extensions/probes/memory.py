@@ -465,7 +465,7 @@ def _read_tensor(value: int, read: Read, method: Method, number: int) -> tuple[T
     if (
         (tensor[TensorField.NDIM], tensor[TensorField.DTYPE]) != (rank, declared.scalar_type)
         or order != declared.dim_order
-        or not _fits(sizes, declared)
+        or not fits_declared(sizes, declared)
         or nbytes != math.prod(sizes) * element
         or nbytes > _word(tensor, TensorField.CAPACITY)
     ):
@@ -479,7 +479,7 @@ def _read_tensor(value: int, read: Read, method: Method, number: int) -> tuple[T
     return info, data
 
 
-def _fits(sizes: Sequence[int], declared: Tensor) -> bool:
+def fits_declared(sizes: Sequence[int], declared: Tensor) -> bool:
     """Whether a tensor can have these sizes."""
     if declared.dynamism == Dynamism.STATIC:
         return sizes == declared.sizes

@@ -231,7 +231,11 @@ PlaceOf = Callable[[int, int], Described]
 
 
 class StopFollower:
-    """Lets a board run from one begin or end to the next."""
+    """Lets a board run from one begin or end to the next.
+
+    Attributes:
+        this: The first argument of the last execution, of ExecuTorch its ``Method``.
+    """
 
     def __init__(
         self,
@@ -252,7 +256,7 @@ class StopFollower:
             thumb: Whether its CPU is an Arm of profile M; otherwise it is RISC-V.
         """
         self._probe, self._counter, self._timeout_s = probe, counter, timeout_s
-        self._execution = execution
+        self._execution, self.this = execution, 0
         self._cost = StopCost()
         self._intervals: list[list[_Interval]] = []
         self._whole: list[_Interval] = []
@@ -294,7 +298,7 @@ class StopFollower:
         begins: Mapping[int, str],
         place: PlaceOf,
     ) -> None:
-        leaves = self._probe.return_address()
+        leaves, self.this = self._probe.return_address(), self._probe.argument()
         whole = _Interval((EXECUTION,), NO_PLACE, self._mark())
         self._probe.watch((*begins, leaves))
         done: list[_Interval] = []

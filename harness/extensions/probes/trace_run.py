@@ -12,11 +12,13 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from msgspec.structs import replace
 
 from harness.config.board import Board, QemuTarget, load_board
 from harness.decode.ed00_writer import write_ed00
@@ -25,7 +27,20 @@ from harness.decode.pte import ModelFile
 from harness.errors import InfrastructureError, TargetError, UsageError, did_you_mean
 from harness.extensions.probes.debug_probe import DebugProbe, attach
 from harness.extensions.probes.executorch_code import Role, find_executorch, qualified_name
-from harness.extensions.probes.memory import FirmwareElf, check_firmware, disturbance, probe_of
+from harness.extensions.probes.memory import (
+    FirmwareElf,
+    UnreadOutputsError,
+    check_firmware,
+    disturbance,
+    probe_of,
+)
+from harness.extensions.probes.method_memory import (
+    LeftInMemory,
+    pool_records,
+    read_outputs_of,
+    read_pools_of,
+    read_variables,
+)
 from harness.extensions.probes.stops import (
     MOST_BREAKPOINTS,
     Described,
@@ -51,7 +66,7 @@ from harness.link.transports import is_probe
 from harness.plugins import require
 from harness.records.result import Model, TargetRecord
 from harness.records.trace import ClockDomain, Trace
-from harness.runs.device import save_trace
+from harness.runs.device import save_output, save_trace
 from harness.runs.directory import CONSOLE, RunDirectory, from_clock_domain
 from harness.runs.loading import describe_model
 from harness.runs.pull import finish_pull
@@ -60,7 +75,6 @@ from harness.runs.source import EvaluatedRun
 from harness.target.selection import Chosen
 from harness.target.start import ProcessTarget, package_of
 
-_POLL_S: Final = 0.1
 _CONNECT_S: Final = 20.0
 _UARTS: Final = 4
 """Serial ports of a machine whose output is kept."""
@@ -90,6 +104,8 @@ class TraceRequest:
         stops: Follow an emulated machine by breakpoints, as a debug probe does, not by counting.
         counter: The counter that is read at stops; None for the board file's.
         counter_hz: Its rate; None if it is unknown, or the board file's.
+        outputs: Variables with the outputs, in their order; () to read them where ExecuTorch has
+            them.
         reset: Command to the gdbserver that resets the board first; None to leave it running.
     """
 
@@ -107,6 +123,7 @@ class TraceRequest:
     stops: bool = False
     counter: str | None = None
     counter_hz: int | None = None
+    outputs: tuple[str, ...] = ()
     reset: str | None = None
 
 
@@ -143,11 +160,13 @@ class TracedRun:
 
     Attributes:
         run: The run.
+        memory: What the last execution left in memory.
         cost: What stops cost; None if nothing was stopped.
         counter: The counter that was read at stops; None if nothing was stopped.
     """
 
     run: EvaluatedRun
+    memory: LeftInMemory
     cost: StopCost | None = None
     counter: MemoryCounter | None = None
 
@@ -180,19 +199,18 @@ def _trace_by_counting(job: _TraceJob) -> TracedRun:
     else:
         tracer = InstructionTracer(request.elf, job.working)
     directory = RunDirectory.create(request.output)
-    with _machine(job, tracer.elf, tracer.arguments) as qemu:
-        done, since = 0, time.monotonic()
-        while done < request.runs:
-            job.stages("running", done, request.runs)
-            ended = qemu.finish(_POLL_S) is not None
-            before, done = done, tracer.executions()
-            if ended or time.monotonic() - since > job.limit_s:
-                break
-            since = time.monotonic() if done > before else since
+    memory = LeftInMemory()
+    begin = tracer.execution_begin
+    if begin is None:
+        with _machine(job, tracer.elf, tracer.arguments, counting=True) as qemu:
+            qemu.finish(job.limit_s)
+    else:
+        with suppress(TargetError), _debugged(job, tracer.elf, tracer.arguments) as probe:
+            memory = _run_executions(job, tracer.elf, probe, begin)
     console = _console(job)
     done = tracer.executions()  # all that was recorded is written now
     try:
-        if tracer.counts_executions and 0 < done < request.runs:
+        if begin is not None and 0 < done < request.runs:
             raise TargetError(
                 f"the firmware executed the model {done} of {request.runs} times",
                 hint=f"ask for fewer executions, --runs {done}, or for more time, --timeout",
@@ -203,7 +221,44 @@ def _trace_by_counting(job: _TraceJob) -> TracedRun:
             raise
         raise _explained(error, console) from error
     directory.write(CONSOLE, console)
-    return TracedRun(_finish(job, directory, trace, tracer.elf, CLOCK))
+    run = _finish(job, directory, trace, tracer.elf, CLOCK, memory)
+    return TracedRun(run, memory)
+
+
+def _run_executions(
+    job: _TraceJob, elf: FirmwareElf, probe: DebugProbe, begin: int
+) -> LeftInMemory:
+    """Let the firmware execute the model, and read what the last execution leaves in memory.
+
+    Stops at begin and end of an execution change no counts of instructions.
+    """
+    this, runs = 0, job.request.runs
+    for number in range(runs):
+        job.stages("running", number, runs)
+        probe.watch((begin,))
+        probe.run_to_watched(job.limit_s)
+        this = probe.argument()
+        probe.watch((probe.return_address(),))
+        probe.run_to_watched(job.limit_s)
+    return _read_memory(job, elf, probe, this)
+
+
+def _read_memory(job: _TraceJob, elf: FirmwareElf, probe: DebugProbe, this: int) -> LeftInMemory:
+    """Read outputs and allocators at the end of an execution; the board is halted."""
+    request = job.request
+    if request.outputs:
+        variables = [elf.variable(name) for name in request.outputs]
+        outputs = read_variables(variables, probe.read, job.method)
+        return LeftInMemory(outputs, "", {} if request.at else read_pools_of(this, probe.read))
+    if request.at:
+        return LeftInMemory(unread="name a variable with --output-variable")
+    pools = read_pools_of(this, probe.read)
+    if job.method is None:
+        return LeftInMemory(unread="their types are not known without a model", pools=pools)
+    try:
+        return LeftInMemory(read_outputs_of(this, probe.read, job.method), "", pools)
+    except UnreadOutputsError as error:
+        return LeftInMemory(unread=error.message, pools=pools)
 
 
 def _trace_by_stops(job: _TraceJob) -> TracedRun:
@@ -212,19 +267,31 @@ def _trace_by_stops(job: _TraceJob) -> TracedRun:
     begins = _begins(job, elf)
     counter = parse_counter(job.request.counter, job.request.counter_hz, job.board.timer)
     directory = RunDirectory.create(job.request.output)
-    path = job.working / "gdb"
-    waiting = ("-S", "-gdb", f"unix:path={path},server=on,wait=off")
     try:
-        with _machine(job, elf, waiting) as qemu, socket.socket(socket.AF_UNIX) as connection:
-            if not qemu.wait_for(lambda: not connection.connect_ex(str(path)), _CONNECT_S):
-                raise InfrastructureError(f"{qemu.name} does not accept a debugger")
-            with attach(connection, f"of {qemu.name}") as probe:
-                followed = _follow(job, elf, probe, begins, counter)
-                link = disturbance(probe)
+        with _debugged(job, elf, ()) as probe:
+            followed, memory = _follow(job, elf, probe, begins, counter)
+            link = disturbance(probe)
     except TargetError as error:
         raise _explained(error, _console(job)) from error
     directory.write(CONSOLE, _console(job))
-    return _stopped(job, directory, elf, followed, counter, link, None)
+    return _stopped(job, directory, elf, followed, counter, link, memory, None)
+
+
+@contextmanager
+def _debugged(job: _TraceJob, elf: FirmwareElf, more: tuple[str, ...]) -> Iterator[DebugProbe]:
+    """Run the firmware in QEMU as `_machine`, halted before its first instruction."""
+    path = job.working / "gdb"
+    waiting = ("-S", "-gdb", f"unix:path={path},server=on,wait=off")
+    with (
+        _machine(job, elf, (*waiting, *more), counting=bool(more)) as qemu,
+        socket.socket(socket.AF_UNIX) as connection,
+    ):
+        if not qemu.wait_for(lambda: not connection.connect_ex(str(path)), _CONNECT_S):
+            raise InfrastructureError(
+                qemu.describe_end() or f"{qemu.name} does not accept a debugger"
+            )
+        with attach(connection, f"of {qemu.name}") as probe:
+            yield probe
 
 
 def _trace_by_probe(job: _TraceJob) -> TracedRun:
@@ -239,9 +306,9 @@ def _trace_by_probe(job: _TraceJob) -> TracedRun:
         if request.reset is not None:
             probe.reset(request.reset)
         check_firmware(elf, probe.read)
-        followed = _follow(job, elf, probe, begins, counter)
+        followed, memory = _follow(job, elf, probe, begins, counter)
         link = disturbance(probe)
-    return _stopped(job, directory, elf, followed, counter, link, chosen)
+    return _stopped(job, directory, elf, followed, counter, link, memory, chosen)
 
 
 _Begins = tuple[int, dict[int, str]]
@@ -275,7 +342,7 @@ def _begins(job: _TraceJob, elf: FirmwareElf) -> _Begins:
 
 def _follow(
     job: _TraceJob, elf: FirmwareElf, probe: DebugProbe, begins: _Begins, counter: MemoryCounter
-) -> Stopped:
+) -> tuple[Stopped, LeftInMemory]:
     execution, functions = begins
     follower = StopFollower(probe, counter, job.limit_s, execution=execution, thumb=elf.is_thumb)
     place: PlaceOf = InstructionPlaces(probe, job.method)
@@ -283,7 +350,8 @@ def _follow(
         place = partial(_in_order, functions)
     runs = job.request.runs
     follower.follow(functions, runs, place, lambda done: job.stages("running", done, runs))
-    return follower.trace()
+    memory = _read_memory(job, elf, probe, follower.this)
+    return follower.trace(), memory
 
 
 def _in_order(functions: Mapping[int, str], at: int, number: int) -> Described:
@@ -297,14 +365,22 @@ def _stopped(
     followed: Stopped,
     counter: MemoryCounter,
     link: dict[str, int],
+    memory: LeftInMemory,
     chosen: Chosen | None,
 ) -> TracedRun:
     cost = followed.cost
     measured = {"stop_ticks": cost.ticks, "stop_bound_ticks": cost.bound, "stops": cost.stops}
     run = _finish(
-        job, directory, followed.trace, elf, counter.clock, chosen, link={**link, **measured}
+        job,
+        directory,
+        followed.trace,
+        elf,
+        counter.clock,
+        memory,
+        chosen,
+        {**link, **measured},
     )
-    return TracedRun(run, cost, counter)
+    return TracedRun(run, memory, cost, counter)
 
 
 def _explained(error: TargetError, console: bytes) -> TargetError:
@@ -339,7 +415,9 @@ def _method_of(request: TraceRequest, model: ModelFile | None) -> Method | None:
 
 
 @contextmanager
-def _machine(job: _TraceJob, elf: FirmwareElf, more: tuple[str, ...]) -> Iterator[ProcessTarget]:
+def _machine(
+    job: _TraceJob, elf: FirmwareElf, more: tuple[str, ...], *, counting: bool
+) -> Iterator[ProcessTarget]:
     """Run the firmware in QEMU until the block ends.
 
     Raises:
@@ -356,7 +434,8 @@ def _machine(job: _TraceJob, elf: FirmwareElf, more: tuple[str, ...]) -> Iterato
         )
     image = patched_image(elf, request.returns, job.working)
     command = [program, "-M", machine.machine, "-kernel", str(image), "-nodefaults"]
-    command += ["-display", "none", "-monitor", "none", "-semihosting", *machine.arguments]
+    command += ["-display", "none", "-monitor", "none", "-semihosting"]
+    command += _steady(machine) if counting else machine.arguments
     for address, file in request.files:
         if not file.is_file() or "," in str(file):
             raise UsageError(
@@ -368,6 +447,18 @@ def _machine(job: _TraceJob, elf: FirmwareElf, more: tuple[str, ...]) -> Iterato
         command += ["-serial", f"file:{uart}"]
     with ProcessTarget(f"{machine.system} ({board.name})", [*command, *more]) as qemu:
         yield qemu
+
+
+def _steady(machine: QemuTarget) -> Iterator[str]:
+    """Yield the machine's arguments, with a clock that real time does not move.
+
+    By default it also advances while the machine idles, and a debugger's stop may count as that.
+    Without that a counter that is read at stops would advance in large steps.
+    """
+    before = ""
+    for word in machine.arguments:
+        yield f"{word},sleep=off" if before == "-icount" and "sleep=" not in word else word
+        before = word
 
 
 def _uarts(job: _TraceJob) -> list[Path]:
@@ -421,8 +512,9 @@ def _finish(
     traced: Trace,
     elf: FirmwareElf,
     clock: ClockDomain,
+    memory: LeftInMemory,
     chosen: Chosen | None = None,
-    **facts: Any,
+    link: Mapping[str, int] | None = None,
 ) -> EvaluatedRun:
     """Write trace and result."""
     request, board = job.request, job.board
@@ -433,7 +525,14 @@ def _finish(
         named = RunRequest(
             request.chosen.board, path, request.runs, request.output, method=request.method
         )
-        described = describe_model(named, job.model)
+        described = replace(
+            describe_model(named, job.model),
+            outputs=tuple(
+                save_output(directory, number, *output)
+                for number, output in enumerate(memory.outputs)
+            ),
+            outputs_unread=memory.unread,
+        )
     port = chosen.port_name if chosen is not None else None
     return finish_pull(
         directory,
@@ -464,5 +563,5 @@ def _finish(
             kernels="" if request.at else "kernels of its own",
         ),
         trace=summary,
-        **facts,
+        link={**(link or {}), **pool_records(memory.pools)},
     )

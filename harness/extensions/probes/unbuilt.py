@@ -40,10 +40,8 @@ class InstructionTracer:
 
     Attributes:
         elf: The firmware.
-        counts_executions: Whether `executions` can tell how many there were.
+        execution_begin: Address of the function that is an execution.
     """
-
-    counts_executions = True
 
     def __init__(self, image: Path, directory: Path) -> None:
         """Find ExecuTorch in an image, and prepare the plugin.
@@ -62,6 +60,7 @@ class InstructionTracer:
         execute = self._code.of(Role.EXECUTE)
         assert execute is not None
         self._execute = execute
+        self.execution_begin: int | None = execute.begin
         sets = [each.ranges for each in self._code.sets]
         self._counter = InstructionCounter.of(
             sets, {*self._code.kernels, *self._code.delegates}, directory
@@ -111,7 +110,7 @@ class CallTracer:
 
     Attributes:
         elf: The firmware.
-        counts_executions: Whether `executions` can tell how many there were.
+        execution_begin: Address of the function that is an execution; None without one.
     """
 
     def __init__(
@@ -134,7 +133,7 @@ class CallTracer:
         self._execution = (
             None if execution is None else matching_functions(self.elf, [execution], most=1)
         )
-        self.counts_executions = self._execution is not None
+        self.execution_begin = self._execution[0].address if self._execution else None
         outer = self._execution or []
         self._sets = [
             CodeSet(
