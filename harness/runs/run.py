@@ -338,18 +338,18 @@ class RunRecorder:
         """
         plan, session = self.plan, self.result.session
         request, flash, firmware = plan.request, plan.request.flash, plan.firmware
-        other = beside is not None and role == "baseline"
+        other = beside if role == "baseline" else None
         if beside is not None and beside.image is not None:
             # Both from the cache: a path of another length moves the stack of a native program.
-            image = beside.image if other else plan.kept_image
+            image = other.image if other is not None else plan.kept_image
             if flash is not None:
                 flash = dataclasses.replace(flash, image=image, if_needed=True)
             elif firmware is not None and image is not None:
-                build_id = beside.build_id if other else firmware.build_id
+                build_id = other.build_id if other is not None else firmware.build_id
                 firmware = dataclasses.replace(firmware, image=image, build_id=build_id)
         elif isinstance(plan.board.target, SerialTarget):
             flash = None  # the firmware is on the board
-        elif other and request.placed:
+        elif other is not None and request.placed:
             firmware = None  # is built with the model of the baseline
         folder = REPEATS if number <= request.repeat else AGAIN
         request = dataclasses.replace(
@@ -367,9 +367,9 @@ class RunRecorder:
         )
         meter = None if request.energy is None else meter_of_run(request.energy)
         plan = dataclasses.replace(plan, request=request, meter=meter, firmware=firmware)
-        if beside is not None and beside.model is not None and other:
+        if other is not None and other.model is not None:
             name = self.result.model.known_as if self.result.model else request.name
-            model, commit = beside.model, beside.commit
+            model, commit = other.model, other.commit
             request = dataclasses.replace(request, model=model.path, name=name, commit=commit)
             sets = model.test_sets if plan.test_set is None else ()
             plan = dataclasses.replace(
@@ -384,7 +384,7 @@ class RunRecorder:
         run = self.another(plan, RunDirectory.create(request.output))
         if folder == AGAIN:
             run.update(role=role)
-        if not other or (beside is not None and beside.image is None):
+        if other is None or other.image is None:
             run.update(image=self.result.image)
         return run.finished(lambda _: None)
 
