@@ -21,10 +21,8 @@ pytestmark = pytest.mark.sim
 
 Command = Callable[..., CommandResult]
 BOARD = "qemu-mps3-an547"
-EVENT_COST = 300
+EVENT_COST = 800
 """Instructions that our tracer takes for an event, with the reading of its clock, rounded up."""
-TICK = 40
-"""Instructions in a tick of the timer of qemu-mps2-an385."""
 MODEL_AT = "0x90000000"
 NPU = "arm_ethosu_npu_init"
 
@@ -166,13 +164,16 @@ def test_functions_that_are_not_there_are_refused(etharness: Command, tmp_path: 
     assert "FILE@ADDRESS" in result.err
 
 
-def test_counts_of_a_loop_of_our_own_are_those_of_its_tracer(tmp_path: Path) -> None:
-    """The bundled runtime, in the same run: its tracer reads a timer of 40 instructions a tick."""
-    board = harness.Board.load("qemu-mps2-an385")
+@pytest.mark.parametrize(("name", "tick"), [("qemu-mps2-an385", 40), ("qemu-riscv32-virt", 1)])
+def test_counts_of_a_loop_of_our_own_are_those_of_its_tracer(
+    tmp_path: Path, name: str, tick: int
+) -> None:
+    """The bundled runtime, in the same run: its tracer reads a timer of ``tick`` instructions."""
+    board = harness.Board.load(name)
     image = harness.build_firmware(board).image
     kernels = ("quantize", "dequantize", "quantized_*", "softmax")
     tracer = CallTracer(image, tmp_path, kernels, "etd_method_execute")
-    file = tmp_path / "qemu-mps2-an385.toml"
+    file = tmp_path / f"{name}.toml"
     words = ", ".join(json.dumps(word) for word in ("-icount", "shift=0", *tracer.arguments))
     text = board.file.read_text().replace('"-icount", "shift=0"', words)
     lines = [line for line in text.splitlines() if not line.startswith("budget")]
@@ -183,8 +184,7 @@ def test_counts_of_a_loop_of_our_own_are_those_of_its_tracer(tmp_path: Path) -> 
     ours, theirs = (
         (each.end.astype(np.int64) - each.start.astype(np.int64)) for each in (run.trace, counted)
     )
-    names = [run.trace.text(name) or "" for name in run.trace.name]
-    calls = ours[[name == "OPERATOR_CALL" for name in names]] * TICK
+    calls = ours[run.trace.named("OPERATOR_CALL")] * tick
     operators = theirs[~counted.named("Method::execute")]
     assert len(operators) == len(calls) == 2 * 16
     assert operators[:16].tolist() == operators[16:].tolist()
@@ -192,7 +192,9 @@ def test_counts_of_a_loop_of_our_own_are_those_of_its_tracer(tmp_path: Path) -> 
     # that ends by a jump is counted until the next one begins, so with the next event's beginning.
     cost = calls - operators
     assert np.abs(cost).max() < EVENT_COST
-    whole = ours[[name == "Method::execute" for name in names]] * TICK
+    if tick == 1:  # exact: one cost for kernels that return, one for those that end by a jump
+        assert len(np.unique(cost)) == 2
+    whole = ours[run.trace.named("Method::execute")] * tick
     assert np.abs(whole - theirs[counted.named("Method::execute")]).max() < 2 * EVENT_COST
     assert operators.sum() > 100 * EVENT_COST * len(operators)
 
