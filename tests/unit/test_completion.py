@@ -77,7 +77,8 @@ def test_units(lab: Path, tmp_path: Path) -> None:
 
 
 def test_models() -> None:
-    assert complete("etharness run --model kws_i") == ["file,kws_i", *plain("kws_int8")]
+    names = plain("kws_int8", "kws_int8_m4", "kws_int8_m55")
+    assert complete("etharness run --model kws_i") == ["file,kws_i", *names]
 
 
 def test_codes() -> None:
