@@ -151,15 +151,62 @@ class ModelLoader final : public DataLoader {
     size_t size_;
 };
 
+/* Declares the allocators of a method in the log, and logs its planned buffers. */
+void declare_allocators(etd_tracer *tracer);
+
+/* Logs what it allocates, because ExecuTorch reports no allocations to event tracers. ExecuTorch frees all
+ * pieces at once. Zero-sized allocations and, with a null tracer, all are left out. */
+class LoggingAllocator final : public MemoryAllocator {
+  public:
+    LoggingAllocator(uint32_t size, uint8_t *base) : MemoryAllocator(size, base) {
+    }
+    void log_to(etd_tracer *tracer) {
+        tracer_ = tracer;
+    }
+    void set_id(uint32_t allocator) {
+        allocator_ = allocator;
+    }
+    void *allocate(size_t size, size_t alignment) override {
+        if (tracer_ != nullptr && allocator_ == 0) {
+            declare_allocators(tracer_); /* at the first allocation, when ExecuTorch has begun its block */
+        }
+        void *piece = MemoryAllocator::allocate(size, alignment);
+        if (piece == nullptr) {
+            etd_track_allocation_failure(tracer_, allocator_, static_cast<uint32_t>(size));
+        } else if (tracer_ != nullptr && size > 0) {
+            const auto offset = static_cast<uint32_t>(static_cast<uint8_t *>(piece) - base_address());
+            etd_track_allocation(tracer_, allocator_, static_cast<uint32_t>(size), offset);
+            first_ = logged_ == 0 ? offset : first_;
+            logged_ += static_cast<uint32_t>(size);
+        }
+        return piece;
+    }
+    void reset() override {
+        if (logged_ > 0) {
+            etd_track_free(tracer_, allocator_, logged_, first_);
+        }
+        logged_ = 0;
+        MemoryAllocator::reset();
+    }
+
+  private:
+    etd_tracer *tracer_ = nullptr;
+    uint32_t allocator_ = 0;
+    uint32_t logged_ = 0; /* bytes since the last reset */
+    uint32_t first_ = 0;  /* offset of the first of them */
+};
+
 /* State of the loaded method. Later members refer to earlier ones. */
 struct Loaded {
     std::optional<ModelLoader> loader;
     std::optional<Program> program;
-    std::optional<MemoryAllocator> method_memory;
-    std::optional<MemoryAllocator> temporary_memory;
+    std::optional<LoggingAllocator> method_memory;
+    std::optional<LoggingAllocator> temporary_memory;
     std::optional<HierarchicalAllocator> planned_memory;
     std::optional<MemoryManager> memory;
     std::optional<Method> method;
+    Span<Span<uint8_t>> planned; /* the buffers of planned_memory */
+    etd_tracer *memory_log;      /* null without a log of our tracer */
     etd_tensor *inputs;
     etd_tensor *outputs;
     TensorImpl **staged; /* per input, refers to inputs[i].data */
@@ -167,6 +214,25 @@ struct Loaded {
 
 std::optional<Trace> trace;
 Loaded loaded;
+
+void declare_allocators(etd_tracer *tracer) {
+    constexpr size_t digits = 3; /* of the number of a buffer */
+    for (size_t i = 0; i < loaded.planned.size(); i++) {
+        char name[] = "planned_\0\0\0";
+        char *end = name + std::strlen(name);
+        for (size_t scale = 100, place = 0; place < digits; scale /= 10, place++) {
+            if (i + 1 >= scale) {
+                *end++ = static_cast<char>('0' + (i + 1) / scale % 10);
+            }
+        }
+        const uint32_t allocator = etd_track_allocator(tracer, name);
+        if (loaded.planned[i].size() > 0) {
+            etd_track_allocation(tracer, allocator, static_cast<uint32_t>(loaded.planned[i].size()), 0);
+        }
+    }
+    loaded.method_memory->set_id(etd_track_allocator(tracer, "method"));
+    loaded.temporary_memory->set_id(etd_track_allocator(tracer, "temporary"));
+}
 
 etd_status to_status(Error code) {
     switch (code) {
@@ -333,7 +399,8 @@ Error plan_memory(const MethodMeta &meta, uint32_t *total) {
         buffers[i] = Span<uint8_t>(place, static_cast<size_t>(*size));
         *total += static_cast<uint32_t>(*size);
     }
-    loaded.planned_memory.emplace(Span<Span<uint8_t>>(buffers, count));
+    loaded.planned = Span<Span<uint8_t>>(buffers, count);
+    loaded.planned_memory.emplace(loaded.planned);
     return Error::Ok;
 }
 
@@ -350,7 +417,9 @@ Error load(const char *name, uint8_t *arena, uint32_t arena_size, EventTracer *e
         return code;
     }
     loaded.memory.emplace(&*loaded.method_memory, &*loaded.planned_memory, &*loaded.temporary_memory);
+    loaded.method_memory->log_to(loaded.memory_log);
     Result<Method> method = loaded.program->load_method(name, &*loaded.memory, events);
+    loaded.method_memory->log_to(nullptr);
     if (!method.ok()) {
         return method.error();
     }
@@ -431,6 +500,9 @@ etd_status etd_method_load(etd_method *method, const etd_program *, const char *
         trace.emplace(*tracer);
         events = trace->events();
     }
+#ifndef ETD_USE_ETDUMPGEN
+    loaded.memory_log = tracer;
+#endif
     method->name = find_name(name);
     if (method->name == nullptr) {
         return refuse_name(name, error);
@@ -481,7 +553,9 @@ etd_status etd_method_execute(etd_method *method, etd_error *error) {
         code = loaded.method->set_input(EValue(Tensor(loaded.staged[i])), i);
     }
     if (code == Error::Ok) {
+        loaded.temporary_memory->log_to(loaded.memory_log);
         code = loaded.method->execute();
+        loaded.temporary_memory->log_to(nullptr);
     }
     if (code == Error::Ok && !describe_outputs()) {
         code = Error::NotSupported;
