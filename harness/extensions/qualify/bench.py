@@ -26,8 +26,7 @@ from harness.link.session import Session
 from harness.link.wire import Region, Reset
 from harness.records.result import TargetRecord
 from harness.records.trace import Trace
-from harness.runs.device import tensor_to_bytes
-from harness.runs.run import CANCEL_S
+from harness.runs.device import CANCEL_S, tensor_to_bytes
 from harness.runs.source import read_trace
 from harness.target.build import Firmware
 from harness.target.selection import Chosen, check_identity
