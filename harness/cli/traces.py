@@ -16,6 +16,7 @@ from harness.cli import command
 from harness.errors import FormatError, NotComparableError, UsageError, write_error
 from harness.files import display_path, find_model, read_model, write_atomic
 from harness.formatting import printable
+from harness.plugins import INSPECTORS, load_extension
 from harness.printing import print_document, print_message
 from harness.records.result import encode, recorded_settings
 from harness.records.trace import ClockDomain
@@ -233,8 +234,6 @@ def decode_command(
     known = load_metadata(source, etrecord=etrecord, model=model, method=method)
     compared: list[OutputDocument] = []
     if tsv or compare_results:
-        from harness.plugins import INSPECTORS, load_extension
-
         option = "--tsv" if tsv else "--compare-results"
         inspect = load_extension(INSPECTORS, "outputs", f"{option} is", "inspector")
         compared = inspect(
@@ -246,11 +245,11 @@ def decode_command(
             tsv=tsv,
             compare_results=compare_results,
         )
+    from harness.report import traces
+
     pools = _pools(known) if with_memory else []
     if output.json:
-        from harness.report.traces import trace_document
-
-        document = trace_document(
+        document = traces.trace_document(
             known.trace,
             source.result.clock_quality if source.result is not None else (),
             emulated=source.result is not None and source.result.emulated_time,
@@ -269,27 +268,22 @@ def decode_command(
         return
     from harness.formatting import unit_of
     from harness.report.terminal import print_damage
-    from harness.report.traces import print_comparisons, print_modules, print_sources
 
     console, detailed = output.console(), output.verbosity > 0
     if tree:
-        from harness.report.traces import print_tree
-
-        print_tree(console, known.trace, detailed=detailed)
+        traces.print_tree(console, known.trace, detailed=detailed)
     if with_memory:
-        from harness.report.traces import print_memory
-
         lives = _memory(known.trace, pools)
-        print_memory(console, known.trace, lives, pools, detailed=detailed)
+        traces.print_memory(console, known.trace, lives, pools, detailed=detailed)
     if by is not None or not (tree or with_memory):
         unit = unit_of(target_time_scale)
         if by == "module":
-            print_modules(console, known.trace, known.symbols, unit)
+            traces.print_modules(console, known.trace, known.symbols, unit)
         else:
             _print_operators(console, source, known, unit, detailed=detailed)
     if detailed:
-        print_sources(console, known.trace, known.symbols)
-    print_comparisons(console, compared)
+        traces.print_sources(console, known.trace, known.symbols)
+    traces.print_comparisons(console, compared)
     print_damage(console, source.damage, detailed=detailed)
     if source.padding:
         output.print_line(f"{source.padding:,} padding bytes behind the trace")
@@ -424,8 +418,6 @@ def compare_command(
             hint="compare BEFORE AFTER, or compare RUN --values --etrecord FILE",
         )
     if values:
-        from harness.plugins import INSPECTORS, load_extension
-
         compare_values = load_extension(INSPECTORS, "values", "--values is", "inspector")
         code: int = compare_values((before, after), reading.load, etrecords, reports, output)
         return code
@@ -443,12 +435,7 @@ def _compare_times(
     output: command.OutputOptions,
 ) -> int:
     """Compare the times of two traces and show the differences; return the exit code."""
-    from harness.report.compare import (
-        compare_energy,
-        comparison_document,
-        print_energy_changes,
-        side,
-    )
+    from harness.report import compare as compared
     from harness.report.formats import html_pages, write_file
     from harness.runs.history import with_judgements
     from harness.runs.source import differing_outlines, subject_of
@@ -467,10 +454,10 @@ def _compare_times(
     libraries = {target.kernels for target in targets if target and target.kernels}
     code = NotComparableError.exit_code if len(libraries) == len(targets) else 0
     records = [source.result.energy if source.result else None for source in sources]
-    energy = compare_energy(records[0], records[1], outlines)
+    energy = compared.compare_energy(records[0], records[1], outlines)
     line = f"NOT COMPARABLE: different kernels: {kernels[0]} before, {kernels[1]} after"
     first, second = (
-        side(display_path(path), source.trace, source.damage, source.later_dumps, name)
+        compared.side(display_path(path), source.trace, source.damage, source.later_dumps, name)
         for path, source, name in zip(paths, sources, kernels, strict=True)
     )
     for file in reports:
@@ -480,16 +467,15 @@ def _compare_times(
                 file, html_pages(str(file)).comparison((first, second), comparison, warnings)
             )
         else:
-            write_file(file, comparison_document(first, second, comparison, energy))
+            write_file(file, compared.comparison_document(first, second, comparison, energy))
     if output.json:
-        print_document(comparison_document(first, second, comparison, energy))
+        print_document(compared.comparison_document(first, second, comparison, energy))
         return code
-    from harness.report.compare import print_comparison
     from harness.report.terminal import print_damage, show_line
 
     console, detailed = output.console(), output.verbosity > 0
-    print_comparison(console, traces, comparison, detailed=detailed)
-    print_energy_changes(console, energy)
+    compared.print_comparison(console, traces, comparison, detailed=detailed)
+    compared.print_energy_changes(console, energy)
     for source in sources:
         print_damage(console, source.damage, detailed=detailed)
     if code:

@@ -13,12 +13,12 @@ from harness.extensions.exports.event_times import energy_columns, place_columns
 from harness.extensions.exports.events import (
     COLUMNS,
     TableHeader,
+    ValueDocument,
     columns,
     count_columns,
     header,
     trace_of,
 )
-from harness.extensions.exports.values import ValueDocument
 from harness.files import decode_json
 from harness.plugins import require
 from harness.records.trace import Trace
