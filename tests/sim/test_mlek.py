@@ -165,6 +165,16 @@ def test_the_trace_has_the_programs_instructions_in_order(model: str, tmp_path: 
     assert natives == [each.name.rpartition("::")[2] for each in method.chains[0] if each.name]
 
 
+def test_kernels_that_print_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run("rows_m55", tmp_path)
+    (warning,) = [each for each in caplog.messages if "print while they execute" in each]
+    assert warning.endswith("those of printing, too: quantized_linear")
+    caplog.clear()
+    (tmp_path / "float").mkdir()
+    run("kws_f32", tmp_path / "float")
+    assert not [each for each in caplog.messages if "print while they execute" in each]
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [

@@ -22,7 +22,7 @@ from typing import Final, Protocol
 
 from harness.config.board import Board, QemuTarget
 from harness.decode.program import Method
-from harness.errors import InfrastructureError, TargetError, TransportClosedError
+from harness.errors import InfrastructureError, TargetError, TransportClosedError, UsageError
 from harness.link.exchange import executorch_error_name
 from harness.plugins import TARGETS, load_extension
 from harness.records.trace import ClockDomain, Trace
@@ -105,6 +105,8 @@ class RunnerReport:
         errors: ExecuTorch's own errors, with their places in its source code.
         status: Why loading ended, ExecuTorch's error code; None if it succeeded.
         executed: Whether the last execution succeeded.
+        copied: Bytes of the outputs that the runner copied; None if it did not get so far.
+        printing: Kernels that have printed, by their source files.
     """
 
     planned: int | None
@@ -113,6 +115,8 @@ class RunnerReport:
     errors: tuple[str, ...]
     status: int | None
     executed: bool
+    copied: int | None = None
+    printing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,8 @@ def read_report(text: bytes) -> RunnerReport:
         errors=tuple(dict.fromkeys(f"{message} ({place})" for place, message in errors)),
         status=number(r'Loading of method "[^"]*" failed with status 0x([0-9a-f]+)', 16),
         executed=_COMPLETED in text,
+        copied=number(r"output tensor/s worth (\d+) bytes copied"),
+        printing=tuple(dict.fromkeys(re.findall(r"\bI \[ExecuTorch: op_(\w+)\.cpp", words))),
     )
 
 
@@ -179,6 +185,7 @@ def execute(
 
     Raises:
         TargetError: ExecuTorch refused the model, its execution failed, or the runner hangs.
+        UsageError: An output is smaller than its largest shape, so its shape is not known.
         InfrastructureError: QEMU or its gdbserver failed.
     """
     assert isinstance(board.target, QemuTarget)
@@ -215,6 +222,12 @@ def execute(
         done = int.from_bytes(debugger.read(_MAILBOX_AT, 4), "little")
         if done != runs:
             raise TargetError(f"{board.name}: {done} of {runs} executions completed")
+        if report.copied != output_bytes:
+            raise UsageError(
+                f"{board.name}: the outputs have {report.copied:,} bytes, and at most "
+                f"{output_bytes:,}: the shape of one is dynamic, and the runner does not say which",
+                hint="make the shape of the outputs static, or give inputs that fill them",
+            )
         outputs = debugger.read(OUTPUTS_AT, output_bytes) if output_bytes else b""
         machine.close()  # by SIGTERM, so that the plugin writes everything
         clock = ClockDomain(board.timer.source, Fraction(board.timer.hz), board.timer.bits)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -48,6 +49,8 @@ from harness.runs.request import RunRequest, unfinished_result
 from harness.runs.run import RunPlan, RunRecorder
 from harness.runs.source import EvaluatedRun
 from harness.target.start import package_of
+
+_log = logging.getLogger(__name__)
 
 RUNTIME: Final = EXECUTORCH.runtime
 KERNELS: Final = "its portable, quantized and Cortex-M kernels (CMSIS-NN)"
@@ -146,6 +149,12 @@ class _ImageRun(RunRecorder):
             self.console.extend,
             lambda count: plan.stages("running", count, request.runs),
         )
+        if done.report.printing:
+            _log.warning(
+                "kernels print while they execute, so the instructions of their operators are "
+                "those of printing, too: %s",
+                ", ".join(done.report.printing),
+            )
         assert self.result.model is not None
         self.update(
             runs_completed=request.runs,
