@@ -115,6 +115,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "etdump-harness with its extension remote",
         ),
         (
+            ("run", "--model", "kws_f32", "--board", "qemu-mps3-an547-mlek"),
+            "board qemu-mps3-an547-mlek: its image is not supported by this installation\n  try: "
+            "install etdump-harness with its extension mlek",
+        ),
+        (
             ("report", "a", "-o", "a.zip"),
             "a.zip: bundles are not supported by this installation\n  try: install "
             "etdump-harness with its extension bundles",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from harness import TargetError, UsageError, build_firmware, start_target
 from harness.extensions.mlek import image, machine
 from harness.extensions.qualify.qualification import qualify
 from harness.target.selection import Chosen
-from tests.conftest import MODELS
+from tests.conftest import MODELS, CommandResult
 
 pytestmark = pytest.mark.sim
 BOARD = "qemu-mps3-an547-mlek"
@@ -267,3 +268,20 @@ def test_qualification_has_the_stages_that_apply(tmp_path: Path) -> None:
     refused = {name for name, text in found.items() if text.startswith("not run: ")}
     assert refused == set(found) - {*RUN}
     assert refused >= {*REFUSED, *UNFIT}
+
+
+def test_doctor_names_what_the_board_needs(etharness: Callable[..., CommandResult]) -> None:
+    code, out, _ = etharness("doctor", "--board", BOARD)
+    assert code == 0
+    rows = {line.split()[1]: line for line in out.splitlines() if BOARD in line}
+    assert set(rows) >= {"mlia-ethos-u", "qemu-system-arm"}
+    assert all(line.startswith("ok") and line.count(BOARD) == 1 for line in rows.values())
+
+
+def test_doctor_says_how_to_install_the_image(
+    etharness: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image, "DISTRIBUTION", "etdump-harness-without-such-a-package")
+    code, out, err = etharness("doctor", "--board", BOARD)
+    assert code == 2
+    assert "pip install --no-deps mlia-ethos-u==0.1.0" in out + err

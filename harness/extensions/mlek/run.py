@@ -20,7 +20,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from harness.analyze.placement import quality_of_run
-from harness.config.board import Board, QemuTarget
+from harness.config.board import Board
 from harness.decode.ed00_writer import write_ed00
 from harness.decode.program import Method, Tensor
 from harness.errors import UsageError
@@ -48,7 +48,6 @@ from harness.runs.loading import describe_model, require_runnable
 from harness.runs.request import RunRequest, unfinished_result
 from harness.runs.run import RunPlan, RunRecorder
 from harness.runs.source import EvaluatedRun
-from harness.target.start import package_of
 
 _log = logging.getLogger(__name__)
 
@@ -60,14 +59,10 @@ _OF_THE_FIRMWARE: Final = ("flash", "baud", "placed", "stream", "trace_limit", "
 _OF_THE_LOG: Final = ("values", "profile", "when_full")
 
 
-def needed_programs(board: Board) -> list[tuple[str, str | None, str]]:
+def needed_programs(_board: Board) -> list[tuple[str, str | None, str]]:
     """Return name, path (None: not installed) and remedy of the programs that it needs."""
-    system = board.target.system if isinstance(board.target, QemuTarget) else ""
     compiler = next(filter(shutil.which, ("cc", "gcc", "clang")), "cc")
-    return [
-        (system, shutil.which(system), f"apt-get install {package_of(system)}"),
-        (compiler, shutil.which(compiler), "apt-get install gcc"),
-    ]
+    return [(compiler, shutil.which(compiler), "apt-get install gcc")]
 
 
 def needed_package(_board: Board) -> tuple[str, str | None, str]:
