@@ -22,8 +22,7 @@ import torch
 from executorch.exir import to_edge
 
 import harness
-from harness import STREAMING, HarnessError, TargetError, UsageError
-from harness.analyze.memory import allocator_totals
+from harness import STREAMING, HarnessError, Subject, TargetError, UsageError
 from harness.target import build
 from harness.target.doctor import missing_tools
 from harness.target.process_group import run_program
@@ -129,7 +128,7 @@ def test_a_model_runs_as_on_executorch_itself(
     output = np.load(tmp_path / "here/outputs/0.npy")
     np.testing.assert_array_equal(output, np.array([1, 2.5, -1, 1e6 + 1], np.float32))
     assert identities(here.trace) == events_of_executorch
-    memory = {each.name: each for each in allocator_totals(here.trace)}
+    memory = {each.name: each for each in Subject(here.trace).allocators}
     assert here.result.model is not None
     assert memory["planned_1"].total_bytes == here.result.model.planned_bytes == 32
     assert 0 < memory["method"].total_bytes < here.result.model.method_bytes

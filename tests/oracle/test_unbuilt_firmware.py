@@ -12,11 +12,9 @@ from executorch.devtools import Inspector
 from executorch.devtools.inspector import TimeScale
 
 import harness
-from harness import operator_statistics
+from harness import Trace, operator_statistics
 from harness.extensions.mlek.image import find_image
 from harness.extensions.probes.trace_run import TraceRequest, trace_firmware
-from harness.records.trace import Trace
-from harness.runs.source import read_trace
 from harness.target.selection import choose
 from tests.conftest import MODELS
 
@@ -39,7 +37,7 @@ def traced(model: str, output: Path, way: str) -> Trace:
         **WAYS[way],  # type: ignore[arg-type]
     )
     trace_firmware(request)
-    return read_trace((output / "trace.etdp").read_bytes(), ())
+    return harness.read_ed00((output / "trace.etdp").read_bytes())
 
 
 def rows(trace: Trace, block: str) -> list[tuple[str | None, int, int]]:
@@ -80,7 +78,7 @@ def test_events_are_those_that_etdumpgen_logs_for_the_model(tmp_path: Path) -> N
     trace = traced("kws_f32", tmp_path / "traced", "counting")
     output = tmp_path / "logged"
     harness.run(MODELS / "kws_f32.pte", board="native-executorch-etdumpgen", output=output)
-    logged = read_trace((output / "trace.etdp").read_bytes(), ())
+    logged = harness.read_ed00((output / "trace.etdp").read_bytes())
     assert len(rows(logged, "Execute")) == 2 * 31 + 1
     assert rows(trace, "Execute") == rows(logged, "Execute")
     assert rows(trace, "Default") == rows(logged, "Default")

@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import Alignment, Break, ClockDomain, Ping, Steadiness, align
-from harness.analyze.alignment import Point, solve
+from harness.analyze.alignment import solve
 from tests.support.clocks import TrueClock
 from tests.support.examples import examples
 
 MHZ = Fraction(10**6)
 small = st.integers(-30, 30)
+Point = tuple[int, int]
 
 
 @st.composite

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import UsageError
-from harness.config.toml_file import Document, Keys, read_document
+from harness.config.toml_file import Document, read_document
 from tests.conftest import ROOT
 from tests.support.examples import examples
 
@@ -93,6 +93,9 @@ def documents(draw: st.DrawFn) -> str:
             continue
         text = candidate
     return text
+
+
+Keys = tuple[str | int, ...]
 
 
 def all_keys(data: Any, above: Keys = ()) -> set[Keys]:

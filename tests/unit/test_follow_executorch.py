@@ -7,8 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from harness import TargetError
-from harness.decode.program import Call, Instruction, Method
+from harness import Call, Instruction, Method, TargetError, Trace
 from harness.extensions.probes.executorch_code import CodeSet, ExecutorchCode, Role
 from harness.extensions.probes.follow_executorch import (
     FollowedRuntime,
@@ -18,7 +17,6 @@ from harness.extensions.probes.follow_executorch import (
     trace_of_runtime,
 )
 from harness.extensions.probes.instruction_counter import Passage, Passages
-from harness.records.trace import Trace
 
 KERNEL = "_ZN5torch8executor6native{0}RN10executorch7runtime20KernelRuntimeContextE"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from harness import (
     Verdict,
     compare_with_history,
 )
-from harness.check.history.comparison import CommonChange, CommonJudgement
+from harness.check.history.comparison import CommonChange
 from harness.check.history.noise import gross_direction
 from tests.support.histories import HistoryBuilder, history_checks, operator, size
 
@@ -179,7 +180,9 @@ def test_a_gross_change_is_beyond_twice_and_outside_whatever_the_resolution(
 
 
 @pytest.mark.parametrize("judgement", ["suspect", "scattered"])
-def test_operators_that_changed_up_and_down_are_listed(judgement: CommonJudgement) -> None:
+def test_operators_that_changed_up_and_down_are_listed(
+    judgement: Literal["suspect", "scattered"],
+) -> None:
     numbers = [
         Compared(
             metric=operator(number),

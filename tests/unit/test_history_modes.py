@@ -12,10 +12,9 @@ from scipy.stats import norm
 
 from harness import Mode, Points
 from harness.check.history.noise import find_modes, modes_of
-from harness.check.history.samples import Floats
 
 
-def expected_modes(values: Floats) -> tuple[Mode, Mode] | None:
+def expected_modes(values: np.ndarray) -> tuple[Mode, Mode] | None:
     """The modes of 12 values or more, by likelihoods, without rounding of narrow modes."""
     count, ordered = len(values), np.sort(values)
     smallest = max(3, -(-15 * count // 100))
@@ -55,7 +54,7 @@ def test_the_split_and_the_decision_are_those_of_the_likelihoods() -> None:
     assert 30 < sum(found) < 70
 
 
-def of_two(low: int, high: int) -> Floats:
+def of_two(low: int, high: int) -> np.ndarray:
     """So many values from 1 and from 2 on, a hundredth apart."""
     return np.repeat([1.0, 2.0], [low, high]) + np.arange(low + high) / 100
 

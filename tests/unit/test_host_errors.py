@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from harness import HostError, Owner
-from harness.records.result import FileRecord
 from harness.runs.directory import RunDirectory
 from tests.conftest import MODELS, CommandResult
 
@@ -21,7 +20,7 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch, from_file: str, until: str = "") 
     """Let the disk be full from the writing of one file of a run on, until another's."""
     real, full = RunDirectory.write, [False]
 
-    def write(self: RunDirectory, name: str, data: bytes) -> FileRecord:
+    def write(self: RunDirectory, name: str, data: bytes) -> object:
         full[0] = (full[0] or name == from_file) and name != until
         if full[0]:
             raise OSError(errno.ENOSPC, "No space left on device", name)
