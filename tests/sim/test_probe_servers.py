@@ -287,6 +287,33 @@ def test_operators_of_unmodified_firmware_are_followed_through_a_server(
     assert link["stops"] == 2 * (2 + 2 * 10) + 2 * 8
 
 
+@pytest.mark.long
+def test_operators_of_unmodified_firmware_are_followed_by_pyocd(
+    tracer_only: Path, tmp_path: Path
+) -> None:
+    functions = [word for kernel in KERNELS for word in ("--at", kernel)]
+    with gdbserver(tracer_only, tmp_path, idle=True) as simulator:
+        command = [
+            *(TOOLS_OF_PIP / "python", ROOT / "tests/support/pyocd_board.py", simulator),
+            *("etharness", "trace", tracer_only, "--board", BOARD, "--reset", "reset halt"),
+            *("--port", "pyocd://board1?target=cortex_m", *functions, *TIMER),
+            *("--execution", "etd_method_execute", "-o", tmp_path / "run"),
+        ]
+        done = subprocess.run(
+            [*map(str, command)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "empty intervals and subtracted; it varied by" in done.stdout
+    operators = harness.load(tmp_path / "run").trace
+    assert operators is not None
+    assert len(operators) == 11
+
+
 @contextmanager
 def jlink(board: Transport, deaf_s: float) -> Iterator[str]:
     """Serve a board as J-Link does at its port 19021; yield the address.
