@@ -310,7 +310,7 @@ class StopFollower:
             interval = _Interval(*described, self._mark())
             # The counter was read after ``place``, so that what this reads is in no interval.
             if len(self._cost.empty) < _MEASURED:
-                self._measure(at, leaves)
+                self._measure(at, leaves, interval.begin[0])
             self._probe.watch((back, leaves))
             at = self._go()
             interval.end = self._mark()
@@ -325,12 +325,17 @@ class StopFollower:
         self._intervals.append(done)
         self._probe.watch((self._execution,))
 
-    def _measure(self, at: int, leaves: int) -> None:
-        """Measure a stop on an empty interval: the first instructions of an operator."""
+    def _measure(self, at: int, leaves: int, before: int) -> None:
+        """Measure a stop on an empty interval: the first instructions of an operator.
+
+        Args:
+            at: The first instruction, at which the board is.
+            leaves: Where the execution ends.
+            before: The reading at this stop.
+        """
         behind = self._behind(at)
         if behind == at:
             return
-        before, _ = self._mark()
         self._probe.watch((behind, leaves))
         if self._go() == behind:
             self._cost.empty.append(self._mark()[0] - before)
@@ -349,11 +354,11 @@ class StopFollower:
         return self._behind_begin[address]
 
     def _go(self) -> int:
+        self._cost.stops += 1
         return self._probe.run_to_watched(self._timeout_s)
 
     def _mark(self) -> tuple[int, int]:
         """Return the ticks until now, and the number of stops in them."""
-        self._cost.stops += 1
         return self._reading.now(), self._cost.stops
 
     def trace(self) -> Stopped:
