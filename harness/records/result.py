@@ -212,6 +212,8 @@ class Model(_ResultRecord, frozen=True):
 
     ``name`` is the one that its run was given, and absent without one.
     ``outputs_unread`` is why a debug probe did not read the outputs, "" for all other runs.
+    ``temporary_bytes`` is the most memory that the runtime's temporary allocator had in use, as it
+    reports; absent if it reports none.
     ``chains`` are the method's instructions, per chain; null if the host could not read the file,
     and in results of older versions.
     """
@@ -229,6 +231,7 @@ class Model(_ResultRecord, frozen=True):
     chains: tuple[tuple[InstructionRecord, ...], ...] | None = None
     outputs_unread: str = ""
     name: str | msgspec.UnsetType = msgspec.UNSET
+    temporary_bytes: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def known_as(self) -> str:

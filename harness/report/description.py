@@ -340,6 +340,8 @@ def _program(model: Model) -> Iterator[Fact]:
     text = f"{printable(model.file)}, {model.nbytes:,} bytes, sha256 {model.sha256[:12]}"
     yield Fact("model", text, essential=True)
     arena = f"{model.planned_bytes:,} planned + {model.method_bytes:,} method bytes"
+    if isinstance(model.temporary_bytes, int):
+        arena += f", and at most {model.temporary_bytes:,} temporary bytes"
     yield Fact("arena", arena, essential=True)
     yield Fact("sha256 of the model", model.sha256)
     yield Fact("method", printable(model.method))

@@ -77,8 +77,7 @@ def test_a_run_reports_the_planned_and_the_temporary_memory(name: str, tmp_path:
     assert result.model is not None
     assert result.model.planned_bytes == memory.planned
     assert result.model.method_bytes == memory.requested
-    report = machine.read_report((tmp_path / "run/console.log").read_bytes())
-    assert report.temporary == memory.temporary
+    assert result.model.temporary_bytes == memory.temporary
 
 
 def test_inspect_states_the_memory_and_the_kernels(etharness: Etharness) -> None:

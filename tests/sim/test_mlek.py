@@ -130,6 +130,7 @@ def test_a_run_is_recorded_like_any_other(tmp_path: Path) -> None:
     assert result.model is not None
     # ExecuTorch's own numbers, as the image prints them.
     assert (result.model.planned_bytes, result.model.method_bytes) == (64_000, 11_793)
+    assert result.model.temporary_bytes == 148
     again = harness.load(tmp_path / "run")
     assert again.trace is not None
     assert [block.name for block in again.trace.blocks] == ["Default", *["Execute"] * 3]

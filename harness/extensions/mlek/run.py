@@ -157,6 +157,7 @@ class _ImageRun(RunRecorder):
                 self.result.model,
                 planned_bytes=done.report.planned or 0,
                 method_bytes=done.report.method or 0,
+                temporary_bytes=done.report.temporary or 0,
                 outputs=tuple(self._save_outputs(outputs, done.outputs)),
             ),
         )
