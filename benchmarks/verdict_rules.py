@@ -250,9 +250,11 @@ class Harness:
     Attributes:
         pairs: The baseline's model is at hand, so it is measured again in turns with that, on
             tonight's firmware.
+        firmware: So is the baseline's firmware, which is another one every night.
     """
 
     pairs: bool = False
+    firmware: bool = False
 
     def __call__(self, history: Floats, session: Session) -> Report:
         """Return what is reported of tonight."""
@@ -283,11 +285,13 @@ class Harness:
         )
         measured = [_measured(results[-1], session.first)]
         found = compare_with_history(known, measured)
-        turns, age = Pairs(unit=results[-1].unit), nights - int(baseline[-1])
+        against = "firmware" if self.firmware else "model"
+        turns = Pairs(unit=results[-1].unit, against=against)
+        age = nights - int(baseline[-1])
         while self.pairs and unsure(found) and turns.count < LOOKS:
             order = (0, age) if turns.count % 2 else (age, 0)
             times = {
-                of: _measured(results[-1], session.measure(of, build=0))
+                of: _measured(results[-1], session.measure(of, build=None if self.firmware else 0))
                 for of in dict.fromkeys(order)
             }
             turns = turns.followed_by(times[age], times[0])
@@ -533,6 +537,7 @@ def _paired_p(values: Floats, pool: bool = False) -> Floats:
 RULES: Final[Mapping[str, Rule]] = {
     "harness": Harness(),
     "harness, pairs": Harness(pairs=True),
+    "harness, firmware": Harness(pairs=True, firmware=True),
     "fixed": fixed_limit,
     "welch": welch,
     "mann-whitney": mann_whitney,

@@ -39,19 +39,24 @@ def night(
     spread: float = 0.004,
     *,
     models_only: bool = False,
+    against: str = "model",
     upper: float = 1.0,
+    at: Sequence[int] = (1, 3, 6, 8, 11, 13, 16, 18),
 ) -> tuple[HistoryComparison, History]:
     """Compare a run after 20 quiet nights, with pairs (of the baseline's model, of the tested).
 
-    Operator 5 has another level in two of five nights, ``upper`` times the first one.
+    Operator 5 has another level in the nights ``at``, ``upper`` times the first one.
     """
     chance = np.random.default_rng(3)
     builder = HistoryBuilder()
     for number in range(20):
-        times = noisy(chance, spread) * factors({5: upper if number % 5 in (1, 3) else 1.0})
+        times = noisy(chance, spread) * factors({5: upper if number in at else 1.0})
         builder.earlier(f"n{number}", f"c{number}", values(times))  # type: ignore[arg-type]
     builder.now("tonight", "new", values(tonight))  # type: ignore[arg-type]
-    found, history = Pairs(unit="one", note=note, models_only=models_only), builder.history()
+    found, history = (
+        Pairs(unit="one", note=note, models_only=models_only, against=against),
+        builder.history(),
+    )
     for before, after in pairs:
         found = found.followed_by(measured(before), measured(after))
     if pairs or note:
@@ -189,6 +194,18 @@ def test_an_operator_may_be_in_its_other_mode_in_all_pairs(factor: float, judgem
     comparison, _ = night(TIMES * slow, pairs(5, SAME, slow), upper=1.06)
     assert len(of(comparison, 5).modes) == 2
     assert of(comparison, 5).judgement == judgement
+
+
+@pytest.mark.parametrize(("seen", "judgement"), [(1.0, "regression"), (1.06, "suspect")])
+def test_firmware_may_be_aligned_as_in_an_earlier_night(seen: float, judgement: str) -> None:
+    """Builds differ without a reason in their code: what one of them had is decided by nights."""
+    pairs_of_builds = pairs(5, SAME, SLOW)
+    found, _ = night(TIMES * SLOW, pairs_of_builds, against="firmware", upper=seen, at=[4])
+    assert of(found, 5).judgement == judgement
+    assert of(found, 5).unsure == (judgement == "regression")
+    # Models in turns on one firmware have one alignment.
+    models, _ = night(TIMES * SLOW, pairs_of_builds, upper=seen, at=[4])
+    assert of(models, 5).judgement == "regression"
 
 
 def test_pairs_are_of_one_unit() -> None:

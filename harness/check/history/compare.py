@@ -55,7 +55,7 @@ from harness.check.history.noise import (
     share_moved,
     typical,
 )
-from harness.check.history.pairs import exceeds_limits, judge_in_pairs
+from harness.check.history.pairs import exceeds_limits, is_between_modes, judge_in_pairs
 from harness.check.history.samples import (
     Floats,
     History,
@@ -127,7 +127,12 @@ def compare_with_history(
     numbers, commons = _with_judgements(
         evaluated, [item for _, items in compared for item in items], limits
     )
-    numbers, commons = judge_in_pairs(numbers, commons, history.pairs, limits)
+    earlier = {
+        (item.number.board_unit, item.number.metric): item.earlier
+        for item in evaluated
+        if item.earlier is not None
+    }
+    numbers, commons = judge_in_pairs(numbers, commons, history.pairs, limits, earlier)
     if not every:
         numbers = most_significant(numbers)
     numbers = _with_confirmations(numbers, [*units, *witnesses], limits)
@@ -329,6 +334,8 @@ def _with_judgement(item: Evaluated, number: Compared, shift: float, chances: _C
             # may be the one that did not change.
             whole = change + shift * (level + change)
             change = min(change, whole, key=abs) if change * whole > 0 else 0.0
+        if is_between_modes(number, change) and not item.gross:
+            return 0.0
         return change if exceeds_limits(number, change) else 0.0
 
     certain = number.method == "exact" or item.gross or chances.certain(number.p)
@@ -504,6 +511,7 @@ class Evaluated:
         gross: No noise explains its change, whatever its estimate says.
         looks: Its change by when it was measured; None if it was compared in pairs, or exactly.
         crept: The metric, judged by a level of long ago; None if it has not crept away from that.
+        earlier: Its values in earlier sound sessions, without the common factor; None if exact.
     """
 
     number: Compared
@@ -512,6 +520,7 @@ class Evaluated:
     gross: bool = False
     looks: Looks | None = None
     crept: Compared | None = None
+    earlier: Floats | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -646,7 +655,7 @@ def _evaluate(
     samples, noise, pairs = group.samples[metric], group.noises.get(metric), group.pairs.get(metric)
     number = replace(
         _number(unit, metric, samples, limits),
-        modes=modes_of(samples.earlier),
+        modes=modes_of(samples.for_noise),
         common=0.0 if group.factors is None else group.factors.change,
     )
     number = _with_steps(unit, number, samples, limits, noise.correlation if noise else 0.0)
@@ -655,7 +664,8 @@ def _evaluate(
         return _without_estimate(number, samples, limits, gross)
     number = _with_change(number, found, limits.confidence)
     slow = _crept(number, samples, noise.correlation if noise else 0.0)
-    return Evaluated(number, found, unit.tick(metric), gross, looks, slow)
+    earlier = samples.earlier.cells_in_time.values
+    return Evaluated(number, found, unit.tick(metric), gross, looks, slow, earlier)
 
 
 def _changes(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
@@ -24,6 +24,15 @@ from harness.check.history.samples import Floats, HistoryLimits, Metric, Pairs, 
 _TICKS: Final = 2
 """Ticks that the absolute limit of a time has at least."""
 
+_REMEMBERED: Final = 60
+"""Sessions that show what code that moves does."""
+
+_AS_FAR: Final = 0.8
+"""Share of a change from which an earlier session had it, too."""
+
+Earlier = Mapping[tuple[str, Metric], Floats]
+"""Values of the earlier sound sessions in time, by unit and metric."""
+
 _FEWEST: Final = 2
 """Pairs whose differences have a spread."""
 
@@ -36,30 +45,45 @@ def exceeds_limits(number: Compared, change: float) -> bool:
     return abs(change) > relative and abs(change) > number.absolute_limit
 
 
+def is_between_modes(number: Compared, change: float) -> bool:
+    """Return whether a change of a number with two modes is no larger than from one to the other.
+
+    One is learnt from few values, so their gap may be larger by the relative limit.
+    """
+    if not number.modes:
+        return False
+    low, high = number.modes
+    beyond = number.relative_limit * high.center + max(low.spread, high.spread)
+    return abs(change) <= high.center - low.center + beyond
+
+
 def judge_in_pairs(
     numbers: Sequence[Compared],
     commons: Sequence[CommonChange],
     pairs: Sequence[Pairs],
     limits: HistoryLimits,
+    earlier: Earlier,
 ) -> tuple[list[Compared], list[CommonChange]]:
     """Judge what is unsure by pairs with the baseline, and mark what they leave unsure.
 
     A change is shown if the median of the pairs exceeds both limits and Student's t, adjusted for
     what the pairs show (Bonferroni), is significant; it is gone if that median does not exceed
     them, on the firmware of the baseline; otherwise it stays as it was. One that is within what an
-    operator with two modes does from run to run is not shown: pairs may have been in one each.
+    operator with two modes does from run to run is not shown: pairs may have been in one each. Nor
+    is one of the firmware that an earlier session had: code that moves has other times.
 
     Args:
         numbers: All numbers, judged by the sessions of the history.
         commons: What the operators of a clock have in common, likewise.
         pairs: The pairs of each unit; units without pairs stay as they are.
         limits: When a change counts.
+        earlier: The earlier sessions of the numbers.
     """
     marked = [replace(one, unsure=_is_unsure(one)) for one in numbers]
     commons = [replace(one, unsure=one.p is not None and _is_unsure(one)) for one in commons]
     for of_unit in pairs:
         if of_unit.count:
-            marked, commons = _Turns(of_unit, limits).judged(marked, commons)
+            marked, commons = _Turns(of_unit, limits, earlier).judged(marked, commons)
     return marked, commons
 
 
@@ -102,7 +126,8 @@ class _Shown:
 class _Turns:
     """The pairs of one unit."""
 
-    def __init__(self, pairs: Pairs, limits: HistoryLimits) -> None:
+    def __init__(self, pairs: Pairs, limits: HistoryLimits, earlier: Earlier) -> None:
+        self._earlier = earlier
         self._unit, self._count, self._limits = pairs.unit, pairs.count, limits
         self._models_only, self._against = pairs.models_only, pairs.against
         self._metrics: dict[Metric, _Shown] = {}
@@ -176,10 +201,23 @@ class _Turns:
         level = abs(number.baseline.value)
         tick = number.absolute_limit / _TICKS / level if level else 0.0
         outcome = self._outcome(found, tests, tick, shows=self._shows(number))
-        if outcome.outcome == "shown" and _between_modes(number, found.own * level):
+        if outcome.outcome == "shown" and is_between_modes(number, found.own * level):
             outcome = replace(outcome, outcome="undecided")
+        if outcome.outcome in ("shown", "undecided") and self._is_of_builds(number, found.own):
+            # Further pairs of the same builds show the same.
+            outcome = replace(outcome, outcome="undecided")
+            return replace(_with_outcome(number, outcome, number.relative), unsure=False)
         number = _with_outcome(number, outcome, number.relative)
         return replace(number, method="paired sessions") if outcome.outcome == "shown" else number
+
+    def _is_of_builds(self, number: Compared, share: float) -> bool:
+        """Return whether firmware differs, and an earlier sound session had such a change, too."""
+        earlier = self._earlier.get((number.board_unit, number.metric))
+        if "firmware" not in self._against or earlier is None or number.baseline is None:
+            return False
+        level = number.baseline.value
+        as_far = (earlier[-_REMEMBERED:] - level) * np.sign(share) > _AS_FAR * abs(share) * level
+        return bool(as_far.any())
 
     def _common(self, common: CommonChange, tests: int) -> CommonChange:
         found = self._factors.get((common.clock, common.statistic))
@@ -205,14 +243,6 @@ class _Turns:
         return PairedChange(
             outcome=outcome, pairs=self._count, against=self._against, change=change, p=p
         )
-
-
-def _between_modes(number: Compared, change: float) -> bool:
-    """Return whether a number with two modes may have been in the other one in each pair."""
-    if not number.modes:
-        return False
-    low, high = number.modes
-    return change <= high.center - low.center + max(low.spread, high.spread)
 
 
 def _with_outcome(one: _Judged, outcome: PairedChange, first: float | None) -> _Judged:

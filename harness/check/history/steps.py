@@ -59,8 +59,11 @@ ANCHOR: Final = (20, 60)
 _RECENT: Final = 5
 """Newest sessions, tonight's among them, that all have to be off for a slow change."""
 
-_FAR: Final = 3.0
+_FAR: Final = 3.5
 """Standard deviations that a slow change exceeds."""
+
+_ANCHORED: Final = 10
+"""Sessions of long ago that show their level and its noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def crept(series: Points, now: Points, known: float = 0.0) -> tuple[float, float
     """Return the levels before and after growth by steps that are too small to be seen one by one.
 
     The last five sessions are all above everything between 20 and 60 sessions before them, and by
-    more than three standard deviations of what a level does by itself.
+    more than 3.5 standard deviations of what a level does by itself.
 
     Args:
         series: Values of earlier results, without nights that failed; those before an accepted
@@ -100,7 +103,7 @@ def crept(series: Points, now: Points, known: float = 0.0) -> tuple[float, float
     cells = cells.where(~np.isin(cells.sessions, now.sessions))
     anchor = cells.values[-ANCHOR[1] : -ANCHOR[0]]
     recent = np.append(cells.values[len(cells) - _RECENT + 1 :], median(now.values))
-    if len(anchor) < _RECENT or recent.min() <= anchor.max():
+    if len(anchor) < _ANCHORED or recent.min() <= anchor.max():
         return None
     before, after = median(anchor), median(recent)
     deviation, _ = noise_of(cells.values, known)
