@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,6 +98,10 @@ def test_the_bundled_kernels_take_exports_for_any_core(model: str, etharness: Et
         assert etharness("inspect", model, "--board", board).code == 0
 
 
+def network_of(model: str) -> str:
+    return re.sub(r"_m\d+$", "", model)
+
+
 def method_of(model: str) -> Method:
     return read_program(packaged_models()[model].read_bytes()).methods[0]
 
@@ -112,6 +117,28 @@ def test_every_network_is_shipped_for_each_kind_of_core(board: str) -> None:
     for network in ("kws", "ic", "vww", "ad", "small"):
         exports = [name for name in EXPORTS if name.startswith(f"{network}_int8")]
         assert any(fit(method_of(name), 1000, described).fits is not False for name in exports)
+
+
+@pytest.mark.extension("qualify")
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [
+        *((M3, ""), (M4, "_m4"), (M55, "_m55"), ("qemu-mps3-an547", "_m55"), ("native", "")),
+        ("nucleo-h743zi", "_m4"),
+    ],
+)
+def test_qualify_runs_the_exports_for_a_boards_core(name: str, suffix: str) -> None:
+    """One of each network, and none that the board refuses while there is a better one."""
+    from harness.extensions.qualify.stages import packaged_networks
+
+    board = harness.Board.load(name)
+    chosen = [network.name for network in packaged_networks(board)]
+    assert len({network_of(each) for each in chosen}) == len(chosen)
+    assert {f"{network}_int8{suffix}" for network in ("kws", "ic", "vww")} <= {*chosen}
+    assert f"ad_int8{suffix.replace('_m4', '')}" in chosen
+    refused = {each for each in chosen if fit(method_of(each), 1000, board).lacks}
+    others = {"one_m0", "picture_m4", "rows_m55", "npu_int", "npu_str"}
+    assert refused <= others
 
 
 def test_firmware_of_others_is_asked_for_its_runtime() -> None:
