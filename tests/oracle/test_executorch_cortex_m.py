@@ -2,11 +2,12 @@
 
 The stand-in is compiled with the headers of the executorch package. It registers kernels in
 constructors, uses a global offset table, allocates, traces and fails as ExecuTorch does, and
-executes one network.
+executes one network, or any with the bundled runtime and kernels.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -26,7 +27,7 @@ from harness import STREAMING, HarnessError, Subject, TargetError, UsageError
 from harness.target import build
 from harness.target.doctor import missing_tools
 from harness.target.process_group import run_program
-from tests.conftest import ROOT
+from tests.conftest import ROOT, CommandResult
 from tests.oracle.test_executorch_boards import identities
 from tests.support.standin import CORES, install_standin
 
@@ -371,3 +372,31 @@ def test_a_log_is_streamed_between_executions(
     assert not streamed.trace.losses.any
     events = [row for row in identities(streamed.trace) if row[0] not in STREAMING]
     assert events == identities(whole.trace)
+
+
+@pytest.mark.long
+@pytest.mark.extension("qualify")
+@pytest.mark.parametrize("board", CORES)
+def test_a_board_with_executorch_qualifies(
+    board: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    etharness: Callable[..., CommandResult],
+) -> None:
+    """With the bundled runtime and kernels behind the stand-in, which then takes any network."""
+    firmware = ROOT / "firmware_stub"
+    prefix = install_standin(CORES[board], tmp_path, f"-DSTANDIN_FIRMWARE={firmware}")
+    monkeypatch.setenv("EXECUTORCH_ROOT", str(prefix))
+    monkeypatch.delenv("EXECUTORCH_KERNELS")
+    done = etharness("qualify", "--board", board, "--quick", "-o", tmp_path / "out", "--json")
+    stages = {stage["name"]: stage for stage in json.loads(done.out)["stages"]}
+    offered = {name: stage for name, stage in stages.items() if stage["state"] != "not offered"}
+    assert {*stages} - {*offered} == {"rate", "counters"}
+    wrong = {
+        name: stage["message"] for name, stage in offered.items() if stage["state"] != "passed"
+    }
+    assert {*wrong} == {"wrap"}, wrong  # left out by --quick
+    assert done.code == 0
+    found = {figure["name"]: figure["value"] for figure in stages["networks"]["figures"]}
+    assert "scalars" in found
+    assert "not run" not in found["scalars"]  # how many follow depends on the host

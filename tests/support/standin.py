@@ -35,7 +35,7 @@ def install_standin(cpu_options: str, directory: Path, *definitions: str) -> Pat
     options = [*(f"-D{name}={value}" for name, value in variables.items()), *definitions]
     for command in (
         [cmake, "-S", SOURCES, "-B", build, *options],
-        [cmake, "--build", build, "--target", "install"],
+        [cmake, "--build", build, "--target", "install", "--parallel", "2"],
     ):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return prefix

@@ -48,6 +48,8 @@ Kernel *kernels() {
     return reinterpret_cast<Kernel *>(registry);
 }
 
+#ifndef STANDIN_NETWORKS
+
 constexpr const char *METHOD = "forward";
 constexpr const char *OPERATOR = "aten::add.out";
 constexpr size_t PLANNED_BYTES = 32; /* input and output, 16 bytes each */
@@ -101,6 +103,8 @@ Error make_values(MemoryManager &memory) {
     }
     return Error::Ok;
 }
+
+#endif
 
 } // namespace
 
@@ -164,7 +168,7 @@ TensorImpl::TensorImpl(ScalarType type, ssize_t dim, SizesType *sizes, void *dat
 }
 
 size_t TensorImpl::nbytes() const {
-    return numel_bound_ * sizeof(float);
+    return numel_bound_ * executorch::runtime::elementSize(type_);
 }
 
 } // namespace etensor
@@ -205,6 +209,8 @@ executorch::aten::ScalarType TensorInfo::scalar_type() const {
 size_t TensorInfo::nbytes() const {
     return nbytes_;
 }
+
+#ifndef STANDIN_NETWORKS /* networks.cpp has another */
 
 MethodMeta::MethodMeta(const executorch_flatbuffer::ExecutionPlan *plan) : s_plan_(plan) {
 }
@@ -336,5 +342,7 @@ Error Method::execute() {
     internal::event_tracer_log_evalue_output(event_tracer_, *loaded->values[2]);
     return Error::Ok;
 }
+
+#endif
 
 } // namespace executorch::runtime
