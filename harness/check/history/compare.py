@@ -655,7 +655,7 @@ def _evaluate(
     samples, noise, pairs = group.samples[metric], group.noises.get(metric), group.pairs.get(metric)
     number = replace(
         _number(unit, metric, samples, limits),
-        modes=modes_of(samples.for_noise),
+        modes=modes_of(samples.earlier),
         common=0.0 if group.factors is None else group.factors.change,
     )
     number = _with_steps(unit, number, samples, limits, noise.correlation if noise else 0.0)

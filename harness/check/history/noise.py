@@ -321,6 +321,9 @@ _STRONG: Final = 10.0
 _MIN_FLIPS: Final = 4
 """Smallest number of changes between modes in results of one origin; one change is a step."""
 
+_LASTING: Final = 4
+"""Newest values in the upper mode that make it a change: it does not come and go any more."""
+
 _MIN_GAP: Final = 1.0
 """Smallest gap between the values of the lower and the upper mode, in widths of a mode."""
 
@@ -369,7 +372,7 @@ def modes_of(earlier: Points) -> tuple[Mode, ...]:
 
     The commit with the most results shows them best. Where each commit has few, they are learnt
     from all of these together, in the order of time. A level that changes only once is a step, not
-    two modes.
+    two modes, and so is an upper one that has lasted to the end.
     """
     if not len(earlier):
         return ()
@@ -382,7 +385,8 @@ def modes_of(earlier: Points) -> tuple[Mode, ...]:
         found = find_modes(alike.values)
         if found is not None:
             middle = (found[0].center + found[1].center) / 2
-            if np.count_nonzero(np.diff(alike.values > middle)) >= _MIN_FLIPS:
+            upper = alike.values > middle
+            if np.count_nonzero(np.diff(upper)) >= _MIN_FLIPS and not upper[-_LASTING:].all():
                 return found
     return ()
 
