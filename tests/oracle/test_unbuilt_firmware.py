@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,29 +15,22 @@ from executorch.devtools.inspector import TimeScale
 import harness
 from harness import Trace, operator_statistics
 from harness.extensions.mlek.image import find_image
-from harness.extensions.probes.trace_run import TraceRequest, trace_firmware
-from harness.target.selection import choose
-from tests.conftest import MODELS
+from tests.conftest import MODELS, CommandResult
 
 pytestmark = pytest.mark.oracle
 
-MODEL_AT = 0x90000000
-COUNTER, HZ = "0x49302018", 20_000_000
-WAYS = {"counting": {}, "stops": {"stops": True, "counter": COUNTER, "counter_hz": HZ}}
+Etharness = Callable[..., CommandResult]
+MODEL_AT = "0x90000000"
+STOPS = ("--stops", "--counter", "0x49302018", "--counter-hz", "20000000")
+WAYS: dict[str, tuple[str, ...]] = {"counting": (), "stops": STOPS}
 
 
-def traced(model: str, output: Path, way: str) -> Trace:
-    file = MODELS / f"{model}.pte"
-    request = TraceRequest(
-        find_image(),
-        choose("qemu-mps3-an547", None, None, None),
-        output,
-        model=file,
-        files=((MODEL_AT, file),),
-        returns={"arm_ethosu_npu_init": 0},
-        **WAYS[way],  # type: ignore[arg-type]
-    )
-    trace_firmware(request)
+def traced(etharness: Etharness, model: str, output: Path, way: str) -> Trace:
+    load = f"{MODELS / model}.pte@{MODEL_AT}"
+    options = ("--model", model, "--load", load, "--return", "arm_ethosu_npu_init", "-o", output)
+    more = (*options, *WAYS[way])
+    result = etharness("trace", find_image(), "--board", "qemu-mps3-an547", *more)
+    assert result.code == 0, result.err
     return harness.read_ed00((output / "trace.etdp").read_bytes())
 
 
@@ -54,8 +48,10 @@ def rows(trace: Trace, block: str) -> list[tuple[str | None, int, int]]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("model", ["kws_f32", "rows_m55"])
-def test_the_inspector_reads_the_events_that_we_do(model: str, way: str, tmp_path: Path) -> None:
-    trace = traced(model, tmp_path, way)
+def test_the_inspector_reads_the_events_that_we_do(
+    etharness: Etharness, model: str, way: str, tmp_path: Path
+) -> None:
+    trace = traced(etharness, model, tmp_path, way)
     inspector = Inspector(
         etdump_path=str(tmp_path / "trace.etdp"),
         source_time_scale=TimeScale.CYCLES,
@@ -74,8 +70,10 @@ def test_the_inspector_reads_the_events_that_we_do(model: str, way: str, tmp_pat
     assert theirs == ours
 
 
-def test_events_are_those_that_etdumpgen_logs_for_the_model(tmp_path: Path) -> None:
-    trace = traced("kws_f32", tmp_path / "traced", "counting")
+def test_events_are_those_that_etdumpgen_logs_for_the_model(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    trace = traced(etharness, "kws_f32", tmp_path / "traced", "counting")
     output = tmp_path / "logged"
     harness.run(MODELS / "kws_f32.pte", board="native-executorch-etdumpgen", output=output)
     logged = harness.read_ed00((output / "trace.etdp").read_bytes())

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.check.executorch_memory import runtime_memory
 from harness.extensions.mlek import machine
 from harness.extensions.mlek.image import find_image
 from harness.extensions.probes.debug_probe import attach
@@ -61,23 +60,28 @@ def taken(model: Path) -> tuple[int, int]:
     return later - end, all_reported - reported
 
 
+def stated_memory(etharness: Etharness, name: str) -> dict[str, int]:
+    out = etharness("inspect", name, "--runtime", "executorch", "--json").out
+    memory: dict[str, int] = json.loads(out)["methods"][0]["executorch"]
+    return memory
+
+
 @pytest.mark.parametrize("name", LOADED)
-def test_the_method_allocator_takes_what_is_stated(name: str) -> None:
-    model = MODELS / f"{name}.pte"
-    memory = runtime_memory(harness.read_program(model.read_bytes()).methods[0])
-    assert memory is not None
-    assert taken(model) == (memory.method, memory.requested)
+def test_the_method_allocator_takes_what_is_stated(etharness: Etharness, name: str) -> None:
+    memory = stated_memory(etharness, name)
+    assert taken(MODELS / f"{name}.pte") == (memory["method"], memory["requested"])
 
 
 @pytest.mark.parametrize("name", ["ad_f32", "functions", "images", "kws_f32", "rows_m55", "state"])
-def test_a_run_reports_the_planned_and_the_temporary_memory(name: str, tmp_path: Path) -> None:
+def test_a_run_reports_the_planned_and_the_temporary_memory(
+    etharness: Etharness, name: str, tmp_path: Path
+) -> None:
     result = harness.run(name, board=BOARD, runs=1, output=tmp_path / "run").result
-    memory = runtime_memory(harness.read_program((MODELS / f"{name}.pte").read_bytes()).methods[0])
-    assert memory is not None
+    memory = stated_memory(etharness, name)
     assert result.model is not None
-    assert result.model.planned_bytes == memory.planned
-    assert result.model.method_bytes == memory.requested
-    assert result.model.temporary_bytes == memory.temporary
+    assert result.model.planned_bytes == memory["planned"]
+    assert result.model.method_bytes == memory["requested"]
+    assert result.model.temporary_bytes == memory["temporary"]
 
 
 def test_inspect_states_the_memory_and_the_kernels(etharness: Etharness) -> None:

@@ -56,7 +56,6 @@ from harness.extensions.lab.nightly.journal import (
 )
 from harness.extensions.lab.nightly.night import prepare
 from harness.extensions.probes.debug_probe import open_probe
-from harness.files import map_or_read, read_limited
 from harness.link import transfers
 from harness.link.transfers import LogChunks
 from harness.target import build
@@ -173,12 +172,13 @@ def test_of_earlier_nights_the_newest_are_read(tmp_path: Path) -> None:
     assert [found[0].name, len(found)] == ["night-20260101T000000", 60]
 
 
-@pytest.mark.parametrize("read", [lambda path: read_limited(path, 3_000_000), map_or_read])
+@pytest.mark.parametrize("command", ["inspect", "decode"])
 def test_a_pipe_without_end_is_refused(
-    read: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
+    command: str, etharness: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its size is not known before, as of ``<(command)`` in a shell."""
-    monkeypatch.setattr(files, "MOST_PIPE", 3_000_000)
+    for limit in ("MOST_PIPE", "MOST_MODEL"):
+        monkeypatch.setattr(files, limit, 3_000_000)
     out, into = os.pipe()
 
     def write() -> None:
@@ -189,8 +189,8 @@ def test_a_pipe_without_end_is_refused(
     writer = threading.Thread(target=write, daemon=True)
     writer.start()
     try:
-        with pytest.raises(UsageError, match="the limit is 3,000,000"):
-            read(Path(f"/dev/fd/{out}"))
+        code, _, err = etharness(command, f"/dev/fd/{out}")
+        assert (code, "the limit is 3,000,000" in err) == (2, True), err
     finally:
         os.close(out)
         writer.join()
