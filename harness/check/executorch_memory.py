@@ -28,6 +28,9 @@ _TENSOR_META: Final = 12
 """Bytes of EValue, TensorImpl, Chain, Span, ArrayRef, BoxedEvalueList, optional<Tensor> and
 TensorMeta."""
 
+_CANDIDATE: Final = 16
+"""Bytes of a number and its index in the portable `topk`, a pair with a 64-bit member."""
+
 
 class RuntimeMemory(msgspec.Struct, frozen=True):
     """Bytes that ExecuTorch's runtime needs for a method on a 32-bit core.
@@ -36,7 +39,7 @@ class RuntimeMemory(msgspec.Struct, frozen=True):
         method: Structures of the method: what a method allocator takes, with its alignment.
         requested: The same without alignment, as allocators that sum up requests report it.
         planned: Planned memory, all pools together.
-        temporary: Most temporary memory of loading; some kernels take more while they execute.
+        temporary: Most temporary memory of loading and of its kernels.
         scratch: Most scratch memory that a kernel of CMSIS-NN gets; it is a part of ``planned``.
         kernels: The kernels that it calls, sorted.
     """
@@ -62,7 +65,7 @@ def runtime_memory(method: Method) -> RuntimeMemory | None:
         method=end,
         requested=requested,
         planned=sum(method.planned),
-        temporary=_of_loading(method),
+        temporary=max(_of_loading(method), _of_kernels(method)),
         scratch=_scratch(method),
         kernels=tuple(sorted(kernels)),
     )
@@ -121,6 +124,19 @@ def _of_loading(method: Method) -> int:
             values = (method.values[number] for number in instruction.args)
             ranks = sum(len(value.sizes) for value in values if isinstance(value, Tensor))
             most = max(most, _TENSOR_META * len(instruction.args) + ranks)
+    return most
+
+
+def _of_kernels(method: Method) -> int:
+    """Return the most bytes that a kernel sorts in: `topk` does, the others ask for none."""
+    most = 0
+    for chain in method.chains:
+        for instruction in chain:
+            if instruction.name != "aten::topk.values":
+                continue
+            tensor, dim = (method.values[instruction.args[place]] for place in (0, 2))
+            if isinstance(tensor, Tensor) and isinstance(dim, int) and tensor.sizes:
+                most = max(most, _CANDIDATE * tensor.sizes[dim])
     return most
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import socket
 import struct
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -188,6 +189,8 @@ def execute(
         UsageError: An output is smaller than its largest shape, so its shape is not known.
         InfrastructureError: QEMU or its gdbserver failed.
     """
+    if sys.platform == "win32":
+        raise UsageError("Python has no UNIX sockets on Windows, which QEMU is debugged through")
     assert isinstance(board.target, QemuTarget)
     counter: _Instructions = load_extension(
         TARGETS, "instructions", f"board {board.name}: counting instructions is", "probes"

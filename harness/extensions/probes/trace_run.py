@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import shutil
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -280,6 +281,8 @@ def _trace_by_stops(job: _TraceJob) -> TracedRun:
 @contextmanager
 def _debugged(job: _TraceJob, elf: FirmwareElf, more: tuple[str, ...]) -> Iterator[DebugProbe]:
     """Run the firmware in QEMU as `_machine`, halted before its first instruction."""
+    if sys.platform == "win32":
+        raise UsageError("Python has no UNIX sockets on Windows, which QEMU is debugged through")
     path = job.working / "gdb"
     waiting = ("-S", "-gdb", f"unix:path={path},server=on,wait=off")
     with (
