@@ -270,7 +270,7 @@ def _print_executorch(console: Console, memory: RuntimeMemory | None) -> None:
     rows = [
         ("method", f"{memory.method:,}", "exact: structures of the method, in its allocator"),
         ("planned", f"{memory.planned:,}", "exact: all pools, which the application provides"),
-        ("temporary", f"{memory.temporary:,}", "to load; kernels that sort or search take more"),
+        ("temporary", f"{memory.temporary:,}", "exact: to load, and for `topk`"),
     ]
     if memory.scratch:
         rows.append(("scratch", f"{memory.scratch:,}", "of CMSIS-NN, a part of planned"))

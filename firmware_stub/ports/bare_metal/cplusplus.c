@@ -118,8 +118,8 @@ int _gettimeofday(void *time, void *zone) {
     return -1;
 }
 
-/* libstdc++'s random device asks for this. ExecuTorch's portable kernels of random numbers refer to it; there is
- * no source of randomness, so they fail. */
+/* libstdc++'s random device asks for this. ExecuTorch's portable kernels of random numbers refer to it; there
+ * is no source of randomness, so they fail. */
 int getentropy(void *bytes, size_t size);
 int getentropy(void *bytes, size_t size) {
     (void)bytes;
