@@ -25,6 +25,7 @@ QUICK = "docs/api.md"
 ELSEWHERE = {
     "docs/boards.md": "tests/sim/test_board_guide.py follows it in a checkout",
     "docs/probes.md": "tests/sim/test_debug_probe.py runs its blocks beside a simulated probe",
+    "docs/trace.md": "tests/sim/test_trace_command.py traces images, with the extra `probe`",
     "docs/pytest.md": "tests/sim/test_pytest_plugin.py runs its blocks",
     "docs/tutorial.md": "tests/oracle/test_tutorial.py runs it",
 }

@@ -89,7 +89,7 @@ def test_inspect_states_the_memory_and_the_kernels(etharness: Etharness) -> None
     assert code == 0
     assert "method       11,912  exact" in out
     assert "planned      64,000  exact" in out
-    assert "temporary       148  to load" in out
+    assert "temporary       148  exact: to load" in out
     assert "kernels: aten::_native_batch_norm_legit_no_training.out, aten::_softmax.out" in out
     assert "at least 75,912 of 2,097,152" in out
 
