@@ -260,11 +260,10 @@ def read_dumps(
             error has offset and field.
     """
     damage: list[Damage] | None = [] if salvage else None
-    data = _unpacked(data)
     clock = clocks[0] if clocks else HOST_NANOSECONDS
     padding = 0
-    if not isinstance(data, bytes) and not find_dump(data):
-        data = data[:]
+    if not find_dump(data):  # whose first bytes may look like the mark of another format
+        data = _unpacked(data[:])
     if isinstance(data, bytes) and data[:4] == MAGIC.to_bytes(4, "little"):
         from harness.decode.device_log import read_log
         from harness.decode.device_log_chunks import trailing_padding
@@ -282,24 +281,24 @@ def read_dumps(
     )
 
 
-def _unpacked(data: Content) -> Content:
+def _unpacked(data: bytes) -> bytes:
     """Return what gzip packed, and UTF-16 as bytes of one character each.
 
     Raises:
         FormatError: The packed data is damaged, or too large.
     """
-    if data[: len(_GZIP)] == _GZIP:
+    if data.startswith(_GZIP):
         unpacking = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         try:
-            data = unpacking.decompress(data[:], MOST_UNPACKED)
+            data = unpacking.decompress(data, MOST_UNPACKED)
         except zlib.error as error:
             raise FormatError(f"gzip data is damaged: {error}", offset=0, field="gzip") from error
         if not unpacking.eof:
             too_large = len(data) >= MOST_UNPACKED
             reason = f"unpacks to more than {MOST_UNPACKED:,} bytes" if too_large else "is cut off"
             raise FormatError(f"gzip data {reason}", offset=0, field="gzip")
-    if data[:2] in _UTF_16:
-        data = data[:].decode("utf-16", "replace").encode("latin-1", "replace")
+    if data.startswith(_UTF_16):
+        data = data.decode("utf-16", "replace").encode("latin-1", "replace")
     return data
 
 
