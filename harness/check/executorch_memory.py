@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from harness.analyze.workload import tensor_bytes
-from harness.decode.program import Call, Dynamism, Method, Tensor, ValueList
+from harness.decode.program import Call, Dynamism, Instruction, Method, Tensor, ValueList
 
 _POINTER: Final = 4
 _VALUE: Final = 16
@@ -39,7 +39,8 @@ class RuntimeMemory(msgspec.Struct, frozen=True):
         method: Structures of the method: what a method allocator takes, with its alignment.
         requested: The same without alignment, as allocators that sum up requests report it.
         planned: Planned memory, all pools together.
-        temporary: Most temporary memory of loading and of its kernels.
+        temporary: Most temporary memory of loading and of `topk`; no other kernel that was checked
+            takes any.
         scratch: Most scratch memory that a kernel of CMSIS-NN gets; it is a part of ``planned``.
         kernels: The kernels that it calls, sorted.
     """
@@ -60,12 +61,12 @@ def runtime_memory(method: Method) -> RuntimeMemory | None:
     for size, alignment in _allocations(method):
         requested += size
         end += -end % alignment + size
-    kernels = {each.name for chain in method.chains for each in chain if each.call is Call.KERNEL}
+    kernels = {each.name for each in _kernel_calls(method)}
     return RuntimeMemory(
         method=end,
         requested=requested,
         planned=sum(method.planned),
-        temporary=max(_of_loading(method), _of_kernels(method)),
+        temporary=max(_of_loading(method), _of_topk(method)),
         scratch=_scratch(method),
         kernels=tuple(sorted(kernels)),
     )
@@ -114,37 +115,35 @@ def _of_list(value: ValueList) -> Iterator[tuple[int, int]]:
     yield _BOXED_LIST, 4
 
 
+def _kernel_calls(method: Method) -> Iterator[Instruction]:
+    return (each for chain in method.chains for each in chain if each.call is Call.KERNEL)
+
+
 def _of_loading(method: Method) -> int:
     """Return the most bytes in which the runtime looks up a kernel by the types of its tensors."""
     most = 0
-    for chain in method.chains:
-        for instruction in chain:
-            if instruction.call is not Call.KERNEL:
-                continue
-            values = (method.values[number] for number in instruction.args)
-            ranks = sum(len(value.sizes) for value in values if isinstance(value, Tensor))
-            most = max(most, _TENSOR_META * len(instruction.args) + ranks)
+    for instruction in _kernel_calls(method):
+        values = (method.values[number] for number in instruction.args)
+        ranks = sum(len(value.sizes) for value in values if isinstance(value, Tensor))
+        most = max(most, _TENSOR_META * len(instruction.args) + ranks)
     return most
 
 
-def _of_kernels(method: Method) -> int:
-    """Return the most bytes that a kernel sorts in: `topk` does, the others ask for none."""
+def _of_topk(method: Method) -> int:
+    """Return the most bytes that `topk` sorts in."""
     most = 0
-    for chain in method.chains:
-        for instruction in chain:
-            if instruction.name != "aten::topk.values":
-                continue
-            tensor, dim = (method.values[instruction.args[place]] for place in (0, 2))
-            if isinstance(tensor, Tensor) and isinstance(dim, int) and tensor.sizes:
-                most = max(most, _CANDIDATE * tensor.sizes[dim])
+    for instruction in _kernel_calls(method):
+        if instruction.name != "aten::topk.values":
+            continue
+        match [method.values[number] for number in instruction.args[:3]]:
+            case [Tensor(sizes=sizes), _, int(dim)] if -len(sizes) <= dim < len(sizes):
+                most = max(most, _CANDIDATE * sizes[dim])
     return most
 
 
 def _scratch(method: Method) -> int:
     """Return the most bytes of planned tensors of a kernel of CMSIS-NN that no kernel returns."""
-    calls = [
-        each for chain in method.chains for each in chain if each.call is Call.KERNEL and each.args
-    ]
+    calls = [each for each in _kernel_calls(method) if each.args]
     known = {*method.inputs, *method.outputs}
     for call in calls:
         returned = method.values[call.args[-1]]
