@@ -114,6 +114,12 @@ class FormatError(UsageError):
         self.offset = offset
         self.field = field
 
+    def of_file(self, path: object) -> FormatError:
+        """Return this error with the name of the file, if it has one, before its message."""
+        named = FormatError(f"{path}: {self.message}" if path else self.message, hint=self.hint)
+        named.offset, named.field = self.offset, self.field
+        return named
+
 
 class DamagedError(UsageError):
     """A file of a run differs from the one recorded in its result."""

@@ -274,9 +274,7 @@ def load_source(
     try:
         read = read_dumps(data, [clock] if clock else recorded_clocks(result), salvage=salvage)
     except FormatError as error:
-        if damaged is None:
-            raise
-        raise damaged from error  # the damage explains why it cannot be read
+        raise damaged or error.of_file(file) from error  # the damage explains why it cannot be read
     dumps = _with_hidden_wraps(read.dumps, result)
     if debug_buffer is not None:
         dumps = (_with_buffer(dumps, debug_buffer),)

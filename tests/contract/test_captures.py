@@ -95,7 +95,7 @@ def test_a_character_lost_to_another_task_is_damage(
     file.write_bytes(b"\n".join(lines))
     code, _, err = etharness("decode", file)
     assert code == 2
-    assert "other text within base64 in console capture at byte" in err
+    assert f"{file}: other text within base64 in console capture at byte" in err
 
 
 def test_a_dump_that_a_reset_ended_takes_nothing_of_the_next_one(
