@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 BUDGETS: Final = "etharness.budgets"
 COMMANDS: Final = "etharness.commands"
 DOCUMENTS: Final = "etharness.documents"
+EXPLANATIONS: Final = "etharness.explanations"
 FLASH_TOOLS: Final = "etharness.flash_tools"
 EXPORTERS: Final = "etharness.exporters"
 INSPECTORS: Final = "etharness.inspectors"

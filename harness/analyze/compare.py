@@ -136,7 +136,7 @@ def compare(
     Raises:
         NotComparableError: The traces have no operator and no allocator in common.
     """
-    sides = [_Side(trace, statistic, executions) for trace in (before, after)]
+    sides = [ComparedSide(trace, statistic, executions) for trace in (before, after)]
     matched, vanished, appeared = _match(sides[0], sides[1], outlines)
     changes = sorted((_change(sides, *pair) for pair in matched), key=_slowdown)
     allocators = [{item.label: item for item in allocator_totals(t)} for t in (before, after)]
@@ -160,10 +160,11 @@ def compare(
     )
 
 
-class _Side:
-    """One of the two traces: its operators, and how many blocks there are of each name."""
+class ComparedSide:
+    """One of two traces: its operators, and how many blocks there are of each name."""
 
     def __init__(self, trace: Trace, statistic: Statistic, executions: Executions) -> None:
+        """Count the blocks, and summarise the operators of the compared executions."""
         self._statistic: str = statistic
         self._executions = executions
         found = operator_statistics(trace)
@@ -177,21 +178,25 @@ class _Side:
         self._blocks = Counter(run.name for run in runs(trace) if chosen(run))
 
     def summary(self, operator: Operator) -> Summary | None:
+        """Return the statistics of its compared executions; None without any."""
         if self._executions == "all":
             return operator.times
         return operator.cold if self._executions == "cold" else operator.warm
 
     def time(self, operator: Operator) -> float | None:
+        """Return the compared statistic, in nanoseconds or ticks; None if unknown."""
         summary = self.summary(operator)
         return None if summary is None else float(getattr(summary, self._statistic))
 
     def count(self, operator: Operator) -> int:
+        """Return its repeats in the compared executions."""
         if self._executions == "all":
             return len(operator.rows)
         summary = self.summary(operator)
         return summary.count if summary else 0
 
     def per_run(self, operator: Operator) -> float:
+        """Return its repeats per block of its name."""
         return self.count(operator) / max(self._blocks[operator.block], 1)
 
 
@@ -199,8 +204,8 @@ _Pair = tuple[Operator, Operator]
 
 
 def _match(
-    before: _Side,
-    after: _Side,
+    before: ComparedSide,
+    after: ComparedSide,
     outlines: tuple[ProgramOutline | None, ProgramOutline | None] | None,
 ) -> tuple[list[_Pair], list[Operator], list[Operator]]:
     """Return matching pairs, then the operators of only the first and only the second trace."""
@@ -248,7 +253,9 @@ def _pair(
     return pairs, old, [op for key, op in zip(news, after, strict=True) if key not in once]
 
 
-def _change(sides: list[_Side], before: Operator | None, after: Operator | None) -> OperatorChange:
+def _change(
+    sides: list[ComparedSide], before: Operator | None, after: Operator | None
+) -> OperatorChange:
     old, new = (
         (side.time(op), side.count(op), side.per_run(op)) if op else (None, None, None)
         for side, op in zip(sides, (before, after), strict=True)

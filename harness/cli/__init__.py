@@ -38,7 +38,7 @@ SECTIONS = {
     "Look at models and traces": {
         "inspect": "Show what a model contains and which boards it fits.",
         "decode": "Show a trace: times, call tree, memory.",
-        "compare": "Compare two traces operator by operator.",
+        "compare": "Compare two traces or two programs, and say what changed.",
         "export": "Write a trace in another tool's format.",
     },
     "Check": {

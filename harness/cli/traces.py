@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,7 @@ from harness.cli import command
 from harness.errors import FormatError, NotComparableError, UsageError, write_error
 from harness.files import display_path, find_model, read_model, write_atomic
 from harness.formatting import printable
-from harness.plugins import INSPECTORS, load_extension
+from harness.plugins import EXPLANATIONS, INSPECTORS, load_extension, load_plugin
 from harness.printing import print_document, print_message
 from harness.records.result import encode, recorded_settings
 from harness.records.trace import ClockDomain
@@ -371,6 +371,21 @@ def _memory(trace: Trace, pools: list[PlannedPool]) -> Memory:
     ),
 )
 @command.panel(
+    command.MODEL,
+    command.option(
+        "--model",
+        "models",
+        type=command.FilePath(),
+        multiple=True,
+        metavar="FILE",
+        help="Program of both runs, or one for each, to say why they differ.  [default: the "
+        "files that the runs name, if they have not changed]",
+    ),
+    command.option(
+        "--method", metavar="NAME", default="", help="Method of two programs.  [default: the first]"
+    ),
+)
+@command.panel(
     command.RESULTS,
     command.option(
         "--report",
@@ -378,7 +393,8 @@ def _memory(trace: Trace, pools: list[PlannedPool]) -> Memory:
         type=command.FilePath(dir_okay=False),
         multiple=True,
         metavar="FILE",
-        help="Also write a report; the suffix selects the format: .html or .json. Repeatable.",
+        help="Also write a report; the suffix selects the format: .html, .json, or .md with the "
+        "causes alone, as for a pull request. Repeatable.",
     ),
 )
 @command.reading_options
@@ -390,14 +406,18 @@ def compare_command(
     executions: Executions,
     values: bool,
     etrecords: tuple[Path, ...],
+    models: tuple[Path, ...],
+    method: str,
     reports: tuple[Path, ...],
     reading: ReadOptions,
     output: command.OutputOptions,
 ) -> int:
-    """Compare two traces operator by operator.
+    """Compare two traces or two programs, and say what changed.
 
-    The largest slowdown comes first. BEFORE and AFTER are run directories, device logs or ED00
-    files. If they were measured with other settings, such as --values, these are named first.
+    What changed in the program comes first, with what it costs. Then the largest slowdown comes
+    first. BEFORE and AFTER are run directories, device logs or ED00 files; or two .pte files, whose
+    instructions are estimated. If runs were measured with other settings, such as --values, these
+    are named first.
     Changes between runs of one model, board and settings have the verdict of a comparison with
     history, which does not change the exit code here; it is that of `check --baseline`.
     Exits with 3 if the runs used different kernels: their times do not compare.
@@ -422,13 +442,17 @@ def compare_command(
         code: int = compare_values((before, after), reading.load, etrecords, reports, output)
         return code
     assert after is not None  # an ETRecord is for --values
+    if all(find_model(path).suffix in (".pte", ".bpte") for path in (before, after)):
+        explain = load_extension(EXPLANATIONS, "compare", "comparing programs is", "why")
+        return int(explain.compare_programs((before, after), method, reports, output))
     sources = [reading.load(path) for path in (before, after)]
-    return _compare_times((before, after), sources, statistic, executions, reports, output)
+    return _compare_times((before, after), sources, models, statistic, executions, reports, output)
 
 
 def _compare_times(
     paths: Sequence[Path],
     sources: Sequence[Source],
+    models: Sequence[Path],
     statistic: Statistic,
     executions: Executions,
     reports: Sequence[Path],
@@ -455,6 +479,8 @@ def _compare_times(
     code = NotComparableError.exit_code if len(libraries) == len(targets) else 0
     records = [source.result.energy if source.result else None for source in sources]
     energy = compared.compare_energy(records[0], records[1], outlines)
+    explain: Any = load_plugin(EXPLANATIONS, "compare")
+    why = explain and explain.explain_runs(sources, models, statistic, executions)
     line = f"NOT COMPARABLE: different kernels: {kernels[0]} before, {kernels[1]} after"
     first, second = (
         compared.side(display_path(path), source.trace, source.damage, source.later_dumps, name)
@@ -466,14 +492,18 @@ def _compare_times(
             write_file(
                 file, html_pages(str(file)).comparison((first, second), comparison, warnings)
             )
+        elif file.suffix.lower() == ".md":
+            write_file(file, explain.markdown(why) if why else b"")
         else:
-            write_file(file, compared.comparison_document(first, second, comparison, energy))
+            write_file(file, compared.comparison_document(first, second, comparison, energy, why))
     if output.json:
-        print_document(compared.comparison_document(first, second, comparison, energy))
+        print_document(compared.comparison_document(first, second, comparison, energy, why))
         return code
     from harness.report.terminal import print_damage, show_line
 
     console, detailed = output.console(), output.verbosity > 0
+    if why:
+        explain.print_explanation(console, why)
     compared.print_comparison(console, traces, comparison, detailed=detailed)
     compared.print_energy_changes(console, energy)
     for source in sources:
@@ -489,10 +519,10 @@ def _check_formats(reports: Sequence[Path]) -> None:
 
     for file in reports:
         check_report_file(file)
-        if file.suffix.lower() not in (".html", ".json"):
+        if file.suffix.lower() not in (".html", ".json", ".md"):
             raise UsageError(
                 f"{file}: a comparison has no report with the suffix {file.suffix!r}",
-                hint="name a file that ends in .html or .json",
+                hint="name a file that ends in .html, .json or .md",
             )
 
 

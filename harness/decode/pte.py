@@ -49,7 +49,7 @@ from harness.decode.program import (
 from harness.decode.pte_schema import KernelTypes
 from harness.errors import FormatError
 from harness.files import display_path
-from harness.records.trace import STORED_AS, little_endian
+from harness.records.trace import STORED_AS, little_endian, stored_bytes
 
 _Item = TypeVar("_Item")
 
@@ -274,7 +274,7 @@ def read_program(data: bytes) -> Program:
     data = program_bytes(data)
     buffer, segment_base = _window(data)
     root = verified_root(buffer, pte.ProgramTable, pte.LAYOUT)
-    stored = _StoredData(root, len(data) - segment_base)
+    stored = _StoredData(root, segment_base, len(data) - segment_base)
     plans, _ = root.children(pte.ProgramTable.EXECUTION_PLAN, pte.ExecutionPlan)
     places = plans.positions
     methods = tuple(
@@ -284,11 +284,34 @@ def read_program(data: bytes) -> Program:
     return Program(methods)
 
 
+def constant_reader(data: bytes) -> Callable[[Tensor], bytes | None]:
+    """Return what reads the bytes of constants of a program; None for data outside of the file.
+
+    Raises:
+        FormatError: As ``read_program``.
+    """
+    data = program_bytes(data)
+    buffer, segment_base = _window(data)
+    root = verified_root(buffer, pte.ProgramTable, pte.LAYOUT)
+    stored = _StoredData(root, segment_base, len(data) - segment_base)
+
+    def read(tensor: Tensor) -> bytes | None:
+        place = stored.place(tensor)
+        nbytes = stored_bytes(tensor.scalar_type, tensor.sizes)
+        if place is None or nbytes is None or place[1] < nbytes:
+            return None
+        return data[place[0] :][:nbytes]
+
+    return read
+
+
 class _StoredData:
     """Where the data of tensors is in the file: segments, and pieces of them."""
 
-    def __init__(self, root: Tables[pte.ProgramTable], room: int) -> None:
+    def __init__(self, root: Tables[pte.ProgramTable], base: int, room: int) -> None:
         """Read the tables; ``room`` is the number of bytes from the first segment to the end.
+
+        ``base`` is where that is in the file.
 
         Raises:
             FormatError: A segment is outside the file.
@@ -298,6 +321,7 @@ class _StoredData:
         starts, self._sizes = (
             segments.scalars(slot, "<u8", 0).tolist() for slot in pte.DataSegment
         )
+        self._starts = [base + start for start in starts]
         for start, size, place in zip(starts, self._sizes, segments.positions, strict=True):
             if start + size > room:
                 raise FormatError(
@@ -310,9 +334,9 @@ class _StoredData:
         self._constants = _pieces(table)
         self._states = _pieces(root.children(slots.MUTABLE_DATA_SEGMENTS, where)[0])
         inline, _ = root.children(slots.CONSTANT_BUFFER, pte.Data)
-        self._inline = root.buffer.lengths(
-            inline.references(pte.Data.BYTES), 1, "constant_buffer"
-        ).tolist()
+        vectors = inline.references(pte.Data.BYTES)
+        lengths = root.buffer.lengths(vectors, 1, "constant_buffer")
+        self._inline = list(zip((vectors + 4).tolist(), lengths.tolist(), strict=True))
         named, _ = root.children(slots.NAMED_DATA, pte.NamedData)
         numbers = named.scalars(pte.NamedData.SEGMENT_INDEX, "<u4", 0).tolist()
         self.named = dict(zip(named.texts(pte.NamedData.KEY), numbers, strict=True))
@@ -322,6 +346,11 @@ class _StoredData:
 
         -1 if there is no such data.
         """
+        place = self.place(tensor)
+        return None if place is None else place[1]
+
+    def place(self, tensor: Tensor) -> tuple[int, int] | None:
+        """Return where a tensor's data starts in the file, and ``room``; None without data."""
         if tensor.external:
             return None
         index = tensor.data
@@ -335,13 +364,14 @@ class _StoredData:
         elif self._constants and self._constants[0][1]:
             pieces = self._constants[:1]
         elif tensor.data < len(self._inline):
-            return int(self._inline[tensor.data])
+            return self._inline[tensor.data]
         else:
-            return -1
+            return 0, -1
         for segment, offsets in pieces:
             if index < len(offsets) and segment < len(self._sizes):
-                return int(self._sizes[segment] - offsets[index])
-        return -1
+                start, size = offsets[index], self._sizes[segment]
+                return self._starts[segment] + start, size - start
+        return 0, -1
 
 
 def _pieces(tables: Tables[pte.SubsegmentOffsets]) -> list[tuple[int, tuple[int, ...]]]:

@@ -23,6 +23,7 @@ from harness.formatting import (
     with_printable_names,
 )
 from harness.records.energy import EnergyRecord
+from harness.records.explanation import Explanation
 from harness.records.measurement import NEITHER_RECORDED
 from harness.records.result import encode
 from harness.records.trace import Damage, Losses, Signature, Trace
@@ -132,13 +133,15 @@ class SideDocument(msgspec.Struct, frozen=True):
 class ComparisonDocument(msgspec.Struct, frozen=True):
     """What ``etharness compare --json`` prints.
 
-    ``energy`` is of the operators that both runs measured; absent without any.
+    ``energy`` is of the operators that both runs measured; absent without any. ``why`` is absent if
+    a program is not known, and without the extension ``why``.
     """
 
     before: SideDocument
     after: SideDocument
     comparison: Comparison
     energy: tuple[EnergyChange, ...] | msgspec.UnsetType = msgspec.UNSET
+    why: Explanation | msgspec.UnsetType = msgspec.UNSET
 
 
 def side(
@@ -158,6 +161,7 @@ def comparison_document(
     after: SideDocument,
     comparison: Comparison,
     energy: tuple[EnergyChange, ...] = (),
+    why: Explanation | None = None,
 ) -> bytes:
     """Return the JSON of a comparison of two traces."""
 
@@ -183,6 +187,7 @@ def comparison_document(
                 ),
             ),
             energy or msgspec.UNSET,
+            why or msgspec.UNSET,
         )
     )
 

@@ -48,6 +48,9 @@ COMMANDS = {
 
 OF_EXTENSIONS = {
     "check_annotations": "ci",
+    "compare": "why",
+    "compare_boards": "why",
+    "compare_json": "why",
     "inspect": "executorch",  # cores that kernels of CMSIS-NN were exported for
     "replay": "bundles",
     "replay_json": "bundles",

@@ -1,0 +1,1 @@
+"""Why two programs or two runs differ: what changed, and what each change cost."""

@@ -1,0 +1,449 @@
+"""What changed between two programs: root causes, each with all that follows from it.
+
+Instructions are joined by ``harness.analyze.counterparts``: first equal operators, then between
+them operators of one family, such as a convolution in float32 and one in int8. What remains between
+two joined instructions is a gap: operators that appeared, vanished or were replaced.
+
+A change is a consequence if its tensors come from an operator or an input that has changed in a way
+that explains it: shapes behind another padding, types behind a quantize, scales behind anything
+that computes other numbers. Everything else is a root. Equal roots in several places are one cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Final, Literal, get_args
+
+from harness.analyze.counterparts import ProgramStep, align
+from harness.extensions.why.programs import ComparedInstruction, Operand, ProgramFacts, family_of
+from harness.formatting import printable, short_operator_name
+
+CauseKind = Literal[
+    "dtype",
+    "delegate",
+    "operator",
+    "fusion",
+    "layout",
+    "shape",
+    "argument",
+    "quantizer",
+    "weights",
+    "core",
+    "scratch",
+    "scale",
+    "plan",
+]
+"""What changed: types; what a delegate executes; operators; fusions; dim orders; shapes; arguments
+such as padding; how weights are scaled; their values; the core that it was exported for; scratch
+memory; scales and zero points; the memory plan."""
+
+RANKS: Final = {kind: rank for rank, kind in enumerate(get_args(CauseKind))}
+"""Order of causes that cost the same."""
+
+_Shapes = tuple[tuple[int, ...], ...]
+
+_VALUES_ONLY: Final = frozenset({"scratch", "core", "plan"})
+"""Causes that leave all computed numbers as they are."""
+
+_FREE: Final = frozenset({"stride", "padding", "dilation", "transposed", "groups"})
+"""Arguments that follow from no shape."""
+
+
+@dataclass(eq=False, slots=True)
+class Root:
+    """A cause while it is found.
+
+    Attributes:
+        kind: What changed.
+        key: Equal for equal changes of several operators.
+        pairs: Joined operators where it begins.
+        gaps: Gaps where it begins: operators of the first and of the second program.
+        changed: Arguments that changed, with both values.
+        inputs: What it changes of the method's inputs, in words.
+        before: All operators of the first program that it changes, with consequences.
+        after: Likewise of the second.
+    """
+
+    kind: CauseKind
+    key: tuple[object, ...]
+    pairs: list[tuple[ComparedInstruction, ComparedInstruction]] = field(default_factory=list)
+    gaps: list[Unjoined] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
+    changed: tuple[tuple[str, tuple[str, str]], ...] = ()
+    before: list[ComparedInstruction] = field(default_factory=list)
+    after: list[ComparedInstruction] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Unjoined:
+    """Operators between two joined ones, without counterparts.
+
+    Attributes:
+        old: Of the first program.
+        new: Of the second program.
+        behind: The joined operators before them; None at the start.
+        ahead: The joined operators after them; None at the end.
+    """
+
+    old: tuple[ComparedInstruction, ...]
+    new: tuple[ComparedInstruction, ...]
+    behind: tuple[ComparedInstruction, ComparedInstruction] | None
+    ahead: tuple[ComparedInstruction, ComparedInstruction] | None
+
+    @property
+    def families(self) -> set[str]:
+        """What its operators do."""
+        return {family_of(step.name) for step in (*self.old, *self.new)}
+
+    @property
+    def delegated(self) -> bool:
+        """Whether a delegate executes some of it."""
+        return any(step.delegated for step in (*self.old, *self.new))
+
+
+_Pair = tuple[ComparedInstruction, ComparedInstruction]
+
+
+def join(
+    old: Sequence[ComparedInstruction], new: Sequence[ComparedInstruction]
+) -> Iterator[_Pair | Unjoined]:
+    """Yield joined instructions of one chain, and what is between them, in their order."""
+    pairs = _aligned(old, new)
+    behind: _Pair | None = None
+    start = (0, 0)
+    for first, second in [*pairs, (len(old), len(new))]:
+        ahead = (old[first], new[second]) if first < len(old) else None
+        few, some = tuple(old[start[0] : first]), tuple(new[start[1] : second])
+        if few or some:
+            yield Unjoined(few, some, behind, ahead)
+        if ahead is not None:
+            yield ahead
+        behind, start = ahead, (first + 1, second + 1)
+
+
+def _aligned(
+    old: Sequence[ComparedInstruction], new: Sequence[ComparedInstruction]
+) -> list[tuple[int, int]]:
+    """Join equal operators, then operators of one family between them."""
+
+    def steps(side: Sequence[ComparedInstruction], *, exact: bool) -> list[ProgramStep]:
+        if exact:
+            return [ProgramStep((s.name,), (), s.text, s.details) for s in side]
+        return [ProgramStep((f"{s.delegated} {family_of(s.name)}",)) for s in side]
+
+    pairs, _ = align(steps(old, exact=True), steps(new, exact=True))
+    found: list[tuple[int, int]] = []
+    start = (0, 0)
+    for first, second in [*pairs, (len(old), len(new))]:
+        inner, _ = align(
+            steps(old[start[0] : first], exact=False), steps(new[start[1] : second], exact=False)
+        )
+        found += [(start[0] + i, start[1] + j) for i, j in inner]
+        if first < len(old):
+            found.append((first, second))
+        start = (first + 1, second + 1)
+    return found
+
+
+class Causes:
+    """The root causes of the differences between two programs."""
+
+    def __init__(self, old: ProgramFacts, new: ProgramFacts) -> None:
+        """Find all of them."""
+        self.old, self.new = old, new
+        self.roots: list[Root] = []
+        self._from: dict[tuple[int, int], Root] = {}
+        """Cause of the change of a tensor, by side and value number."""
+        self._inputs()
+        for first, second in zip_longest(old.chains, new.chains, fillvalue=()):
+            items = [*join(first, second)]
+            for place, item in enumerate(items):
+                if isinstance(item, Unjoined):
+                    self._gap(item)
+                else:
+                    after = items[place + 1] if place + 1 < len(items) else None
+                    self._pair(*item, after if isinstance(after, Unjoined) else None)
+        self._plan()
+        self.roots.sort(key=lambda root: RANKS[root.kind])
+
+    def _root(self, kind: CauseKind, *key: object) -> Root:
+        """Return the cause with this key, a new one if there is none."""
+        for root in self.roots:
+            if (root.kind, root.key) == (kind, key):
+                return root
+        self.roots.append(root := Root(kind, key))
+        return root
+
+    def _upstream(
+        self, old: Iterable[ComparedInstruction], new: Iterable[ComparedInstruction]
+    ) -> list[Root]:
+        """Return the causes that changed the inputs of some operators, nearest first."""
+        numbers = [
+            (side, operand.number)
+            for side, steps in enumerate((old, new))
+            for step in steps
+            for operand in step.inputs
+            if not operand.constant
+        ]
+        return [*dict.fromkeys(self._from[key] for key in numbers if key in self._from)]
+
+    def _attach(
+        self, root: Root, old: Iterable[ComparedInstruction], new: Iterable[ComparedInstruction]
+    ) -> None:
+        """Note that a cause changes operators, and with them their outputs."""
+        for side, steps, listed in ((0, old, root.before), (1, new, root.after)):
+            for step in steps:
+                if step not in listed:
+                    listed.append(step)
+                for operand in step.outputs:
+                    self._from.setdefault((side, operand.number), root)
+
+    def _inputs(self) -> None:
+        for number, (old, new) in enumerate(zip(self.old.inputs, self.new.inputs, strict=False)):
+            name = "the input" if len(self.new.inputs) == 1 else f"input {number}"
+            for kind, before, after in _operand_changes(old, new):
+                root = self._root(kind, before, after)
+                root.inputs.append(f"{name} is {after} instead of {before}")
+                self._from.setdefault((0, old.number), root)
+                self._from.setdefault((1, new.number), root)
+
+    def _pair(
+        self, old: ComparedInstruction, new: ComparedInstruction, gap: Unjoined | None
+    ) -> None:
+        upstream = self._upstream([old], [new])
+        found = [*self._changes(old, new, upstream, gap)]
+        for root, begins in found:
+            if begins:
+                root.pairs.append((old, new))
+            self._attach(root, [old], [new])
+        if not found and upstream:
+            numbers = [root for root in upstream if root.kind not in _VALUES_ONLY]
+            # It computes other numbers of the same types and shapes, which costs nothing.
+            for root in numbers[:1]:
+                for side, step in ((0, old), (1, new)):
+                    for operand in step.outputs:
+                        self._from.setdefault((side, operand.number), root)
+
+    def _changes(
+        self,
+        old: ComparedInstruction,
+        new: ComparedInstruction,
+        upstream: list[Root],
+        gap: Unjoined | None,
+    ) -> Iterator[tuple[Root, bool]]:
+        """Yield the causes that change a joined operator, and whether each begins here."""
+        kinds = {root.kind: root for root in reversed(upstream)}
+        types, shapes = _types_differ(old, new), _shapes(old) != _shapes(new)
+        complete = self.old.complete and self.new.complete
+        if types:
+            root = kinds.get("dtype")
+            before, after = _main_type(old), _main_type(new)
+            if root is None:
+                root = kinds.get("delegate") or self._root("dtype", before, after)
+            yield root, root.kind == "dtype" and before != after
+            return
+        if family_of(old.name) == family_of(new.name) and old.name != new.name:
+            yield self._root("operator", old.name, new.name), True
+            return
+        if shapes:
+            yield from self._reshaped(old, new, kinds)
+        elif arguments := different(old.arguments, new.arguments):
+            yield self._argument(arguments), True
+        layouts = _layouts(old), _layouts(new)
+        if complete and layouts[0] != layouts[1]:
+            root = kinds.get("layout")
+            change = next(pair for pair in zip(*layouts, strict=False) if pair[0] != pair[1])
+            yield (root, False) if root else (self._root("layout", *change), True)
+        if complete and not shapes:
+            yield from self._other_numbers(old, new, upstream, gap)
+
+    def _reshaped(
+        self, old: ComparedInstruction, new: ComparedInstruction, kinds: Mapping[CauseKind, Root]
+    ) -> Iterator[tuple[Root, bool]]:
+        """Yield why an operator has other shapes."""
+        own = {
+            name: values
+            for name, values in different(old.arguments, new.arguments).items()
+            if name in _FREE
+        }
+        given = [[item.sizes for item in step.inputs] for step in (old, new)]
+        if own:
+            yield self._argument(own), True
+            return
+        # Whatever else changed before it: only that can change the shapes of its inputs.
+        for kind in ("shape", "argument", "operator", "delegate", "dtype", "fusion", "layout"):
+            if given[0] != given[1] and kind in kinds:
+                yield kinds[kind], False
+                return
+        if arguments := different(old.arguments, new.arguments):
+            yield self._argument(arguments), True
+            return
+        yield self._root("shape", new.title), True
+
+    def _argument(self, changed: Mapping[str, tuple[str, str]]) -> Root:
+        root = self._root("argument", *sorted(changed.items()))
+        root.changed = tuple(sorted(changed.items()))
+        return root
+
+    def _other_numbers(
+        self,
+        old: ComparedInstruction,
+        new: ComparedInstruction,
+        upstream: list[Root],
+        gap: Unjoined | None,
+    ) -> Iterator[tuple[Root, bool]]:
+        """Yield why an operator with the same types and shapes has other constants or memory."""
+        fused = gap is not None and _is_fusion(gap, (old, new))
+        weights = different(old.digests, new.digests)
+        cores = "" not in (self.old.cores, self.new.cores) and self.old.cores != self.new.cores
+        if cores and (old.scratch != new.scratch or {*old.digests} != {*new.digests}):
+            yield self._root("core"), True
+            weights = {}
+        elif old.scratch != new.scratch and not fused:
+            yield self._root("scratch"), True
+        if not fused:
+            numbers = [root for root in upstream if root.kind not in _VALUES_ONLY]
+            yield from self._constants(old, new, weights, numbers)
+
+    def _constants(
+        self,
+        old: ComparedInstruction,
+        new: ComparedInstruction,
+        weights: Mapping[str, tuple[str, str]],
+        upstream: Sequence[Root],
+    ) -> Iterator[tuple[Root, bool]]:
+        """Yield why an operator has other weights, scales or bounds."""
+        counts = sorted((old.channels, new.channels))
+        if counts[0] == 1 < counts[1]:
+            yield self._root("quantizer", new.channels == 1), True
+            return
+        scales = different(old.scales, new.scales)
+        follows = scales or upstream  # a bias is scaled like the product of input and weights
+        if any(not name.startswith("bias") or not follows for name in weights):
+            yield self._root("weights"), True
+        elif scales or weights or different(old.bounds, new.bounds):
+            if upstream:
+                yield upstream[0], False
+            else:
+                yield self._root(*(("scale",) if scales else ("fusion", "bounds"))), True
+
+    def _gap(self, gap: Unjoined) -> None:
+        upstream = self._upstream(gap.old, gap.new)
+        root, begins = self._gap_root(gap, {root.kind: root for root in reversed(upstream)})
+        if begins:
+            root.gaps.append(gap)
+        self._attach(root, gap.old, gap.new)
+        if gap.behind is not None and _is_fusion(gap, gap.behind):
+            self._attach(root, [gap.behind[0]], [gap.behind[1]])
+
+    def _gap_root(self, gap: Unjoined, kinds: Mapping[CauseKind, Root]) -> tuple[Root, bool]:
+        """Return why operators appeared or vanished, and whether that begins here."""
+        families = gap.families
+        if gap.delegated:
+            return self._root("delegate", _backends(gap)), True
+        around = families <= {"quantize", "layout", "batch norm", "activation", "view"}
+        for kind in ("dtype", "delegate"):
+            if kind in kinds and (around or kind == "dtype"):
+                return kinds[kind], False
+        for pair in (gap.ahead, gap.behind):
+            if around and pair is not None and _types_differ(*pair):
+                root = self._root("dtype", *map(_main_type, pair))
+                return root, families == {"quantize"}
+        if families == {"layout"}:
+            root = kinds.get("layout") or self._layout_near(gap)
+            return root, True
+        if gap.behind is not None and _is_fusion(gap, gap.behind):
+            return self._root("fusion", *_names(gap)), True
+        return self._root("operator", *_names(gap)), True
+
+    def _layout_near(self, gap: Unjoined) -> Root:
+        """Return the cause of a permute or a copy: the layouts that change beside it."""
+        for pair in (gap.ahead, gap.behind):
+            if pair is None:
+                continue
+            layouts = zip(*map(_layouts, pair), strict=False)
+            for before, after in layouts:
+                if before != after:
+                    return self._root("layout", before, after)
+        return self._root("layout", *_names(gap))
+
+    def _plan(self) -> None:
+        explains = {"dtype", "delegate", "operator", "fusion", "layout", "shape", "argument"}
+        kinds = {root.kind for root in self.roots}
+        sizes = self.old.planned != self.new.planned
+        moved = self.old.complete and self.new.complete and self.old.plan != self.new.plan
+        if (sizes and not kinds & {*explains, "core", "scratch"}) or (moved and not kinds):
+            self._root("plan")
+
+
+def _operand_changes(old: Operand, new: Operand) -> Iterator[tuple[CauseKind, str, str]]:
+    """Yield what changed of an input of the method."""
+    if old.dtype != new.dtype:
+        yield "dtype", old.dtype, new.dtype
+    if old.sizes != new.sizes:
+        yield "shape", str([*old.sizes]), str([*new.sizes])
+    elif old.layout != new.layout and old.layout and new.layout:
+        yield "layout", old.layout, new.layout
+
+
+def different(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return both values of all names whose values differ; "" for one that is absent."""
+    names = dict.fromkeys([*old, *new])
+    pairs = {name: (old.get(name, ""), new.get(name, "")) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _types_differ(old: ComparedInstruction, new: ComparedInstruction) -> bool:
+    """Return whether two operators compute with other types, or have weights of other types."""
+    pairs = [
+        *zip(old.inputs, new.inputs, strict=False),
+        *zip(old.outputs, new.outputs, strict=False),
+    ]
+    shared = [name for name in old.weights if name in new.weights and name.startswith("weight")]
+    pairs += [(old.weights[name], new.weights[name]) for name in shared]
+    return any(before.dtype != after.dtype for before, after in pairs)
+
+
+def _main_type(step: ComparedInstruction) -> str:
+    """Return the type that an operator computes with."""
+    if family_of(step.name) == "quantize":
+        return "/".join(sorted({item.dtype for item in (*step.inputs, *step.outputs)}))
+    for items in (step.inputs, step.outputs):
+        if items:
+            return items[0].dtype
+    return ""
+
+
+def _shapes(step: ComparedInstruction) -> tuple[_Shapes, ...]:
+    weights = [step.weights[name] for name in sorted(step.weights) if name.startswith("weight")]
+    parts = (step.inputs, step.outputs, weights)
+    return tuple(tuple(item.sizes for item in part) for part in parts)
+
+
+def _layouts(step: ComparedInstruction) -> tuple[str, ...]:
+    return tuple(item.layout for item in (*step.inputs, *step.outputs) if len(item.sizes) > 2)
+
+
+def _names(gap: Unjoined) -> tuple[object, ...]:
+    return tuple(
+        tuple(short_operator_name(step.name) for step in side) for side in (gap.old, gap.new)
+    )
+
+
+def _backends(gap: Unjoined) -> str:
+    names = dict.fromkeys(step.name for step in (*gap.new, *gap.old) if step.delegated)
+    return ", ".join(map(printable, names))
+
+
+def _is_fusion(gap: Unjoined, behind: _Pair) -> bool:
+    """Return whether operators vanished into the one before them, or appeared out of it."""
+    if (gap.old and gap.new) or family_of(behind[1].name) not in (
+        *("convolution", "linear", "add", "matmul"),
+    ):
+        return False
+    if gap.families == {"batch norm"}:
+        return True
+    changed = different(behind[0].bounds, behind[1].bounds)
+    return gap.families == {"activation"} and bool(changed)

@@ -1,0 +1,384 @@
+"""``compare`` explains: causes of two runs or two programs, each with what it costs.
+
+The causes are found once (``Causes``) and joined here with times, counters and energy. Terminal,
+JSON, HTML and Markdown lay out the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from harness.analyze.compare import ComparedSide
+from harness.analyze.statistics import Executions, Statistic
+from harness.analyze.workload import InstructionModel, instruction_model
+from harness.config.board import load_board
+from harness.decode.pte import (
+    constant_reader,
+    is_bundled_program,
+    program_bytes,
+    read_named_program,
+)
+from harness.errors import NotComparableError, UsageError
+from harness.extensions.why.causes import RANKS, Causes, Root
+from harness.extensions.why.programs import ProgramFacts, facts_of_method, facts_of_records
+from harness.extensions.why.sentences import sentence
+from harness.files import display_path, find_model, packaged_models, read_model
+from harness.printing import print_document
+from harness.records.explanation import Explanation, ProgramCause
+from harness.records.result import Model, encode
+from harness.records.trace import EXECUTION
+from harness.report.formats import write_file
+from harness.report.words import counted, percent, short_size, short_time
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from harness.cli.command import OutputOptions
+    from harness.runs.source import Source
+
+_ESTIMATED_ON: Final = "qemu-mps2-an386"
+"""Board whose coefficients estimate the instructions of two programs alone: a Cortex-M4."""
+
+_Place = tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Costs:
+    """What the instructions of one side cost per execution, by chain and instruction."""
+
+    unit: Literal["ns", "ticks", "instructions"]
+    total: float | None
+    times: dict[_Place, float] = field(default_factory=dict)
+    counters: dict[_Place, dict[str, float]] = field(default_factory=dict)
+    joules: dict[_Place, float] = field(default_factory=dict)
+
+
+def explain_runs(
+    sources: Sequence[Source],
+    models: Sequence[Path] = (),
+    statistic: Statistic = "p50",
+    executions: Executions = "all",
+) -> Explanation | None:
+    """Return why the second of two runs takes another time; None if a program is unknown.
+
+    Args:
+        sources: The two runs.
+        models: Their programs: none, one of both, or one of each; by default those at the paths
+            that the results record, or of the package, if they have the recorded digests.
+        statistic: The statistic of times to compare.
+        executions: The executions to compare.
+
+    Raises:
+        UsageError: A given model cannot be read.
+        NotComparableError: A given model is not the one that ran.
+    """
+    given: Sequence[Path | None] = (*models, *models)[:2] if models else (None, None)
+    facts: list[ProgramFacts] = []
+    notes = []
+    for source, file in zip(sources, given, strict=True):
+        model = source.result.model if source.result is not None else None
+        if model is None and file is None:
+            return None
+        known, note = _facts_of_run(model, file)
+        if known is None:
+            return None
+        facts.append(known)
+        notes += [note] if note else []
+    before, after = (_measured(source, statistic, executions) for source in sources)
+    return _explanation(Causes(*facts), before, after, tuple(dict.fromkeys(notes)))
+
+
+def _facts_of_run(model: Model | None, file: Path | None) -> tuple[ProgramFacts | None, str]:
+    """Return the program of a run, and what is not known of it."""
+    data = _found(model, file)
+    method = model.method if model is not None else ""
+    if data is not None:
+        return _facts(data, str(file or (model.file if model else "")), method), ""
+    assert model is not None
+    if model.chains is None:
+        return None, ""
+    facts = facts_of_records(model.chains, [*model.planned.values()])
+    return facts, (
+        f"{model.file} is not at hand: layouts, arguments and constants are not compared; give the "
+        "programs with --model"
+    )
+
+
+def _found(model: Model | None, file: Path | None) -> bytes | None:
+    """Return the program of a run; None if it is not at hand.
+
+    Raises:
+        NotComparableError: The given file is not the one that ran.
+    """
+    if file is not None:
+        data = program_bytes(read_model(find_model(file)))
+        if model is not None and sha256(data).hexdigest() != model.sha256:
+            raise NotComparableError(
+                f"{display_path(file)} is not the program that ran: its SHA-256 differs from that "
+                "of the result",
+                hint=f"give the file that ran as {model.file}",
+            )
+        return data
+    assert model is not None
+    for path in (Path(model.file), *packaged_models().values()):
+        if not path.is_file() or path.stat().st_size < model.nbytes:
+            continue
+        data = read_model(path)
+        data = program_bytes(data) if is_bundled_program(data) else data
+        if sha256(data).hexdigest() == model.sha256:
+            return data
+    return None
+
+
+def _facts(
+    data: bytes, name: str, method: str = "", model: InstructionModel | None = None
+) -> ProgramFacts:
+    """Return a method of a program: the named one, else the first.
+
+    Raises:
+        FormatError: It is not a program.
+        UsageError: It has no such method.
+    """
+    program = read_named_program(data, name)
+    found = program.method(method) if method else next(iter(program.methods), None)
+    if found is None:
+        raise UsageError(f"{name} has no method {method!r}")
+    return facts_of_method(found, constant_reader(data), model)
+
+
+def compare_programs(
+    paths: Sequence[Path], method: str, reports: Sequence[Path], output: OutputOptions
+) -> int:
+    """Compare two ``.pte`` files, with estimates of their instructions; return the exit code."""
+    board, _ = load_board(_ESTIMATED_ON)
+    model = instruction_model(board)
+    facts = [
+        _facts(program_bytes(read_model(path)), display_path(path), method, model)
+        for path in map(find_model, paths)
+    ]
+    before, after = map(_estimated, facts)
+    notes = [
+        f"{display_path(path)}: {counted(missing, 'operator')} without an estimate"
+        for path, side in zip(paths, facts, strict=True)
+        if (missing := sum(s.estimate is None for chain in side.chains for s in chain))
+    ]
+    explanation = _explanation(Causes(*facts), before, after, tuple(notes))
+    document = encode(ProgramsDocument(display_path(paths[0]), display_path(paths[1]), explanation))
+    for file in reports:
+        write_file(file, markdown(explanation) if file.suffix == ".md" else document)
+    if output.json:
+        print_document(document)
+    else:
+        print_explanation(output.console(), explanation)
+    return 0
+
+
+class ProgramsDocument(msgspec.Struct, frozen=True):
+    """What ``etharness compare A.pte B.pte --json`` prints."""
+
+    before: str
+    after: str
+    why: Explanation
+
+
+def _estimated(facts: ProgramFacts) -> _Costs:
+    times = {
+        (step.chain, step.index): step.estimate
+        for chain in facts.chains
+        for step in chain
+        if step.estimate is not None
+    }
+    return _Costs("instructions", sum(times.values()), times)
+
+
+def _measured(source: Source, statistic: Statistic, executions: Executions) -> _Costs:
+    """Return what the instructions of a run cost per execution.
+
+    An instruction has several events, each within another: the longest one is its time.
+    """
+    side = ComparedSide(source.trace, statistic, executions)
+    operators = [op for op in side.operators if not op.loading]
+    unit: Literal["ns", "ticks"] = "ns"
+    if any(op.clock.hz is None for op in operators if op.delegate_int == -1):
+        unit = "ticks"
+    found = _Costs(unit, None)
+    for op in operators:
+        time = side.time(op)
+        own = op.delegate_int == -1 and op.delegate_str is None
+        if time is None or not own or (op.clock.hz is None) != (unit == "ticks"):
+            continue
+        if op.name == EXECUTION:
+            found.total = time
+        place = (op.chain, op.instruction)
+        if op.chain >= 0 and time * side.per_run(op) >= found.times.get(place, 0):
+            found.times[place] = time * side.per_run(op)
+            found.counters[place] = {
+                name: item.p50 * side.per_run(op) for name, item in op.counters.items()
+            }
+    energy = source.result.energy if source.result is not None else None
+    for item in energy.operators if energy is not None else ():
+        if item.joules is not None and item.chain >= 0:
+            place = (item.chain, item.instruction)
+            found.joules[place] = max(item.joules, found.joules.get(place, 0.0))
+    return found
+
+
+def _explanation(
+    causes: Causes, before: _Costs, after: _Costs, notes: tuple[str, ...]
+) -> Explanation:
+    """Join causes with their costs: each instruction counts for the first cause that changes it."""
+    timed = before.unit == after.unit and None not in (before.total, after.total)
+    taken: tuple[set[_Place], set[_Place]] = (set(), set())
+    found = [_cause(root, causes, (before, after), taken, timed=timed) for root in causes.roots]
+    ordered = sorted(
+        zip(found, causes.roots, strict=True),
+        key=lambda pair: (-abs(pair[0].difference or 0.0), RANKS[pair[0].kind]),
+    )
+    unexplained = unchanged = None
+    if timed and before.total is not None and after.total is not None:
+        explained = sum(cause.difference or 0.0 for cause in found)
+        unexplained = after.total - before.total - explained
+        rest = [
+            sum(time for place, time in side.times.items() if place not in used)
+            for side, used in zip((before, after), taken, strict=True)
+        ]
+        unchanged = rest[1] - rest[0]
+    pools = zip_longest(causes.old.planned, causes.new.planned, fillvalue=0)
+    return Explanation(
+        unit=after.unit,
+        before=before.total,
+        after=after.total,
+        unexplained=unexplained,
+        unchanged=unchanged,
+        causes=tuple(cause for cause, _ in ordered),
+        memory={
+            f"planned_{pool}": (old, new) for pool, (old, new) in enumerate(pools, 1) if old != new
+        },
+        notes=notes,
+    )
+
+
+def _cause(
+    root: Root,
+    causes: Causes,
+    costs: tuple[_Costs, _Costs],
+    taken: tuple[set[_Place], set[_Place]],
+    *,
+    timed: bool,
+) -> ProgramCause:
+    sides = (root.before, root.after)
+    places = [
+        [(step.chain, step.index) for step in steps if (step.chain, step.index) not in used]
+        for steps, used in zip(sides, taken, strict=True)
+    ]
+    for used, these in zip(taken, places, strict=True):
+        used.update(these)
+    times, joules = (
+        [sum(values.get(place, 0.0) for place in these) for values, these in pairs]
+        for pairs in (
+            [(side.times, these) for side, these in zip(costs, places, strict=True)],
+            [(side.joules, these) for side, these in zip(costs, places, strict=True)],
+        )
+    )
+    total = costs[0].total
+    return ProgramCause(
+        kind=root.kind,
+        sentence=sentence(root, causes),
+        before=tuple(step.title for step in root.before),
+        after=tuple(step.title for step in root.after),
+        difference=times[1] - times[0] if timed else None,
+        share=(times[1] - times[0]) / total if timed and total else None,
+        counters=_counter_differences(costs, places),
+        joules=joules[1] - joules[0] if all(side.joules for side in costs) else None,
+    )
+
+
+def _counter_differences(
+    costs: tuple[_Costs, _Costs], places: Sequence[Sequence[_Place]]
+) -> dict[str, float]:
+    """Return the difference of each counter that both runs recorded."""
+    totals: list[dict[str, float]] = []
+    for side, these in zip(costs, places, strict=True):
+        total: dict[str, float] = {}
+        for place in these:
+            for name, value in side.counters.get(place, {}).items():
+                total[name] = total.get(name, 0.0) + value
+        totals.append(total)
+    names = [{name for counts in side.counters.values() for name in counts} for side in costs]
+    return {
+        name: totals[1].get(name, 0.0) - totals[0].get(name, 0.0)
+        for name in sorted(names[0] & names[1])
+        if totals[0].get(name, 0.0) != totals[1].get(name, 0.0)
+    }
+
+
+def difference_text(difference: float, explanation: Explanation) -> str:
+    """Return a difference as a share of the first method's time, and as a time."""
+    sign = "+" if difference > 0 else "-" if difference < 0 else ""
+    size = abs(difference)
+    text = short_time(size) if explanation.unit == "ns" else f"{size:,.0f} {explanation.unit}"
+    if not explanation.before:
+        return f"{sign}{text}"
+    return f"{sign}{percent(size / explanation.before)} ({sign}{text})"
+
+
+def lines_of(explanation: Explanation) -> list[str]:
+    """Return the causes, the largest first, and what remains; one line each."""
+    lines = []
+    for cause in explanation.causes:
+        cost = ""
+        if cause.difference is not None:
+            cost = f"{difference_text(cause.difference, explanation)}: "
+        extra = [f"{name} {value:+,.0f}" for name, value in cause.counters.items()]
+        if cause.joules is not None:
+            extra.append(f"{cause.joules:+.3g} J")
+        lines.append(cost + cause.sentence + (f" [{', '.join(extra)}]" if extra else ""))
+    if explanation.causes and explanation.unexplained:
+        where = ""
+        if explanation.unchanged:
+            where = f", of it {difference_text(explanation.unchanged, explanation)} in operators "
+            where += "that did not change"
+        lines.append(f"{difference_text(explanation.unexplained, explanation)}: unexplained{where}")
+    for pool, (before, after) in explanation.memory.items():
+        lines.append(f"{pool}: {short_size(after)} instead of {short_size(before)}")
+    return lines
+
+
+def headline(explanation: Explanation) -> str:
+    """Return what the methods take, and the difference."""
+    before, after = explanation.before, explanation.after
+    parts = []
+    if before is not None and after is not None:
+        parts.append(f"{difference_text(after - before, explanation)} per execution")
+        if explanation.unit == "instructions":
+            parts[0] += " (estimated for a Cortex-M4)"
+    if not explanation.causes:
+        parts.append("the program did not change")
+    return f"Why: {'; '.join(parts)}" if parts else "Why"
+
+
+def print_explanation(console: Console, explanation: Explanation) -> None:
+    """Print the causes, the largest first, and what remains."""
+    from harness.report.terminal import show_line
+
+    show_line(console, headline(explanation), style="bold")
+    for line in lines_of(explanation):
+        show_line(console, f"  {line}")
+    for note in explanation.notes:
+        show_line(console, f"  note: {note}", style="yellow")
+    show_line(console)
+
+
+def markdown(explanation: Explanation) -> bytes:
+    """Return the causes as a comment on a pull request."""
+    lines = [f"**{headline(explanation)}**", ""]
+    lines += [f"- {line}" for line in lines_of(explanation)]
+    lines += [f"- note: {note}" for note in explanation.notes]
+    return ("\n".join(lines) + "\n").encode()

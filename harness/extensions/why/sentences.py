@@ -1,0 +1,268 @@
+"""The sentence of each cause: what changed, where it begins, and at how many operators."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from harness.extensions.why.causes import CauseKind, Causes, Root, Unjoined, different
+from harness.extensions.why.programs import CHANNELS_LAST, ComparedInstruction, family_of
+from harness.formatting import printable, short_operator_name
+from harness.report.words import counted, short_size
+
+_MOST_NAMES: Final = 3
+"""Operators that a sentence names; the others are counted."""
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{16}")
+_LONGEST_VALUE: Final = 40
+
+
+def sentence(root: Root, causes: Causes) -> str:
+    """Return what a cause changed, in one sentence without a full stop."""
+    return _SENTENCES[root.kind](root, causes)
+
+
+def _dtype(root: Root, _: Causes) -> str:
+    before, after = root.key
+    if root.inputs and not root.pairs:
+        return root.inputs[0]
+    computing = [step for step in root.after if family_of(step.name) != "quantize"]
+    begin = root.pairs[0][1] if root.pairs else (computing or root.after or root.before)[0]
+    others = _edges(root.gaps)
+    if len(computing) <= 1:
+        return f"{begin.title} computes in {after} instead of {before}{others}"
+    count = counted(len(computing), "operator")
+    return f"{count} compute in {after} instead of {before}, from {begin.title} on{others}"
+
+
+def _edges(gaps: Sequence[Unjoined]) -> str:
+    """Return how many quantize and dequantize operators appeared and vanished."""
+    texts = []
+    for steps, verb in (
+        ([step for gap in gaps for step in gap.new], "appeared"),
+        ([step for gap in gaps for step in gap.old], "vanished"),
+    ):
+        if steps:
+            texts.append(f"{_kinds(steps)} {verb}")
+    return f", and {_joined(texts)} around" if texts else ""
+
+
+def _delegate(root: Root, _: Causes) -> str:
+    (backend,) = root.key
+    sides = [[step for gap in root.gaps for step in steps(gap)] for steps in (_old, _new)]
+    calls = [sum(step.delegated for step in side) for side in sides]
+    left = [[step for step in side if not step.delegated] for side in sides]
+    if len(left[1]) > len(left[0]):
+        moved = f"{_listed(left[1])} moved from {backend} to the CPU"
+    elif left[0]:
+        moved = f"{_listed(left[0])} moved from the CPU to {backend}"
+    else:
+        moved = f"{backend} is called in other places"
+    if calls[0] == calls[1] or not calls[0] or not calls[1]:
+        return moved
+    return f"{moved}, which is called {counted(calls[1], 'time')} instead of {calls[0]}"
+
+
+def _operator(root: Root, _: Causes) -> str:
+    if root.pairs:
+        old, new = root.pairs[0]
+        names = [short_operator_name(step.name) for step in (old, new)]
+        before = names[0] if names[0] != names[1] else old.name
+        also = _also(len(root.pairs) - 1, "in {} more place", "in {} more places")
+        return f"{new.title} replaced {printable(before)}{also}"
+    gap = root.gaps[0]
+    also = _also(len(root.gaps) - 1, "in {} more place", "in {} more places")
+    if gap.old and gap.new:
+        return f"{_listed(gap.new)} replaced {_listed(gap.old)}{_beside(gap)}{also}"
+    verb = "appeared" if gap.new else "vanished"
+    return f"{_listed(gap.new or gap.old)} {verb}{_beside(gap)}{also}"
+
+
+def _fusion(root: Root, _: Causes) -> str:
+    if not root.gaps:
+        old, new = root.pairs[0]
+        changed = different(old.bounds, new.bounds)
+        bounds = _joined(f"{name} {two} instead of {one}" for name, (one, two) in changed.items())
+        also = _also(len(root.pairs) - 1, "{} more operator has", "{} more operators have")
+        return f"the activation fused into {new.title} has {printable(bounds)}{also}"
+    gap = root.gaps[0]
+    assert gap.behind is not None
+    also = _also(len(root.gaps) - 1, "in {} more place", "in {} more places")
+    if gap.new:
+        return f"{_listed(gap.new)} is no longer fused into {gap.behind[1].title}{also}"
+    return f"{_listed(gap.old)} is now fused into {gap.behind[1].title}{also}"
+
+
+def _layout(root: Root, _: Causes) -> str:
+    parts = []
+    if root.inputs:
+        parts.append(root.inputs[0])
+    elif root.pairs:
+        before, after = map(str, root.key)
+        also = _also(len(root.pairs) - 1, "{} more operator likewise", "{} more operators likewise")
+        if before == CHANNELS_LAST:
+            parts.append(f"{root.pairs[0][1].title} lost {before}{also}")
+        else:
+            parts.append(f"{root.pairs[0][1].title} is {after} instead of {before}{also}")
+    for gap in root.gaps[:1]:
+        for steps, verb in ((gap.new, "appeared"), (gap.old, "vanished")):
+            if steps:
+                elements = sum(item.elements for item in steps[0].outputs)
+                name = f"{short_operator_name(steps[0].name)} of {elements:,} elements"
+                parts.append(f"{_article(printable(name))} {verb}{_beside(gap)}")
+    more = sum(len(gap.old) + len(gap.new) for gap in root.gaps[1:])
+    return ", and ".join(parts) + _also(more, "{} more copy", "{} more copies")
+
+
+def _shape(root: Root, _: Causes) -> str:
+    if root.inputs:
+        return root.inputs[0]
+    old, new = root.pairs[0]
+    for name in [*new.weights]:
+        if name in old.weights and old.weights[name].sizes != new.weights[name].sizes:
+            sizes = [[*step.weights[name].sizes] for step in (old, new)]
+            return f"{printable(name)} of {new.title} is {sizes[1]} instead of {sizes[0]}"
+    return f"{new.title} is {new.text} instead of {old.text}"
+
+
+def _argument(root: Root, _: Causes) -> str:
+    changes = _joined(_changed(printable(str(pair[0])), *pair[1]) for pair in root.changed)
+    also = _also(len(root.pairs) - 1, "{} more operator has", "{} more operators have")
+    return f"{root.pairs[0][1].title} has {changes}{also}"
+
+
+def _quantizer(root: Root, _: Causes) -> str:
+    old, new = root.pairs[0]
+    ways = ("per channel", "per tensor") if new.channels == 1 else ("per tensor", "per channel")
+    return (
+        f"weights of {counted(len(root.pairs), 'operator')} are quantized {ways[1]} instead of "
+        f"{ways[0]}, first {new.title}: {counted(new.channels, 'scale')} instead of {old.channels}"
+    )
+
+
+def _weights(root: Root, _: Causes) -> str:
+    old, new = root.pairs[0]
+    names = [name for name, pair in different(old.digests, new.digests).items() if all(pair)]
+    if names:
+        return f"{_joined(map(printable, names))} of {new.title} changed{_more(root)}"
+    appeared = [name for name in new.digests if name not in old.digests]
+    name = printable((appeared or [*old.digests])[0])
+    return f"{name} of {new.title} {'appeared' if appeared else 'vanished'}{_more(root)}"
+
+
+def _core(root: Root, causes: Causes) -> str:
+    cores = f"exported for {causes.new.cores}, before for {causes.old.cores}"
+    moved = sum(different(old.digests, new.digests) != {} for old, new in root.pairs)
+    scratch = _scratch(root, causes) if _scratch_bytes(root) != (0, 0) else ""
+    sums = f"other constants in {counted(moved, 'operator')}" if moved else ""
+    return f"{cores}: {'; '.join(filter(None, (scratch, sums)))}"
+
+
+def _scratch(root: Root, _: Causes) -> str:
+    changed = [pair for pair in root.pairs if pair[0].scratch != pair[1].scratch]
+    before, after = _scratch_bytes(root)
+    return (
+        f"scratch memory of {counted(len(changed), 'operator')} is {short_size(after)} instead of "
+        f"{short_size(before)}, first {changed[0][1].title}"
+    )
+
+
+def _scratch_bytes(root: Root) -> tuple[int, int]:
+    before, after = (sum(pair[side].scratch for pair in root.pairs) for side in (0, 1))
+    return before, after
+
+
+def _scale(root: Root, _: Causes) -> str:
+    old, new = root.pairs[0]
+    ((name, values), *_others) = different(old.scales, new.scales).items()
+    return f"{_changed(printable(name), *values)} in {new.title}{_more(root, 'scales')}"
+
+
+def _plan(_: Root, causes: Causes) -> str:
+    old, new = sum(causes.old.planned), sum(causes.new.planned)
+    if old == new:
+        return f"the memory plan places tensors elsewhere in the same {short_size(new)}"
+    return (
+        f"the memory plan takes {short_size(new)} instead of {short_size(old)} for the same "
+        "operators"
+    )
+
+
+_SENTENCES: Final[Mapping[CauseKind, Callable[[Root, Causes], str]]] = {
+    "dtype": _dtype,
+    "delegate": _delegate,
+    "operator": _operator,
+    "fusion": _fusion,
+    "layout": _layout,
+    "shape": _shape,
+    "argument": _argument,
+    "quantizer": _quantizer,
+    "weights": _weights,
+    "core": _core,
+    "scratch": _scratch,
+    "scale": _scale,
+    "plan": _plan,
+}
+
+
+def _old(gap: Unjoined) -> tuple[ComparedInstruction, ...]:
+    return gap.old
+
+
+def _new(gap: Unjoined) -> tuple[ComparedInstruction, ...]:
+    return gap.new
+
+
+def _changed(name: str, before: str, after: str) -> str:
+    """Return how a value changed; values that say nothing to people are left out."""
+    if not before or not after:
+        return f"{name} {printable(after)}, which it had not" if after else f"no {name}"
+    texts = before, after
+    if any(_DIGEST.fullmatch(text) or len(text) > _LONGEST_VALUE for text in texts):
+        return f"another {name}"
+    return f"{name} {printable(after)} instead of {printable(before)}"
+
+
+def _more(root: Root, what: str = "those") -> str:
+    return _also(
+        len(root.pairs) - 1, f"{what} of {{}} more operator", f"{what} of {{}} more operators"
+    )
+
+
+def _also(count: int, one: str, several: str) -> str:
+    if count <= 0:
+        return ""
+    return f", and {(one if count == 1 else several).format(f'{count:,}')}"
+
+
+def _listed(steps: Sequence[ComparedInstruction]) -> str:
+    """Return the operators by name, or how many of each kind if there are many."""
+    if len(steps) <= _MOST_NAMES:
+        return _joined(step.title for step in steps)
+    return f"{counted(len(steps), 'operator')} ({_kinds(steps)})"
+
+
+def _kinds(steps: Iterable[ComparedInstruction]) -> str:
+    """Return how many operators there are of each name, most first."""
+    counts = Counter(printable(short_operator_name(step.name)) for step in steps).most_common()
+    texts = [f"{count:,} {name}" for name, count in counts[:_MOST_NAMES]]
+    if rest := sum(count for _, count in counts[_MOST_NAMES:]):
+        texts.append(f"{rest:,} other")
+    return _joined(texts)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _beside(gap: Unjoined) -> str:
+    if gap.ahead is not None:
+        return f" before {gap.ahead[1].title}"
+    return f" after {gap.behind[1].title}" if gap.behind is not None else ""
