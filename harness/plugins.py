@@ -30,6 +30,7 @@ TARGETS: Final = "etharness.targets"
 TRANSPORTS: Final = "etharness.transports"
 LEASES: Final = "etharness.leases"
 REPORTS: Final = "etharness.reports"
+SECTIONS: Final = "etharness.sections"
 SITES: Final = "etharness.sites"
 
 _OURS: Final = "harness.extensions."

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -28,6 +28,7 @@ from harness.config.board import Board
 from harness.decode.program import Call, Instruction, Method, Tensor, Value, ValueList
 from harness.errors import FormatError
 from harness.files import data_directory, decode_json
+from harness.plugins import SECTIONS, load_plugin, plugin_names
 from harness.records.measurement import BUNDLED_KERNELS
 from harness.records.result import CoreRecord
 from harness.records.trace import (
@@ -438,6 +439,15 @@ def instruction_records(
             records.append(record)
         recorded.append(tuple(records))
     return tuple(recorded)
+
+
+def delegate_sections(method: Method | None) -> dict[str, Any]:
+    """Return what extensions know of a method with delegates, by their names."""
+    if method is None or not method.delegates:
+        return {}
+    plugins: dict[str, Any] = {name: load_plugin(SECTIONS, name) for name in plugin_names(SECTIONS)}
+    found = {name: msgspec.to_builtins(plugin.describe(method)) for name, plugin in plugins.items()}
+    return {name: section for name, section in found.items() if section is not None}
 
 
 def _operands(arguments: Arguments) -> str:

@@ -298,9 +298,10 @@ def _print_operators(
     detailed: bool,
 ) -> None:
     """Print the run with its operators."""
+    from harness.analyze.workload import delegate_sections
     from harness.check.subject import Subject
     from harness.records.verdict import Verdict
-    from harness.report.description import describe
+    from harness.report.description import describe, describe_sections
     from harness.report.run import print_trace
     from harness.report.traces import known_columns
     from harness.runs.source import EvaluatedRun
@@ -315,12 +316,14 @@ def _print_operators(
             runs_requested=result.runs_requested,
             emulated_time=result.emulated_time,
         )
-    print_trace(
-        console,
-        describe(EvaluatedRun("", subject, Verdict(())), unit=unit),
-        detailed=detailed,
-        columns=known_columns(known.symbols, known.arguments),
-    )
+    model = source.result.model if source.result is not None else None
+    found = (model.sections or {}) if model is not None else {}
+    if not found and len(known.methods) == 1:
+        found = delegate_sections(known.methods[0])
+    described = describe(EvaluatedRun("", subject, Verdict(())), unit=unit)
+    described = replace(described, section_tables=describe_sections(found, subject)[1])
+    columns = known_columns(known.symbols, known.arguments)
+    print_trace(console, described, detailed=detailed, columns=columns)
 
 
 def _pools(known: ModelMetadata) -> list[PlannedPool]:

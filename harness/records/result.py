@@ -216,6 +216,7 @@ class Model(_ResultRecord, frozen=True):
     reports; absent if it reports none.
     ``chains`` are the method's instructions, per chain; null if the host could not read the file,
     and in results of older versions.
+    ``sections`` are what extensions say of a program with delegates, by their names.
     """
 
     file: str
@@ -232,6 +233,7 @@ class Model(_ResultRecord, frozen=True):
     outputs_unread: str = ""
     name: str | msgspec.UnsetType = msgspec.UNSET
     temporary_bytes: int | msgspec.UnsetType = msgspec.UNSET
+    sections: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def known_as(self) -> str:

@@ -7,7 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from harness.analyze.memory import AllocatorMemory, AllocatorTotals, Memory
 from harness.analyze.ticks import Timeline, default_jitter, suspected_widths, unwrap
 from harness.errors import FormatError
 from harness.formatting import DisplayUnit, printable, stack_use, time_unit, with_printable_text
+from harness.plugins import SECTIONS, load_plugin
 from harness.records.result import (
     ClockQuality,
     Failure,
@@ -40,6 +41,7 @@ from harness.report.words import ReportTable, counted, verdict_word
 from harness.runs.source import EvaluatedRun, test_set_name
 
 if TYPE_CHECKING:
+    from harness.check.subject import Subject
     from harness.records.nightly import NightDocument
     from harness.runs.history import HistoryRef
 
@@ -476,6 +478,8 @@ class RunDescription:
         changes: What differs from history; None without a comparison.
         losses: Everything that may be missing, also what is not.
         clock_lines: What a reader should know of the clocks.
+        sections: What extensions say of a program with delegates, by their names.
+        section_tables: The same as tables.
         regression: It passed by itself, and its nightly run found it worse than others.
     """
 
@@ -496,6 +500,8 @@ class RunDescription:
     changes: ChangeTable | None
     losses: tuple[Loss, ...]
     clock_lines: tuple[str, ...]
+    sections: Mapping[str, Any]
+    section_tables: tuple[ReportTable, ...]
     regression: bool = False
 
     @property
@@ -564,6 +570,8 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
     table = describe_operators(subject, unit) if subject is not None else None
     recorded = result.trace.counters if result is not None and result.trace is not None else ()
     requested = subject.runs_requested if subject is not None else None
+    known = (result.model.sections or {}) if result is not None and result.model else {}
+    sections, section_tables = describe_sections(known, subject)
     return RunDescription(
         run=run,
         verdict=describe_verdict(run.verdict, run.failure),
@@ -582,7 +590,24 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         changes=describe_changes(run.comparison) if run.comparison is not None else None,
         losses=tuple(run_losses(trace, result, requested)),
         clock_lines=clocks,
+        sections=sections,
+        section_tables=section_tables,
     )
+
+
+def describe_sections(
+    found: Mapping[str, Any], subject: Subject | None = None
+) -> tuple[dict[str, Any], tuple[ReportTable, ...]]:
+    """Return what extensions say of a program with delegates, and the same as tables.
+
+    Args:
+        found: What they said of the program (`harness.analyze.workload.delegate_sections`).
+        subject: The run, whose times they add.
+    """
+    plugins: dict[str, Any] = {name: load_plugin(SECTIONS, name) for name in found}
+    known = {name: plugin for name, plugin in plugins.items() if plugin is not None}
+    measured = {name: plugin.measure(found[name], subject) for name, plugin in known.items()}
+    return measured, tuple(table for name in known for table in known[name].tables(measured[name]))
 
 
 def describe_verdict(verdict: Verdict, failure: Failure | None = None) -> VerdictDescription:

@@ -215,6 +215,9 @@ def _blocks(run: RunDescription, summary: RunSummary) -> Iterator[_Block]:
         yield _Block(run.energy, "operators", after=notes)
     if run.roofline is not None:
         yield _Block(run.roofline.table, "operators")
+    for table in run.section_tables:
+        notes = "".join(f"{escaped(note, LONGEST_SENTENCE)}\n\n" for note in table.notes)
+        yield _Block(table, after=notes)
     if lost := [[item.note or item.what, f"{item.count:,}"] for item in run.losses if item.count]:
         yield _Block(ReportTable("Losses", ["what", "count"], lost, [1]), most=len(lost))
     facts = [[fact.label, fact.text] for fact in run.facts]

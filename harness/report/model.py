@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from harness.analyze.workload import (
     InstructionModel,
     Work,
     constant_bytes,
+    delegate_sections,
     estimate_method,
     method_steps,
     work_by_operator,
@@ -23,6 +24,8 @@ from harness.check.executorch_memory import RuntimeMemory, runtime_memory
 from harness.check.fit import Fit, MadeFor, Need, Refusal, core_exports
 from harness.decode.program import Method, Program
 from harness.decode.pte import TestSet
+from harness.report.description import describe_sections
+from harness.report.run import print_table
 from harness.report.terminal import print_header, show_line, show_table
 from harness.report.words import percent
 
@@ -85,6 +88,8 @@ class MethodDocument(msgspec.Struct, frozen=True):
         made_for: The Cortex-M cores that it was exported for; null without operators of CMSIS-NN.
         executorch: What ExecuTorch's runtime needs for it on a 32-bit core, for ``--runtime
             executorch``; null otherwise, and with delegates, whose backends take memory, too.
+        sections: What extensions say of a method with delegates, by their names
+            (``schema/NAME.schema.json``); absent without delegates.
     """
 
     name: str
@@ -100,6 +105,7 @@ class MethodDocument(msgspec.Struct, frozen=True):
     test_sets: int | None = None
     made_for: MadeFor | None = None
     executorch: RuntimeMemory | None = None
+    sections: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ModelDocument(msgspec.Struct, frozen=True):
@@ -170,6 +176,7 @@ def _method(
         ],
         test_sets=test_sets,
         made_for=exports.made_for(method) if exports is not None else None,
+        sections=delegate_sections(method) or msgspec.UNSET,
     )
 
 
@@ -233,6 +240,8 @@ def _print_method(console: Console, method: MethodDocument, *, detailed: bool) -
     ]
     headers = ("operator", "calls", "MACs", "share", "read [B]", "written [B]")
     show_table(console, headers, rows, numbers=range(1, 6))
+    for table in describe_sections(method.sections or {})[1]:
+        print_table(console, table)
     _print_pools(console, method, detailed=detailed)
 
 

@@ -203,8 +203,9 @@ def print_trace(
             show_line(console, note)
         if run.counters.notes:
             show_line(console)
-    if run.roofline is not None:
-        print_table(console, run.roofline.table)
+    roofline = () if run.roofline is None else (run.roofline.table,)
+    for table in (*roofline, *run.section_tables):
+        print_table(console, table)
     if detailed:
         _print_runs(console, run)
     print_allocators(console, run.allocators)

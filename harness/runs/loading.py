@@ -13,7 +13,7 @@ from contextlib import suppress
 import msgspec
 from msgspec.structs import replace
 
-from harness.analyze.workload import instruction_records
+from harness.analyze.workload import delegate_sections, instruction_records
 from harness.check.fit import check_fit, check_loaded, fit_placed, operand_types, placed_capacity
 from harness.config.board import Board, Capacity
 from harness.decode.program import Call
@@ -269,4 +269,5 @@ def describe_model(request: RunRequest, model: ModelFile) -> Model:
         inputs=(),
         outputs=(),
         name=request.name or msgspec.UNSET,
+        sections=delegate_sections(method) or msgspec.UNSET,
     )

@@ -1,0 +1,95 @@
+"""Why a partitioner left an operator to the CPU, and what helps."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from harness.analyze.workload import Arguments
+from harness.decode.program import Tensor, Value, ValueList
+from harness.records.trace import type_name
+
+
+class FallbackReason(NamedTuple):
+    """A rule of a partitioner that an operator does not meet.
+
+    Attributes:
+        rule: Its name; "" if the rule is not known.
+        why: The rule, and what of the operator does not meet it.
+        attempt: What to try in the export; "" if nothing is known.
+    """
+
+    rule: str
+    why: str
+    attempt: str = ""
+
+
+def unknown_rule(_call: Arguments) -> FallbackReason:
+    """Return the reason for a backend whose partitioner is not known."""
+    return FallbackReason("", "the rule is not known: rules of this backend are not built in")
+
+
+class OperatorFacts:
+    """What rules ask of an operator.
+
+    Attributes:
+        name: Its name without a namespace and ``out``: ``mean``, ``pow.Tensor_Scalar``.
+        tensors: Its input tensors, with the members of lists.
+        outputs: Its output tensors.
+    """
+
+    def __init__(self, call: Arguments) -> None:
+        self.values: list[Value] = [argument.value for argument in call.inputs]
+        self.name = plain_name(call.instruction.name)
+        self.tensors = [
+            tensor
+            for value in self.values
+            for tensor in (value.items if isinstance(value, ValueList) else (value,))
+            if isinstance(tensor, Tensor)
+        ]
+        self.outputs = [
+            argument.value for argument in call.outputs if isinstance(argument.value, Tensor)
+        ]
+
+    def value(self, position: int) -> Value:
+        """Return an argument; None beyond the last."""
+        return self.values[position] if position < len(self.values) else None
+
+    def ints(self, position: int) -> tuple[int, ...]:
+        """Return a list of integers; empty for any other argument."""
+        value = self.value(position)
+        if not isinstance(value, ValueList):
+            return ()
+        return tuple(item for item in value.items if type(item) is int)
+
+    @property
+    def rank(self) -> int:
+        """Dimensions of the first input tensor; 0 without one."""
+        return len(self.tensors[0].sizes) if self.tensors else 0
+
+    @property
+    def types(self) -> list[str]:
+        """Names of the types of the input and the output tensors, each once."""
+        tensors = [*self.tensors, *self.outputs]
+        return [*dict.fromkeys(type_name(tensor.scalar_type) for tensor in tensors)]
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the shape of an output can change."""
+        return any(tensor.dynamism for tensor in self.outputs)
+
+
+_OUT: Final = ("_out", ".out", "out")
+
+
+def plain_name(name: str) -> str:
+    """Return an operator's name without its namespace and the mark of its output argument.
+
+    Examples:
+        >>> plain_name("aten::mean.out"), plain_name("aten::pow.Tensor_Scalar_out")
+        ('mean', 'pow.Tensor_Scalar')
+    """
+    short = name.rpartition("::")[2]
+    base, _, overload = short.partition(".")
+    for mark in _OUT:
+        overload = overload.removesuffix(mark)
+    return f"{base}.{overload}" if overload else base

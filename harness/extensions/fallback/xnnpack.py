@@ -1,0 +1,362 @@
+"""Rules of XNNPACK's partitioner: ``backends/xnnpack/partition/config`` of ExecuTorch 1.5.1.
+
+The partitioner decides on the nodes of the edge program. A ``.pte`` has what its rules ask of the
+operators that were left: types, shapes, and arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from harness.analyze.workload import Arguments
+from harness.extensions.fallback.reasons import FallbackReason, OperatorFacts
+
+VERSION: Final = "1.5.1"
+
+_FLOATS: Final = frozenset({"float32", "float16"})
+_INTEGERS: Final = frozenset({"int8", "uint8", "int32"})
+
+_TAKEN: Final = (
+    "_clone_dim_order _native_batch_norm_legit_no_training _softmax _to_dim_order_copy abs "
+    "add addmm avg_pool2d bmm cat ceil clamp clone constant_pad_nd convolution cos "
+    "dequantize_per_tensor div exp floor gelu hardswish hardtanh leaky_relu linear log "
+    "max.dim_max max_pool2d max_pool2d_with_indices maximum mean minimum mm mul neg "
+    "permute_copy pow.Tensor_Scalar prelu quantize_per_tensor relu rsqrt sigmoid sin "
+    "slice_copy.Tensor sqrt sub tanh unsqueeze_copy upsample_bilinear2d.vec view_copy"
+)
+"""Operators with a rule, as programs name them that were not delegated."""
+
+_INSTEAD: Final = {
+    "elu": "write it with operators that XNNPACK takes: "
+    "torch.relu(x) + torch.exp(-torch.relu(-x)) - 1, for alpha = 1",
+    "hardsigmoid": "write it with operators that XNNPACK takes: torch.clamp(x / 6 + 0.5, 0, 1)",
+    "split_with_sizes_copy": "take the parts with slices: x[:, :4] and x[:, 4:]",
+    "split_copy.Tensor": "take the parts with slices: x[:, :4] and x[:, 4:]",
+    "select_copy.int": "take a slice and reshape it: x[:, 1:2].reshape(...)",
+    "squeeze_copy.dims": "use reshape in place of squeeze",
+    "squeeze_copy.dim": "use reshape in place of squeeze",
+    "sum.IntList": "use a matrix product with ones, or mean over dimensions 2 and 3 "
+    "of a 4-d tensor times their size",
+    "argmax": "leave it to the application: return its input from the model",
+    "topk.values": "leave it to the application: return its input from the model",
+    "embedding": "leave it to the application: make its output an input of the model",
+}
+"""What to write in place of operators without a rule."""
+
+
+def reason(call: Arguments) -> FallbackReason:
+    """Return why XNNPACK's partitioner left an operator."""
+    operands = OperatorFacts(call)
+    if operands.name not in _TAKEN.split():
+        return FallbackReason(
+            "operator",
+            f"XNNPACK's partitioner does not take {operands.name.partition('.')[0]}",
+            _INSTEAD.get(operands.name, ""),
+        )
+    own = _RULES.get(operands.name)
+    if operands.name == "_to_dim_order_copy" and len(operands.types) > 1:
+        return _conversion(operands)
+    return _types(operands) or (own and own(operands)) or _TAKEN_BUT_OUTSIDE
+
+
+_TAKEN_BUT_OUTSIDE: Final = FallbackReason(
+    "",
+    f"the rule is not known: XNNPACK's partitioner of ExecuTorch {VERSION} takes this operator, so "
+    "it was added after partitioning, or the partitioner was restricted or of another version",
+)
+
+
+def _types(operands: OperatorFacts) -> FallbackReason | None:
+    """Floats only; integers around a quantization; all inputs of one type."""
+    quantized = "quantize" in operands.name
+    allowed = _FLOATS | _INTEGERS if quantized else _FLOATS
+    if wrong := [name for name in operands.types if name not in allowed]:
+        cast = "cast its inputs to float32 before it: x.float()"
+        if "bfloat16" in wrong:
+            cast = "XnnpackPartitioner(enable_bf16=True), or export the model in float32"
+        return FallbackReason(
+            "type", f"XNNPACK takes float32 and float16, not {', '.join(wrong)}", cast
+        )
+    inputs = {tensor.scalar_type for tensor in operands.tensors}
+    if len(inputs) > 1 and not quantized:
+        return FallbackReason(
+            "mixed types",
+            f"XNNPACK takes inputs of one type, not {' and '.join(operands.types[: len(inputs)])}",
+            "cast its inputs to one type before it",
+        )
+    if any(0 in tensor.sizes for tensor in operands.tensors):
+        return FallbackReason("empty tensor", "XNNPACK takes no tensor without elements")
+    return None
+
+
+def _conversion(operands: OperatorFacts) -> FallbackReason:
+    """A conversion of types; most are of whole numbers among floats, as in `x * 2`."""
+    given, made = operands.types[:2]
+    attempt = "convert outside of the model, or keep one type"
+    if operands.tensors and operands.tensors[0].constant and not operands.rank:
+        attempt = "write the number as a float: x * 2.0 in place of x * 2"
+    why = f"XNNPACK does not convert types, here {given} to {made}"
+    return FallbackReason("conversion of types", why, attempt)
+
+
+def _mean(operands: OperatorFacts) -> FallbackReason | None:
+    if operands.rank != 4:
+        return FallbackReason(
+            "mean of 4 dimensions",
+            f"XNNPACK takes mean of 4-d tensors, not of {operands.rank}-d ones",
+            "reshape to 4 dimensions, take the mean over dimensions 2 and 3 with keepdim=True, and "
+            "reshape back",
+        )
+    dims = sorted(dim % 4 for dim in operands.ints(1))
+    if dims != [2, 3]:
+        return FallbackReason(
+            "mean over 2 and 3",
+            f"XNNPACK takes mean over dimensions 2 and 3, not over {_listed(dims)}",
+            "permute so that these are dimensions 2 and 3, and take the mean with keepdim=True",
+        )
+    if operands.value(2) is not True:
+        return FallbackReason(
+            "mean keeps dimensions",
+            "XNNPACK takes mean with keepdim=True only",
+            "x.mean((2, 3), keepdim=True).flatten(1)",
+        )
+    if operands.value(3) is not None:
+        return FallbackReason(
+            "mean without dtype", "XNNPACK takes mean without dtype", "cast before it"
+        )
+    return None
+
+
+def _softmax(operands: OperatorFacts) -> FallbackReason | None:
+    dim, rank = operands.value(1), operands.rank
+    if not isinstance(dim, int) or dim in (-1, rank - 1):
+        return None
+    return FallbackReason(
+        "softmax over the last dimension",
+        f"XNNPACK takes softmax over the last dimension, not over {dim} of {rank}",
+        f"torch.softmax(x.transpose({dim}, -1), -1).transpose({dim}, -1)",
+    )
+
+
+def _pow(operands: OperatorFacts) -> FallbackReason | None:
+    power = operands.value(1)
+    if power == 2 and isinstance(power, int):
+        return None
+    instead = {
+        0.5: "torch.sqrt(x)",
+        -0.5: "torch.rsqrt(x)",
+        2.0: "x * x, or torch.pow(x, 2) with an integer",
+        3.0: "x * x * x",
+        4.0: "torch.pow(torch.pow(x, 2), 2)",
+    }
+    attempt = instead.get(float(power), "") if isinstance(power, int | float) else ""
+    return FallbackReason("pow of 2", f"XNNPACK takes pow(x, 2), not pow(x, {power})", attempt)
+
+
+def _avg_pool(operands: OperatorFacts) -> FallbackReason | None:
+    kernel, padding = operands.ints(1), operands.ints(3)
+    if operands.value(4) is True:
+        return FallbackReason(
+            "avg_pool2d without ceil_mode",
+            "XNNPACK takes avg_pool2d with ceil_mode=False only",
+            "pad the input to whole windows, and leave ceil_mode out",
+        )
+    if operands.value(5) is not False and any(padding):
+        pads = padding * 2 if len(padding) == 1 else padding
+        rows, columns = pads[0], pads[-1]
+        return FallbackReason(
+            "avg_pool2d without counted padding",
+            f"XNNPACK does not count padding into the average, here {_listed(padding)}",
+            f"torch.nn.functional.pad(x, ({columns}, {columns}, {rows}, {rows})), then avg_pool2d "
+            "without padding; or count_include_pad=False, which changes the border",
+        )
+    divisor = operands.value(6)
+    area = kernel[0] * kernel[-1] if kernel else 0
+    if divisor is not None and divisor != area:
+        return FallbackReason(
+            "avg_pool2d without divisor",
+            f"XNNPACK takes avg_pool2d divided by its window of {area}, not by {divisor}",
+            f"leave divisor_override out, and multiply by {area} / {divisor}",
+        )
+    return None
+
+
+def _max_pool(operands: OperatorFacts) -> FallbackReason | None:
+    kernel, stride = operands.ints(1), operands.ints(2)
+    if operands.value(5) is True and operands.dynamic:
+        return FallbackReason(
+            "max_pool2d without ceil_mode",
+            "XNNPACK takes max_pool2d with ceil_mode=True for static shapes only",
+            "export static shapes, or leave ceil_mode out",
+        )
+    if any(step > size for step, size in zip(stride, kernel, strict=False)):
+        return FallbackReason(
+            "max_pool2d without gaps",
+            f"XNNPACK takes strides up to the kernel size {_listed(kernel)}, not {_listed(stride)}",
+            "slice the input to the windows that are read, or use a larger kernel",
+        )
+    if operands.name == "max_pool2d_with_indices" and len(operands.outputs) > 1:
+        return FallbackReason(
+            "",
+            "the rule is not known: XNNPACK's partitioner takes max_pool2d whose indices are not "
+            "used",
+            "export with to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])",
+        )
+    return None
+
+
+def _alpha(operands: OperatorFacts) -> FallbackReason | None:
+    alpha = operands.value(2)
+    if not isinstance(alpha, int | float) or abs(alpha - 1) < 1e-9:
+        return None
+    sign = "+" if operands.name == "add" else "-"
+    return FallbackReason(
+        "alpha of 1",
+        f"XNNPACK takes {operands.name} with alpha=1, not {alpha}",
+        f"x {sign} {alpha} * y",
+    )
+
+
+def _unsqueeze(operands: OperatorFacts) -> FallbackReason | None:
+    dim = operands.value(1)
+    if dim in (-1, operands.rank):
+        return None
+    return FallbackReason(
+        "unsqueeze of the last dimension",
+        f"XNNPACK takes unsqueeze of the last dimension, not of {dim}",
+        "use reshape in place of unsqueeze",
+    )
+
+
+def _slice(operands: OperatorFacts) -> FallbackReason | None:
+    step = operands.value(4)
+    if step in (1, None):
+        return None
+    return FallbackReason("slice of step 1", f"XNNPACK takes slices of step 1, not {step}")
+
+
+def _pad(operands: OperatorFacts) -> FallbackReason | None:
+    if all(amount >= 0 for amount in operands.ints(1)):
+        return None
+    return FallbackReason(
+        "padding of 0 or more",
+        f"XNNPACK does not crop: padding is {_listed(operands.ints(1))}",
+        "crop with slices",
+    )
+
+
+def _dim_order(operands: OperatorFacts) -> FallbackReason | None:
+    if not operands.tensors or not operands.outputs:
+        return None
+    given, made = operands.tensors[0], operands.outputs[0]
+    if given.dim_order == made.dim_order:
+        return None
+    return FallbackReason(
+        "clone in the same layout",
+        "XNNPACK takes clones that keep the layout, not from "
+        f"{_listed(given.dim_order)} to {_listed(made.dim_order)}",
+        "give the model inputs in the layout that it computes in, and leave the clone out",
+    )
+
+
+def _convolution(operands: OperatorFacts) -> FallbackReason | None:
+    if len(operands.tensors) > 1 and len(operands.tensors[1].sizes) > 4:
+        return FallbackReason(
+            "convolutions of 1 or 2 dimensions",
+            f"XNNPACK takes 1-d and 2-d convolutions, not {len(operands.tensors[1].sizes) - 2}-d",
+        )
+    return _weights(operands, 1)
+
+
+def _weights(operands: OperatorFacts, position: int) -> FallbackReason | None:
+    """Weights that are computed are no parameters."""
+    weight = operands.tensors[position] if len(operands.tensors) > position else None
+    if weight is None or weight.constant:
+        return None
+    return FallbackReason(
+        "constant weights",
+        "XNNPACK takes weights that are parameters, and these are computed or an input",
+        "make the weights a parameter of the module",
+    )
+
+
+def _product(operands: OperatorFacts) -> FallbackReason | None:
+    found = _weights(operands, 2 if operands.name == "addmm" else 1)
+    if found is None or operands.name != "mm":
+        return found
+    return found._replace(attempt="torch.bmm(x.unsqueeze(-1)..., which takes computed factors")
+
+
+def _max_dim(operands: OperatorFacts) -> FallbackReason | None:
+    if operands.rank != 4:
+        return FallbackReason(
+            "max of 4 dimensions",
+            f"XNNPACK takes max of 4-d tensors, not of {operands.rank}-d ones",
+            "reshape to 4 dimensions before it",
+        )
+    return FallbackReason(
+        "max without indices",
+        "XNNPACK takes max over a dimension whose indices are not used",
+        "use torch.amax where the indices are not needed",
+    )
+
+
+def _gelu(operands: OperatorFacts) -> FallbackReason | None:
+    if "float16" not in operands.types:
+        return None
+    return FallbackReason(
+        "gelu in float32", "XNNPACK takes gelu in float32, not float16", "x.float()"
+    )
+
+
+def _bilinear(operands: OperatorFacts) -> FallbackReason | None:
+    if not operands.dynamic:
+        return None
+    return FallbackReason(
+        "static sizes",
+        "XNNPACK resizes to static sizes only",
+        "export static shapes",
+    )
+
+
+def _cat(operands: OperatorFacts) -> FallbackReason | None:
+    if len(operands.tensors) > 1:
+        return None
+    return FallbackReason(
+        "cat of 2 or more", "XNNPACK takes cat of two or more tensors", "leave it out"
+    )
+
+
+def _prelu(operands: OperatorFacts) -> FallbackReason | None:
+    return _weights(operands, 1)
+
+
+def _listed(numbers: tuple[int, ...] | list[int]) -> str:
+    return ", ".join(map(str, numbers)) or "none"
+
+
+_RULES: Final[dict[str, Callable[[OperatorFacts], FallbackReason | None]]] = {
+    "_clone_dim_order": _dim_order,
+    "_softmax": _softmax,
+    "add": _alpha,
+    "addmm": _product,
+    "avg_pool2d": _avg_pool,
+    "cat": _cat,
+    "clone": _dim_order,
+    "constant_pad_nd": _pad,
+    "convolution": _convolution,
+    "gelu": _gelu,
+    "linear": _product,
+    "max.dim_max": _max_dim,
+    "max_pool2d": _max_pool,
+    "max_pool2d_with_indices": _max_pool,
+    "mean": _mean,
+    "mm": _product,
+    "pow.Tensor_Scalar": _pow,
+    "prelu": _prelu,
+    "slice_copy.Tensor": _slice,
+    "sub": _alpha,
+    "unsqueeze_copy": _unsqueeze,
+    "upsample_bilinear2d.vec": _bilinear,
+}

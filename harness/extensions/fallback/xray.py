@@ -1,0 +1,409 @@
+"""The fall-back X-ray of a method with delegates.
+
+`describe` says from the program alone what delegates and the CPU execute, and why; `measure` adds
+times of a run; `tables` is what reports show of either. All read one record, ``FallbackXray``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from harness.analyze.blocks import block_numbers
+from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
+from harness.analyze.workload import Arguments, method_arguments, method_steps
+from harness.errors import FormatError
+from harness.extensions.fallback import xnnpack
+from harness.extensions.fallback.reasons import FallbackReason, unknown_rule
+from harness.formatting import TICKS, operator_title, time_text, time_unit
+from harness.records.trace import DELEGATE_CALL, EXECUTION, OPERATOR_CALL
+from harness.report.words import ReportTable, counted, percent
+
+if TYPE_CHECKING:
+    from harness.check.subject import Subject
+    from harness.decode.program import Method
+    from harness.records.trace import Trace
+
+DELEGATE: Final = "delegate"
+CONVERSION: Final = "conversions in the delegate"
+COPY_IN: Final = "copies into the delegate"
+COPY_OUT: Final = "copies out of the delegate"
+OTHER: Final = "other operators"
+REST: Final = "between instructions"
+
+_PARTS: Final = {
+    "quantize": re.compile(r"::(quantize_per_|quantize_affine|choose_qparams)"),
+    "dequantize": re.compile(r"::(dequantize_per_|dequantize_affine)"),
+    "permute": re.compile(r"::(_?permute|transpose|t_copy|_to_dim_order_copy|_clone_dim_order)"),
+    "pad": re.compile(r"::(constant_pad_nd|pad\b|reflection_pad|replication_pad)"),
+    OTHER: re.compile(""),
+}
+"""Parts of the CPU's work, by the names of operators."""
+
+_COPIES: Final = {
+    COPY_IN: re.compile(r"\binputs?\b.*(memcpy|copy)"),
+    COPY_OUT: re.compile(r"\boutputs?\b.*(memcpy|copy)"),
+    CONVERSION: re.compile(r"^(Transpose|Convert|Copy) \("),
+}
+"""Parts of a delegate's call, by the names of its events: those of Ethos-U and of XNNPACK."""
+
+_RULES: Final[dict[str, Callable[[Arguments], FallbackReason]]] = {"XnnpackBackend": xnnpack.reason}
+
+
+class FallenOperator(msgspec.Struct, frozen=True):
+    """An operator that the CPU executes, in a program with delegates.
+
+    Attributes:
+        chain: Number of its chain.
+        instruction: Its index in the chain.
+        operator: Its name, such as ``aten::mean.out``.
+        part: The part of the CPU's work that it counts to.
+        operands: Types and shapes of its tensors.
+        macs: Its multiply-accumulates.
+        bytes: Bytes of its input and output tensors.
+        backend: The backend whose partitioner left it.
+        rule: Name of the partitioner's rule; "" if the rule is not known.
+        why: The rule and what of the operator does not meet it, in a sentence.
+        attempt: What to try in the export; "" if nothing is known.
+        merges: Without it and its neighbours of known remedy, two calls of the delegate are one.
+        time: Median time in an execution, in ``FallbackXray.unit``; null without a run.
+        saving: What following ``attempt`` is predicted to save of it; null without a run, and
+            without ``attempt``.
+    """
+
+    chain: int
+    instruction: int
+    operator: str
+    part: str
+    operands: str
+    macs: int
+    bytes: int
+    backend: str
+    rule: str
+    why: str
+    attempt: str
+    merges: bool = False
+    time: float | None = None
+    saving: float | None = None
+
+
+class FallbackPart(msgspec.Struct, frozen=True):
+    """A part of an execution.
+
+    Attributes:
+        name: ``delegate``, its conversions and copies, what the CPU does, or ``between
+            instructions``.
+        calls: Instructions of the program; 0 for parts of a call.
+        macs: Multiply-accumulates; null for a delegate, whose work is not counted.
+        bytes: Bytes of their input and output tensors.
+        time: Median time in an execution; null without a run.
+        share: Its part of the median execution; null without a run.
+    """
+
+    name: str
+    calls: int
+    macs: int | None
+    bytes: int
+    time: float | None = None
+    share: float | None = None
+
+
+class FallbackXray(msgspec.Struct, frozen=True):
+    """What delegates and the CPU around them execute in a method.
+
+    Attributes:
+        backends: Backends of its delegates.
+        delegate_calls: Chain and instruction of every call of a delegate.
+        parts: What an execution consists of.
+        operators: The operators that the CPU executes, in the order of the program.
+        unit: ``ns``, or ``ticks`` for a clock of unknown rate.
+        execution: Median time of an execution; null without a run.
+        executions: Executions that were measured.
+    """
+
+    backends: list[str]
+    delegate_calls: list[tuple[int, int]]
+    parts: list[FallbackPart]
+    operators: list[FallenOperator]
+    unit: str = "ns"
+    execution: float | None = None
+    executions: int = 0
+
+
+def describe(method: Method) -> FallbackXray | None:
+    """Return the X-ray of a method from its program alone; None without a delegate.
+
+    None also if a tensor has an unknown type: its size is not known, and no runtime loads it.
+    """
+    if not method.delegates:
+        return None
+    arguments = method_arguments(method)
+    backends = [*dict.fromkeys(method.delegates)]
+    try:
+        steps = method_steps(method)
+    except FormatError:
+        return None
+    fallen = []
+    for step in steps:
+        if step.delegated:
+            continue
+        found = arguments[step.chain, step.instruction]
+        reasons = {backend: _RULES.get(backend, unknown_rule)(found) for backend in backends}
+        backend = next((name for name, reason in reasons.items() if reason.rule), backends[0])
+        reason = reasons[backend]
+        fallen.append(
+            FallenOperator(
+                chain=step.chain,
+                instruction=step.instruction,
+                operator=step.operator,
+                part=next(part for part, names in _PARTS.items() if names.search(step.operator)),
+                operands=_operands(found),
+                macs=step.macs or 0,
+                bytes=step.bytes_read + step.bytes_written,
+                backend=backend,
+                rule=reason.rule,
+                why=reason.why,
+                attempt=reason.attempt,
+            )
+        )
+    delegated = [step for step in steps if step.delegated]
+    moved = sum(step.bytes_read + step.bytes_written for step in delegated)
+    parts = [FallbackPart(DELEGATE, len(delegated), None, moved)]
+    for name in _PARTS:
+        alike = [item for item in fallen if item.part == name]
+        macs, size = (sum(getattr(item, of) for item in alike) for of in ("macs", "bytes"))
+        parts += [FallbackPart(name, len(alike), macs, size)] if alike else []
+    calls = [(step.chain, step.instruction) for step in delegated]
+    return FallbackXray(backends, calls, parts, _merging(fallen, calls))
+
+
+def _operands(found: Arguments) -> str:
+    """Return the tensors of an operator, and its other arguments."""
+    given, written = (
+        ", ".join(argument.text for argument in side) for side in (found.inputs, found.outputs)
+    )
+    return f"{given} -> {written}"
+
+
+def _merging(
+    operators: Sequence[FallenOperator], calls: Sequence[tuple[int, int]]
+) -> list[FallenOperator]:
+    """Mark the first operator of every group between two calls that could all be delegated."""
+    marked, group = [*operators], list[int]()
+    places = {(item.chain, item.instruction): index for index, item in enumerate(operators)}
+    after: tuple[int, int] | None = None
+    for place in sorted([*places, *calls]):
+        if place in places:
+            group.append(places[place])
+            continue
+        between = group and after is not None and after[0] == place[0]
+        if between and all(operators[index].attempt for index in group):
+            marked[group[0]] = replace(operators[group[0]], merges=True)
+        after, group = place, []
+    return marked
+
+
+def measure(found: Any, subject: Subject | None) -> FallbackXray:
+    """Return the X-ray with the times of a run.
+
+    Args:
+        found: An X-ray, or its document in the result of a run.
+        subject: The run; None for the X-ray as it is.
+
+    Raises:
+        FormatError: The document is invalid.
+    """
+    try:
+        xray = found if isinstance(found, FallbackXray) else msgspec.convert(found, FallbackXray)
+    except msgspec.ValidationError as error:
+        raise FormatError(
+            f"the run's fall-back X-ray is invalid: {error}",
+            field="model.sections.fallback",
+            hint="run the model again; result.json was edited, or another version wrote it",
+        ) from None
+    if subject is None:
+        return xray
+    times = _Times(subject.trace)
+    execution = times.median(times.executions)
+    if execution is None:
+        return xray
+    return _timed(xray, times, execution)
+
+
+class _Times:
+    """Times of the instructions of a trace, summed up per execution."""
+
+    def __init__(self, trace: Trace) -> None:
+        ticks = durations(trace)
+        nanoseconds = event_nanoseconds(trace, ticks)
+        blocks = block_numbers(trace)
+        usable = ~unknown_durations(trace)
+        around = usable & trace.named(EXECUTION)
+        counted_in_ns = not np.isnan(nanoseconds[around]).any()
+        self.unit = "ns" if counted_in_ns else "ticks"
+        self._times = nanoseconds if counted_in_ns else ticks.astype(np.float64)
+        self._times = np.where(usable & ~np.isnan(self._times), self._times, 0.0)
+        self._trace, self._blocks = trace, blocks
+        self.executions = around
+        self._order = np.unique(blocks[around])
+
+    def sums(self, rows: np.ndarray) -> np.ndarray:
+        """Return the sum of the chosen rows in every execution."""
+        chosen = np.flatnonzero(rows)
+        sums = np.zeros(int(self._blocks.max(initial=0)) + 1)
+        np.add.at(sums, self._blocks[chosen], self._times[chosen])
+        return sums[self._order]
+
+    def median(self, rows: np.ndarray) -> float | None:
+        """Return the median of these sums; None without an execution."""
+        sums = self.sums(rows)
+        return float(np.median(sums)) if len(sums) else None
+
+    def at(self, places: Sequence[tuple[int, int]]) -> np.ndarray:
+        """Return the rows of some instructions."""
+        chains, instructions = self._trace.chain, self._trace.instruction
+        rows = np.zeros(len(self._trace), np.bool_)
+        for chain, instruction in places:
+            rows |= (chains == chain) & (instructions == instruction)
+        return rows
+
+    def matching(self, names: re.Pattern[str]) -> np.ndarray:
+        """Return the rows of events whose name or delegate id matches."""
+        rows = np.zeros(len(self._trace), np.bool_)
+        for column in (self._trace.name, self._trace.delegate_str):
+            numbers = np.unique(column).tolist()
+            right = [n for n in numbers if names.search(self._trace.text(n) or "")]
+            rows |= np.isin(column, right)
+        return rows
+
+    def calls(self, places: Sequence[tuple[int, int]], name: str) -> np.ndarray:
+        """Return the rows of the scopes around some instructions, else of their kernels."""
+        rows = self.at(places)
+        around = rows & self._trace.named(name)
+        return around if around.any() else rows & self.matching(re.compile("^native_call_"))
+
+
+def _timed(xray: FallbackXray, times: _Times, execution: float) -> FallbackXray:
+    calls = times.calls(xray.delegate_calls, DELEGATE_CALL)
+    whole = times.sums(calls)
+    inside = times.at(xray.delegate_calls) & ~calls
+    pieces = {
+        name: np.minimum(times.sums(inside & times.matching(names)), whole)
+        for name, names in _COPIES.items()
+    }
+    pieces = {name: sums for name, sums in pieces.items() if sums.any()}
+    own = np.maximum(whole - sum(pieces.values()), 0.0) if pieces else whole
+    measured = {
+        DELEGATE: float(np.median(own)),
+        **{name: float(np.median(sums)) for name, sums in pieces.items()},
+    }
+    operators = []
+    for item in xray.operators:
+        rows = times.calls([(item.chain, item.instruction)], OPERATOR_CALL)
+        operators.append(replace(item, time=times.median(rows)))
+    for part in xray.parts[1:]:
+        of_part = [(item.chain, item.instruction) for item in operators if item.part == part.name]
+        measured[part.name] = times.median(times.calls(of_part, OPERATOR_CALL)) or 0.0
+    measured[REST] = max(execution - sum(measured.values()), 0.0)
+    known = {part.name: part for part in xray.parts}
+    parts = [
+        replace(
+            known.get(name, FallbackPart(name, 0, None, 0)),
+            time=time,
+            share=time / execution if execution else None,
+        )
+        for name, time in measured.items()
+    ]
+    return replace(
+        xray,
+        parts=parts,
+        operators=_predicted(operators),
+        unit=times.unit,
+        execution=execution,
+        executions=len(times.sums(calls)),
+    )
+
+
+def _predicted(operators: Sequence[FallenOperator]) -> list[FallenOperator]:
+    """Return the operators with what following their remedies saves."""
+    return [
+        replace(item, saving=item.time) if item.attempt and item.time is not None else item
+        for item in operators
+    ]
+
+
+_MOST_PLACES: Final = 6
+"""Instructions that a row of a table names."""
+
+
+def tables(xray: FallbackXray) -> Iterator[ReportTable]:
+    """Yield what reports show: the parts of an execution, and the operators outside."""
+    unit = time_unit([xray.execution or 0.0]) if xray.unit == "ns" else TICKS
+
+    def text(time: float | None) -> str:
+        return "" if time is None else time_text(*_either(xray, time), unit, brief=True)
+
+    timed = xray.execution is not None
+    headers = ["part", "calls", "MACs", "tensors [B]"]
+    headers += [f"time [{unit.name}]", "share"] if timed else []
+    rows = [
+        [
+            part.name,
+            f"{part.calls:,}" if part.calls else "",
+            "" if part.macs is None else f"{part.macs:,}",
+            f"{part.bytes:,}" if part.bytes else "",
+            *([text(part.time), percent(part.share)] if timed else []),
+        ]
+        for part in xray.parts
+    ]
+    outside = len(xray.operators)
+    title = f"{counted(len(xray.delegate_calls), 'call')} of {' and '.join(xray.backends)}, "
+    title += f"{counted(outside, 'operator')} outside"
+    title += f": medians of {counted(xray.executions, 'execution')}" if timed else ""
+    yield ReportTable(title, headers, rows, range(1, len(headers)))
+    if outside:
+        yield _operator_table(xray, text, unit.name if timed else "")
+
+
+def _either(xray: FallbackXray, time: float) -> tuple[float | None, float]:
+    return (time if xray.unit == "ns" else None), time
+
+
+def _operator_table(
+    xray: FallbackXray, text: Callable[[float | None], str], unit: str
+) -> ReportTable:
+    """Return the operators outside of delegates, those with the same reason in one row."""
+    groups: dict[tuple[str, str], list[FallenOperator]] = {}
+    for item in xray.operators:
+        groups.setdefault((item.operator, item.why), []).append(item)
+    ordered = sorted(
+        groups.values(),
+        key=lambda alike: -sum(item.bytes if item.time is None else item.time for item in alike),
+    )
+    headers = ["operator", "at", "tensors [B]"]
+    headers += [f"time [{unit}]", f"saving [{unit}]"] if unit else []
+    headers += ["why it is outside", "try"]
+    rows = []
+    for alike in ordered:
+        first, savings = alike[0], [item.saving for item in alike if item.saving is not None]
+        places = " ".join(f"#{item.instruction}" for item in alike[:_MOST_PLACES])
+        places += f" and {len(alike) - _MOST_PLACES:,} more" if len(alike) > _MOST_PLACES else ""
+        times = [text(sum(item.time or 0.0 for item in alike))]
+        times += [text(sum(savings)) if savings else "not known"]
+        rows.append(
+            [
+                operator_title(first.operator, None),
+                places,
+                f"{sum(item.bytes for item in alike):,}",
+                *(times if unit else []),
+                first.why,
+                first.attempt or "nothing is known",
+            ]
+        )
+    numbers = range(2, 5 if unit else 3)
+    return ReportTable("Operators outside of delegates", headers, rows, numbers)
