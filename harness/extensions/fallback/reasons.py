@@ -34,6 +34,7 @@ class OperatorFacts:
     Attributes:
         name: Its name without a namespace and ``out``: ``mean``, ``pow.Tensor_Scalar``.
         tensors: Its input tensors, with the members of lists.
+        distinct: Numbers of the values in its arguments; a tensor that is given twice counts once.
         outputs: Its output tensors.
     """
 
@@ -46,6 +47,15 @@ class OperatorFacts:
             for tensor in (value.items if isinstance(value, ValueList) else (value,))
             if isinstance(tensor, Tensor)
         ]
+        self.distinct = {
+            number
+            for argument in call.inputs
+            for number in (
+                argument.value.numbers
+                if isinstance(argument.value, ValueList)
+                else (argument.number,)
+            )
+        }
         self.outputs = [
             argument.value for argument in call.outputs if isinstance(argument.value, Tensor)
         ]

@@ -7,6 +7,7 @@ operators that were left: types, shapes, and arguments.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Final
 
 from harness.analyze.workload import Arguments
@@ -27,20 +28,16 @@ _TAKEN: Final = (
 )
 """Operators with a rule, as programs name them that were not delegated."""
 
+_LEAVE: Final = "leave it to the application: return its input from the model"
+
 _INSTEAD: Final = {
-    "elu": "write it with operators that XNNPACK takes: "
-    "torch.relu(x) + torch.exp(-torch.relu(-x)) - 1, for alpha = 1",
-    "hardsigmoid": "write it with operators that XNNPACK takes: torch.clamp(x / 6 + 0.5, 0, 1)",
-    "split_with_sizes_copy": "take the parts with slices: x[:, :4] and x[:, 4:]",
-    "split_copy.Tensor": "take the parts with slices: x[:, :4] and x[:, 4:]",
-    "select_copy.int": "take a slice and reshape it: x[:, 1:2].reshape(...)",
-    "squeeze_copy.dims": "use reshape in place of squeeze",
-    "squeeze_copy.dim": "use reshape in place of squeeze",
-    "sum.IntList": "use a matrix product with ones, or mean over dimensions 2 and 3 "
-    "of a 4-d tensor times their size",
-    "argmax": "leave it to the application: return its input from the model",
-    "topk.values": "leave it to the application: return its input from the model",
+    "_adaptive_avg_pool2d": "torch.nn.functional.avg_pool2d(x, N), if the sizes divide",
+    "argmax": _LEAVE,
     "embedding": "leave it to the application: make its output an input of the model",
+    "hardsigmoid": "torch.clamp(x / 6.0 + 0.5, 0.0, 1.0)",
+    "split_copy.Tensor": "take the parts with slices: x[:, :4] and x[:, 4:]",
+    "split_with_sizes_copy": "take the parts with slices: x[:, :4] and x[:, 4:]",
+    "topk.values": _LEAVE,
 }
 """What to write in place of operators without a rule."""
 
@@ -52,7 +49,7 @@ def reason(call: Arguments) -> FallbackReason:
         return FallbackReason(
             "operator",
             f"XNNPACK's partitioner does not take {operands.name.partition('.')[0]}",
-            _INSTEAD.get(operands.name, ""),
+            _instead(operands),
         )
     own = _RULES.get(operands.name)
     if operands.name == "_to_dim_order_copy" and len(operands.types) > 1:
@@ -67,14 +64,31 @@ _TAKEN_BUT_OUTSIDE: Final = FallbackReason(
 )
 
 
+def _instead(operands: OperatorFacts) -> str:
+    """Return what to write in place of an operator without a rule; "" if nothing is known."""
+    back = _listed(operands.outputs[0].sizes) if len(operands.outputs) == 1 else ""
+    if operands.name.startswith("squeeze_copy") and back:
+        return f"x.reshape({back}) in place of squeeze"
+    if operands.name == "_log_softmax" and operands.value(1) in (-1, operands.rank - 1):
+        return "torch.log(torch.softmax(x, -1))"
+    if operands.name == "select_copy.int" and back:
+        dim, index = operands.value(1), operands.value(2)
+        if isinstance(dim, int) and isinstance(index, int) and 0 <= dim < operands.rank:
+            index %= max(operands.tensors[0].sizes[dim], 1)
+            return f"x[{':, ' * dim}{index}:{index + 1}].reshape({back})"
+    return _INSTEAD.get(operands.name, "")
+
+
 def _types(operands: OperatorFacts) -> FallbackReason | None:
     """Floats only; integers around a quantization; all inputs of one type."""
     quantized = "quantize" in operands.name
     allowed = _FLOATS | _INTEGERS if quantized else _FLOATS
-    if wrong := [name for name in operands.types if name not in allowed]:
-        cast = "cast its inputs to float32 before it: x.float()"
-        if "bfloat16" in wrong:
-            cast = "XnnpackPartitioner(enable_bf16=True), or export the model in float32"
+    # max.dim and max_pool2d return indices, too; rules of their own ask whether these are used.
+    checked = operands.types if len(operands.outputs) < 2 else operands.types[:1]
+    if wrong := [name for name in checked if name not in allowed]:
+        cast = "compute it in float32, x.float(), if it is no index"
+        if {"float64", "bfloat16"} & {*wrong}:
+            cast = "export the model in float32: model.float()"
         return FallbackReason(
             "type", f"XNNPACK takes float32 and float16, not {', '.join(wrong)}", cast
         )
@@ -101,19 +115,18 @@ def _conversion(operands: OperatorFacts) -> FallbackReason:
 
 
 def _mean(operands: OperatorFacts) -> FallbackReason | None:
-    if operands.rank != 4:
+    rank, dims = operands.rank, sorted({dim % max(operands.rank, 1) for dim in operands.ints(1)})
+    if rank != 4:
         return FallbackReason(
             "mean of 4 dimensions",
-            f"XNNPACK takes mean of 4-d tensors, not of {operands.rank}-d ones",
-            "reshape to 4 dimensions, take the mean over dimensions 2 and 3 with keepdim=True, and "
-            "reshape back",
+            f"XNNPACK takes mean of 4-d tensors, not of {rank}-d ones",
+            _reshaped_mean(operands, dims),
         )
-    dims = sorted(dim % 4 for dim in operands.ints(1))
     if dims != [2, 3]:
         return FallbackReason(
             "mean over 2 and 3",
             f"XNNPACK takes mean over dimensions 2 and 3, not over {_listed(dims)}",
-            "permute so that these are dimensions 2 and 3, and take the mean with keepdim=True",
+            _reshaped_mean(operands, dims),
         )
     if operands.value(2) is not True:
         return FallbackReason(
@@ -126,6 +139,19 @@ def _mean(operands: OperatorFacts) -> FallbackReason | None:
             "mean without dtype", "XNNPACK takes mean without dtype", "cast before it"
         )
     return None
+
+
+def _reshaped_mean(operands: OperatorFacts, dims: list[int]) -> str:
+    """Return a mean over any dimensions as one over dimensions 2 and 3."""
+    if not dims or not operands.outputs or operands.dynamic:
+        return ""
+    sizes = operands.tensors[0].sizes
+    kept = [dim for dim in range(len(sizes)) if dim not in dims]
+    order, reduced = [*kept, *dims], prod(sizes[dim] for dim in dims)
+    moved = "" if order == sorted(order) else f".permute({_listed(order)})"
+    shape = f"1, {prod(sizes[dim] for dim in kept)}, {reduced}, 1"
+    back = _listed(operands.outputs[0].sizes)
+    return f"x{moved}.reshape({shape}).mean((2, 3), keepdim=True).reshape({back})"
 
 
 def _softmax(operands: OperatorFacts) -> FallbackReason | None:
@@ -160,7 +186,7 @@ def _avg_pool(operands: OperatorFacts) -> FallbackReason | None:
         return FallbackReason(
             "avg_pool2d without ceil_mode",
             "XNNPACK takes avg_pool2d with ceil_mode=False only",
-            "pad the input to whole windows, and leave ceil_mode out",
+            "leave ceil_mode out, which drops windows that are not whole",
         )
     if operands.value(5) is not False and any(padding):
         pads = padding * 2 if len(padding) == 1 else padding
@@ -194,7 +220,6 @@ def _max_pool(operands: OperatorFacts) -> FallbackReason | None:
         return FallbackReason(
             "max_pool2d without gaps",
             f"XNNPACK takes strides up to the kernel size {_listed(kernel)}, not {_listed(stride)}",
-            "slice the input to the windows that are read, or use a larger kernel",
         )
     if operands.name == "max_pool2d_with_indices" and len(operands.outputs) > 1:
         return FallbackReason(
@@ -225,15 +250,24 @@ def _unsqueeze(operands: OperatorFacts) -> FallbackReason | None:
     return FallbackReason(
         "unsqueeze of the last dimension",
         f"XNNPACK takes unsqueeze of the last dimension, not of {dim}",
-        "use reshape in place of unsqueeze",
+        f"x.reshape({_listed(operands.outputs[0].sizes)}) in place of unsqueeze"
+        if operands.outputs
+        else "",
     )
 
 
 def _slice(operands: OperatorFacts) -> FallbackReason | None:
-    step = operands.value(4)
-    if step in (1, None):
+    dim, start, step = (operands.value(position) for position in (1, 2, 4))
+    if step in (1, None) or not isinstance(step, int):
         return None
-    return FallbackReason("slice of step 1", f"XNNPACK takes slices of step 1, not {step}")
+    attempt, rank = "", operands.rank
+    if isinstance(dim, int) and -rank <= dim < rank and start in (0, None) and step > 0:
+        dim, sizes = dim % rank, operands.tensors[0].sizes
+        if sizes[dim] % step == 0 and operands.outputs and not operands.dynamic:
+            shape = (*sizes[:dim], sizes[dim] // step, step, *sizes[dim + 1 :])
+            back = _listed(operands.outputs[0].sizes)
+            attempt = f"x.reshape({_listed(shape)})[{':, ' * (dim + 1)}:1].reshape({back})"
+    return FallbackReason("slice of step 1", f"XNNPACK takes slices of step 1, not {step}", attempt)
 
 
 def _pad(operands: OperatorFacts) -> FallbackReason | None:
@@ -285,7 +319,11 @@ def _product(operands: OperatorFacts) -> FallbackReason | None:
     found = _weights(operands, 2 if operands.name == "addmm" else 1)
     if found is None or operands.name != "mm":
         return found
-    return found._replace(attempt="torch.bmm(x.unsqueeze(-1)..., which takes computed factors")
+    if operands.rank != 2 or len(operands.tensors[1].sizes) != 2:
+        return found
+    (rows, inner), columns = operands.tensors[0].sizes, operands.tensors[1].sizes[-1]
+    factors = f"x.reshape(1, {rows}, {inner}), y.reshape(1, {inner}, {columns})"
+    return found._replace(attempt=f"torch.bmm({factors}).reshape({rows}, {columns})")
 
 
 def _max_dim(operands: OperatorFacts) -> FallbackReason | None:
@@ -293,7 +331,6 @@ def _max_dim(operands: OperatorFacts) -> FallbackReason | None:
         return FallbackReason(
             "max of 4 dimensions",
             f"XNNPACK takes max of 4-d tensors, not of {operands.rank}-d ones",
-            "reshape to 4 dimensions before it",
         )
     return FallbackReason(
         "max without indices",
@@ -321,10 +358,12 @@ def _bilinear(operands: OperatorFacts) -> FallbackReason | None:
 
 
 def _cat(operands: OperatorFacts) -> FallbackReason | None:
-    if len(operands.tensors) > 1:
+    if len(operands.distinct) > 2:  # the dimension is a value, too
         return None
     return FallbackReason(
-        "cat of 2 or more", "XNNPACK takes cat of two or more tensors", "leave it out"
+        "cat of 2 or more",
+        "XNNPACK takes cat of two or more different tensors, not of one",
+        "" if len(operands.tensors) > 1 else "leave it out",
     )
 
 

@@ -18,7 +18,7 @@ from harness.analyze.blocks import block_numbers
 from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
 from harness.analyze.workload import Arguments, method_arguments, method_steps
 from harness.errors import FormatError
-from harness.extensions.fallback import xnnpack
+from harness.extensions.fallback import ethos_u, xnnpack
 from harness.extensions.fallback.reasons import FallbackReason, unknown_rule
 from harness.formatting import TICKS, operator_title, time_text, time_unit
 from harness.records.trace import DELEGATE_CALL, EXECUTION, OPERATOR_CALL
@@ -52,7 +52,10 @@ _COPIES: Final = {
 }
 """Parts of a delegate's call, by the names of its events: those of Ethos-U and of XNNPACK."""
 
-_RULES: Final[dict[str, Callable[[Arguments], FallbackReason]]] = {"XnnpackBackend": xnnpack.reason}
+_RULES: Final[dict[str, Callable[[Arguments], FallbackReason]]] = {
+    "EthosUBackend": ethos_u.reason,
+    "XnnpackBackend": xnnpack.reason,
+}
 
 
 class FallenOperator(msgspec.Struct, frozen=True):
@@ -281,6 +284,19 @@ class _Times:
             rows |= np.isin(column, right)
         return rows
 
+    def converted(self, call: tuple[int, int], position: int) -> float:
+        """Return the median time of the first or the last event of a call, if it converts."""
+        inside = self.at([call]) & ~self._trace.named(DELEGATE_CALL)
+        converting = np.zeros(len(self._trace), np.bool_)
+        for names in _COPIES.values():
+            converting |= self.matching(names)
+        found = []
+        for block in self._order.tolist():
+            rows = np.flatnonzero(inside & (self._blocks == block))
+            edge = rows[position] if len(rows) else -1
+            found.append(self._times[edge] if edge >= 0 and converting[edge] else 0.0)
+        return float(np.median(found)) if found else 0.0
+
     def calls(self, places: Sequence[tuple[int, int]], name: str) -> np.ndarray:
         """Return the rows of the scopes around some instructions, else of their kernels."""
         rows = self.at(places)
@@ -322,19 +338,27 @@ def _timed(xray: FallbackXray, times: _Times, execution: float) -> FallbackXray:
     return replace(
         xray,
         parts=parts,
-        operators=_predicted(operators),
+        operators=[_predicted(item, xray, times) for item in operators],
         unit=times.unit,
         execution=execution,
         executions=len(times.sums(calls)),
     )
 
 
-def _predicted(operators: Sequence[FallenOperator]) -> list[FallenOperator]:
-    """Return the operators with what following their remedies saves."""
-    return [
-        replace(item, saving=item.time) if item.attempt and item.time is not None else item
-        for item in operators
-    ]
+def _predicted(item: FallenOperator, xray: FallbackXray, times: _Times) -> FallenOperator:
+    """Return an operator with what following its advice saves.
+
+    That is its time, as a delegate takes little for a pass over the same tensors. Where two calls
+    become one, also what they convert and copy only for the operators between them.
+    """
+    if not item.attempt or item.time is None:
+        return item
+    saving, place = item.time, (item.chain, item.instruction)
+    if item.merges:
+        before = max(call for call in xray.delegate_calls if call < place)
+        behind = min(call for call in xray.delegate_calls if call > place)
+        saving += times.converted(before, -1) + times.converted(behind, 0)
+    return replace(item, saving=saving)
 
 
 _MOST_PLACES: Final = 6

@@ -1,0 +1,211 @@
+"""Follow the advice of the fall-back X-ray in five networks, and compare what it saves.
+
+    .venv-oracle/bin/python -m benchmarks.fallback
+
+Each network is exported to XNNPACK as somebody wrote it, and as the X-ray advises; both run on
+``native-executorch``, in turns. The predicted saving is that of the first export's X-ray, for all
+operators with advice; the measured one is the difference of the median executions. Writes the table
+of ``docs/fallback.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.exir import to_edge_transform_and_lower
+from torch import nn
+from torch.nn import functional
+
+import harness
+from harness.extensions.fallback.xray import FallbackXray, measure
+
+PAGE = Path(__file__).resolve().parent.parent / "docs/fallback.md"
+BEGIN, END = "<!-- measured: benchmarks.fallback -->", "<!-- end -->"
+BOARD = "native-executorch"
+RUNS = 40
+"""Executions of a run."""
+TURNS = 5
+"""Runs of each export; the fastest median counts, as others were disturbed."""
+
+Function = Callable[[torch.Tensor], torch.Tensor]
+
+
+class Convolved(nn.Module):
+    """A convolution, what is examined, and a convolution or a linear layer."""
+
+    def __init__(self, channels: int, middle: Function, last: nn.Module) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, channels, 3, padding=1)
+        self.middle, self.last = middle, last
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Compute the three one after the other."""
+        found: torch.Tensor = self.last(self.middle(torch.relu(self.first(x))))
+        return found
+
+
+class Advised(NamedTuple):
+    """A network as written and as advised.
+
+    Attributes:
+        name: What falls back.
+        channels: Channels of the first convolution.
+        size: Height and width of the input.
+        written: What the X-ray finds outside.
+        advised: The same as the X-ray's advice says it.
+        last: Makes the last layer.
+    """
+
+    name: str
+    channels: int
+    size: int
+    written: Function
+    advised: Function
+    last: Callable[[int], nn.Module]
+
+
+def _head(channels: int) -> nn.Module:
+    return nn.Linear(channels, 10)
+
+
+def _pointwise(channels: int) -> nn.Module:
+    return nn.Conv2d(channels, 8, 1)
+
+
+NETWORKS = (
+    Advised(
+        "mean without keepdim",
+        *(96, 64),
+        lambda x: x.mean((2, 3)),
+        lambda x: x.mean((2, 3), keepdim=True).flatten(1),
+        _head,
+    ),
+    Advised(
+        "softmax over channels",
+        *(24, 64),
+        lambda x: torch.softmax(x, 1),
+        lambda x: torch.softmax(x.transpose(1, -1), -1).transpose(1, -1),
+        _pointwise,
+    ),
+    Advised(
+        "pow(x, 3)",
+        *(32, 64),
+        lambda x: torch.pow(x, 3),
+        lambda x: x * x * x,
+        _pointwise,
+    ),
+    Advised(
+        "avg_pool2d with padding",
+        *(32, 64),
+        lambda x: functional.avg_pool2d(x, 3, 2, padding=1),
+        lambda x: functional.avg_pool2d(functional.pad(x, (1, 1, 1, 1)), 3, 2),
+        _pointwise,
+    ),
+    Advised(
+        "log_softmax",
+        *(24, 64),
+        lambda x: torch.log_softmax(x, -1),
+        lambda x: torch.log(torch.softmax(x, -1)),
+        _pointwise,
+    ),
+)
+
+
+class Saving(NamedTuple):
+    """What advice saved, in nanoseconds of a median execution.
+
+    Attributes:
+        name: The network.
+        before: The median execution as written.
+        predicted: What the X-ray predicted to save.
+        after: The median execution as advised.
+        outside: Operators outside as advised.
+    """
+
+    name: str
+    before: float
+    predicted: float
+    after: float
+    outside: int
+
+    @property
+    def measured(self) -> float:
+        """What it saved."""
+        return self.before - self.after
+
+    @property
+    def error(self) -> float:
+        """Difference of the prediction, as a part of what it saved."""
+        return self.predicted / self.measured - 1 if self.measured else float("inf")
+
+
+def export(network: Advised, middle: Function, path: Path) -> Path:
+    """Export a network to XNNPACK."""
+    torch.manual_seed(0)
+    module = Convolved(network.channels, middle, network.last(network.channels)).eval()
+    inputs = (torch.randn(1, 3, network.size, network.size),)
+    lowered = to_edge_transform_and_lower(
+        torch.export.export(module, inputs), partitioner=[XnnpackPartitioner()]
+    )
+    path.write_bytes(lowered.to_executorch().buffer)
+    return path
+
+
+def xray(model: Path, directory: Path, runs: int) -> FallbackXray:
+    """Return the X-ray of a run."""
+    run = harness.run(model, board=BOARD, runs=runs, output=directory)
+    assert run.result.model is not None
+    return measure(run.result.model.sections["fallback"], run.subject)
+
+
+def saving(network: Advised, directory: Path, runs: int = RUNS, turns: int = TURNS) -> Saving:
+    """Export and run a network as written and as advised, in turns."""
+    models = [
+        export(network, middle, directory / f"{name}.pte")
+        for name, middle in (("written", network.written), ("advised", network.advised))
+    ]
+    found = [[xray(model, directory / model.stem, runs) for model in models] for _ in range(turns)]
+    before, after = (min(row, key=lambda x: x.execution or 0.0) for row in zip(*found, strict=True))
+    predicted = sum(item.saving or 0.0 for item in before.operators)
+    return Saving(
+        *(network.name, before.execution or 0.0, predicted),
+        *(after.execution or 0.0, len(after.operators)),
+    )
+
+
+def table(savings: Sequence[Saving]) -> Iterator[str]:
+    """Yield the lines of the table."""
+    yield "| network | execution [us] | predicted saving [us] | measured saving [us] | off by |"
+    yield "|---|--:|--:|--:|--:|"
+    for row in savings:
+        numbers = (row.before, row.predicted, row.measured)
+        cells = " | ".join(f"{value / 1000:,.0f}" for value in numbers)
+        yield f"| {row.name} | {cells} | {100 * row.error:+.1f} % |"
+
+
+def main() -> None:
+    """Measure all, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--print", action="store_true", help="only print the table")
+    options = parser.parse_args()
+    savings = []
+    for network in NETWORKS:
+        with tempfile.TemporaryDirectory() as directory:
+            savings.append(saving(network, Path(directory)))
+        print([*table(savings[-1:])][-1], flush=True)
+    if not options.print:
+        text = PAGE.read_text()
+        lines = "\n".join(table(savings))
+        middle = f"{BEGIN}\n\n{lines}\n\n{END}"
+        PAGE.write_text(re.sub(f"{BEGIN}.*?{END}", lambda _: middle, text, flags=re.DOTALL))
+
+
+if __name__ == "__main__":
+    main()
