@@ -6,29 +6,34 @@
 
 QEMU counts a nanosecond per instruction with `-icount shift=0`, so times of operators are numbers
 of instructions, rounded to ticks of the board's clock. They are of the bundled C kernels, with the
-runtime's work around each call. Coefficients go to `boards/instructions/`, by CPU. The networks are
-divided by name, so that the split stays when networks are added: every other one of a kind is
-fitted, the rest tells how far off the estimates are.
+runtime's work around each call. Coefficients go to `boards/instructions/`, by CPU. They are fitted
+on calls of every operator (`benchmarks.calibration`) and on half of the networks. The other half
+tells how far off the estimates are: a hash of its name decides, so that the split stays when
+networks are added, and all exports of a network are in the same half.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 from msgspec.structs import replace
 
+from benchmarks.calibration import calibrations
 from harness import Board, HarnessError, Trace, durations, packaged_models, read_program
 from harness.analyze.ticks import nanoseconds_per_tick
-from harness.analyze.workload import Coefficients, InstructionModel, Step, features, method_steps
+from harness.analyze.workload import FEATURES, Coefficients, InstructionModel, Step, method_steps
 from harness.config.board import load_board
-from harness.files import data_directory
+from harness.files import data_directory, decode_json
 from harness.records.measurement import BUNDLED_KERNELS
 from harness.records.result import encode
 from harness.runs.request import RunRequest
@@ -44,19 +49,21 @@ BOARDS = (
 )
 """An emulated board for each CPU. The last one has room for the smallest networks only."""
 
-HELD_OUT = ("vww", "ad", "picture")
-"""Packaged networks that are not fitted: other architectures, sizes and shapes."""
-
 LARGEST_UPLOAD = 20_000
 """Bytes of a model that is uploaded; a larger one is placed, as QEMU's line is slow."""
 
 
-_CALL, _MAC, _ELEMENT, _READ, _CONSTANT = range(5)
-"""Positions of features."""
+PAGE = Path(__file__).parents[1] / "docs/inspect.md"
+BEGIN, END = "<!-- errors -->", "<!-- end of errors -->"
 
+CALIBRATION = "calibration"
+"""What calls that are of no network are called."""
+
+_MAC = FEATURES.index("mac")
 _FEWEST_SIZES = 2
 """Calls of different sizes that a fit needs."""
 
+_MOST_TERMS = 3
 _COST_OF_A_TERM = 0.01
 """A coefficient is fitted only if it lowers the root mean square of relative errors by this."""
 
@@ -79,20 +86,22 @@ class Network:
     @property
     def held_out(self) -> bool:
         """Whether it tests the coefficients instead of being fitted."""
-        if self.name in packaged_models():
-            return self.name.startswith(HELD_OUT)
-        return sum(self.name.encode()) % 2 == 1
+        return self.name != CALIBRATION and is_held_out(self.name)
+
+
+def is_held_out(name: str) -> bool:
+    """Return whether a network is not fitted, by a hash of its name without its export's flow."""
+    return crc32(re.sub(r"(_f32|_int8|_m0|_m4|_m55)+$", "", name).encode()) % 2 == 1
 
 
 def main(names: Sequence[str], extra: Sequence[Path]) -> None:
     models = {**packaged_models(), **{path.stem: path for path in extra}}
     for name in names or BOARDS:
         board, _ = load_board(name)
-        networks = list(measure(board, models))
-        model = fit(board, networks)
+        model = fit(board, [calibrate(board), *measure(board, models)])
         folder = data_directory("boards") / "instructions"
         folder.mkdir(exist_ok=True)
-        (folder / f"{board.cpu}.json").write_bytes(encode(model))
+        (folder / f"{board.cpu}.json").write_bytes(written(model))
         median, worst = model.median_error, model.worst_error
         print(
             f"{name}: {len(model.operators)} operators from {len(model.fitted)} networks; "
@@ -100,6 +109,55 @@ def main(names: Sequence[str], extra: Sequence[Path]) -> None:
             if median is not None and worst is not None
             else f"{name}: {len(model.operators)} operators, no network to test them with"
         )
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    PAGE.write_text(f"{before}{error_table()}{rest.partition(END)[2]}")
+
+
+def error_table() -> str:
+    """Return the part of the page that states the errors, from the files of coefficients."""
+    lines = [
+        "| core | operators | networks fitted | held back | median error | 9 of 10 within "
+        "| worst |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for path in sorted((data_directory("boards") / "instructions").glob("*.json")):
+        model = decode_json(path.read_bytes(), type_=InstructionModel)
+        errors = sorted((abs(error), name) for name, error in model.held_out.items())
+        middle, most, (worst, name) = (errors[int(q * (len(errors) - 1))] for q in (0.5, 0.9, 1))
+        operators = len({kind.partition(" ")[0] for kind in model.operators})
+        lines.append(
+            f"| {path.stem} | {operators} | {len(model.fitted)} | {len(errors)} | {middle[0]:.1%} |"
+            f" {most[0]:.1%} | {worst:.1%} (`{name}`) |".replace("%", " %")
+        )
+    return "\n".join([BEGIN, *lines, END])
+
+
+def written(model: InstructionModel) -> bytes:
+    """Return the file of coefficients, an operator a line."""
+    document = json.loads(encode(model))
+    operators = document.pop("operators")
+    lines = [f"    {json.dumps(name)}: {json.dumps(found)}" for name, found in operators.items()]
+    head = json.dumps(document, indent=2).removesuffix("\n}")
+    body = ",\n".join(lines)
+    return f'{head},\n  "operators": {{\n{body}\n  }}\n}}\n'.encode()
+
+
+def calibrate(board: Board) -> Network:
+    """Run the calls of all operators."""
+    measured: list[MeasuredCall] = []
+    for calibration in calibrations(board.capacity):
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "calls.pte"
+            path.write_bytes(calibration.program)
+            try:
+                trace = run_model(RunRequest(board.name, path, 1, Path(scratch) / "run")).trace
+            except HarnessError as error:
+                print(f"{board.name}: {error.message.splitlines()[0]}")
+                continue
+        steps = method_steps(read_program(calibration.program).method("forward"))
+        chosen = [step for step in steps if step.instruction in calibration.instructions]
+        measured += samples(trace, chosen)
+    return Network(CALIBRATION, measured)
 
 
 def measure(board: Board, models: Mapping[str, Path]) -> Iterator[Network]:
@@ -135,42 +193,63 @@ def samples(trace: Trace, steps: Iterable[Step]) -> Iterator[MeasuredCall]:
             yield MeasuredCall(by_place[place], found[0])
 
 
-def fit_coefficients(samples: Sequence[MeasuredCall]) -> Coefficients | None:
-    """Return coefficients that are not negative, as few as explain the samples of an operator.
+def fit_coefficients(calls: Sequence[MeasuredCall]) -> dict[str, float] | None:
+    """Return coefficients that are not negative, as few as explain the calls.
 
-    None with too few samples: one size says nothing about others.
+    None with too few calls: one size says nothing about others, except of numbers.
     """
-    rows = np.array([features(sample.step) for sample in samples])
-    if len({tuple(row) for row in rows.tolist()}) < _FEWEST_SIZES:
+    rows = np.array([call.step.features for call in calls])
+    if len({tuple(row) for row in rows.tolist()}) < _FEWEST_SIZES and rows[:, 1:].max() > 1:
         return None
-    measured = np.array([max(sample.instructions, 1.0) for sample in samples])
+    measured = np.array([max(call.instructions, 1.0) for call in calls])
     scaled = rows / measured[:, np.newaxis]
-    best, lowest = np.zeros(rows.shape[1]), np.inf
-    for chosen in _choices(with_macs=bool(rows[:, _MAC].any()), most=len(samples) - 1):
+    best, lowest = dict[str, float](), np.inf
+    for chosen in _choices(with_macs=bool(rows[:, _MAC].any())):
         columns = scaled[:, chosen]
         if not columns.any(axis=0).all():
             continue
-        found, *_ = np.linalg.lstsq(columns, np.ones(len(samples)), rcond=None)
+        found, *_ = np.linalg.lstsq(columns, np.ones(len(calls)), rcond=None)
         error = np.sqrt(np.mean((columns @ found - 1) ** 2)) + _COST_OF_A_TERM * len(chosen)
-        if (found >= 0).all() and error < lowest:
-            best, lowest = np.zeros(rows.shape[1]), error
-            best[chosen] = found
-    call, mac, element, byte_read, byte_constant = (float(f"{value:.4g}") for value in best)
-    return Coefficients(call, mac, element, byte_read, byte_constant, len(samples))
+        if (found > 0).all() and error < lowest:
+            lowest = error
+            best = {
+                FEATURES[i]: float(f"{factor:.4g}") for i, factor in zip(chosen, found, strict=True)
+            }
+    return best
 
 
-def _choices(*, with_macs: bool, most: int) -> Iterator[list[int]]:
-    """Yield the features to fit: bytes stand for the work of operators without MACs."""
-    usable = (_CALL, _MAC, _ELEMENT) if with_macs else (_CALL, _ELEMENT, _READ, _CONSTANT)
-    for count in range(1, min(most, len(usable)) + 1):
+def _choices(*, with_macs: bool) -> Iterator[list[int]]:
+    """Yield the features to fit: those of other operators say nothing of products."""
+    others, products = {"other", "row_read"}, {"mac", "left_of_4", "left_of_16"}
+    unused = others if with_macs else products
+    usable = [i for i, name in enumerate(FEATURES) if name not in unused]
+    for count in range(1, _MOST_TERMS + with_macs + 1):
         yield from (list(chosen) for chosen in combinations(usable, count))
+
+
+def fit_operator(calls: Sequence[MeasuredCall]) -> Coefficients | None:
+    """Fit the calls of an operator, by type."""
+    of_type: dict[str, list[MeasuredCall]] = defaultdict(list)
+    for call in calls:
+        of_type[call.step.type].append(call)
+    found = {name: fit_coefficients(some) for name, some in of_type.items()}
+    types = {name: terms for name, terms in found.items() if terms}
+    return Coefficients(types, len(calls), typical(calls)) if types else None
+
+
+def typical(calls: Sequence[MeasuredCall]) -> float | None:
+    """Return the median instructions per multiply-accumulate or element of large calls."""
+    work = [call.step.macs or call.step.elements for call in calls]
+    fewest = 5000 if any(call.step.macs for call in calls) else 200
+    rates = [c.instructions / w for c, w in zip(calls, work, strict=True) if w >= fewest]
+    return float(f"{np.median(rates):.4g}") if rates else None
 
 
 def fit(board: Board, networks: Sequence[Network]) -> InstructionModel:
     """Fit all operators, and compare the estimates with the networks that were held out."""
     fitted = grouped(network for network in networks if not network.held_out)
     tested = grouped(network for network in networks if network.held_out)
-    found = {name: fit_coefficients(calls) for name, calls in sorted(fitted.items())}
+    found = {name: fit_operator(calls) for name, calls in sorted(fitted.items())}
     operators = {name: known for name, known in found.items() if known is not None}
     for name, calls in tested.items():
         if name in operators:
@@ -178,7 +257,7 @@ def fit(board: Board, networks: Sequence[Network]) -> InstructionModel:
             errors = [abs(known.estimate(s.step) / max(s.instructions, 1) - 1) for s in calls]
             error, worst = (round(float(f(errors)), 4) for f in (np.median, np.max))
             operators[name] = replace(known, error=error, worst_error=worst)
-    names = [network.name for network in networks if not network.held_out]
+    names = [n.name for n in networks if not n.held_out and n.name != CALIBRATION]
     model = InstructionModel(board.cpu, BUNDLED_KERNELS, board.name, names, {}, operators)
     held_out = {}
     for network in networks:

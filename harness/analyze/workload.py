@@ -8,8 +8,8 @@ Waterman and Patterson, Roofline, 2009). The rest of its measured cycles is over
 addresses, requantization, stalls, and bytes that it moves more than once.
 
 Estimates of the instructions that a CPU executes for a model are from measured coefficients, which
-``benchmarks/instructions.py`` measures and fits for each CPU. The instructions of an operator are a
-sum over its features (`features`), each times a coefficient that is not negative. A fit minimizes
+``benchmarks/instructions.py`` measures and fits for each CPU. The instructions of a call are a sum
+over its features (`FEATURES`), each times a coefficient that is not negative. A fit minimizes
 relative errors, so that short operators count as much as long ones.
 """
 
@@ -337,15 +337,20 @@ class Step(Work, frozen=True, kw_only=True):
     Attributes:
         chain: Number of its chain.
         instruction: Its index in the chain, as in the trace's events.
-        constant_bytes: The part of ``bytes_read`` that is constant, such as weights.
-        variant: Kind of a convolution that takes another loop: ``depthwise``, ``pointwise`` or
-            ``transposed``; empty for others.
+        variant: The loop that its kernel takes if it has several, such as ``pointwise``,
+            ``grouped`` or ``broadcast``; empty for the usual one.
+        type: Type of its first tensor, and of its output if it converts: ``float32``,
+            ``float32 to int64``.
+        features: What its instructions depend on, in the order of `FEATURES`.
+        dynamic: Whether these count with the upper bounds of a dynamic shape.
     """
 
     chain: int
     instruction: int
-    constant_bytes: int = 0
     variant: str = ""
+    type: str = ""
+    features: tuple[float, ...] = ()
+    dynamic: bool = False
 
     @property
     def kind(self) -> str:
@@ -384,11 +389,73 @@ def method_steps(method: Method) -> list[Step]:
                 elements=sum(prod(tensor.sizes) for tensor in outputs),
                 bytes_read=sum(map(tensor_bytes, inputs)),
                 bytes_written=sum(map(tensor_bytes, outputs)),
-                constant_bytes=sum(tensor_bytes(tensor) for tensor in inputs if tensor.constant),
-                variant="" if call is Call.DELEGATE else _variant(found, inputs),
+                variant="" if call is Call.DELEGATE else _variant(found, inputs, outputs),
+                type=_type(found, inputs, outputs),
+                features=() if call is Call.DELEGATE else _features(found, inputs, outputs),
+                dynamic=any(tensor.dynamism for tensor in (*inputs, *outputs)),
             )
         )
     return steps
+
+
+FEATURES: Final = (
+    *("call", "mac", "element", "first", "other", "row", "row_read", "inner"),
+    *("left_of_4", "left_of_16"),
+)
+"""What instructions depend on: the call itself; multiply-accumulates; elements of the outputs, of
+the first input and of the other inputs; rows of adjacent elements in the outputs and in the first
+input; steps of the innermost loop of pools, orders and distances, and taps of convolutions; and, in
+depthwise layers, the multiply-accumulates of the channels left of blocks of 4 and 16."""
+
+
+def _features(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> tuple[float, ...]:
+    elements, macs = [prod(tensor.sizes) for tensor in inputs], _macs(found, inputs, outputs)
+    left = [0.0, 0.0]
+    if _base_name(found) == "quantized_depthwise_conv2d" and macs:
+        channels = inputs[1].sizes[-1]
+        left = [macs * (channels % block) / channels for block in (4, 16)]
+    return (
+        1.0,
+        float(macs),
+        float(sum(prod(tensor.sizes) for tensor in outputs)),
+        float(sum(elements[:1])),
+        float(sum(elements[1:])),
+        sum(map(_rows, outputs)),
+        sum(map(_rows, inputs[:1])),
+        _inner(found, inputs, outputs),
+        *left,
+    )
+
+
+def _rows(tensor: Tensor) -> float:
+    """Return the number of rows of adjacent elements."""
+    sizes = zip(tensor.sizes, tensor.strides, strict=True)
+    return prod(tensor.sizes) / next((n for n, stride in sizes if stride == 1 and n > 1), 1)
+
+
+def _inner(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> float:
+    """Return the steps of the innermost loop that neither elements nor products count."""
+    name, given = _base_name(found), [argument.value for argument in found.inputs]
+    if not inputs or not outputs:
+        return 0.0
+    elements = prod(outputs[0].sizes)
+    if name in _CONVOLUTIONS and len(inputs) > 1:  # taps, each of the channels of a group
+        channels = inputs[1].sizes[1 if name == "convolution" else -1]
+        if name == "convolution" and given[6] is True and isinstance(given[8], int):
+            channels = inputs[0].sizes[1] // max(given[8], 1)
+        return _macs(found, inputs, outputs) / max(channels, 1)
+    if name.endswith("pool2d") and isinstance(given[1], ValueList) and "adaptive" not in name:
+        return float(elements * prod(int(str(size)) for size in given[1].items))
+    if name in ("sort", "topk"):  # heaps of what is kept
+        kept = [n for n in outputs[0].sizes if n > 1] or [1]
+        return elements * float(np.log2(max(*kept, 2)))
+    return float(elements * inputs[0].sizes[-1]) if "dist_forward" in name else 0.0
+
+
+def _type(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> str:
+    converts = inputs and "to_" in found.instruction.name
+    some = [*inputs[:1], *(outputs[:1] if converts or not inputs else ())]
+    return " to ".join(dict.fromkeys(type_name(tensor.scalar_type) for tensor in some))
 
 
 def work_by_operator(steps: Sequence[Step]) -> list[Work]:
@@ -484,13 +551,13 @@ def _macs(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> int:
     transposed one, for each element of its input, all weights of one input channel; a matrix
     product, for each element of its output, the length of the dimension that is summed.
     """
-    name = found.instruction.name.partition("::")[2].partition(".")[0]
+    name = _base_name(found)
     if not outputs or len(inputs) < 2:
         return 0
     elements = prod(outputs[0].sizes)
     data, weight = inputs[:2]
     if name == "quantized_transpose_conv2d" or (name == "convolution" and _is_true(found, 6)):
-        return prod(data.sizes) * (prod(weight.sizes) // max(data.sizes[1], 1))
+        return prod(data.sizes) * (prod(weight.sizes) // max(_channels(found, data), 1))
     if name in ("convolution", "quantized_conv2d"):
         return elements * (prod(weight.sizes) // max(weight.sizes[0], 1))
     if name == "quantized_depthwise_conv2d":  # weights are [1, height, width, channels]
@@ -502,19 +569,58 @@ def _macs(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> int:
     return 0
 
 
-def _variant(found: Arguments, inputs: list[Tensor]) -> str:
-    """Return the kind of a convolution; empty for other operators."""
-    name = found.instruction.name.partition("::")[2].partition(".")[0]
-    if name not in ("convolution", "quantized_conv2d") or len(inputs) < 2:
-        return ""
-    data, weight = inputs[:2]
+def _variant(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> str:
+    """Return the loop that a kernel takes for these arguments; empty for its usual one."""
+    name = _base_name(found)
+    if name in _CONVOLUTIONS and len(inputs) > 1:
+        return _convolution(found, name, *inputs[:2])
+    if name in _BROADCAST and len({prod(tensor.sizes) for tensor in (*inputs, *outputs)}) > 1:
+        return "broadcast"
+    if name == "pow" and len(found.inputs) > 1 and found.inputs[1].value == 2:
+        return "of two"
+    return ""
+
+
+def _convolution(found: Arguments, name: str, data: Tensor, weight: Tensor) -> str:
+    channels = _channels(found, data)
     if name == "convolution" and _is_true(found, 6):
         return "transposed"
-    channels = data.sizes[1] if len(data.sizes) > 1 else 1
-    products = prod(weight.sizes[1:])
-    if name == "convolution" and weight.sizes[1] == 1 and channels > 1:
-        return "depthwise"
-    return "pointwise" if products == channels else ""
+    if name != "convolution" and channels > 1 and data.strides[-1 if _is_last(found) else 1] != 1:
+        return "channels first"
+    if name == "quantized_depthwise_conv2d":
+        return "of one channel" if channels == 1 else ""
+    of_group = weight.sizes[1 if name == "convolution" else -1]
+    if name != "quantized_transpose_conv2d" and of_group < channels:
+        return "depthwise" if of_group == 1 else "grouped"
+    return "pointwise" if prod(weight.sizes[1:]) == channels else ""
+
+
+_BROADCAST: Final = frozenset(
+    (
+        *("add", "sub", "mul", "div", "pow", "maximum", "minimum", "where", "fmod", "remainder"),
+        *("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "atan2"),
+        *("floor_divide", "quantized_add", "quantized_mul", "quantized_div"),
+    )
+)
+_CONVOLUTIONS: Final = frozenset(
+    ("convolution", "quantized_conv2d", "quantized_depthwise_conv2d", "quantized_transpose_conv2d")
+)
+
+
+def _base_name(found: Arguments) -> str:
+    """Return the name of an operator without its library, overload and layout."""
+    name = found.instruction.name.partition("::")[2].partition(".")[0]
+    return name.removesuffix("_nhwc")
+
+
+def _channels(found: Arguments, data: Tensor) -> int:
+    """Return the channels of an image."""
+    return data.sizes[-1 if _is_last(found) else min(1, len(data.sizes) - 1)]
+
+
+def _is_last(found: Arguments) -> bool:
+    """Return whether the operator names the channels last."""
+    return found.instruction.name.partition(".")[0].endswith("_nhwc")
 
 
 def _is_true(found: Arguments, position: int) -> bool:
@@ -610,29 +716,26 @@ class Coefficients(msgspec.Struct, frozen=True):
     """Instructions of one operator.
 
     Attributes:
-        call: Instructions per call.
-        mac: Instructions per multiply-accumulate.
-        element: Instructions per element of the outputs.
-        byte_read: Instructions per byte of inputs that are not constant.
-        byte_constant: Instructions per byte of constant inputs, such as weights.
+        types: By `Step.type`, the instructions for each feature (`FEATURES`) that counts.
         samples: Number of calls that were fitted.
+        typical: Median of their instructions per multiply-accumulate, or per element of the outputs
+            of operators that have none; of calls that are large enough to tell.
         error: Median relative error of calls that were not fitted; null without such calls.
         worst_error: Largest of these errors.
     """
 
-    call: float
-    mac: float
-    element: float
-    byte_read: float
-    byte_constant: float
+    types: dict[str, dict[str, float]]
     samples: int
+    typical: float | None = None
     error: float | None = None
     worst_error: float | None = None
 
     def estimate(self, step: Step) -> float:
-        """Return the instructions of one call."""
-        terms = (self.call, self.mac, self.element, self.byte_read, self.byte_constant)
-        return sum(a * b for a, b in zip(terms, features(step), strict=True))
+        """Return the instructions of one call; a type that was not measured counts as another."""
+        usual = "int64" if "int" in step.type and "int64" in self.types else next(iter(self.types))
+        terms = self.types.get(step.type) or self.types[usual]
+        numbers = dict(zip(FEATURES, step.features, strict=True))
+        return sum(factor * numbers[name] for name, factor in terms.items())
 
 
 class MeasuredKernels(msgspec.Struct, frozen=True):
@@ -709,6 +812,7 @@ class InstructionEstimate(MeasuredKernels, frozen=True):
         median_error: Median relative error of their sums; null without networks.
         worst_error: Largest of these errors.
         operators: The estimate by operator, most instructions first.
+        dynamic: Whether shapes are dynamic, so that an execution takes at most so many.
     """
 
     instructions: int
@@ -717,6 +821,7 @@ class InstructionEstimate(MeasuredKernels, frozen=True):
     median_error: float | None
     worst_error: float | None
     operators: list[OperatorEstimate]
+    dynamic: bool = False
 
 
 def estimate_method(
@@ -738,6 +843,7 @@ def estimate_method(
         median_error=model.median_error,
         worst_error=model.worst_error,
         operators=operators,
+        dynamic=any(step.dynamic for step in steps),
     )
 
 
@@ -752,13 +858,6 @@ def _estimate(kind: str, steps: Sequence[Step], model: InstructionModel) -> Oper
         error=known.error if known else None,
         worst_error=known.worst_error if known else None,
     )
-
-
-def features(step: Step) -> tuple[float, ...]:
-    """Return what the instructions of a call depend on, in the order of the coefficients."""
-    changing = step.bytes_read - step.constant_bytes
-    numbers = (1, step.macs or 0, step.elements, changing, step.constant_bytes)
-    return tuple(map(float, numbers))
 
 
 def instruction_model(board: Board) -> InstructionModel | None:

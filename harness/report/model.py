@@ -52,7 +52,7 @@ def print_estimate(console: Console, board: str, estimate: InstructionEstimate |
     headers = ("operator", "calls", "instructions", "share", "median error", "worst error")
     title = f"Estimated instructions on {board} ({estimate.cpu}, {estimate.kernels})"
     show_table(console, headers, rows, title=title, numbers=range(1, 6))
-    least = "at least " if estimate.unknown else "about "
+    least = "at least " if estimate.unknown else "at most " if estimate.dynamic else "about "
     line = f"{board}: {least}{estimate.instructions:,} instructions per execution"
     if estimate.median_error is not None:
         line += (

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import harness
-from benchmarks.instructions import MeasuredCall, fit_coefficients
+from benchmarks.instructions import MeasuredCall, error_table, fit_operator
 from harness.analyze.workload import Step
 from tests.conftest import ROOT, CommandResult
 from tests.support.programs import ProgramBuilder
@@ -20,10 +20,13 @@ from tests.support.programs import ProgramBuilder
 Etharness = Callable[..., CommandResult]
 
 MEASURED = sorted((ROOT / "boards/instructions").glob("*.json"))
+LARGE = [file for file in MEASURED if file.stem != "cortex-m0"]
+"""Of boards that have room for calls of every operator."""
+
 SIZES = st.integers(1, 100_000)
 
 
-def step(macs: int, elements: int, *, read: int = 0, constant: int = 0) -> Step:
+def step(macs: int, elements: int, *, read: int = 0, of_type: str = "float32") -> Step:
     return Step(
         operator="aten::x.out",
         delegated=False,
@@ -34,7 +37,8 @@ def step(macs: int, elements: int, *, read: int = 0, constant: int = 0) -> Step:
         bytes_written=0,
         chain=0,
         instruction=0,
-        constant_bytes=constant,
+        type=of_type,
+        features=(1, macs, elements, read, 0, 0, 0, 0, 0, 0),
     )
 
 
@@ -49,19 +53,51 @@ def test_a_fit_of_exact_instructions_is_close_everywhere(
 ) -> None:
     """It may leave out a term, but only one that hardly matters in what was measured."""
     samples = [MeasuredCall(step(m, e), call + mac * m + element * e) for m, e in sizes]
-    found = fit_coefficients(samples)
+    found = fit_operator(samples)
     assert found is not None
-    assert min(found.call, found.mac, found.element) >= 0
+    [terms] = found.types.values()
+    assert min(terms.values()) > 0
     errors = [found.estimate(s.step) / s.instructions - 1 for s in samples]
     assert (sum(error**2 for error in errors) / len(errors)) ** 0.5 < 0.03
 
 
 def test_one_size_says_nothing_about_others() -> None:
-    assert fit_coefficients([MeasuredCall(step(0, 8), 100.0)] * 5) is None
+    assert fit_operator([MeasuredCall(step(0, 8), 100.0)] * 5) is None
     assert (
-        fit_coefficients([MeasuredCall(step(0, 8), 80.0), MeasuredCall(step(0, 80), 800.0)])
-        is not None
+        fit_operator([MeasuredCall(step(0, 8), 80.0), MeasuredCall(step(0, 80), 800.0)]) is not None
     )
+
+
+def test_the_work_of_a_number_has_no_size() -> None:
+    found = fit_operator([MeasuredCall(step(0, 1), 140.0), MeasuredCall(step(0, 1), 150.0)])
+    assert found is not None
+    assert 140 < found.estimate(step(0, 1)) < 150
+
+
+def test_types_have_instructions_of_their_own_and_lend_them_to_others() -> None:
+    calls = [
+        MeasuredCall(step(0, size, of_type=name), size * each)
+        for name, each in (("float32", 50.0), ("int64", 20.0))
+        for size in (10, 100)
+    ]
+    found = fit_operator(calls)
+    assert found is not None
+    expected = {"float32": 50, "int64": 20, "int16": 20, "bool": 50}
+    for name, each in expected.items():
+        assert found.estimate(step(0, 1000, of_type=name)) == pytest.approx(1000 * each)
+
+
+@pytest.mark.parametrize("file", LARGE, ids=lambda file: file.stem)
+def test_every_bundled_operator_has_an_estimate(file: Path) -> None:
+    lines = (ROOT / "firmware_stub/src/kernels/operators.def").read_text().splitlines()
+    names = {line.split('"')[1] for line in lines if line.startswith("ETD_OPERATOR(")}
+    assert len(names) > 200
+    measured = {name.partition(" ")[0] for name in json.loads(file.read_bytes())["operators"]}
+    assert names - measured == set()
+
+
+def test_the_page_states_the_errors_of_the_measured_data() -> None:
+    assert error_table() in (ROOT / "docs/inspect.md").read_text()
 
 
 def estimates(etharness: Etharness, model: str | Path, *boards: str) -> list[dict[str, Any]]:
@@ -124,9 +160,19 @@ def test_inspect_estimates_for_the_boards_it_is_asked_about(etharness: Etharness
 
 @pytest.mark.parametrize(
     ("model", "variants"),
-    [("kws_f32", {"", "depthwise", "pointwise"}), ("kws_int8", {"", "pointwise"})],
+    [
+        ("kws_f32", {"", "depthwise", "pointwise"}),
+        ("kws_int8", {"", "pointwise", "of one channel"}),
+    ],
 )
 def test_convolutions_have_variants(model: str, variants: set[str], etharness: Etharness) -> None:
     [found] = estimates(etharness, model, "nucleo-f446re")
     names = [item["operator"] for item in found["operators"] if "conv" in item["operator"]]
     assert {name.partition(" ")[2] for name in names} == variants
+
+
+def test_an_estimate_of_dynamic_shapes_is_an_upper_bound(etharness: Etharness) -> None:
+    [found] = estimates(etharness, "dynamic", "qemu-mps2-an386")
+    assert found["dynamic"]
+    assert ": at most " in etharness("inspect", "dynamic", "--board", "qemu-mps2-an386").out
+    assert not estimates(etharness, "kws_int8", "qemu-mps2-an386")[0]["dynamic"]
