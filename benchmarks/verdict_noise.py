@@ -526,12 +526,13 @@ class Session:
         life: The life.
         earlier: Median times of the first run of each night before, shape (nights, operators).
         reported: Whether the rule reported anything in each of them, shape (nights,).
+        suspect: Whether that was left undecided, shape (nights,).
         gone: Whether something was suspect in each of them, and was not any more, shape (nights,).
         slower: Factors by which this night's firmware is slower, shape (operators,).
         changed: First night of that change.
 
     Attributes:
-        earlier, reported, gone: As above.
+        earlier, reported, suspect, gone: As above.
         first: Times of the first run, shape (executions, operators).
         previous: Times of the first run of the night before, likewise.
         repeats: Number of runs after the first.
@@ -543,11 +544,13 @@ class Session:
         life: Life,
         earlier: Floats,
         reported: Flags,
+        suspect: Flags,
         gone: Flags,
         slower: Floats | None = None,
         changed: int = BEFORE,
     ) -> None:
-        self._life, self.earlier, self.reported, self.gone = life, earlier, reported, gone
+        self._life, self.earlier = life, earlier
+        self.reported, self.suspect, self.gone = reported, suspect, gone
         self._slower, self._changed = slower, changed
         self.night = night = len(earlier)
         self.first = life.times(night, slower=self._of(night))

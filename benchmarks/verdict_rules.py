@@ -275,13 +275,16 @@ class Harness:
         # The baseline is of the last sound nights; the series has the others, too.
         left_out = session.reported | session.gone
         baseline = np.flatnonzero(~left_out)[-WINDOW:]
+        # As the store decides it: what was suspect one night, and is gone the next, failed nothing.
+        failed = left_out.copy()
+        failed[:-1] &= ~session.suspect[:-1] | left_out[1:]
         known = History(
             tuple(results[:-1]),
             series,
             tuple(baseline.tolist()),
             "the last 20",
             rolling=True,
-            failed=tuple(np.flatnonzero(left_out).tolist()),
+            failed=tuple(np.flatnonzero(failed).tolist()),
         )
         measured = [_measured(results[-1], session.first)]
         found = compare_with_history(known, measured)

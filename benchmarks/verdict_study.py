@@ -116,28 +116,28 @@ class Player:
         self._life, self._rule, self._counts = life, rule, counts
         self._first = [*life.history]
         self._kept = [*life.history]
-        self._reported, self._gone = [False] * KNOWN, [False] * KNOWN
+        # Whether something was reported, left suspect, and gone in each night.
+        self._found = [(False, False, False)] * KNOWN
         for _ in range(KNOWN, BEFORE):
             self.night()
 
     def with_change(self, factors: Floats) -> Iterator[Report]:
         """Yield the reports of nights with slower operators, and forget these nights."""
-        saved = [*self._first], [*self._kept], [*self._reported], [*self._gone]
+        saved = [*self._first], [*self._kept], [*self._found]
         for _ in range(DURING):
             yield self.night(factors)[0]
-        self._first, self._kept, self._reported, self._gone = saved
+        self._first, self._kept, self._found = saved
 
     def night(self, slower: Floats | None = None) -> tuple[Report, int]:
         """Return the report of the next night, and its number of runs after the first."""
-        reported, gone = (np.array(nights, np.bool_) for nights in (self._reported, self._gone))
-        session = Session(self._life, np.array(self._first), reported, gone, slower)
+        found = np.array(self._found, np.bool_).T
+        session = Session(self._life, np.array(self._first), *found, slower)
         report = self._rule(np.array(self._kept), session)
         self._counts.comparisons += 1
         now = median_times(session.first)
         self._first.append(now)
         self._kept.append(now if report.kept is None else report.kept)
-        self._reported.append(report.any or report.suspect)
-        self._gone.append(report.gone)
+        self._found.append((report.any or report.suspect, report.suspect, report.gone))
         return report, session.repeats
 
 

@@ -21,6 +21,7 @@ from harness.check.history.samples import (
     Provenance,
     StoredResult,
     StoreInfo,
+    occasion_of,
 )
 from harness.check.subject import Subject
 from harness.errors import NotComparableError, UsageError
@@ -245,12 +246,13 @@ class Store:
             rows = {row.id: row for row in (*in_window, *at_levels, *in_baseline)}
             ordered = sorted(rows.values(), key=lambda row: (row.started_us, row.own_id))
             numbers = {row.id for row in in_baseline}
+            of_rows = results.provenances(connection, ordered)
             return History(
-                results=tuple(results.provenances(connection, ordered)),
+                results=tuple(of_rows),
                 series=results.series(connection, ordered, statistics, executions, pattern),
                 baseline=tuple(index for index, row in enumerate(ordered) if row.id in numbers),
                 description=baseline.description if baseline is not None else "",
-                failed=tuple(index for index, row in enumerate(ordered) if not row.sound),
+                failed=_failed(ordered, of_rows),
                 rolling=baseline is not None and baseline.how == "last",
                 decisions=tuple(decided),
                 notes=notes,
@@ -450,3 +452,31 @@ def _others(used: Sequence[MeasurementSettings | None]) -> tuple[str, ...]:
 def _check_choice(what: str, given: str, choices: Sequence[str]) -> None:
     if given not in choices:
         raise UsageError(f"unknown {what} {given!r}", hint=f"choose from {', '.join(choices)}")
+
+
+def _failed(rows: Sequence[Row[Any]], of: Sequence[Provenance]) -> tuple[int, ...]:
+    """Return the indices of the results, oldest first, whose verdict failed.
+
+    A suspect night did not if the next one of its unit is sound: what was suspect is gone, so it is
+    what the board, or a build, does by itself.
+    """
+    nights: dict[str, dict[str, bool]] = {}
+    for row, result in zip(rows, of, strict=True):
+        of_unit = nights.setdefault(result.unit, {})
+        night = occasion_of(result)
+        of_unit[night] = row.sound and of_unit.get(night, True)
+    gone = {
+        (unit, night)
+        for unit, of_unit in nights.items()
+        for night, sound in zip(of_unit, [*of_unit.values()][1:], strict=False)
+        if sound
+    }
+    return tuple(
+        index
+        for index, (row, result) in enumerate(zip(rows, of, strict=True))
+        if not row.sound
+        and (
+            row.exit_code != NotComparableError.exit_code
+            or (result.unit, occasion_of(result)) not in gone
+        )
+    )
