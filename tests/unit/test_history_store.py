@@ -139,6 +139,31 @@ def test_nights_that_failed_a_limit_stay_in_the_series(store_url: str) -> None:
     assert [found.results[place].id for place in found.baseline] == ["good"]
 
 
+def test_a_suspect_night_that_the_next_one_clears_did_not_fail(store_url: str) -> None:
+    """Of each unit: s is suspect, r red, . passed."""
+    nights = {"cleared": "s.", "red next": "sr.", "suspect next": "ss.", "last": ".s", "red": "r."}
+    with open_store(store_url) as store:
+        for unit, states in nights.items():
+            for night, state in enumerate(states):
+                kinds = {"s": [unmet("H12", severity="error")], "r": [unmet("H01")], ".": []}
+                item = made(
+                    f"{unit} {night}",
+                    unit=unit,
+                    checks=tuple(kinds[state]),
+                    exit_code={"s": 3, "r": 1, ".": 0}[state],
+                    session=f"night {night}",
+                    started_utc=f"2026-11-2{night}T00:00:00+00:00",
+                )
+                store.add(item.result, item.subject)
+        found = store.history(*KWS)
+        failed = {found.results[place].id for place in found.failed}
+        expected = {"red next 0", "red next 1", "suspect next 0", "last 1", "red 0"}
+        assert failed == expected
+        # It does not become the baseline by that.
+        last = store.history(*KWS, baseline=parse_baseline("last:20"))
+        assert "cleared 0" not in {last.results[place].id for place in last.baseline}
+
+
 def test_a_result_that_history_says_too_little_about_is_sound(store_url: str) -> None:
     """Else a history that is required could never begin."""
     with open_store(store_url) as store:
