@@ -130,8 +130,8 @@ class Player:
 
     def night(self, slower: Floats | None = None) -> tuple[Report, int]:
         """Return the report of the next night, and its number of runs after the first."""
-        found = np.array(self._found, np.bool_).T
-        session = Session(self._life, np.array(self._first), *found, slower)
+        reported, suspect, gone = np.array(self._found, np.bool_).T
+        session = Session(self._life, np.array(self._first), reported, suspect, gone, slower)
         report = self._rule(np.array(self._kept), session)
         self._counts.comparisons += 1
         now = median_times(session.first)
