@@ -169,6 +169,18 @@ def test_the_line_can_have_every_rate_of_the_board_file(name: str) -> None:
         assert chip.baud == pytest.approx(baud, rel=0.02)
 
 
+def test_an_overrun_between_state_and_data_is_counted_and_does_not_hang_the_chip() -> None:
+    chip = Stm32F446(image_path("nucleo-f446re"))
+    session = session_with(chip)
+    session.hello(DEADLINE_S)
+    for losses in (1, 2, 3):
+        chip.lose_next = True
+        assert session.status() is not None  # again, as its request was incomplete
+        assert not chip.lose_next
+        assert not chip.overrun
+        assert session.statistics.overruns == losses
+
+
 @pytest.mark.parametrize("name", CHIPS)
 def test_the_firmware_starts_again_when_it_is_told_to(name: str) -> None:
     chip = CHIPS[name](image_path(name))

@@ -99,13 +99,22 @@ void port_start(void) {
     USART_CR1(UART) = USART_CR1_ON;
 }
 
-/* Reading the state and then the data clears an overrun. */
+/* Reading the state and then the data clears an overrun. One that happens between the two reads remains, and
+ * then there may be no byte. It has to be cleared all the same, because it raises the receive interrupt, too
+ * (RM0390 chapter 25.4.2), which would be taken again and again. */
 int32_t port_receive(void) {
+    static bool overrun; /* not yet reported */
     uint32_t state = USART_SR(UART);
+    overrun = overrun || (state & USART_SR_ORE) != 0;
     if ((state & USART_SR_RXNE) == 0) {
+        if ((state & USART_SR_ORE) != 0) {
+            (void)USART_DR(UART);
+        }
         return -1;
     }
-    return (int32_t)(USART_DR(UART) & 0xFFu) | ((state & USART_SR_ORE) != 0 ? ETD_UART_OVERRUN : 0);
+    int32_t received = (int32_t)(USART_DR(UART) & 0xFFu) | (overrun ? ETD_UART_OVERRUN : 0);
+    overrun = false;
+    return received;
 }
 
 bool port_send(uint8_t byte) {

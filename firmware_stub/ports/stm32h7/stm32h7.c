@@ -98,17 +98,21 @@ void port_start(void) {
     start_uart();
 }
 
+/* An overrun is cleared even without a byte, because it raises the receive interrupt, too (RM0433 chapter
+ * 48.6), which would be taken again and again. */
 int32_t port_receive(void) {
+    static bool overrun; /* not yet reported */
     uint32_t state = USART_ISR;
+    if ((state & USART_ISR_ORE) != 0) {
+        USART_ICR = USART_ICR_ORECF;
+        overrun = true;
+    }
     if ((state & USART_ISR_RXFNE) == 0) {
         return -1;
     }
-    int32_t received = (int32_t)(USART_RDR & 0xFFu);
-    if ((state & USART_ISR_ORE) == 0) {
-        return received;
-    }
-    USART_ICR = USART_ICR_ORECF;
-    return received | ETD_UART_OVERRUN;
+    int32_t received = (int32_t)(USART_RDR & 0xFFu) | (overrun ? ETD_UART_OVERRUN : 0);
+    overrun = false;
+    return received;
 }
 
 bool port_send(uint8_t byte) {

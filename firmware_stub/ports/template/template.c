@@ -46,17 +46,24 @@ void port_start(void) {
     UART_CTRL = CTRL_ON;
 }
 
+/* WARNING: with many UARTs an overrun raises the receive interrupt, too, and it may happen after the state was
+ * read. Clear it even if there is no byte, or the interrupt is taken again and again and the firmware hangs.
+ * Read in the manual what clears it: here it is a write of the flag; with some it is a read of the state
+ * followed by a read of the data (ports/stm32f4/stm32f4.c). */
 int32_t port_receive(void) {
+    static bool overrun; /* not yet reported */
     UART_CLEAR = CLEAR_RECEIVED;
     uint32_t state = UART_STATE;
+    if ((state & STATE_OVERRUN) != 0) {
+        UART_STATE = STATE_OVERRUN;
+        overrun = true;
+    }
     if ((state & STATE_RECEIVED) == 0) {
         return -1;
     }
-    if ((state & STATE_OVERRUN) == 0) {
-        return (int32_t)(UART_DATA & 0xFFu);
-    }
-    UART_STATE = STATE_OVERRUN;
-    return (int32_t)(UART_DATA & 0xFFu) | ETD_UART_OVERRUN;
+    int32_t received = (int32_t)(UART_DATA & 0xFFu) | (overrun ? ETD_UART_OVERRUN : 0);
+    overrun = false;
+    return received;
 }
 
 bool port_send(uint8_t byte) {

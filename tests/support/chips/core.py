@@ -44,6 +44,9 @@ _AWAKE = 50
 _PATIENCE = 5_000
 """Slices within which a chip that does not sleep must have said something."""
 
+_REPEATS = 100
+"""Handlers in a row after which an interrupt is one that nothing ends."""
+
 _FIRST_IRQ = 16
 _AIRCR_RESET = 0x05FA_0004
 
@@ -170,8 +173,13 @@ class Chip(ABC):
             if not masked:
                 break
         self._asleep = False
-        if pending and not masked:
+        for taken in range(_REPEATS if pending and not masked else 0):
             self._take()
+            if not self.interrupting():
+                break
+            # The core goes from handler to handler, and executes nothing else.
+            if taken == _REPEATS - 1:
+                raise ChipError("the UART's interrupt is taken again and again")
         self._run(SLICE)
         if self._resetting:
             self.reset()

@@ -34,6 +34,13 @@ class Line:
             self.incoming.append(self._waiting.popleft())
         return came
 
+    def lose(self) -> bool:
+        """Lose the byte on its way to the device, if it is the last; False if it is not."""
+        if len(self._waiting) != 1:
+            return False
+        self._waiting.clear()
+        return True
+
     def carry(self) -> int:
         """Put on the line what the UART holds; returns how many bytes."""
         count = len(self.outgoing)

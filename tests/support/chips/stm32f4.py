@@ -15,6 +15,14 @@ HSE = 8_000_000
 
 
 class Stm32F446(Chip):
+    """The chip.
+
+    Attributes:
+        overrun: ORE, which a byte sets that finds the one before unread.
+        lose_next: Whether to lose the last byte of a frame this way, between the reads of state
+            and data.
+    """
+
     model = arm.UC_CPU_ARM_CORTEX_M4
     dwt = True
     memories = (Memory(0x0800_0000, 0x8_0000, False), Memory(0x2000_0000, 0x2_0000, True))
@@ -24,6 +32,7 @@ class Stm32F446(Chip):
 
     def __init__(self, image: Path, *, seed: int = 1) -> None:
         self.timer = StTimer(self)
+        self.overrun = self._overrun_seen = self.lose_next = False
         super().__init__(image, Line(1), seed=seed)
 
     def describe(self, registers: Registers) -> None:
@@ -140,11 +149,20 @@ class Stm32F446(Chip):
         assert self.registers["USART_CR1"] & 0x200C == 0x200C, "uses a UART that is off"
 
     def _state(self, value: int) -> int:
-        value = value & ~0xE0 | (0x20 if self.line.incoming else 0)
+        value = value & ~0xE8 | (0x20 if self.line.incoming else 0) | (8 if self.overrun else 0)
+        self._overrun_seen = self.overrun
+        if self.lose_next and self.line.incoming:  # one arrives before the data is read
+            self.overrun = self.line.lose()
+            self.lose_next = not self.overrun
         return value | (0 if self.line.outgoing else 0xC0)
 
     def _receive(self, _: int) -> int:
+        """Clear an overrun if the state was read with it (25.6.1, ORE)."""
         self._ready()
+        if self.overrun and self._overrun_seen:
+            self.overrun = False
+            if not self.line.incoming:
+                return 0
         byte = self.line.receive()
         self.line.arrive()
         return byte
@@ -160,7 +178,7 @@ class Stm32F446(Chip):
 
     def interrupting(self) -> bool:
         control = self.registers["USART_CR1"]
-        received = control & 1 << 5 and self.line.incoming
+        received = control & 1 << 5 and (self.line.incoming or self.overrun)
         return bool(received or (control & 1 << 7 and not self.line.outgoing))
 
     def after_reset(self) -> None:
