@@ -93,10 +93,15 @@ def _size(command: Sequence[str], files: Sequence[Path]) -> str:
 
 
 def main() -> None:
-    """Replace the section of the page, or append it."""
-    before, title, rest = PAGE.read_text().partition(TITLE)
+    """Replace the section of the page."""
+    replace_section(TITLE, section())
+
+
+def replace_section(wanted: str, lines: Iterator[str]) -> None:
+    """Replace a section of docs/measurements.md, or append it."""
+    before, title, rest = PAGE.read_text().partition(wanted)
     _, following, after = rest.partition("\n## ")
-    text = "\n".join(section()) + "\n"
+    text = "\n".join(lines) + "\n"
     if not title:
         before, text = before + "\n", text
     PAGE.write_text(before + text + (following + after if following else ""))

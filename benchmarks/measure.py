@@ -18,7 +18,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import clock_alignment, library_sizes, line_goodput, round_trips, tracer_cost
+from benchmarks import (
+    clock_alignment,
+    device_costs,
+    library_sizes,
+    line_goodput,
+    round_trips,
+    tracer_cost,
+)
 from harness import Region, Session, build_firmware, start_target
 from harness.config.board import load_board
 from harness.decode.device_log_format import HEADER_SIZE, RECORD_SIZE
@@ -42,6 +49,7 @@ def main() -> None:
         trace_size(),
         code_size(),
         library_sizes.section(),
+        device_costs.section(),
         tracer_cost.section(),
         line_goodput.section(),
         round_trips.section(),

@@ -42,6 +42,10 @@ static void log_events(const char *scenario, uint32_t count) {
         for (uint32_t i = 0; i < count; i++) {
             etd_end_profiling(&tracer, etd_start_profiling(&tracer, LONG_NAME, 0, i));
         }
+    } else if (strcmp(scenario, "scope") == 0) {
+        for (uint32_t i = 0; i < count; i++) {
+            etd_end_profiling(&tracer, ETD_SCOPE(&tracer, LONG_NAME));
+        }
     } else if (strcmp(scenario, "unnamed") == 0) {
         for (uint32_t i = 0; i < count; i++) {
             etd_end_profiling(&tracer, etd_start_profiling(&tracer, NULL, 0, i));

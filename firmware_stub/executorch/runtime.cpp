@@ -31,6 +31,15 @@
 #include "etdump_stub/event_tracer.hpp"
 #endif
 
+#ifdef __ELF__
+/* Memory of string literals, if the port's linker script has these symbols. */
+extern "C" const char constants_start[] __attribute__((weak));
+extern "C" const char constants_end[] __attribute__((weak));
+#else
+static const char *const constants_start = nullptr;
+static const char *const constants_end = nullptr;
+#endif
+
 namespace {
 
 using namespace executorch::runtime;
@@ -105,7 +114,7 @@ class Trace {
 #else
 class Trace {
   public:
-    explicit Trace(etd_tracer &tracer) : events_(tracer) {
+    explicit Trace(etd_tracer &tracer) : events_(tracer, TICK_BITS, {constants_start, constants_end}) {
     }
     EventTracer *events() {
         return &events_;
@@ -115,6 +124,7 @@ class Trace {
     }
 
   private:
+    static constexpr uint8_t TICK_BITS = 32;
     etdump_stub::EventTracer events_;
 };
 #endif

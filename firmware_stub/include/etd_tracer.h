@@ -120,11 +120,20 @@ typedef struct {
 
 /* Cache entry: where the name at a pointer was last found. */
 typedef struct {
-    uint16_t from_end; /* distance of the entry from the end of the buffer; 0 if unused */
+    const char *text;  /* the pointer; NULL if unused */
+    uint16_t from_end; /* distance of the name from the end of the buffer */
     etd_name name;
 } etd_recent_name;
 
-#define ETD_RECENT_BITS 4u
+/* How many pointers to names a tracer remembers (a power of two, at 8 bytes each on 32-bit CPUs), and for how
+ * many names it has a hash (1 byte each). They change what a name costs if a program has more names, and must
+ * be the same for all of its sources. */
+#ifndef ETD_RECENT_NAMES
+#define ETD_RECENT_NAMES 16u
+#endif
+#ifndef ETD_HASHED_NAMES
+#define ETD_HASHED_NAMES 128u
+#endif
 
 /* Stores the contents of a logged tensor behind the earlier ones. Returns their offset in bytes, or
  * ETD_LOG_NO_OFFSET if it does not take them. Their end must be below ETD_LOG_NO_OFFSET. */
@@ -174,8 +183,9 @@ struct etd_tracer {
     bool selective;      /* choices differ */
     void *ticks_context; /* behind what short instructions reach */
     etd_open_scope open[ETD_TRACER_SCOPES];
-    etd_recent_name recent[1u << ETD_RECENT_BITS]; /* indexed by a hash of the pointer */
-    etd_sink_fn sink;                              /* NULL: contents of tensors go to the debug buffer */
+    etd_recent_name recent[ETD_RECENT_NAMES]; /* indexed by a hash of the pointer */
+    uint8_t hashes[ETD_HASHED_NAMES];         /* of the texts of names, indexed by their ids */
+    etd_sink_fn sink;                         /* NULL: contents of tensors go to the debug buffer */
     void *sink_context;
     /* Appends the counts of an event, if it has some (etd_counters.h). NULL: no event has. */
     void (*put_counts)(etd_tracer *tracer, const etd_event *event);
@@ -187,8 +197,9 @@ typedef struct {
     int32_t id;
 } etd_delegate_event;
 
-/* Initializes a tracer with an empty log in buffer[0..size). The buffer must outlive the tracer and needs no
- * alignment. `size` is in bytes and may be 0. `context` (may be NULL) is passed to `ticks`. */
+/* Initializes a tracer with an empty log in buffer[0..size). The buffer must outlive the tracer. Up to
+ * 3 bytes at its start stay unused if it is not aligned to 4 bytes. `size` is in bytes and may be 0.
+ * `context` (may be NULL) is passed to `ticks`. */
 void etd_tracer_init(etd_tracer *tracer, void *buffer, uint32_t size, etd_ticks_fn ticks, void *context);
 
 /* Sets the number that identifies this tracer's log. Give each core or task a tracer with its own number and
@@ -236,6 +247,18 @@ void etd_set_event_filter(etd_tracer *tracer, const etd_event_filter *filter);
  * debug handle apply; otherwise `chain` and `handle` do. */
 etd_event etd_start_profiling(etd_tracer *tracer, const char *name, int32_t chain, uint32_t handle);
 etd_event etd_start_profiling_interned(etd_tracer *tracer, etd_name name, int32_t chain, uint32_t handle);
+
+/* Does the same for a name that stays as it is while the tracer is in use, such as a string literal. A name
+ * that was used before is then recognized by its pointer, without comparing its text. */
+etd_event etd_start_profiling_fixed(etd_tracer *tracer, const char *name, int32_t chain, uint32_t handle);
+
+/* Starts an event whose name is a string literal, with the stored chain and debug handle:
+ *
+ *     etd_event event = ETD_SCOPE(&tracer, "filter");
+ *     filter();
+ *     etd_end_profiling(&tracer, event); */
+#define ETD_SCOPE(tracer, literal)                                                                           \
+    etd_start_profiling_fixed((tracer), "" literal, ETD_UNSET_CHAIN, ETD_UNSET_HANDLE)
 
 /* Ends an event and appends it to the log. */
 void etd_end_profiling(etd_tracer *tracer, etd_event event);

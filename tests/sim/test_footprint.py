@@ -14,7 +14,7 @@ from tests.support.documents import document
 pytestmark = pytest.mark.sim
 
 BOARD = "qemu-mps2-an385"
-TRACER_TEXT = 4096
+TRACER_TEXT = 4352
 TRACER_AND_LINK_TEXT = 10240
 TRACER_RAM = 512
 

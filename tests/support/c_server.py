@@ -113,7 +113,7 @@ class _Config(ct.Structure):
     ]
 
 
-_Kept = room_for("etd_postmortem.h", "etd_postmortem", 512)
+_Kept = room_for("etd_postmortem.h", "etd_postmortem", 1024)
 _Server = room_for("etd_server.h", "etd_server", 4096)
 
 

@@ -87,7 +87,7 @@ class Method(ct.Structure):
 TICKS = ct.CFUNCTYPE(ct.c_uint32, ct.c_void_p)
 """``etd_ticks_fn``."""
 
-Tracer = room_for("etd_tracer.h", "etd_tracer", 512)
+Tracer = room_for("etd_tracer.h", "etd_tracer", 1024)
 
 
 STATUSES = {

@@ -19,6 +19,8 @@ from tests.support.tracer_model import (
 )
 
 GUARD = 32
+FIXED_NAMES = tuple(b"native_call_relu%d.out" % number for number in range(40))
+"""Names whose text stays where it is: more than a tracer remembers the pointers of."""
 
 
 @mirrors("etd_tracer.h", "etd_event")
@@ -118,7 +120,11 @@ def guarded(size: int) -> ct.Array[ct.c_uint8]:
 
 
 class CTracer:
-    """The C tracer on buffers of exactly ``size`` and ``debug`` bytes between guards."""
+    """The C tracer on buffers of exactly ``size`` and ``debug`` bytes between guards.
+
+    The log's buffer has ``size`` bytes from an aligned address on. The tracer is given one to three
+    bytes before as well, which it must not use.
+    """
 
     def __init__(self, library: ct.CDLL, size: int, debug: int = 0) -> None:
         self.size, self.debug, self.now = size, debug, 0
@@ -129,8 +135,11 @@ class CTracer:
         library.etd_start_profiling.restype = Event
         library.etd_start_profiling_interned.restype = Event
         library.etd_start_profiling_delegate.restype = DelegateEvent
-        buffer = ct.c_void_p(ct.addressof(self._memory) + GUARD)
-        self.call("tracer_init", buffer, size, self._ticks, None)
+        library.etd_start_profiling_fixed.restype = Event
+        before = size % 4
+        buffer = ct.c_void_p(ct.addressof(self._memory) + GUARD - before)
+        self._fixed = {text: ct.create_string_buffer(text) for text in FIXED_NAMES}
+        self.call("tracer_init", buffer, size + before, self._ticks, None)
         self.call("set_debug_buffer", ct.c_void_p(ct.addressof(self._debug) + GUARD), debug)
 
     def _tick(self, _context: int | None) -> int:
@@ -142,6 +151,12 @@ class CTracer:
 
     def start(self, name: bytes | None, chain: int, handle: int) -> Event:
         return self.call("start_profiling", name, chain, ct.c_uint32(handle))
+
+    def start_fixed(self, name: bytes, chain: int, handle: int) -> Event:
+        """Start an event by a name whose text stays at its place."""
+        return self.call(
+            "start_profiling_fixed", self._fixed[name], ct.c_int32(chain), ct.c_uint32(handle)
+        )
 
     def set_filter(self, patterns: list[bytes], ids: list[int] | None) -> None:
         texts = (ct.c_char_p * len(patterns))(*patterns)
@@ -191,6 +206,9 @@ class Pair:
                 model.stored = (chain, handle)
             case "start", text, chain, handle:
                 events.append((tracer.start(text, chain, handle), model.start(text, chain, handle)))
+            case "start_fixed", text, chain, handle:
+                started = tracer.start_fixed(text, chain, handle)
+                events.append((started, model.start(text, chain, handle)))
             case "end", which if events:
                 event, expected = events.pop(which % len(events))
                 tracer.call("end_profiling", event)

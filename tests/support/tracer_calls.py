@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from tests.support.tracer import FIXED_NAMES
 from tests.support.tracer_model import tensor_bytes
 
 I32 = st.integers(-(2**31), 2**31 - 1)
@@ -48,6 +49,7 @@ CALL = st.one_of(
     st.tuples(st.just("chain"), CHAIN, HANDLE),
     st.tuples(st.just("start"), NAME, CHAIN, HANDLE),
     st.tuples(st.just("start"), NAME, CHAIN, HANDLE),
+    st.tuples(st.just("start_fixed"), st.sampled_from(FIXED_NAMES), CHAIN, HANDLE),
     st.tuples(st.just("end"), st.integers(0, 3)),
     st.tuples(st.just("end"), st.integers(0, 3)),
     st.tuples(st.just("start_delegate"), NAME, I32),

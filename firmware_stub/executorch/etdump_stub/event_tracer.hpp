@@ -9,8 +9,6 @@
 
 #include <executorch/runtime/core/event_tracer.h>
 
-#include <cstring>
-
 #include "etd_tracer.h"
 
 namespace etdump_stub {
@@ -32,6 +30,12 @@ using executorch::runtime::kUnsetDelegateDebugIntId;
 using executorch::runtime::LoggedEValueType;
 using executorch::runtime::Result;
 
+/* The memory of string literals, such as .rodata in flash, which nothing writes. The default is none. */
+struct Constants {
+    const char *first = nullptr;
+    const char *end = nullptr;
+};
+
 class EventTracer final : public executorch::runtime::EventTracer {
   public:
     /* `tracer` must be initialized and outlive this object. Its levels and its bundled input index are
@@ -40,9 +44,12 @@ class EventTracer final : public executorch::runtime::EventTracer {
      * `clock_bits` is the width of ExecuTorch's ticks (et_pal_current_ticks), by which delegates log events
      * that have ended. Their low 32 bits must be the tracer's ticks. With 32, the default, an event with a
      * wider timestamp is refused, because it is of another clock. With more, only an event that lasted 2^32
-     * ticks or longer is. */
-    explicit EventTracer(etd_tracer &tracer, uint8_t clock_bits = LOG_CLOCK_BITS)
-        : tracer_(tracer), clock_bits_(clock_bits) {
+     * ticks or longer is.
+     *
+     * ExecuTorch's tracers copy names, so any name may change after the call and is compared with the one
+     * before. A name within `constants` cannot, and is known by its pointer, which takes half as long. */
+    explicit EventTracer(etd_tracer &tracer, uint8_t clock_bits = LOG_CLOCK_BITS, Constants constants = {})
+        : tracer_(tracer), clock_bits_(clock_bits), constants_(constants) {
         set_event_tracer_debug_level(static_cast<EventTracerDebugLogLevel>(tracer.debug_level));
         set_event_tracer_profiling_level(static_cast<EventTracerProfilingLevel>(tracer.profiling_level));
         set_bundled_input_index(tracer.bundled_input_index);
@@ -56,7 +63,9 @@ class EventTracer final : public executorch::runtime::EventTracer {
     EventTracerEntry start_profiling(const char *name, ChainID chain = ETD_UNSET_CHAIN,
                                      DebugHandle handle = ETD_UNSET_HANDLE) override {
         take_chain_debug_handle();
-        return to_entry(etd_start_profiling(&tracer_, name, chain, handle), DelegateDebugIdType::kNone, 0);
+        const etd_event event = is_constant(name) ? etd_start_profiling_fixed(&tracer_, name, chain, handle)
+                                                  : etd_start_profiling(&tracer_, name, chain, handle);
+        return to_entry(event, DelegateDebugIdType::kNone, 0);
     }
 
     void end_profiling(EventTracerEntry entry) override {
@@ -164,9 +173,8 @@ class EventTracer final : public executorch::runtime::EventTracer {
     }
 
   private:
-    static_assert(sizeof(etd_event) > sizeof(int64_t) &&
-                      sizeof(etd_event) <= sizeof(int64_t) + sizeof(et_timestamp_t),
-                  "an EventTracerEntry has no room for an etd_event");
+    static_assert(sizeof(etd_event) == 16 && sizeof(ChainID) == 4,
+                  "to_entry and to_event have all fields of an etd_event");
     static_assert(
         static_cast<int>(EventTracerDebugLogLevel::kIntermediateOutputs) == ETD_DEBUG_INTERMEDIATE_OUTPUTS &&
             static_cast<int>(EventTracerDebugLogLevel::kProgramOutputs) == ETD_DEBUG_PROGRAM_OUTPUTS &&
@@ -177,6 +185,12 @@ class EventTracer final : public executorch::runtime::EventTracer {
 
     static uint32_t to_u32(size_t size) {
         return size > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(size);
+    }
+
+    bool is_constant(const char *name) const {
+        const auto at = reinterpret_cast<uintptr_t>(name);
+        return at >= reinterpret_cast<uintptr_t>(constants_.first) &&
+               at < reinterpret_cast<uintptr_t>(constants_.end);
     }
 
     /* A delegate's map of debug handles is by name or by id, so one of them says what an event is. */
@@ -195,12 +209,14 @@ class EventTracer final : public executorch::runtime::EventTracer {
     }
 
     /* Stores the C tracer's event in the entry's fields for an id and a time, and a delegate's integer id in
-     * the debug handle. The caller only stores the entry. */
+     * the debug handle. The caller only stores the entry. Words are put together, because a copy of bytes is
+     * a call on small CPUs. */
     static EventTracerEntry to_entry(const etd_event &event, DelegateDebugIdType type, int32_t delegate) {
         EventTracerEntry entry = {};
-        std::memcpy(&entry.event_id, &event, sizeof entry.event_id);
-        std::memcpy(&entry.start_time, bytes_of(event) + sizeof entry.event_id,
-                    sizeof event - sizeof entry.event_id);
+        const uint32_t first =
+            event.name | static_cast<uint32_t>(event.choice) << 16 | static_cast<uint32_t>(event.depth) << 24;
+        entry.event_id = static_cast<int64_t>(static_cast<uint64_t>(first) << 32 | event.handle);
+        entry.start_time = event.start;
         entry.chain_id = event.chain;
         entry.debug_handle =
             type == DelegateDebugIdType::kNone ? event.handle : static_cast<DebugHandle>(delegate);
@@ -209,16 +225,16 @@ class EventTracer final : public executorch::runtime::EventTracer {
     }
 
     static etd_event to_event(const EventTracerEntry &entry) {
-        etd_event event;
-        unsigned char bytes[sizeof event];
-        std::memcpy(bytes, &entry.event_id, sizeof entry.event_id);
-        std::memcpy(bytes + sizeof entry.event_id, &entry.start_time, sizeof event - sizeof entry.event_id);
-        std::memcpy(&event, bytes, sizeof event);
+        const auto id = static_cast<uint64_t>(entry.event_id);
+        const auto first = static_cast<uint32_t>(id >> 32);
+        etd_event event = {};
+        event.name = static_cast<etd_name>(first);
+        event.choice = static_cast<uint8_t>(first >> 16);
+        event.depth = static_cast<uint8_t>(first >> 24);
+        event.chain = entry.chain_id;
+        event.handle = static_cast<uint32_t>(id);
+        event.start = static_cast<uint32_t>(entry.start_time);
         return event;
-    }
-
-    static const unsigned char *bytes_of(const etd_event &event) {
-        return reinterpret_cast<const unsigned char *>(&event);
     }
 
     /* Their setters are not virtual, so they are copied whenever the C tracer needs them. */
@@ -325,6 +341,7 @@ class EventTracer final : public executorch::runtime::EventTracer {
 
     etd_tracer &tracer_;
     uint8_t clock_bits_;
+    Constants constants_;
     EventTracerFilterBase *filter_ = nullptr;
 };
 

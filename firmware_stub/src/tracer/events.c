@@ -33,10 +33,13 @@ void etd_tracer_init(etd_tracer *tracer, void *buffer, uint32_t size, etd_ticks_
     if (tracer == NULL) {
         return;
     }
+    uint8_t *start = buffer;
+    uint32_t unused = (uint32_t)(-(uintptr_t)start % ETD_RECORD_ALIGNMENT);
+    unused = unused < size ? unused : size;
     *tracer = (etd_tracer){
         .magic = ETD_LOG_TRACER_MAGIC,
-        .buffer = buffer,
-        .capacity = size,
+        .buffer = start + unused,
+        .capacity = size - unused,
         .ticks = ticks,
         .ticks_context = context,
         .block_offset = ETD_NO_BLOCK,
@@ -124,7 +127,15 @@ etd_event etd_start_profiling(etd_tracer *tracer, const char *name, int32_t chai
         return (etd_event){0};
     }
     etd_open_scope *scope = etd_enter_scope(tracer, ETD_UNSET_DELEGATE_ID, chain, handle);
-    return etd_start_event(tracer, scope, etd_intern_quickly(tracer, name), name);
+    return etd_start_event(tracer, scope, etd_intern(tracer, name), name);
+}
+
+etd_event etd_start_profiling_fixed(etd_tracer *tracer, const char *name, int32_t chain, uint32_t handle) {
+    if (tracer == NULL) {
+        return (etd_event){0};
+    }
+    etd_open_scope *scope = etd_enter_scope(tracer, ETD_UNSET_DELEGATE_ID, chain, handle);
+    return etd_start_event(tracer, scope, etd_intern_quickly(tracer, name, true), name);
 }
 
 /* Separate from etd_append_profile, because almost all events are plain and belong to no delegate. */

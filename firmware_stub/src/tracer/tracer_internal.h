@@ -18,6 +18,9 @@
 /* Value of first_run: no block has ended yet. */
 #define ETD_NO_RUN UINT32_MAX
 
+/* Alignment of records in memory, in bytes. */
+#define ETD_RECORD_ALIGNMENT 4u
+
 /* Contents of a DELEGATE record. */
 typedef struct {
     etd_name name; /* string id */
@@ -98,8 +101,10 @@ static inline uint32_t etd_head(uint32_t kind, uint32_t byte, uint32_t field) {
     return kind | byte << 8 | field << 16;
 }
 
+/* Records are aligned (etd_tracer_init), so that CPUs without unaligned access store words as well. */
 static inline void etd_put_record(uint8_t *at, uint32_t word0, uint32_t word1, uint32_t word2,
                                   uint32_t word3) {
+    at = __builtin_assume_aligned(at, ETD_RECORD_ALIGNMENT);
     etd_put_u32(at, word0);
     etd_put_u32(at + 4, word1);
     etd_put_u32(at + 8, word2);
@@ -155,6 +160,15 @@ ETD_INLINE uint32_t etd_now(const etd_tracer *tracer) {
     return tracer->ticks(tracer->ticks_context);
 }
 
+/* Copies by fields on RISC-V, because GCC calls memcpy there for a structure of this size (-Os). */
+ETD_INLINE etd_event etd_copy_event(const etd_event *from) {
+#ifdef __riscv
+    return (etd_event){from->name, from->choice, from->depth, from->chain, from->handle, from->start};
+#else
+    return *from;
+#endif
+}
+
 /* Starts the event of an open scope. Name (also as text, if given) and integer delegate id decide whether it
  * is logged. */
 ETD_INLINE etd_event etd_start_event(etd_tracer *tracer, etd_open_scope *scope, etd_name name,
@@ -164,40 +178,48 @@ ETD_INLINE etd_event etd_start_event(etd_tracer *tracer, etd_open_scope *scope, 
         scope->event.choice = etd_choose(tracer, scope, text);
     }
     scope->event.start = etd_now(tracer); /* last, so that the event does not include its own start */
-    return scope->event;
+    return etd_copy_event(&scope->event);
 }
 
-/* A name is cached in one of two places, chosen by its pointer. */
-ETD_INLINE uint32_t etd_hash(const char *name) {
-    return (uint32_t)(uintptr_t)name * 0x9E3779B1u;
-}
+/* Places in which a pointer may be cached, from the one of its hash on. */
+#define ETD_NAME_PLACES 8u
 
-ETD_INLINE etd_recent_name *etd_first_place(etd_tracer *tracer, uint32_t hash) {
-    return &tracer->recent[hash >> (32u - ETD_RECENT_BITS)];
-}
+_Static_assert((ETD_RECENT_NAMES & (ETD_RECENT_NAMES - 1u)) == 0 && ETD_RECENT_NAMES >= ETD_NAME_PLACES,
+               "ETD_RECENT_NAMES is not a power of two, or too small");
 
-/* Returns true if the cache entry holds this name. Most names are string literals, so the same pointer
- * returns often. The text is compared as well, because it may have changed. */
-ETD_INLINE bool etd_recall(const etd_tracer *tracer, const etd_recent_name *recent, const char *name) {
-    if (recent->from_end == 0) {
-        return false;
+/* Returns the cache entry of a pointer. If there is none, returns the one to use for it, which has another
+ * pointer. */
+ETD_INLINE etd_recent_name *etd_name_place(etd_tracer *tracer, const char *name) {
+    const uint32_t hash = (uint32_t)(uintptr_t)name * 0x9E3779B1u >> 16;
+    etd_recent_name *place = &tracer->recent[hash % ETD_RECENT_NAMES];
+    for (uint32_t next = 1; place->text != name && place->text != NULL && next <= ETD_NAME_PLACES; next++) {
+        place = &tracer->recent[(hash + next) % ETD_RECENT_NAMES];
     }
+    return place;
+}
+
+/* Returns true if the name at a cached pointer is still the same. Most names are string literals, but a
+ * caller may write another text to the same place. */
+ETD_INLINE bool etd_is_unchanged(const etd_tracer *tracer, const etd_recent_name *recent) {
     const uint8_t *entry = tracer->buffer + (tracer->capacity - recent->from_end);
     const size_t length = entry[0];
-    return strncmp(name, (const char *)entry + 1, length) == 0 &&
-           (name[length] == '\0' || length == ETD_LOG_MAX_NAME);
+    return strncmp(recent->text, (const char *)entry + 1, length) == 0 &&
+           (recent->text[length] == '\0' || length == ETD_LOG_MAX_NAME);
 }
 
-/* Finds a name that is not in its first cache place, or adds it. */
-etd_name etd_find_name(etd_tracer *tracer, const char *name);
+/* Searches all names for this one, and adds it if it is new. Remembers it in the cache entry. */
+etd_name etd_find_name(etd_tracer *tracer, etd_recent_name *place, const char *name);
 
-/* etd_intern for a tracer that is not NULL. */
-ETD_INLINE etd_name etd_intern_quickly(etd_tracer *tracer, const char *name) {
+/* etd_intern for a tracer that is not NULL. A fixed name is known by its pointer. */
+ETD_INLINE etd_name etd_intern_quickly(etd_tracer *tracer, const char *name, bool fixed) {
     if (name == NULL) {
         return ETD_LOG_NO_NAME;
     }
-    const etd_recent_name *place = etd_first_place(tracer, etd_hash(name));
-    return etd_recall(tracer, place, name) ? place->name : etd_find_name(tracer, name);
+    etd_recent_name *place = etd_name_place(tracer, name);
+    if (place->text == name && (fixed || etd_is_unchanged(tracer, place))) {
+        return place->name;
+    }
+    return etd_find_name(tracer, place, name);
 }
 
 /* Returns the number of records of a logged tensor: behind the first one, each has a size and a stride of two
