@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 BUDGETS: Final = "etharness.budgets"
 COMMANDS: Final = "etharness.commands"
+DELEGATES: Final = "etharness.delegates"
 DOCUMENTS: Final = "etharness.documents"
 EXPLANATIONS: Final = "etharness.explanations"
 FLASH_TOOLS: Final = "etharness.flash_tools"

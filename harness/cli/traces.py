@@ -92,7 +92,7 @@ def inspect_command(
     instructions = [instruction_model(board) for board in described]
     executorch = runtime == "executorch"
     document = describe_model(
-        *(display_path(model), len(data), program, fits, instructions, test_sets),
+        *(display_path(model), data, program, fits, instructions, test_sets),
         executorch=executorch,
     )
     if output.json:

@@ -155,6 +155,21 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
+class Delegate:
+    """What the compiler of a backend made of a part of a method.
+
+    Attributes:
+        backend: Name of the backend.
+        blob: Its bytes, whose format only the backend knows.
+        specs: The options that it was compiled with, by key.
+    """
+
+    backend: str
+    blob: bytes
+    specs: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A file's methods.
 

@@ -37,6 +37,7 @@ from harness.decode.flatbuffer import (
 )
 from harness.decode.program import (
     Call,
+    Delegate,
     Dynamism,
     Instruction,
     ListKind,
@@ -303,6 +304,44 @@ def constant_reader(data: bytes) -> Callable[[Tensor], bytes | None]:
         return data[place[0] :][:nbytes]
 
     return read
+
+
+def read_delegates(data: bytes) -> dict[str, tuple[Delegate, ...]]:
+    """Read the delegates in a ``.pte`` file, by the name of their method.
+
+    Raises:
+        FormatError: As ``read_program``; or the data of a delegate is not in the file.
+    """
+    buffer, base = _window(data)
+    root = verified_root(buffer, pte.ProgramTable, pte.LAYOUT)
+    segments, _ = root.children(pte.ProgramTable.SEGMENTS, pte.DataSegment)
+    inline, _ = root.children(pte.ProgramTable.BACKEND_DELEGATE_DATA, pte.Data)
+    starts, sizes = (segments.scalars(slot, "<u8", 0).tolist() for slot in pte.DataSegment)
+    blobs = (
+        _byte_vectors(inline, pte.Data.BYTES),
+        [data[base + at : base + at + size] for at, size in zip(starts, sizes, strict=True)],
+    )
+    plans, _ = root.children(pte.ProgramTable.EXECUTION_PLAN, pte.ExecutionPlan)
+    tables, counts = plans.children(pte.ExecutionPlan.DELEGATES, pte.BackendDelegate)
+    processed = tables.references(pte.BackendDelegate.PROCESSED)
+    where = Tables.at(buffer, processed[processed != 0], pte.Reference)
+    located = zip(
+        where.scalars(pte.Reference.LOCATION, "i1", 0).tolist(),
+        where.scalars(pte.Reference.INDEX, "<u4", 0).tolist(),
+        strict=True,
+    )
+    entries, spec_counts = tables.children(pte.BackendDelegate.COMPILE_SPECS, pte.CompileSpec)
+    keys = entries.texts(pte.CompileSpec.KEY)
+    pairs = [*zip(keys, _byte_vectors(entries, pte.CompileSpec.VALUE), strict=True)]
+    specs = split(pairs, spec_counts)
+    names = tables.texts(pte.BackendDelegate.ID)
+    delegates = []
+    for name, place, options in zip(names, processed.tolist(), specs, strict=True):
+        kind, index = next(located) if place else (0, -1)
+        if kind not in (0, 1) or not 0 <= index < len(blobs[kind]):
+            raise FormatError("the data of a delegate is not in the file", field="delegates")
+        delegates.append(Delegate(name, blobs[kind][index], dict(options)))
+    return dict(zip(plans.texts(pte.ExecutionPlan.NAME), split(delegates, counts), strict=True))
 
 
 class _StoredData:

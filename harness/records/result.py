@@ -196,12 +196,57 @@ class TensorRecord(_ResultRecord, frozen=True):
     file: str
 
 
+class DelegateOperator(_ResultRecord, frozen=True):
+    """An operation of a delegate, as its blob describes it.
+
+    Attributes:
+        name: What it computes, such as ``conv 3x3``.
+        operands: Types and shapes, such as ``int8[8, 8, 3] -> int8[8, 8, 16]``.
+        macs: Multiply-accumulates.
+        weight_bytes: Bytes of its weights, scales and biases, as they are stored.
+        dma_bytes: Bytes that are copied for it before it begins.
+        read: Bytes that it reads, by memory, with those that it reads again.
+        written: Bytes that it writes, by memory.
+        cycles: Its compiler's estimate of cycles; null without one.
+    """
+
+    name: str
+    operands: str = ""
+    macs: int = 0
+    weight_bytes: int = 0
+    dma_bytes: int = 0
+    read: dict[str, int] = {}
+    written: dict[str, int] = {}
+    cycles: int | None = None
+
+
+class DelegateWork(_ResultRecord, frozen=True):
+    """What a delegate does, as a decoder of its blob found.
+
+    Attributes:
+        target: What it was compiled for; "" if it is not known.
+        operators: Its operations, in order.
+        constant_bytes: Bytes of its constants.
+        scratch_bytes: Bytes of memory that one execution needs.
+        estimated_by: The tool that estimated cycles; "" without an estimate.
+        notes: What is not known, a sentence each.
+    """
+
+    target: str = ""
+    operators: tuple[DelegateOperator, ...] = ()
+    constant_bytes: int = 0
+    scratch_bytes: int = 0
+    estimated_by: str = ""
+    notes: tuple[str, ...] = ()
+
+
 class DelegateCall(_ResultRecord, frozen=True):
-    """An instruction that calls a delegate of this backend."""
+    """An instruction that calls a delegate of this backend; ``work`` is null in old results."""
 
     chain: int
     instruction: int
     backend: str
+    work: DelegateWork | None = None
 
 
 class Model(_ResultRecord, frozen=True):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from harness.analyze.delegates import delegate_calls
 from harness.analyze.memory import PlannedPool, planned_pools
 from harness.analyze.workload import (
     Argument,
@@ -26,6 +27,8 @@ from harness.decode.program import Method, Program
 from harness.decode.pte import TestSet
 from harness.report.description import describe_sections
 from harness.report.run import print_table
+from harness.records.result import DelegateCall
+from harness.report.delegates import delegate_table
 from harness.report.terminal import print_header, show_line, show_table
 from harness.report.words import percent
 
@@ -81,6 +84,7 @@ class MethodDocument(msgspec.Struct, frozen=True):
         macs: Multiply-accumulates outside of delegates.
         constant_bytes: Bytes of the constants that it uses.
         backends: Backends that it delegates to.
+        delegates: Its calls of delegates, with what is known of their work.
         operators: Its work by operator, in the order of first use.
         pools: Its planned memory.
         boards: Whether it fits each board.
@@ -99,6 +103,7 @@ class MethodDocument(msgspec.Struct, frozen=True):
     macs: int
     constant_bytes: int
     backends: list[str]
+    delegates: list[DelegateCall]
     operators: list[Work]
     pools: list[PlannedPool]
     boards: list[Fit]
@@ -118,7 +123,7 @@ class ModelDocument(msgspec.Struct, frozen=True):
 
 def describe_model(
     name: str,
-    size: int,
+    data: bytes,
     program: Program,
     fits: Sequence[Sequence[Fit]],
     instructions: Sequence[InstructionModel | None],
@@ -130,7 +135,7 @@ def describe_model(
 
     Args:
         name: Its path as the user knows it.
-        size: Bytes of the program.
+        data: The program.
         program: Its methods.
         fits: For each method, whether it fits each of the boards.
         instructions: The measured coefficients of each of the boards.
@@ -140,7 +145,8 @@ def describe_model(
     names = [each.method for each in test_sets] if test_sets is not None else None
     methods = [
         _method(
-            method, boards, instructions, names.count(method.name) if names is not None else None
+            *(method, delegate_calls(data, method), boards, instructions),
+            names.count(method.name) if names is not None else None,
         )
         for method, boards in zip(program.methods, fits, strict=True)
     ]
@@ -150,11 +156,12 @@ def describe_model(
             replace(method, executorch=memory)
             for method, memory in zip(methods, memories, strict=True)
         ]
-    return ModelDocument(name, size, methods)
+    return ModelDocument(name, len(data), methods)
 
 
 def _method(
     method: Method,
+    delegates: Sequence[DelegateCall],
     boards: Sequence[Fit],
     instructions: Sequence[InstructionModel | None],
     test_sets: int | None,
@@ -168,6 +175,7 @@ def _method(
         macs=sum(step.macs or 0 for step in steps),
         constant_bytes=constant_bytes(method),
         backends=list(method.delegates),
+        delegates=list(delegates),
         operators=work_by_operator(steps),
         pools=planned_pools(method),
         boards=[
@@ -225,7 +233,7 @@ def _print_method(console: Console, method: MethodDocument, *, detailed: bool) -
     if method.made_for is not None:
         header["exported for"] = method.made_for.text
     if method.backends:
-        header["delegates"] = f"{', '.join(method.backends)} (their work is not in the file)"
+        header["delegates"] = ", ".join(method.backends)
     print_header(console, header)
     rows = [
         (
@@ -242,7 +250,20 @@ def _print_method(console: Console, method: MethodDocument, *, detailed: bool) -
     show_table(console, headers, rows, numbers=range(1, 6))
     for table in describe_sections(method.sections or {})[1]:
         print_table(console, table)
+    for call in method.delegates:
+        _print_delegate(console, call, detailed=detailed)
     _print_pools(console, method, detailed=detailed)
+
+
+def _print_delegate(console: Console, call: DelegateCall, *, detailed: bool) -> None:
+    """Print what a delegate does."""
+    table = delegate_table(call, detailed=detailed)
+    if table is None:
+        return
+    if table.rows:
+        show_table(console, table.headers, table.rows, title=table.title, numbers=table.numbers)
+    for line in table.notes if table.rows else (table.title, *table.notes):
+        show_line(console, line)
 
 
 def _print_pools(console: Console, method: MethodDocument, *, detailed: bool) -> None:

@@ -13,10 +13,10 @@ from contextlib import suppress
 import msgspec
 from msgspec.structs import replace
 
+from harness.analyze.delegates import delegate_calls
 from harness.analyze.workload import delegate_sections, instruction_records
 from harness.check.fit import check_fit, check_loaded, fit_placed, operand_types, placed_capacity
 from harness.config.board import Board, Capacity
-from harness.decode.program import Call
 from harness.decode.pte import ModelFile, is_bundled_program, read_bundled_program
 from harness.errors import DeviceRefusedError, FormatError, UsageError, did_you_mean
 from harness.files import display_path, read_model
@@ -25,7 +25,7 @@ from harness.link.messages import ModelInfo, TargetInfo
 from harness.link.session import Session
 from harness.link.wire import Status
 from harness.records.measurement import BUNDLED_KERNELS
-from harness.records.result import BUNDLED_RUNTIME, DelegateCall, Model
+from harness.records.result import BUNDLED_RUNTIME, Model
 from harness.runs.directory import TEST_SETS
 from harness.runs.request import RunRequest
 from harness.runs.source import test_set_name
@@ -250,7 +250,6 @@ def describe_model(request: RunRequest, model: ModelFile) -> Model:
     method = model.method(request.method_name)
     pools = method.planned if method is not None else ()
     planned = {f"planned_{pool}": pools[pool] for pool in range(1, len(pools))}
-    chains = method.chains if method is not None else ()
     return Model(
         file=display_path(model.path),
         sha256=model.digest.hex(),
@@ -258,12 +257,7 @@ def describe_model(request: RunRequest, model: ModelFile) -> Model:
         planned_bytes=sum(planned.values()),
         method_bytes=0,
         method=request.method_name,
-        delegates=tuple(
-            DelegateCall(chain, index, instruction.name)
-            for chain, instructions in enumerate(chains)
-            for index, instruction in enumerate(instructions)
-            if instruction.call == Call.DELEGATE
-        ),
+        delegates=delegate_calls(model.data, method),
         planned=planned,
         chains=instruction_records(method),
         inputs=(),

@@ -1,0 +1,96 @@
+"""Reads a delegate of EthosUBackend: its operators, memory traffic and scratch memory."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Final
+
+from harness.decode.program import Delegate
+from harness.extensions.npu.command_stream import PRODUCTS, Operation, read_commands
+from harness.extensions.npu.vela_stream import read_stream
+from harness.records.result import DelegateOperator, DelegateWork
+
+_REGIONS: Final = {0: "constants", 1: "scratch", 2: "fast scratch", 5: "state"}
+"""Memory regions by number, as ExecuTorch's backend passes them to the driver."""
+
+_PLACED: Final = {
+    "Sram_Only": ("SRAM", "SRAM", "SRAM"),
+    "Shared_Sram": ("{far}", "SRAM", "SRAM"),
+    "Dedicated_Sram": ("{far}", "{far}", "SRAM"),
+}
+"""Memories of the first three regions in Vela's memory modes; the others are variants of these."""
+
+_FAR: Final = {
+    "Ethos_U55": "flash",
+    "Ethos_U65_Embedded": "flash",
+    "Ethos_U65": "DRAM",
+    "SYS_Flash": "flash",
+    "SYS_DRAM": "DRAM",
+}
+"""Memories behind the second port, by a part of the name of Vela's system configuration."""
+
+
+def read_delegate(delegate: Delegate) -> DelegateWork:
+    """Return what a delegate of EthosUBackend does.
+
+    Raises:
+        FormatError: The blob is damaged, or of an NPU that is not known.
+    """
+    stream = read_stream(delegate.blob)
+    notes = [f"its block {name!r} is not known and was skipped" for name in stream.unknown]
+    if stream.outside:
+        notes.append(f"its data {', '.join(stream.outside)} is outside the program, in a .ptd file")
+    if "cmd_data" in stream.outside:
+        return DelegateWork(scratch_bytes=stream.scratch, notes=tuple(notes))
+    commands = read_commands(stream.commands, stream.commands_at)
+    memories = _memories(delegate.specs)
+    if commands.unknown:
+        listed = ", ".join(f"0x{number:x}" for number in sorted(commands.unknown))
+        notes.append(
+            f"{sum(commands.unknown.values())} commands are not known and were skipped ({listed})"
+        )
+    if commands.branches:
+        notes.append(f"operations between its {commands.branches} jumps count once")
+    return DelegateWork(
+        target=f"Ethos-{PRODUCTS[commands.product]}, {commands.macs_per_cycle} MACs per cycle",
+        operators=tuple(_operator(operation, memories) for operation in commands.operations),
+        constant_bytes=stream.constants or 0,
+        scratch_bytes=stream.scratch,
+        notes=tuple(notes),
+    )
+
+
+def _operator(operation: Operation, memories: dict[int, str]) -> DelegateOperator:
+    read, written = Counter[str](), Counter[str]()
+    for region, loaded, stored in operation.traffic():
+        if region >= 0:
+            name = memories.get(region, f"region {region}")
+            read[name] += loaded
+            written[name] += stored
+    return DelegateOperator(
+        name=operation.name,
+        operands=operation.operands,
+        macs=operation.macs,
+        weight_bytes=operation.weights + operation.scales,
+        dma_bytes=sum(transfer.length for transfer in operation.transfers),
+        read={name: size for name, size in sorted(read.items()) if size},
+        written={name: size for name, size in sorted(written.items()) if size},
+    )
+
+
+def _memories(specs: dict[str, bytes]) -> dict[int, str]:
+    """Return the memories of regions, as the compiler's options place them.
+
+    Where they really are is up to the firmware: without the options, or with those of an unknown
+    memory mode, they are named after what they contain.
+    """
+    flags = specs.get("compile_flags", b"").decode("utf-8", "replace")
+    found = re.search(r"--memory-mode=(\w+?)(?:_\d+KB)?(?:\s|$)", flags)
+    system = re.search(r"--system-config=(\w+)", flags)
+    far = next((far for part, far in _FAR.items() if system and part in system[1]), None)
+    if found is None or found[1] not in _PLACED or far is None:
+        return _REGIONS
+    return _REGIONS | {
+        number: name.format(far=far) for number, name in enumerate(_PLACED[found[1]])
+    }
