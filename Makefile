@@ -41,7 +41,7 @@ help:
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
 	@echo "make mutants    change the harness in small ways and list what no test notices (installs mutmut; half an hour)"
-	@echo "make measure    regenerate what is measured in docs: networks, cycles, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, debug probes, nights, scaling, attacks"
+	@echo "make measure    regenerate what is measured in docs: networks, cycles, kernels, measurements, operators, instructions, decoding, history, reports, verdicts, remote ports, debug probes, nights, scaling, attacks, Ethos-U"
 	@echo "make release    wheel, sdist, firmware images, sizes, documentation and checksums of the commit, in dist/"
 	@echo "make release-check  the same, built twice in different folders and compared"
 
@@ -140,6 +140,7 @@ measure: setup-test setup-oracle setup-docs
 	$(PYTHON) -m benchmarks.bisect_boards
 	$(PYTHON) -m benchmarks.verdict_pool out/verdicts.jsonl --sessions 300
 	$(PYTHON) -m benchmarks.verdicts out/verdicts.jsonl
+	.venv-oracle/bin/python -m benchmarks.npu
 	.venv-oracle/bin/python -m benchmarks.measure
 	.venv-oracle/bin/python -m benchmarks.operators
 	.venv-oracle/bin/python -m benchmarks.kernels

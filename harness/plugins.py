@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
 
 BUDGETS: Final = "etharness.budgets"
+CAPTURES: Final = "etharness.captures"
 COMMANDS: Final = "etharness.commands"
 DELEGATES: Final = "etharness.delegates"
 DOCUMENTS: Final = "etharness.documents"

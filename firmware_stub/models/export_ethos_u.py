@@ -54,9 +54,8 @@ def small() -> nn.Module:
     )
 
 
-def lower(model: nn.Module, inputs: tuple[torch.Tensor, ...], target: str) -> bytes:
+def lower(model: nn.Module, inputs: tuple[torch.Tensor, ...], spec: EthosUCompileSpec) -> bytes:
     """Return a program whose operators are compiled for an accelerator where Vela can do so."""
-    spec = EthosUCompileSpec(target)
     quantizer = EthosUQuantizer(spec)
     quantizer.set_global(get_symmetric_quantization_config())
     exported = torch.export.export(model.eval(), inputs).module(check_guards=False)
@@ -79,7 +78,7 @@ def main() -> None:
         model = Split() if name.endswith("split") else small()
         size = 8 if name.endswith("split") else 32
         inputs = (torch.randn(1, 3, size, size).to(memory_format=torch.channels_last),)
-        (fixtures / f"{name}.pte").write_bytes(lower(model, inputs, target))
+        (fixtures / f"{name}.pte").write_bytes(lower(model, inputs, EthosUCompileSpec(target)))
 
 
 if __name__ == "__main__":

@@ -316,7 +316,7 @@ class Work(msgspec.Struct, frozen=True):
         delegated: Whether a delegate executes them.
         calls: Number of instructions.
         macs: Multiply-accumulates of convolutions and matrix products; 0 for other operators, null
-            for a delegate, whose work is not in the file.
+            for a delegate (its own operators: ``MethodDocument.delegates``).
         elements: Elements of their outputs.
         bytes_read: Bytes of their input tensors.
         bytes_written: Bytes of their output tensors.

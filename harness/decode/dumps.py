@@ -23,15 +23,16 @@ import codecs
 import re
 import zlib
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from harness.decode.device_log_format import MAGIC
 from harness.decode.ed00_reader import NO_IDENTIFIER, Window, find_dump, read_dump
 from harness.decode.ed00_schema import IDENTIFIER
 from harness.errors import FormatError
 from harness.files import Content, is_padding
+from harness.plugins import CAPTURES, load_plugin, plugin_names
 from harness.records.trace import HOST_NANOSECONDS, ClockDomain, Damage, Losses, Trace
 
 _SECTION: Final = rb"#\[RUN THIS\]"
@@ -274,6 +275,9 @@ def read_dumps(
         dumps, padding = _dumps(data, clock, damage)
     elif isinstance(data, bytes) and is_capture(data):
         dumps = _captured(data, clock, damage)
+        for name in plugin_names(CAPTURES):
+            complete = cast("Callable[[Trace, bytes], Trace]", load_plugin(CAPTURES, name))
+            dumps = [replace(dump, trace=complete(dump.trace, data)) for dump in dumps]
     else:
         raise _unknown(data[:])
     return FoundDumps(

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.printing import printable
-from harness.records.result import DelegateCall, DelegateOperator
+from harness.records.result import DelegateCall, DelegateOperator, DelegateWork
 from harness.report.words import ReportTable
 
 
-def delegate_table(call: DelegateCall, *, detailed: bool = False) -> ReportTable | None:
-    """Return the work of a call of a delegate; None in results of older versions.
+def delegate_table(call: DelegateCall, *, detailed: bool = False) -> ReportTable:
+    """Return the work of a call of a delegate; without rows where it is not known.
 
     Args:
         call: The call.
         detailed: List every operation with its operands, not those with one name together.
     """
-    work = call.work
-    if work is None:
-        return None
+    work = call.work or DelegateWork()
     facts = [f"{printable(call.backend)}, instruction {call.instruction}"]
     facts += [work.target] if work.target else []
     facts += [f"{work.scratch_bytes:,} bytes of scratch memory"] if work.scratch_bytes else []

@@ -28,6 +28,7 @@ from harness.records.result import (
 from harness.records.trace import Trace, type_name
 from harness.records.verdict import Check, Severity, Verdict
 from harness.report.changes import ChangeTable, describe_changes
+from harness.report.delegates import delegate_table
 from harness.report.operators import (
     CounterTable,
     OperatorListing,
@@ -572,6 +573,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
     requested = subject.runs_requested if subject is not None else None
     known = (result.model.sections or {}) if result is not None and result.model else {}
     sections, section_tables = describe_sections(known, subject)
+    calls = result.model.delegates if result is not None and result.model else ()
     return RunDescription(
         run=run,
         verdict=describe_verdict(run.verdict, run.failure),
@@ -591,7 +593,10 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         losses=tuple(run_losses(trace, result, requested)),
         clock_lines=clocks,
         sections=sections,
-        section_tables=section_tables,
+        section_tables=(
+            *filter(lambda found: found.rows, map(delegate_table, calls)),
+            *section_tables,
+        ),
     )
 
 

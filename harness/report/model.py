@@ -25,10 +25,10 @@ from harness.check.executorch_memory import RuntimeMemory, runtime_memory
 from harness.check.fit import Fit, MadeFor, Need, Refusal, core_exports
 from harness.decode.program import Method, Program
 from harness.decode.pte import TestSet
-from harness.report.description import describe_sections
-from harness.report.run import print_table
 from harness.records.result import DelegateCall
 from harness.report.delegates import delegate_table
+from harness.report.description import describe_sections
+from harness.report.run import print_table
 from harness.report.terminal import print_header, show_line, show_table
 from harness.report.words import percent
 
@@ -251,19 +251,8 @@ def _print_method(console: Console, method: MethodDocument, *, detailed: bool) -
     for table in describe_sections(method.sections or {})[1]:
         print_table(console, table)
     for call in method.delegates:
-        _print_delegate(console, call, detailed=detailed)
+        print_table(console, delegate_table(call, detailed=detailed))
     _print_pools(console, method, detailed=detailed)
-
-
-def _print_delegate(console: Console, call: DelegateCall, *, detailed: bool) -> None:
-    """Print what a delegate does."""
-    table = delegate_table(call, detailed=detailed)
-    if table is None:
-        return
-    if table.rows:
-        show_table(console, table.headers, table.rows, title=table.title, numbers=table.numbers)
-    for line in table.notes if table.rows else (table.title, *table.notes):
-        show_line(console, line)
 
 
 def _print_pools(console: Console, method: MethodDocument, *, detailed: bool) -> None:

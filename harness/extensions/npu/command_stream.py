@@ -36,15 +36,22 @@ _IFM_WIDTH0, _IFM_HEIGHT0, _IFM_REGION = 0x10A, 0x10B, 0x10F
 _OFM_WIDTH, _OFM_HEIGHT, _OFM_DEPTH, _OFM_PRECISION = 0x111, 0x112, 0x113, 0x114
 _BLOCK_WIDTH, _BLOCK_HEIGHT, _BLOCK_DEPTH, _OFM_REGION = 0x115, 0x116, 0x117, 0x11F
 _KERNEL_WIDTH, _KERNEL_HEIGHT, _KERNEL_STRIDE = 0x120, 0x121, 0x122
-_ACTIVATION, _WEIGHT_REGION, _SCALE_REGION, _WEIGHT_FORMAT = 0x125, 0x128, 0x129, 0x12E
+_ACC_FORMAT, _ACTIVATION, _WEIGHT_REGION, _SCALE_REGION, _WEIGHT_FORMAT = (
+    0x124,
+    0x125,
+    0x128,
+    0x129,
+    0x12E,
+)
 _SOURCE_REGION, _TARGET_REGION, _SIZE0, _SIZE1 = 0x130, 0x131, 0x132, 0x133
 _IFM2_BROADCAST, _IFM2_PRECISION, _IFM2_REGION = 0x180, 0x185, 0x18F
 
 # Registers of two words.
-_WEIGHT_BASE, _WEIGHT_LENGTH, _SCALE_BASE, _SCALE_LENGTH = 0x20, 0x21, 0x22, 0x23
+_WEIGHT_BASE, _SCALE_BASE = 0x20, 0x22
 _DMA_SOURCE, _DMA_TARGET, _DMA_LENGTH = 0x30, 0x31, 0x32
-_MORE_LENGTHS: Final = (0x91, 0x95, 0x97)
-"""Lengths of the weights of the second, third and fourth core; the U65's second is 0x91, too."""
+_WEIGHT_LENGTHS: Final = ((0x21, 0x91), (0x21, 0x91, 0x93, 0x95))
+_SCALE_LENGTHS: Final = ((0x23, 0x93), (0x23,))
+"""Lengths of what each core reads: those of U55 and U65, and those of the U85."""
 
 _KNOWN: Final = (
     {n for n in range(0x100, 0x110) if n not in (0x106, 0x10E)}
@@ -124,6 +131,7 @@ class Operation:
         at: Byte offset of its command in the stream.
         kernel: Height and width of the kernel; (1, 1) for elementwise operations.
         strides: Vertical and horizontal stride.
+        dilations: Vertical and horizontal dilation.
         inputs: The feature maps that it reads.
         output: The one that it writes.
         block: Height, width and depth of the parts of the output that are computed at a time.
@@ -135,12 +143,15 @@ class Operation:
         constants_region: Memory region of weights and scales.
         transfers: Copies by the DMA that it waits for.
         table: It applies a lookup table.
+        part_kernel: The kernel is traversed before the channels are.
+        accumulator: Number of the format in which sums are kept.
     """
 
     kind: str
     at: int
     kernel: tuple[int, int] = (1, 1)
     strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
     inputs: tuple[FeatureMap, ...] = ()
     output: FeatureMap | None = None
     block: Shape = (1, 1, 1)
@@ -152,6 +163,8 @@ class Operation:
     constants_region: int = -1
     transfers: list[Transfer] = field(default_factory=list)
     table: bool = False
+    part_kernel: bool = False
+    accumulator: int = 0
 
     @property
     def name(self) -> str:
@@ -161,7 +174,7 @@ class Operation:
             name += f" {self.kernel[0]}x{self.kernel[1]}"
         if self.strides != (1, 1):
             name += f" stride {self.strides[0]}x{self.strides[1]}"
-        return name + (" + table" if self.table else "")
+        return name + (" + table" if self.table and self.kind != "table" else "")
 
     @property
     def operands(self) -> str:
@@ -357,8 +370,10 @@ class _Reader:
             second = self._input(_IFM2_PRECISION, _IFM2_REGION, shape)
             operation.kind, operation.inputs = "matmul", (*operation.inputs, second)
             return operation
-        operation.weights = self._far(_WEIGHT_LENGTH) + sum(map(self._far, _MORE_LENGTHS))
-        operation.scales = self._far(_SCALE_LENGTH)
+        operation.weights = sum(map(self._far, _WEIGHT_LENGTHS[self._u85]))
+        operation.scales = sum(map(self._far, _SCALE_LENGTHS[self._u85]))
+        if self._u85 and self._get(_WEIGHT_FORMAT) >> 4 & 1:  # two of four weights are zero
+            operation.macs //= 2
         operation.constants_region = self._get(_WEIGHT_REGION) & 7
         operation.passes = -(-height // operation.block[0]) * -(-width // operation.block[1])
         return operation
@@ -367,11 +382,18 @@ class _Reader:
         kind = _ARGMAX.get(parameter) or (
             _POOLS[parameter] if parameter < len(_POOLS) else f"pool {parameter}"
         )
-        return self._windowed(kind, at, deep=kind == "reduce sum")
+        operation = self._windowed(kind, at, deep=kind == "reduce sum")
+        # Without an instruction to copy or to look up, Vela averages windows of one element.
+        if kind == "average pool" and operation.kernel == (1, 1) == operation.strides:
+            operation.kind = "table" if operation.table else "copy"
+            if self._get(_IFM_UPSCALE) & 3:
+                operation.kind = "upscale"
+        return operation
 
     def _windowed(self, kind: str, at: int, *, deep: bool) -> Operation:
         """An operation with a kernel; a deep one sums over the channels of its input."""
-        kernel, strides, spans = self._window()
+        kernel, strides, dilations = self._window()
+        spans = [(n - 1) * by + 1 for n, by in zip(kernel, dilations, strict=True)]
         output = self._output()
         height, width, depth = output.shape
         upscale = 2 if self._get(_IFM_UPSCALE) & 3 else 1
@@ -391,6 +413,7 @@ class _Reader:
             at,
             kernel,
             strides,
+            dilations,
             (given,),
             output,
             block,
@@ -399,6 +422,8 @@ class _Reader:
                 given.shape, output.shape, block, [*zip(strides, spans, strict=True)], deep
             ),
             table=self._get(_ACTIVATION) & 0x1F > 0,
+            part_kernel=bool(self._get(_KERNEL_STRIDE) >> 2 & 1),
+            accumulator=self._get(_ACC_FORMAT) & 3,
         )
 
     @staticmethod
@@ -416,7 +441,7 @@ class _Reader:
         return times
 
     def _window(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-        """Return the kernel, the strides, and the kernel with its dilation; vertical first."""
+        """Return the sizes of the kernel, the strides and the dilations; vertical first."""
         packed = self._get(_KERNEL_STRIDE)
         spans = self._get(_KERNEL_HEIGHT) + 1, self._get(_KERNEL_WIDTH) + 1
         strides = (
@@ -425,7 +450,7 @@ class _Reader:
         )
         dilations = (packed >> 4 & 1) + 1, (packed >> 3 & 1) + 1
         kernel = (spans[0] - 1) // dilations[0] + 1, (spans[1] - 1) // dilations[1] + 1
-        return kernel, strides, spans
+        return kernel, strides, dilations
 
     def _block(self, output: Shape) -> Shape:
         """Return the block of the output, at most the output itself."""
@@ -452,6 +477,8 @@ class _Reader:
             output=output,
             block=self._block(output.shape),
             table=self._get(_ACTIVATION) & 0x1F > 0,
+            part_kernel=bool(self._get(_KERNEL_STRIDE) >> 2 & 1),
+            accumulator=self._get(_ACC_FORMAT) & 3,
         )
 
     def _broadcast(self, precision: int, region: int, register: int, output: Shape) -> FeatureMap:

@@ -8,6 +8,7 @@ from typing import Final
 
 from harness.decode.program import Delegate
 from harness.extensions.npu.command_stream import PRODUCTS, Operation, read_commands
+from harness.extensions.npu.cycles import estimate_cycles
 from harness.extensions.npu.vela_stream import read_stream
 from harness.records.result import DelegateOperator, DelegateWork
 
@@ -44,7 +45,10 @@ def read_delegate(delegate: Delegate) -> DelegateWork:
     if "cmd_data" in stream.outside:
         return DelegateWork(scratch_bytes=stream.scratch, notes=tuple(notes))
     commands = read_commands(stream.commands, stream.commands_at)
-    memories = _memories(delegate.specs)
+    options = _options(delegate.specs)
+    memories = _memories(options)
+    estimate = estimate_cycles(commands.operations, options, memories)
+    notes += [estimate.note] if estimate.note else []
     if commands.unknown:
         listed = ", ".join(f"0x{number:x}" for number in sorted(commands.unknown))
         notes.append(
@@ -54,14 +58,20 @@ def read_delegate(delegate: Delegate) -> DelegateWork:
         notes.append(f"operations between its {commands.branches} jumps count once")
     return DelegateWork(
         target=f"Ethos-{PRODUCTS[commands.product]}, {commands.macs_per_cycle} MACs per cycle",
-        operators=tuple(_operator(operation, memories) for operation in commands.operations),
+        operators=tuple(
+            _operator(operation, memories, cycles)
+            for operation, cycles in zip(commands.operations, estimate.cycles, strict=True)
+        ),
         constant_bytes=stream.constants or 0,
         scratch_bytes=stream.scratch,
+        estimated_by=estimate.tool,
         notes=tuple(notes),
     )
 
 
-def _operator(operation: Operation, memories: dict[int, str]) -> DelegateOperator:
+def _operator(
+    operation: Operation, memories: dict[int, str], cycles: int | None
+) -> DelegateOperator:
     read, written = Counter[str](), Counter[str]()
     for region, loaded, stored in operation.traffic():
         if region >= 0:
@@ -76,21 +86,25 @@ def _operator(operation: Operation, memories: dict[int, str]) -> DelegateOperato
         dma_bytes=sum(transfer.length for transfer in operation.transfers),
         read={name: size for name, size in sorted(read.items()) if size},
         written={name: size for name, size in sorted(written.items()) if size},
+        cycles=cycles,
     )
 
 
-def _memories(specs: dict[str, bytes]) -> dict[int, str]:
+def _options(specs: dict[str, bytes]) -> dict[str, str]:
+    """Return Vela's options, as ExecuTorch keeps them beside the blob."""
+    flags = specs.get("compile_flags", b"").decode("utf-8", "replace")
+    return dict(re.findall(r"--([\w-]+)=(\S*)", flags))
+
+
+def _memories(options: dict[str, str]) -> dict[int, str]:
     """Return the memories of regions, as the compiler's options place them.
 
     Where they really are is up to the firmware: without the options, or with those of an unknown
-    memory mode, they are named after what they contain.
+    configuration, they are named after what they contain.
     """
-    flags = specs.get("compile_flags", b"").decode("utf-8", "replace")
-    found = re.search(r"--memory-mode=(\w+?)(?:_\d+KB)?(?:\s|$)", flags)
-    system = re.search(r"--system-config=(\w+)", flags)
-    far = next((far for part, far in _FAR.items() if system and part in system[1]), None)
-    if found is None or found[1] not in _PLACED or far is None:
+    mode = re.sub(r"_\d+KB$", "", options.get("memory-mode", ""))
+    system = options.get("system-config", "")
+    far = next((far for part, far in _FAR.items() if part in system), None)
+    if mode not in _PLACED or far is None:
         return _REGIONS
-    return _REGIONS | {
-        number: name.format(far=far) for number, name in enumerate(_PLACED[found[1]])
-    }
+    return _REGIONS | {number: name.format(far=far) for number, name in enumerate(_PLACED[mode])}

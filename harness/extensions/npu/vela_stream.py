@@ -24,23 +24,6 @@ EXPORT_AGAIN: Final = "export the model again with ExecuTorch's EthosUPartitione
 
 
 @dataclass(frozen=True, slots=True)
-class BoundTensor:
-    """An input or output of the delegate.
-
-    Attributes:
-        shape: Six dimensions, of which the leading ones are 1.
-        item: Bytes of an element.
-        offset: Byte offset in its region.
-        region: Number of the region.
-    """
-
-    shape: tuple[int, ...]
-    item: int
-    offset: int
-    region: int
-
-
-@dataclass(frozen=True, slots=True)
 class VelaStream:
     """The blocks of a blob.
 
@@ -49,8 +32,8 @@ class VelaStream:
         commands_at: Byte offset of the commands in the blob.
         constants: Bytes of the constants: weights, scales, tables; None if they are outside.
         scratch: Bytes of memory for inputs, outputs and everything between.
-        inputs: Inputs in the order of the call.
-        outputs: Outputs likewise.
+        inputs: Shapes of the inputs in the order of the call, of six dimensions each.
+        outputs: Those of the outputs likewise.
         outside: Names of the blocks whose data is outside the program.
         unknown: Names of blocks that this version does not know.
     """
@@ -59,8 +42,8 @@ class VelaStream:
     commands_at: int = 0
     constants: int | None = 0
     scratch: int = 0
-    inputs: tuple[BoundTensor, ...] = ()
-    outputs: tuple[BoundTensor, ...] = ()
+    inputs: tuple[tuple[int, ...], ...] = ()
+    outputs: tuple[tuple[int, ...], ...] = ()
     outside: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
@@ -124,7 +107,7 @@ def _scratch(blocks: dict[str, tuple[int, bytes]]) -> int:
     return int.from_bytes(data, "little")
 
 
-def _tensors(blocks: dict[str, tuple[int, bytes]], name: str) -> tuple[BoundTensor, ...]:
+def _tensors(blocks: dict[str, tuple[int, bytes]], name: str) -> tuple[tuple[int, ...], ...]:
     at, data = blocks.get(name, (0, b"\0\0\0\0"))
     count = int.from_bytes(data[:4], "little")
     if len(data) != 4 + count * _TENSOR.size:
@@ -134,7 +117,7 @@ def _tensors(blocks: dict[str, tuple[int, bytes]], name: str) -> tuple[BoundTens
         *shape, item, offset, region = _TENSOR.unpack_from(data, 4 + number * _TENSOR.size)
         if min(*shape, item, offset, region) < 0:
             raise _damaged(f"tensor {number} has a negative number", at, name)
-        found.append(BoundTensor(tuple(shape), item, offset, region))
+        found.append(tuple(shape))
     return tuple(found)
 
 
