@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 
 from benchmarks.npu import CONFIGURATIONS, Agreement, compare, lower
@@ -43,8 +45,9 @@ def test_weights_are_equal(total: Agreement) -> None:
 
 
 def test_traffic_and_cycles_are_within_the_stated_factors(total: Agreement) -> None:
-    """Vela counts whole bursts, which are longer than the data of a narrow feature map."""
+    """Vela counts whole bursts, many times the data of a narrow feature map, and few tables."""
     for factors in total.traffic.values():
-        assert 1 / 4 < min(factors) <= max(factors) < 3
+        assert 1 / 8 < min(factors) <= max(factors) < 5
+    assert 1 / 2 < statistics.median(total.traffic["SRAM"]) <= 1
     assert total.cycles
     assert 1 / 3 < min(total.cycles) <= max(total.cycles) < 3
