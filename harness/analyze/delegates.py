@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias, cast
 
-from harness.decode.program import Call, Delegate, Method
+from harness.decode.program import Call, CompiledDelegate, Method
 from harness.decode.pte import read_delegates
 from harness.errors import FormatError
 from harness.plugins import DELEGATES, load_plugin
 from harness.records.result import DelegateCall, DelegateWork
 
-DelegateReader: TypeAlias = Callable[[Delegate], DelegateWork]
+DelegateReader: TypeAlias = Callable[[CompiledDelegate], DelegateWork]
 """Reads a delegate of its backend; raises a FormatError if the blob is damaged."""
 
 
@@ -36,7 +36,7 @@ def delegate_calls(data: bytes, method: Method | None) -> tuple[DelegateCall, ..
     )
 
 
-def _work(delegate: Delegate) -> DelegateWork:
+def _work(delegate: CompiledDelegate) -> DelegateWork:
     """Return what a delegate does, or why that is not known."""
     read = cast("DelegateReader | None", load_plugin(DELEGATES, delegate.backend))
     if read is None:

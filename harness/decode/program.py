@@ -155,7 +155,7 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
-class Delegate:
+class CompiledDelegate:
     """What the compiler of a backend made of a part of a method.
 
     Attributes:

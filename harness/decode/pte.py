@@ -37,7 +37,7 @@ from harness.decode.flatbuffer import (
 )
 from harness.decode.program import (
     Call,
-    Delegate,
+    CompiledDelegate,
     Dynamism,
     Instruction,
     ListKind,
@@ -306,7 +306,7 @@ def constant_reader(data: bytes) -> Callable[[Tensor], bytes | None]:
     return read
 
 
-def read_delegates(data: bytes) -> dict[str, tuple[Delegate, ...]]:
+def read_delegates(data: bytes) -> dict[str, tuple[CompiledDelegate, ...]]:
     """Read the delegates in a ``.pte`` file, by the name of their method.
 
     Raises:
@@ -340,7 +340,7 @@ def read_delegates(data: bytes) -> dict[str, tuple[Delegate, ...]]:
         kind, index = next(located) if place else (0, -1)
         if kind not in (0, 1) or not 0 <= index < len(blobs[kind]):
             raise FormatError("the data of a delegate is not in the file", field="delegates")
-        delegates.append(Delegate(name, blobs[kind][index], dict(options)))
+        delegates.append(CompiledDelegate(name, blobs[kind][index], dict(options)))
     return dict(zip(plans.texts(pte.ExecutionPlan.NAME), split(delegates, counts), strict=True))
 
 

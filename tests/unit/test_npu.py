@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import DelegateCall, FormatError, Model, write_report
-from harness.decode.program import Delegate
+from harness.decode.program import CompiledDelegate
 from harness.extensions.npu.delegate import read_delegate
 from tests.conftest import FIXTURES
 from tests.support.reported import FINISHED, reported
@@ -152,7 +152,7 @@ def test_no_damage_ends_in_a_crash(data: st.DataObject) -> None:
             st.binary(max_size=9)
         )
     try:
-        work = read_delegate(Delegate("EthosUBackend", bytes(blob), {}))
+        work = read_delegate(CompiledDelegate("EthosUBackend", bytes(blob), {}))
     except FormatError as error:
         sound = bool(error.field and error.hint) and error.offset is not None
     else:

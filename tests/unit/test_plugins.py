@@ -140,6 +140,23 @@ def test_a_transport_by_its_scheme(install: Install) -> None:
         open_port("bad://x", 9600)
 
 
+def test_a_decoder_of_delegates_by_their_backend(
+    install: Install, etharness: Callable[..., CommandResult]
+) -> None:
+    text = """
+from harness.records.result import DelegateOperator, DelegateWork
+
+def read(delegate):
+    dot = DelegateOperator("dot", macs=len(delegate.blob))
+    return DelegateWork(target=delegate.backend.lower(), operators=(dot,))
+"""
+    install("npu_tools", "[etharness.delegates]\nSimulatedNpu = MODULE:read\n", text)
+    _, out, _ = etharness("inspect", "npu_int")
+    assert "SimulatedNpu, instruction 0: simulatednpu" in out
+    assert ["dot", "1", "15,888"] in [line.split() for line in out.splitlines()]
+    assert "no decoder" not in out
+
+
 def test_a_report_by_its_suffix(install: Install, tmp_path: Path) -> None:
     install("acme", "[etharness.reports]\ntxt = MODULE:text_report\nbad = MODULE:NOTHING\n")
     check_report_file(tmp_path / "night.TXT")

@@ -22,7 +22,7 @@ _AREAS: Final = {"SRAM": "Sram", "flash": "OffChipFlash", "DRAM": "Dram"}
 _ACCUMULATORS: Final = ("Acc32", "Acc40", "Acc16")
 
 
-class Estimate(NamedTuple):
+class CycleEstimate(NamedTuple):
     """Cycles of operations.
 
     Attributes:
@@ -38,8 +38,8 @@ class Estimate(NamedTuple):
 
 def estimate_cycles(
     operations: Sequence[Operation], options: dict[str, str], memories: dict[int, str]
-) -> Estimate:
-    """Estimate the cycles of operations, if Vela is installed and knows the NPU.
+) -> CycleEstimate:
+    """CycleEstimate the cycles of operations, if Vela is installed and knows the NPU.
 
     An operation takes as long as its computation or as the memory that takes longest, whichever is
     more.
@@ -51,18 +51,20 @@ def estimate_cycles(
     """
     nothing: list[int | None] = [None] * len(operations)
     if not options.get("accelerator-config", "").startswith(("ethos-u55", "ethos-u65")):
-        return Estimate(nothing)
+        return CycleEstimate(nothing)
     try:
         import_module("ethosu.vela.npu_performance")
     except ImportError:
-        return Estimate(nothing)
+        return CycleEstimate(nothing)
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # Vela prints what it makes of its options
             vela = _Estimator(options, memories)
             cycles = [vela.cycles(operation) for operation in operations]
     except Exception as error:  # of Vela, which expects the streams that it has written
-        return Estimate(nothing, note=f"Vela cannot estimate its cycles: {error or repr(error)}")
-    return Estimate(cycles, f"Vela {version('ethos-u-vela')}")
+        return CycleEstimate(
+            nothing, note=f"Vela cannot estimate its cycles: {error or repr(error)}"
+        )
+    return CycleEstimate(cycles, f"Vela {version('ethos-u-vela')}")
 
 
 class _Estimator:

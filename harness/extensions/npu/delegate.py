@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Final
 
-from harness.decode.program import Delegate
+from harness.decode.program import CompiledDelegate
 from harness.extensions.npu.command_stream import PRODUCTS, Operation, read_commands
 from harness.extensions.npu.cycles import estimate_cycles
 from harness.extensions.npu.vela_stream import read_stream
@@ -32,7 +32,7 @@ _FAR: Final = {
 """Memories behind the second port, by a part of the name of Vela's system configuration."""
 
 
-def read_delegate(delegate: Delegate) -> DelegateWork:
+def read_delegate(delegate: CompiledDelegate) -> DelegateWork:
     """Return what a delegate of EthosUBackend does.
 
     Raises:
