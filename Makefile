@@ -144,6 +144,7 @@ measure: setup-test setup-oracle setup-docs
 	.venv-oracle/bin/python -m benchmarks.measure
 	.venv-oracle/bin/python -m benchmarks.operators
 	.venv-oracle/bin/python -m benchmarks.kernels
+	.venv-oracle/bin/python -m benchmarks.fallback
 	.venv-oracle/bin/python -m benchmarks.decoding
 	mkdir -p out/zoo
 	.venv-oracle/bin/python firmware_stub/models/export_zoo.py --models out/zoo

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from harness import FormatError, Instruction, read_program, write_ed00
+from harness.extensions.fallback import xray as fallback
+from harness.strategies import EventSpec, RunSpec, trace_of
 from tests.conftest import FIXTURES, ROOT, CommandResult
 
 Etharness = Callable[..., CommandResult]
 MODEL, LOG = (FIXTURES / f"fallback_xnnpack.{kind}" for kind in ("pte", "etdp"))
 """Made by record_fallback.py: XNNPACK around what it does not take, in ExecuTorch's own runtime."""
+
+ETHOS_U = FIXTURES / "fallback_ethos_u.pte"
+"""For Ethos-U55: it leaves avg_pool2d by 4, and computes in integers."""
 
 REASONS = {
     "aten::_softmax.out": (
@@ -123,3 +132,121 @@ def test_a_log_without_its_model_has_no_xray(words: Sequence[str], etharness: Et
     code, out, _ = etharness(*words)
     assert code == 0
     assert "outside" not in out
+
+
+def test_an_operator_that_ethos_u_leaves_has_its_rule_and_what_is_there_for_it(
+    etharness: Etharness,
+) -> None:
+    [method] = json.loads(etharness("inspect", str(ETHOS_U), "--json").out)["methods"]
+    found = method["sections"]["fallback"]
+    jsonschema.validate(found, json.loads((ROOT / "schema/fallback.schema.json").read_text()))
+    pool = "torch.nn.functional.avg_pool2d"
+    with_it = "follow the advice for the operator beside it"
+    passes = "give the model integers: executorch.exir.passes.quantize_io_pass"
+    assert [(item["part"], item["rule"], item["attempt"]) for item in found["operators"]] == [
+        ("quantize", "integers at the border", f"{passes}.QuantizeInputs"),
+        ("dequantize", "beside the CPU", with_it),
+        ("permute", "beside the CPU", with_it),
+        ("other operators", "pooling by 3", f"{pool}({pool}(x, 2), 2)"),
+        ("quantize", "beside the CPU", with_it),
+        ("dequantize", "integers at the border", f"{passes}.QuantizeOutputs"),
+    ]
+    assert all(item["instructions"] > 1000 for item in found["operators"])
+    assert "instructions (estimate)" in etharness("inspect", str(ETHOS_U)).out
+    assert "instructions (estimate)" not in etharness("inspect", str(MODEL)).out
+
+
+UPSTREAM = {
+    "+EthosUBackend::execute()handles.input.memcpy()": 300,
+    "+EthosUBackend::execute()NPU": 5000,
+    "+EthosUBackend::execute()handles.output.memcpy()": 200,
+}
+"""Events of ExecuTorch's EthosUBackend within a call, and what they take here."""
+
+
+def ethos_u_log(path: Path, executions: int = 3) -> Path:
+    """Write what ExecuTorch's runtime and EthosUBackend log for ETHOS_U, by upstream's names."""
+    now, events = 0, []
+    for instruction, step in enumerate(read_program(ETHOS_U.read_bytes()).methods[0].chains[0]):
+        begin = now
+        if step.target >= 0:
+            for name, took in UPSTREAM.items():
+                events.append(EventSpec(name, now, now := now + took, 0, instruction))
+            now += 500
+            events.append(EventSpec("EthosUBackend::execute()", begin, now, 0, instruction))
+            events.append(EventSpec("DELEGATE_CALL", begin, now, 0, instruction))
+        else:
+            now += 1000
+            name = f"native_call_{step.name.rpartition('::')[2]}"
+            events.append(EventSpec(name, begin, now, 0, instruction))
+            events.append(EventSpec("OPERATOR_CALL", begin, now, 0, instruction))
+    events.append(EventSpec("Method::execute", 0, now, -1, 0))
+    runs = []
+    for run in range(executions):
+        moved = [
+            dataclasses.replace(event, start=event.start + run * now, end=event.end + run * now)
+            for event in events
+        ]
+        runs.append(RunSpec(moved))
+    path.write_bytes(write_ed00(trace_of(*runs)))
+    return path
+
+
+def test_upstreams_events_of_ethos_u_are_copies_and_the_delegate(
+    tmp_path: Path, etharness: Etharness
+) -> None:
+    log = ethos_u_log(tmp_path / "trace.etdp")
+    code, out, err = etharness("decode", str(log), "--model", str(ETHOS_U))
+    assert (code, err) == (0, "")
+    title = "2 calls of EthosUBackend, 6 operators outside: medians of 3 executions"
+    found = {row.split("  ")[0]: row.split()[-3] for row in rows_below(out, title)}
+    assert found == {
+        "delegate": "11.0",
+        "copies into the delegate": "0.600",
+        "copies out of the delegate": "0.400",
+        "quantize": "2.00",
+        "dequantize": "2.00",
+        "permute": "1.00",
+        "other operators": "1.00",
+        "between instructions": "0",
+    }
+
+
+def test_a_damaged_record_is_an_error_that_names_it() -> None:
+    known = fallback.describe(read_program(MODEL.read_bytes()).methods[0])
+    assert fallback.measure(known, None) == known
+    with pytest.raises(FormatError, match=r"fall-back X-ray is invalid: .*backends") as caught:
+        fallback.measure({"parts": []}, None)
+    assert caught.value.hint.startswith("run the model again")
+
+
+STRANGE = (
+    "aten::mm.out aten::addmm.out aten::unsqueeze_copy.out aten::slice_copy.Tensor_out "
+    "aten::cat.out aten::add.out aten::select_copy.int_out aten::constant_pad_nd.out "
+    "aten::max.dim_max aten::gelu.out aten::_log_softmax.out aten::upsample_nearest2d.vec_out "
+    "aten::upsample_bilinear2d.vec_out dim_order_ops::_to_dim_order_copy.out "
+    "dim_order_ops::_clone_dim_order.out aten::squeeze_copy.dims_out "
+    "aten::max_pool2d_with_indices.out aten::prelu.out aten::elu.out"
+)
+
+
+@pytest.mark.parametrize("model", [MODEL, ETHOS_U])
+def test_no_program_is_too_strange(model: Path) -> None:
+    """Operators with arguments of other operators, of other types and ranks, or without any."""
+    method, chance = read_program(model.read_bytes()).methods[0], random.Random(7)
+    names = [step.name for step in method.chains[0]] + STRANGE.split()
+    values, seen = range(len(method.values)), set[str]()
+    for _ in range(300):
+        chain = tuple(
+            Instruction(
+                step.call,
+                step.name if step.target >= 0 else chance.choice([*names, *REASONS]),
+                tuple(chance.choices(values, k=chance.randrange(9))),
+                step.target,
+            )
+            for step in method.chains[0]
+        )
+        found = fallback.describe(dataclasses.replace(method, chains=(chain,)))
+        assert found is not None
+        seen |= {item.rule for item in found.operators}
+    assert len(seen) > 5

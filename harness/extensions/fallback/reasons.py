@@ -16,14 +16,17 @@ class FallbackReason(NamedTuple):
         rule: Its name; "" if the rule is not known.
         why: The rule, and what of the operator does not meet it.
         attempt: What to try in the export; "" if nothing is known.
+        left: Part of the CPU's time that the delegate takes for the same. That of a few operators
+            was measured, XNNPACK's on x86-64 (docs/fallback.md).
     """
 
     rule: str
     why: str
     attempt: str = ""
+    left: float = 0.05
 
 
-def unknown_rule(_call: Arguments) -> FallbackReason:
+def unknown_rule(_facts: OperatorFacts) -> FallbackReason:
     """Return the reason for a backend whose partitioner is not known."""
     return FallbackReason("", "the rule is not known: rules of this backend are not built in")
 
@@ -36,9 +39,12 @@ class OperatorFacts:
         tensors: Its input tensors, with the members of lists.
         distinct: Numbers of the values in its arguments; a tensor that is given twice counts once.
         outputs: Its output tensors.
+        dequantized: All its inputs that are computed come from a dequantization.
+        border: An input of the method is among its inputs, or an output among its outputs.
     """
 
-    def __init__(self, call: Arguments) -> None:
+    def __init__(self, call: Arguments, *, dequantized: bool = False, border: bool = False) -> None:
+        self.dequantized, self.border = dequantized, border
         self.values: list[Value] = [argument.value for argument in call.inputs]
         self.name = plain_name(call.instruction.name)
         self.tensors = [
@@ -72,9 +78,14 @@ class OperatorFacts:
         return tuple(item for item in value.items if type(item) is int)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the first input tensor; empty without one."""
+        return self.tensors[0].sizes if self.tensors else ()
+
+    @property
     def rank(self) -> int:
         """Dimensions of the first input tensor; 0 without one."""
-        return len(self.tensors[0].sizes) if self.tensors else 0
+        return len(self.sizes)
 
     @property
     def types(self) -> list[str]:

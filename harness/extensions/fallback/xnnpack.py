@@ -10,7 +10,6 @@ from collections.abc import Callable
 from math import prod
 from typing import Final
 
-from harness.analyze.workload import Arguments
 from harness.extensions.fallback.reasons import FallbackReason, OperatorFacts
 
 VERSION: Final = "1.5.1"
@@ -42,14 +41,14 @@ _INSTEAD: Final = {
 """What to write in place of operators without a rule."""
 
 
-def reason(call: Arguments) -> FallbackReason:
+def reason(operands: OperatorFacts) -> FallbackReason:
     """Return why XNNPACK's partitioner left an operator."""
-    operands = OperatorFacts(call)
     if operands.name not in _TAKEN.split():
         return FallbackReason(
             "operator",
             f"XNNPACK's partitioner does not take {operands.name.partition('.')[0]}",
             _instead(operands),
+            0.2 if operands.name == "_log_softmax" else 0.05,
         )
     own = _RULES.get(operands.name)
     if operands.name == "_to_dim_order_copy" and len(operands.types) > 1:
@@ -74,7 +73,7 @@ def _instead(operands: OperatorFacts) -> str:
     if operands.name == "select_copy.int" and back:
         dim, index = operands.value(1), operands.value(2)
         if isinstance(dim, int) and isinstance(index, int) and 0 <= dim < operands.rank:
-            index %= max(operands.tensors[0].sizes[dim], 1)
+            index %= max(operands.sizes[dim], 1)
             return f"x[{':, ' * dim}{index}:{index + 1}].reshape({back})"
     return _INSTEAD.get(operands.name, "")
 
@@ -143,9 +142,9 @@ def _mean(operands: OperatorFacts) -> FallbackReason | None:
 
 def _reshaped_mean(operands: OperatorFacts, dims: list[int]) -> str:
     """Return a mean over any dimensions as one over dimensions 2 and 3."""
-    if not dims or not operands.outputs or operands.dynamic:
+    if not (dims and operands.rank and operands.outputs) or operands.dynamic:
         return ""
-    sizes = operands.tensors[0].sizes
+    sizes = operands.sizes
     kept = [dim for dim in range(len(sizes)) if dim not in dims]
     order, reduced = [*kept, *dims], prod(sizes[dim] for dim in dims)
     moved = "" if order == sorted(order) else f".permute({_listed(order)})"
@@ -162,6 +161,7 @@ def _softmax(operands: OperatorFacts) -> FallbackReason | None:
         "softmax over the last dimension",
         f"XNNPACK takes softmax over the last dimension, not over {dim} of {rank}",
         f"torch.softmax(x.transpose({dim}, -1), -1).transpose({dim}, -1)",
+        0.1,
     )
 
 
@@ -262,7 +262,7 @@ def _slice(operands: OperatorFacts) -> FallbackReason | None:
         return None
     attempt, rank = "", operands.rank
     if isinstance(dim, int) and -rank <= dim < rank and start in (0, None) and step > 0:
-        dim, sizes = dim % rank, operands.tensors[0].sizes
+        dim, sizes = dim % rank, operands.sizes
         if sizes[dim] % step == 0 and operands.outputs and not operands.dynamic:
             shape = (*sizes[:dim], sizes[dim] // step, step, *sizes[dim + 1 :])
             back = _listed(operands.outputs[0].sizes)
@@ -321,7 +321,7 @@ def _product(operands: OperatorFacts) -> FallbackReason | None:
         return found
     if operands.rank != 2 or len(operands.tensors[1].sizes) != 2:
         return found
-    (rows, inner), columns = operands.tensors[0].sizes, operands.tensors[1].sizes[-1]
+    (rows, inner), columns = operands.sizes, operands.tensors[1].sizes[-1]
     factors = f"x.reshape(1, {rows}, {inner}), y.reshape(1, {inner}, {columns})"
     return found._replace(attempt=f"torch.bmm({factors}).reshape({rows}, {columns})")
 

@@ -7,7 +7,7 @@ times of a run; `tables` is what reports show of either. All read one record, ``
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,10 +16,17 @@ from msgspec.structs import replace
 
 from harness.analyze.blocks import block_numbers
 from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
-from harness.analyze.workload import Arguments, method_arguments, method_steps
+from harness.analyze.workload import (
+    Arguments,
+    Step,
+    instruction_model,
+    method_arguments,
+    method_steps,
+)
+from harness.config.board import load_board
 from harness.errors import FormatError
 from harness.extensions.fallback import ethos_u, xnnpack
-from harness.extensions.fallback.reasons import FallbackReason, unknown_rule
+from harness.extensions.fallback.reasons import FallbackReason, OperatorFacts, unknown_rule
 from harness.formatting import TICKS, operator_title, time_text, time_unit
 from harness.records.trace import DELEGATE_CALL, EXECUTION, OPERATOR_CALL
 from harness.report.words import ReportTable, counted, percent
@@ -52,8 +59,10 @@ _COPIES: Final = {
 }
 """Parts of a delegate's call, by the names of its events: those of Ethos-U and of XNNPACK."""
 
-_RULES: Final[dict[str, Callable[[Arguments], FallbackReason]]] = {
-    "EthosUBackend": ethos_u.reason,
+ETHOS_U: Final = "EthosUBackend"
+
+_RULES: Final[dict[str, Callable[[OperatorFacts], FallbackReason]]] = {
+    ETHOS_U: ethos_u.reason,
     "XnnpackBackend": xnnpack.reason,
 }
 
@@ -73,6 +82,9 @@ class FallenOperator(msgspec.Struct, frozen=True):
         rule: Name of the partitioner's rule; "" if the rule is not known.
         why: The rule and what of the operator does not meet it, in a sentence.
         attempt: What to try in the export; "" if nothing is known.
+        instructions: Estimate for a Cortex-M55 with the bundled kernels, of programs for Ethos-U;
+            null if the operator was not measured, and for other backends.
+        left: Part of the CPU's time that the delegate is assumed to take for the same.
         merges: Without it and its neighbours of known remedy, two calls of the delegate are one.
         time: Median time in an execution, in ``FallbackXray.unit``; null without a run.
         saving: What following ``attempt`` is predicted to save of it; null without a run, and
@@ -90,6 +102,8 @@ class FallenOperator(msgspec.Struct, frozen=True):
     rule: str
     why: str
     attempt: str
+    instructions: int | None
+    left: float
     merges: bool = False
     time: float | None = None
     saving: float | None = None
@@ -151,12 +165,18 @@ def describe(method: Method) -> FallbackXray | None:
         steps = method_steps(method)
     except FormatError:
         return None
+    producers = {
+        written.number: found.instruction.name
+        for found in arguments.values()
+        for written in found.outputs
+    }
     fallen = []
     for step in steps:
         if step.delegated:
             continue
         found = arguments[step.chain, step.instruction]
-        reasons = {backend: _RULES.get(backend, unknown_rule)(found) for backend in backends}
+        facts = _facts(found, method, producers)
+        reasons = {backend: _RULES.get(backend, unknown_rule)(facts) for backend in backends}
         backend = next((name for name, reason in reasons.items() if reason.rule), backends[0])
         reason = reasons[backend]
         fallen.append(
@@ -172,6 +192,8 @@ def describe(method: Method) -> FallbackXray | None:
                 rule=reason.rule,
                 why=reason.why,
                 attempt=reason.attempt,
+                instructions=_estimate(step) if ETHOS_U in backends else None,
+                left=reason.left,
             )
         )
     delegated = [step for step in steps if step.delegated]
@@ -185,12 +207,35 @@ def describe(method: Method) -> FallbackXray | None:
     return FallbackXray(backends, calls, parts, _merging(fallen, calls))
 
 
+def _estimate(step: Step) -> int | None:
+    """Return the instructions of an operator on a Cortex-M55."""
+    # Both namespaces have the same operators, and the kernels of one were measured.
+    name = step.operator.replace("quantized_decomposed::", "cortex_m::")
+    known = instruction_model(load_board("qemu-mps3-an547")[0])
+    found = known.estimate(replace(step, operator=name)) if known is not None else None
+    return None if found is None else round(found)
+
+
+def _facts(found: Arguments, method: Method, producers: Mapping[int, str]) -> OperatorFacts:
+    """Return what rules ask of an operator, with what stands around it."""
+    before = [producers[given.number] for given in found.inputs if given.number in producers]
+    numbers = {given.number for given in found.inputs}, {made.number for made in found.outputs}
+    return OperatorFacts(
+        found,
+        dequantized=bool(before) and all("::dequantize" in name for name in before),
+        border=bool(numbers[0] & {*method.inputs} or numbers[1] & {*method.outputs}),
+    )
+
+
 def _operands(found: Arguments) -> str:
     """Return the tensors of an operator, and its other arguments."""
     given, written = (
         ", ".join(argument.text for argument in side) for side in (found.inputs, found.outputs)
     )
     return f"{given} -> {written}"
+
+
+_WITH_IT: Final = "follow the advice for the operator beside it"
 
 
 def _merging(
@@ -205,8 +250,11 @@ def _merging(
             group.append(places[place])
             continue
         between = group and after is not None and after[0] == place[0]
-        if between and all(operators[index].attempt for index in group):
-            marked[group[0]] = replace(operators[group[0]], merges=True)
+        own = [index for index in group if operators[index].rule != ethos_u.BESIDE]
+        if between and own and all(operators[index].attempt for index in own):
+            for index in {*group} - {*own}:
+                marked[index] = replace(operators[index], attempt=_WITH_IT, left=0.0)
+            marked[group[0]] = replace(marked[group[0]], merges=True)
         after, group = place, []
     return marked
 
@@ -348,12 +396,12 @@ def _timed(xray: FallbackXray, times: _Times, execution: float) -> FallbackXray:
 def _predicted(item: FallenOperator, xray: FallbackXray, times: _Times) -> FallenOperator:
     """Return an operator with what following its advice saves.
 
-    That is its time, as a delegate takes little for a pass over the same tensors. Where two calls
-    become one, also what they convert and copy only for the operators between them.
+    That is its time without what the delegate is assumed to take for it. Where two calls become
+    one, also what they convert and copy only for the operators between them.
     """
     if not item.attempt or item.time is None:
         return item
-    saving, place = item.time, (item.chain, item.instruction)
+    saving, place = item.time * (1 - item.left), (item.chain, item.instruction)
     if item.merges:
         before = max(call for call in xray.delegate_calls if call < place)
         behind = min(call for call in xray.delegate_calls if call > place)
@@ -410,6 +458,8 @@ def _operator_table(
         key=lambda alike: -sum(item.bytes if item.time is None else item.time for item in alike),
     )
     headers = ["operator", "at", "tensors [B]"]
+    estimated = any(item.instructions is not None for item in xray.operators)
+    headers += ["instructions (estimate)"] if estimated else []
     headers += [f"time [{unit}]", f"saving [{unit}]"] if unit else []
     headers += ["why it is outside", "try"]
     rows = []
@@ -424,10 +474,16 @@ def _operator_table(
                 operator_title(first.operator, None),
                 places,
                 f"{sum(item.bytes for item in alike):,}",
+                *([_instructions(alike)] if estimated else []),
                 *(times if unit else []),
                 first.why,
                 first.attempt or "nothing is known",
             ]
         )
-    numbers = range(2, 5 if unit else 3)
+    numbers = range(2, len(headers) - 2)
     return ReportTable("Operators outside of delegates", headers, rows, numbers)
+
+
+def _instructions(alike: Sequence[FallenOperator]) -> str:
+    known = [item.instructions for item in alike if item.instructions is not None]
+    return f"{sum(known):,}" if len(known) == len(alike) else "not measured"
