@@ -239,7 +239,7 @@ def _alpha(operands: OperatorFacts) -> FallbackReason | None:
     return FallbackReason(
         "alpha of 1",
         f"XNNPACK takes {operands.name} with alpha=1, not {alpha}",
-        f"x {sign} {alpha} * y",
+        f"x {sign} {float(alpha)} * y",
     )
 
 
