@@ -1,11 +1,14 @@
-"""Follow the advice of the fall-back X-ray in five networks, and compare what it saves.
+"""Follow the advice of the fall-back X-ray in five networks each, and compare what it saves.
 
     .venv-oracle/bin/python -m benchmarks.fallback
 
 Each network is exported to XNNPACK as somebody wrote it, and as the X-ray advises; both run on
 ``native-executorch``, in turns. The predicted saving is that of the first export's X-ray, for all
-operators with advice; the measured one is the difference of the median executions. Writes the table
-of ``docs/fallback.md``.
+operators with advice; the measured one is the difference of the median executions.
+
+Five networks are exported to Ethos-U likewise. There is no Ethos-U here, so what is compared are
+the estimated instructions of the CPU around it, of both exports. Writes the tables of
+``docs/fallback.md``.
 """
 
 from __future__ import annotations
@@ -18,16 +21,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.exir import to_edge_transform_and_lower
+from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from executorch.exir.passes.quantize_io_pass import QuantizeInputs, QuantizeOutputs
 from torch import nn
 from torch.nn import functional
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import harness
-from harness.extensions.fallback.xray import FallbackXray, measure
+from harness.extensions.fallback.xray import FallbackXray, describe, measure
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/fallback.md"
-BEGIN, END = "<!-- measured: benchmarks/fallback.py -->", "<!-- end -->"
+BEGIN, END = "<!-- measured: benchmarks/fallback.py{} -->", "<!-- end -->"
 BOARD = "native-executorch"
 RUNS = 40
 """Executions of a run."""
@@ -180,31 +187,121 @@ def saving(network: Advised, directory: Path, runs: int = RUNS, turns: int = TUR
     )
 
 
-def table(savings: Sequence[Saving]) -> Iterator[str]:
-    """Yield the lines of the table."""
-    yield "| network | execution [us] | predicted saving [us] | measured saving [us] | off by |"
+class Compiled(NamedTuple):
+    """How a network is exported to Ethos-U.
+
+    Attributes:
+        middle: What is examined.
+        size: Height and width of the input.
+        target: The accelerator.
+        integers: Its inputs and outputs are integers.
+    """
+
+    middle: Function
+    size: int
+    target: str = "ethos-u55-128"
+    integers: bool = False
+
+
+def _pool(size: int) -> Function:
+    return lambda x: functional.avg_pool2d(x, size)
+
+
+def _pool_twice(size: int) -> Function:
+    return lambda x: functional.avg_pool2d(functional.avg_pool2d(x, 2), size // 2)
+
+
+def _where(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(x > 0.5, x, -x)
+
+
+ON_ETHOS_U = {
+    "avg_pool2d by 4": (Compiled(_pool(4), 32), Compiled(_pool_twice(4), 32)),
+    "avg_pool2d by 6": (Compiled(_pool(6), 48), Compiled(_pool_twice(6), 48)),
+    "float32 inputs and outputs": (
+        Compiled(torch.relu, 32),
+        Compiled(torch.relu, 32, integers=True),
+    ),
+    "avg_pool2d by 4, float32 inputs and outputs": (
+        Compiled(_pool(4), 48),
+        Compiled(_pool_twice(4), 48, integers=True),
+    ),
+    "where": (Compiled(_where, 32), Compiled(_where, 32, "ethos-u85-256")),
+}
+"""Networks for Ethos-U, as written and as advised."""
+
+BORDER = "integers at the border"
+
+
+def compile_for_ethos_u(network: Compiled) -> FallbackXray:
+    """Export a network to Ethos-U, and return its X-ray."""
+    torch.manual_seed(0)
+    inputs = (torch.randn(1, 3, network.size, network.size),)
+    inputs = (inputs[0].to(memory_format=torch.channels_last),)
+    spec = EthosUCompileSpec(network.target)
+    quantizer = EthosUQuantizer(spec)
+    quantizer.set_global(get_symmetric_quantization_config())
+    module = Convolved(8, network.middle, _pointwise(8)).eval()
+    prepared = prepare_pt2e(
+        torch.export.export(module, inputs).module(check_guards=False), quantizer
+    )
+    prepared(*inputs)
+    edge = to_edge_transform_and_lower(
+        torch.export.export(convert_pt2e(prepared), inputs),
+        partitioner=[EthosUPartitioner(spec)],
+        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+    )
+    if network.integers:
+        edge = edge.transform([QuantizeInputs(edge, [0]), QuantizeOutputs(edge, [0])])
+    found = describe(harness.read_program(bytes(edge.to_executorch().buffer)).methods[0])
+    assert found is not None
+    return found
+
+
+def instructions_saved(written: Compiled, advised: Compiled) -> Saving:
+    """Return what advice saves of the CPU's estimated instructions."""
+    before, after = compile_for_ethos_u(written), compile_for_ethos_u(advised)
+    borders = advised.integers
+    chosen = [item for item in before.operators if borders or item.rule != BORDER]
+    if written.middle is advised.middle and borders:
+        chosen = [item for item in chosen if item.rule == BORDER]
+    predicted = sum(item.instructions or 0 for item in chosen if item.attempt)
+    sums = [sum(item.instructions or 0 for item in each.operators) for each in (before, after)]
+    return Saving("", sums[0], predicted, sums[1], len(after.operators))
+
+
+def table(savings: Sequence[Saving], headers: Sequence[str], unit: int) -> Iterator[str]:
+    """Yield the lines of a table, with numbers in a unit."""
+    yield f"| network | {' | '.join(headers)} | off by |"
     yield "|---|--:|--:|--:|--:|"
     for row in savings:
         numbers = (row.before, row.predicted, row.measured)
-        cells = " | ".join(f"{value / 1000:,.0f}" for value in numbers)
+        cells = " | ".join(f"{value / unit:,.0f}" for value in numbers)
         yield f"| {row.name} | {cells} | {100 * row.error:+.1f} % |"
 
 
+TIMES = ("execution [us]", "predicted saving [us]", "measured saving [us]")
+COUNTS = ("instructions of the CPU", "predicted saving", "saving")
+
+
 def main() -> None:
-    """Measure all, and write the table."""
+    """Measure all, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--print", action="store_true", help="only print the table")
+    parser.add_argument("--print", action="store_true", help="only print the tables")
     options = parser.parse_args()
-    savings = []
+    counts = [instructions_saved(*pair)._replace(name=name) for name, pair in ON_ETHOS_U.items()]
+    times = []
     for network in NETWORKS:
         with tempfile.TemporaryDirectory() as directory:
-            savings.append(saving(network, Path(directory)))
-        print([*table(savings[-1:])][-1], flush=True)
+            times.append(saving(network, Path(directory)))
+    text = PAGE.read_text()
+    for where, lines in (("", table(times, TIMES, 1000)), (", Ethos-U", table(counts, COUNTS, 1))):
+        begin, written = BEGIN.format(where), "\n".join(lines)
+        print(written)
+        middle = f"{begin}\n\n{written}\n\n{END}"
+        text = re.sub(f"{begin}.*?{END}", lambda _, new=middle: new, text, flags=re.DOTALL)
     if not options.print:
-        text = PAGE.read_text()
-        lines = "\n".join(table(savings))
-        middle = f"{BEGIN}\n\n{lines}\n\n{END}"
-        PAGE.write_text(re.sub(f"{BEGIN}.*?{END}", lambda _: middle, text, flags=re.DOTALL))
+        PAGE.write_text(text)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from fractions import Fraction
 from pathlib import Path
@@ -249,3 +250,23 @@ def test_a_method_may_be_loaded_again_and_again(board: str) -> None:
             sizes.add(bench.session.load_model(model).method_bytes)
             bench.session.load_model(other)
     assert len(sizes) == 1
+
+
+def test_reports_have_the_operators_outside_of_delegates(tmp_path: Path) -> None:
+    """Each renderer, from the record of the run."""
+    run = harness.run("npu_str", board="native", runs=RUNS, output=tmp_path / "run")
+    title = f"2 calls of SimulatedNpu, 2 operators outside: medians of {RUNS} executions"
+    for suffix in ("md", "html"):
+        page = run.report(tmp_path / f"report.{suffix}").read_text()
+        assert title in page
+        assert "the simulated NPU takes linear, relu, add and mul, not tanh" in page
+    [found] = json.loads(run.report(tmp_path / "report.json").read_text())["runs"]
+    parts = found["sections"]["fallback"]["parts"]
+    assert [part["name"] for part in parts] == [
+        "delegate",
+        "other operators",
+        "between instructions",
+    ]
+    assert sum(part["share"] for part in parts) == pytest.approx(1, abs=0.05)
+    again = harness.load(tmp_path / "run").report(tmp_path / "again.json")
+    assert json.loads(again.read_text())["runs"][0]["sections"] == found["sections"]

@@ -100,12 +100,18 @@ def test_a_program_without_a_delegate_has_no_xray(etharness: Etharness) -> None:
     assert "fallback" not in out
 
 
-def test_the_rules_of_another_backend_are_not_known(etharness: Etharness) -> None:
+def test_the_example_npu_has_rules_and_another_backend_has_none(etharness: Etharness) -> None:
     [method] = json.loads(etharness("inspect", "npu_str", "--json").out)["methods"]
     operators = method["sections"]["fallback"]["operators"]
-    assert [item["operator"] for item in operators] == ["aten::tanh.out", "aten::mean.out"]
-    assert {item["rule"] for item in operators} == {""}
-    assert all(item["why"].startswith("the rule is not known") for item in operators)
+    assert [(item["operator"], item["why"].split()[-1]) for item in operators] == [
+        ("aten::tanh.out", "tanh"),
+        ("aten::mean.out", "mean"),
+    ]
+    known = read_program(MODEL.read_bytes()).methods[0]
+    other = fallback.describe(dataclasses.replace(known, delegates=("OtherNpu", "OtherNpu")))
+    assert other is not None
+    assert {item.rule for item in other.operators} == {""}
+    assert all(item.why.startswith("the rule is not known") for item in other.operators)
 
 
 def test_a_log_of_executorchs_own_runtime_gives_times(etharness: Etharness) -> None:

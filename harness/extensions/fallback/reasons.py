@@ -31,6 +31,21 @@ def unknown_rule(_facts: OperatorFacts) -> FallbackReason:
     return FallbackReason("", "the rule is not known: rules of this backend are not built in")
 
 
+_EXAMPLE: Final = ("add", "addmm", "linear", "mul", "relu")
+
+
+def example_npu(facts: OperatorFacts) -> FallbackReason:
+    """Return why the partitioner of the simulated NPU left an operator (docs/delegates.md)."""
+    if facts.name not in _EXAMPLE:
+        why = (
+            f"the simulated NPU takes linear, relu, add and mul, not {facts.name.partition('.')[0]}"
+        )
+        return FallbackReason("operator", why)
+    if facts.types != ["float32"] or facts.rank > 2:
+        return FallbackReason("matrix", "the simulated NPU takes float32 of up to 2 dimensions")
+    return unknown_rule(facts)
+
+
 class OperatorFacts:
     """What rules ask of an operator.
 

@@ -26,7 +26,12 @@ from harness.analyze.workload import (
 from harness.config.board import load_board
 from harness.errors import FormatError
 from harness.extensions.fallback import ethos_u, xnnpack
-from harness.extensions.fallback.reasons import FallbackReason, OperatorFacts, unknown_rule
+from harness.extensions.fallback.reasons import (
+    FallbackReason,
+    OperatorFacts,
+    example_npu,
+    unknown_rule,
+)
 from harness.formatting import TICKS, operator_title, time_text, time_unit
 from harness.records.trace import DELEGATE_CALL, EXECUTION, OPERATOR_CALL
 from harness.report.words import ReportTable, counted, percent
@@ -63,6 +68,7 @@ ETHOS_U: Final = "EthosUBackend"
 
 _RULES: Final[dict[str, Callable[[OperatorFacts], FallbackReason]]] = {
     ETHOS_U: ethos_u.reason,
+    "SimulatedNpu": example_npu,
     "XnnpackBackend": xnnpack.reason,
 }
 
