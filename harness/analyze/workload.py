@@ -371,31 +371,43 @@ def tensor_bytes(tensor: Tensor) -> int:
 
 
 def method_steps(method: Method) -> list[Step]:
-    """Return the work of every kernel and delegate of a method, in the order of the file."""
+    """Return the work of every kernel and delegate of a method, in the order of the file.
+
+    Raises:
+        FormatError: A tensor has an unknown type, or an operator the arguments of another one.
+    """
     steps = []
     for (chain, index), found in method_arguments(method).items():
-        call = found.instruction.call
-        if call not in (Call.KERNEL, Call.DELEGATE):
+        if found.instruction.call not in (Call.KERNEL, Call.DELEGATE):
             continue
-        inputs, outputs = (list(_tensors(group)) for group in (found.inputs, found.outputs))
-        steps.append(
-            Step(
-                chain=chain,
-                instruction=index,
-                operator=found.instruction.name,
-                delegated=call is Call.DELEGATE,
-                calls=1,
-                macs=None if call is Call.DELEGATE else _macs(found, inputs, outputs),
-                elements=sum(prod(tensor.sizes) for tensor in outputs),
-                bytes_read=sum(map(tensor_bytes, inputs)),
-                bytes_written=sum(map(tensor_bytes, outputs)),
-                variant="" if call is Call.DELEGATE else _variant(found, inputs, outputs),
-                type=_type(found, inputs, outputs),
-                features=() if call is Call.DELEGATE else _features(found, inputs, outputs),
-                dynamic=any(tensor.dynamism for tensor in (*inputs, *outputs)),
-            )
-        )
+        try:
+            steps.append(_step(chain, index, found))
+        except (IndexError, TypeError, ValueError):
+            what = f"{found.instruction.name} (chain {chain}, instruction {index})"
+            raise FormatError(
+                f"the arguments of {what} are not those of this operator", field="args"
+            ) from None
     return steps
+
+
+def _step(chain: int, index: int, found: Arguments) -> Step:
+    delegated = found.instruction.call is Call.DELEGATE
+    inputs, outputs = (list(_tensors(group)) for group in (found.inputs, found.outputs))
+    return Step(
+        chain=chain,
+        instruction=index,
+        operator=found.instruction.name,
+        delegated=delegated,
+        calls=1,
+        macs=None if delegated else _macs(found, inputs, outputs),
+        elements=sum(prod(tensor.sizes) for tensor in outputs),
+        bytes_read=sum(map(tensor_bytes, inputs)),
+        bytes_written=sum(map(tensor_bytes, outputs)),
+        variant="" if delegated else _variant(found, inputs, outputs),
+        type=_type(found, inputs, outputs),
+        features=() if delegated else _features(found, inputs, outputs),
+        dynamic=any(tensor.dynamism for tensor in (*inputs, *outputs)),
+    )
 
 
 FEATURES: Final = (

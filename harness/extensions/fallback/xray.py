@@ -161,7 +161,7 @@ class FallbackXray(msgspec.Struct, frozen=True):
 def describe(method: Method) -> FallbackXray | None:
     """Return the X-ray of a method from its program alone; None without a delegate.
 
-    None also if a tensor has an unknown type: its size is not known, and no runtime loads it.
+    None also if its work is not known, as of a tensor of unknown type, which no runtime loads.
     """
     if not method.delegates:
         return None
