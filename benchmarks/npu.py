@@ -311,7 +311,9 @@ def section(networks: dict[str, int], total: Agreement) -> Iterator[str]:
 
 
 def _spread(factors: Sequence[float]) -> str:
-    low, *_, high = statistics.quantiles(factors, n=20) if len(factors) > 1 else factors * 2
+    low, *_, high = (
+        statistics.quantiles(factors, n=20, method="inclusive") if len(factors) > 1 else factors * 2
+    )
     return (
         f"{statistics.median(factors):.2f} (90 % within {low:.2f} and {high:.2f}, "
         f"all within {min(factors):.2f} and {max(factors):.2f})"
