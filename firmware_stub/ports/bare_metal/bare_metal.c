@@ -42,6 +42,9 @@ void port_print(const uint8_t *bytes, uint32_t size) {
  * the core. */
 static void idle(void *context) {
     (void)context;
+    if (port_alive != NULL) {
+        port_alive(NULL);
+    }
     core_mask_interrupts(true);
     if (!etd_serial_waiting(&serial)) {
         core_sleep();
@@ -113,12 +116,16 @@ static void set_baud(void *context, uint32_t baud) {
 }
 
 int main(void) {
-    static const etd_uart uart = {
+    static etd_uart uart = {
         .receive = receive,
         .send = send,
         .interrupts = interrupts,
         .mask = mask,
     };
+    if (port_send_timeout != NULL) {
+        uart.ticks = port_ticks_of;
+        uart.timeout = port_send_timeout();
+    }
     static const etd_port port = {
         .read = read,
         .write = write,
@@ -132,6 +139,7 @@ int main(void) {
         .reset_reason = reset_reason,
         .counters = counters,
         .marker = port_marker, /* NULL if the port has none */
+        .alive = port_alive,   /* NULL if the port has none */
         .crash = crash,
         .stack_bottom = stack_bottom,
         .stack_top = stack_top,

@@ -51,6 +51,17 @@ uint32_t port_reset_reason(void) __attribute__((weak));
 /* Optional. Returns the hardware counters that count on this chip; NULL if none does. Called once, before the
  * server starts. */
 const etd_counter_source *port_counters(void) __attribute__((weak));
+
+/* Optional: feeds a watchdog. Called as in etd_port, and whenever the server waits for the host, before the
+ * core sleeps. The watchdog must allow for the longest operator. If it runs while the core sleeps, an
+ * interrupt of a timer must wake the core in time. `context` is NULL. */
+void port_alive(void *context) __attribute__((weak));
+
+/* Optional. Returns for how many ticks of port_ticks a write may wait for the UART to accept a byte, as when
+ * its flow control stops it; what waits is then dropped and counted. Without it, or with 0, a write waits as
+ * long as it takes. Called once, before the server starts. */
+uint32_t port_send_timeout(void) __attribute__((weak));
+
 /* Optional: sets the marker pin, as in etd_port. */
 void port_marker(void *context, bool high) __attribute__((weak));
 

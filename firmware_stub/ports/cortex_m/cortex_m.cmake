@@ -9,11 +9,16 @@ list(APPEND ETD_SHARED_PORT_SOURCES ${ETD_CORTEX_M_DIR}/startup_cortex_m.c)
 include_directories(${ETD_CORTEX_M_DIR})
 
 set(ETD_CPU_FLAGS -mthumb -mcpu=${ETD_CPU}${ETD_CPU_EXTENSIONS})
-if(ETD_CPU MATCHES "cortex-m(4|7|33|55)")
+if("${ETD_CPU}${ETD_CPU_EXTENSIONS}" MATCHES "cortex-m(4|7|33|35p|52|55|85)" AND
+    NOT "${ETD_CPU}${ETD_CPU_EXTENSIONS}" MATCHES "[+]nofp$|[+]nofp[+]")
   list(APPEND ETD_CPU_FLAGS -mfloat-abi=hard)
 endif()
 add_compile_options(${ETD_CPU_FLAGS})
 add_compile_definitions(ETD_BOARD="${ETD_BOARD}" ETD_CPU="${ETD_CPU}")
+# No macro of the compiler tells a Cortex-M0+ from a Cortex-M0, which has no VTOR.
+if(ETD_CPU STREQUAL "cortex-m0")
+  add_compile_definitions(ETD_NO_VTOR)
+endif()
 # A port offers hardware counters with ETD_CORTEX_M_COUNTERS: DWT or PMU.
 if(ETD_CORTEX_M_COUNTERS)
   list(APPEND ETD_SHARED_PORT_SOURCES ${ETD_CORTEX_M_DIR}/counters_cortex_m.c)

@@ -25,6 +25,14 @@
 #define MPU_RASR_NO_ACCESS_16K (13u << 1 | 1u)
 #define GUARD_SIZE 0x4000u
 
+/* The MPU of Armv8-M (DDI 0553, D1.2.166 and following). */
+#define MPU_RNR 0xE000ED98u
+#define MPU_RLAR 0xE000EDA0u
+#define MPU_MAIR0 0xE000EDC0u
+#define MPU_RBAR_READ_ONLY (2u << 1 | 1u) /* for privileged code; never executed */
+#define MPU_RLAR_UNIT 32u                 /* the limit is the address of the last 32 bytes */
+#define MPU_RLAR_ON 1u
+
 #define CFSR 0xE000ED28u /* fault status and addresses; not on Armv6-M */
 #define HFSR 0xE000ED2Cu
 #define MMFAR 0xE000ED34u
@@ -60,10 +68,10 @@ __attribute__((section(".vectors"), used)) static const uintptr_t vectors[] = {
 #endif
 };
 
-/* A boot loader may have set its own vector table. Armv6-M may lack the register; its table is at address
- * 0. */
+/* A boot loader may have set its own vector table. A Cortex-M0 lacks the register; its table is at address 0.
+ * A Cortex-M0+ has it in all chips that start from elsewhere. */
 static void use_vectors(void) {
-#ifndef __ARM_ARCH_6M__
+#ifndef ETD_NO_VTOR
     REGISTER(VTOR) = (uintptr_t)vectors;
 #endif
 }
@@ -79,6 +87,20 @@ static void start_fpu(void) {
 #ifdef __ARM_ARCH_8M_MAIN__
 static void guard_stack(void) {
     __asm volatile("msr msplim, %0" ::"r"(stack_bottom));
+}
+#elif defined(__ARM_ARCH_8M_BASE__)
+/* Its MPU is another one than Armv7-M's, and cannot forbid reading. The limit of the stack is for secure code
+ * only. */
+static void guard_stack(void) {
+    if (REGISTER(MPU_TYPE) == 0) {
+        return;
+    }
+    REGISTER(MPU_MAIR0) = 0; /* device memory, of which attribute 0 is of the region */
+    REGISTER(MPU_RNR) = 0;
+    REGISTER(MPU_RBAR) = ((uintptr_t)stack_bottom - GUARD_SIZE) | MPU_RBAR_READ_ONLY;
+    REGISTER(MPU_RLAR) = ((uintptr_t)stack_bottom - MPU_RLAR_UNIT) | MPU_RLAR_ON;
+    REGISTER(MPU_CTRL) = MPU_CTRL_ON;
+    __asm volatile("dsb\nisb" ::: "memory");
 }
 #else
 static void guard_stack(void) {

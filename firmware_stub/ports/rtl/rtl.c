@@ -21,20 +21,3 @@ void machine_empty_caches(void) {
                        : "memory");
 }
 #endif
-
-/* GCC 12 calls these for a core without the A extension. Aligned words are loaded and stored at once, and
- * there is one core, so the order against its own interrupts is all there is to keep. */
-uint32_t load_word(const volatile void *at, int order) __asm__("__atomic_load_4");
-uint32_t load_word(const volatile void *at, int order) {
-    (void)order;
-    uint32_t value = *(const volatile uint32_t *)at;
-    __asm volatile("fence" ::: "memory");
-    return value;
-}
-
-void store_word(volatile void *at, uint32_t value, int order) __asm__("__atomic_store_4");
-void store_word(volatile void *at, uint32_t value, int order) {
-    (void)order;
-    __asm volatile("fence" ::: "memory");
-    *(volatile uint32_t *)at = value;
-}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etd_rtt.h"
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -21,7 +20,7 @@ void etd_rtt_init(etd_rtt *rtt, uint8_t *up, uint32_t up_size, uint8_t *down, ui
     rtt->up = (etd_rtt_ring){.name = "etdump", .bytes = up, .size = up_size, .flags = BLOCK_IF_FULL};
     rtt->down = (etd_rtt_ring){.name = "etdump", .bytes = down, .size = down_size, .flags = BLOCK_IF_FULL};
     /* The id last, so that a host never finds a block that is half made. */
-    atomic_thread_fence(memory_order_seq_cst);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     volatile char *id = rtt->id;
     const uint32_t length = (uint32_t)sizeof reversed_id - 1u;
     for (uint32_t i = 0; i < length; i++) {
@@ -33,13 +32,13 @@ uint32_t etd_rtt_read(etd_rtt *rtt, uint8_t *bytes, uint32_t size) {
     etd_rtt_ring *ring = &rtt->down;
     uint32_t at = ring->taken;
     uint32_t end = ring->put;
-    atomic_thread_fence(memory_order_acquire);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
     uint32_t count = 0;
     while (count < size && at != end) {
         bytes[count++] = ring->bytes[at++];
         at = at == ring->size ? 0 : at;
     }
-    atomic_thread_fence(memory_order_release); /* the host may overwrite only what has been copied */
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* the host may overwrite only what has been copied */
     ring->taken = at;
     return count;
 }
@@ -57,7 +56,7 @@ uint32_t etd_rtt_put(etd_rtt *rtt, const uint8_t *bytes, uint32_t size) {
         ring->bytes[at] = bytes[count++];
         at = next;
     }
-    atomic_thread_fence(memory_order_release); /* the host sees the bytes before their offset */
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* the host sees the bytes before their offset */
     ring->put = at;
     return count;
 }

@@ -46,10 +46,10 @@ void port_start(void) {
     UART_CTRL = CTRL_ON;
 }
 
-/* WARNING: with many UARTs an overrun raises the receive interrupt, too, and it may happen after the state was
- * read. Clear it even if there is no byte, or the interrupt is taken again and again and the firmware hangs.
- * Read in the manual what clears it: here it is a write of the flag; with some it is a read of the state
- * followed by a read of the data (ports/stm32f4/stm32f4.c). */
+/* WARNING: with many UARTs an overrun raises the receive interrupt, too, and it may happen after the state
+ * was read. Clear it even if there is no byte, or the interrupt is taken again and again and the firmware
+ * hangs. Read in the manual what clears it: here it is a write of the flag; with some it is a read of the
+ * state followed by a read of the data (ports/stm32f4/stm32f4.c). */
 int32_t port_receive(void) {
     static bool overrun; /* not yet reported */
     UART_CLEAR = CLEAR_RECEIVED;

@@ -3,11 +3,44 @@
 
 #include <stddef.h>
 
-/* The header has plain integers, which C99 and C++ can read. Here they are accessed atomically, by the
- * builtins that GCC, Clang and Arm's compiler share. */
+/* The header has plain integers, which C99 and C++ can read. Here they are accessed atomically, by builtins
+ * of GCC and Clang. For a core without atomic instructions (Armv6-M, RISC-V without A) these may call a
+ * library, though its loads and stores of aligned words are atomic, too. */
+#if __GCC_ATOMIC_INT_LOCK_FREE == 2
 #define LOAD(object) __atomic_load_n(&(object), __ATOMIC_ACQUIRE)
 #define LOAD_OWN(object) __atomic_load_n(&(object), __ATOMIC_RELAXED) /* only this side writes it */
 #define STORE(object, value) __atomic_store_n(&(object), (value), __ATOMIC_RELEASE)
+#define LOAD_FLAG(object) LOAD(object)
+#define STORE_FLAG(object, value) STORE(object, value)
+#else
+#define LOAD(object) load_word(&(object))
+#define LOAD_OWN(object) load_word(&(object))
+#define STORE(object, value) store_word(&(object), (value))
+#define LOAD_FLAG(object) load_flag(&(object))
+#define STORE_FLAG(object, value) store_flag(&(object), (value))
+
+static uint32_t load_word(const volatile uint32_t *at) {
+    uint32_t value = *at;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return value;
+}
+
+static void store_word(volatile uint32_t *at, uint32_t value) {
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    *at = value;
+}
+
+static bool load_flag(const volatile bool *at) {
+    bool value = *at;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return value;
+}
+
+static void store_flag(volatile bool *at, bool value) {
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    *at = value;
+}
+#endif
 
 static uint32_t filled(etd_ring *ring) {
     return LOAD(ring->put) - LOAD(ring->taken);
@@ -63,7 +96,7 @@ void etd_serial_interrupt(etd_serial *serial) {
            serial->uart->send(serial->uart->context, first(&serial->sending))) {
         drop_first(&serial->sending);
     }
-    STORE(serial->held, held);
+    STORE_FLAG(serial->held, held);
     enable_interrupts(serial, !held, filled(&serial->sending) > 0);
 }
 
@@ -101,7 +134,7 @@ uint32_t etd_serial_read(etd_serial *serial, uint8_t *bytes, uint32_t size) {
         bytes[i] = first(&serial->received);
         drop_first(&serial->received);
     }
-    if (LOAD(serial->held)) {
+    if (LOAD_FLAG(serial->held)) {
         poll_uart(serial);
     }
     return count;

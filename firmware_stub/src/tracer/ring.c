@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reuses the buffer: the next chunk of a streamed log, or room made by dropping the oldest blocks. */
-#include <stdatomic.h>
-
 #include "tracer_internal.h"
 
 /* Copies a record to the start of the new chunk, at or before its old position. Not inlined, to save space.
@@ -26,7 +24,7 @@ void etd_log_recycle(etd_tracer *tracer) {
     tracer->first_record += count - tracer->carried;
     tracer->carried = 0;
     /* A debug probe sees by first_record that the log changes, so it has to change before records move. */
-    atomic_signal_fence(memory_order_seq_cst);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     etd_item item;
     for (uint32_t number = 0; number < count;) {
         number = etd_read_item(tracer, number, &item);
@@ -64,7 +62,7 @@ static uint32_t drop_run(etd_tracer *tracer, uint32_t at, uint32_t *kept) {
     uint32_t begin = at;
     /* Counted before anything moves, so that a debug probe sees that the log changes. */
     tracer->dropped_runs++;
-    atomic_signal_fence(memory_order_seq_cst);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     uint32_t copies = record_at(tracer, at)[1] & ETD_LOG_CARRIED;
     tracer->carried -= copies;
     do {

@@ -1,0 +1,35 @@
+"""Tracer and link compile for every core, by GCC and Clang, with the options that firmware uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.compilers import CORES, MARK, PAGE, VARIANTS, compiled, helpers, text_size
+from tests.support.examples import sampled
+
+pytestmark = pytest.mark.sim
+
+
+TESTED_ALWAYS = ("Cortex-M0", "Cortex-M33, no FPU", "RV32IMC")
+
+
+@pytest.mark.parametrize("core", sampled(CORES, *TESTED_ALWAYS))
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_a_core_is_compiled_for_without_a_warning(core: str, compiler: str, tmp_path: Path) -> None:
+    for variant in VARIANTS:
+        objects = compiled(core, compiler, variant, tmp_path / variant)
+        assert len(objects) > 12
+        if variant != "lto":  # whose objects have no code yet
+            assert helpers(objects) == []
+
+
+def test_the_page_states_the_size_on_each_core() -> None:
+    lines = PAGE.read_text().partition(MARK)[2].splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][1:]
+    assert [row[0] for row in rows] == list(CORES)
+    [stated] = [int(row[1]) for row in rows if row[0] == "Cortex-M3"]
+    assert stated == pytest.approx(text_size("Cortex-M3", "gcc", "os"), rel=0.02)
+    thumb2 = [row for row in rows if row[0] not in ("Cortex-M0", "Cortex-M0+", "Cortex-M23")]
+    assert all(int(row[1]) <= 4352 for row in thumb2 if row[0].startswith("Cortex"))
