@@ -520,9 +520,9 @@ def instruction_records(
     return tuple(recorded)
 
 
-def delegate_sections(method: Method | None) -> dict[str, Any]:
-    """Return what extensions know of a method with delegates, by their names."""
-    if method is None or not method.delegates:
+def method_sections(method: Method | None) -> dict[str, Any]:
+    """Return what extensions know of a method, by their names."""
+    if method is None:
         return {}
     plugins: dict[str, Any] = {name: load_plugin(SECTIONS, name) for name in plugin_names(SECTIONS)}
     found = {name: msgspec.to_builtins(plugin.describe(method)) for name, plugin in plugins.items()}
@@ -876,8 +876,11 @@ def instruction_model(board: Board) -> InstructionModel | None:
     """Return the measured coefficients for a board's CPU and kernels; None if there are none."""
     if board.build is None or board.links_executorch:
         return None
-    file = data_directory("boards") / "instructions" / f"{board.cpu}.json"
-    if not file.is_file():
-        return None
-    model = decode_json(file.read_bytes(), type_=InstructionModel)
-    return model if model.kernels == BUNDLED_KERNELS else None
+    return next((model for model in measured_models(board.cpu)), None)
+
+
+def measured_models(cpu: str = "*") -> list[InstructionModel]:
+    """Return the measured coefficients of a CPU, or of all."""
+    files = sorted((data_directory("boards") / "instructions").glob(f"{cpu}.json"))
+    models = [decode_json(file.read_bytes(), type_=InstructionModel) for file in files]
+    return [model for model in models if model.kernels == BUNDLED_KERNELS]

@@ -298,7 +298,7 @@ def _print_operators(
     detailed: bool,
 ) -> None:
     """Print the run with its operators."""
-    from harness.analyze.workload import delegate_sections
+    from harness.analyze.workload import method_sections
     from harness.check.subject import Subject
     from harness.records.verdict import Verdict
     from harness.report.description import describe, describe_sections
@@ -319,7 +319,7 @@ def _print_operators(
     model = source.result.model if source.result is not None else None
     found = (model.sections or {}) if model is not None else {}
     if not found and len(known.methods) == 1:
-        found = delegate_sections(known.methods[0])
+        found = method_sections(known.methods[0])
     described = describe(EvaluatedRun("", subject, Verdict(())), unit=unit)
     described = replace(described, section_tables=describe_sections(found, subject)[1])
     columns = known_columns(known.symbols, known.arguments)

@@ -261,7 +261,7 @@ class Model(_ResultRecord, frozen=True):
     reports; absent if it reports none.
     ``chains`` are the method's instructions, per chain; null if the host could not read the file,
     and in results of older versions.
-    ``sections`` are what extensions say of a program with delegates, by their names.
+    ``sections`` are what extensions say of a program, by their names.
     """
 
     file: str

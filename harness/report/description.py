@@ -479,7 +479,7 @@ class RunDescription:
         changes: What differs from history; None without a comparison.
         losses: Everything that may be missing, also what is not.
         clock_lines: What a reader should know of the clocks.
-        sections: What extensions say of a program with delegates, by their names.
+        sections: What extensions say of a program, by their names.
         section_tables: The same as tables.
         regression: It passed by itself, and its nightly run found it worse than others.
     """
@@ -603,10 +603,10 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
 def describe_sections(
     found: Mapping[str, Any], subject: Subject | None = None
 ) -> tuple[dict[str, Any], tuple[ReportTable, ...]]:
-    """Return what extensions say of a program with delegates, and the same as tables.
+    """Return what extensions say of a program, and the same as tables.
 
     Args:
-        found: What they said of the program (`harness.analyze.workload.delegate_sections`).
+        found: What they said of the program (`harness.analyze.workload.method_sections`).
         subject: The run, whose times they add.
     """
     plugins: dict[str, Any] = {name: load_plugin(SECTIONS, name) for name in found}

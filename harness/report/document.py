@@ -64,7 +64,7 @@ class ReportedDocument(msgspec.Struct, frozen=True):
     ``passed`` is false for a run that failed, too; why is in its ``result``, which is null for a
     trace alone. ``headline`` is the verdict in a sentence. ``events`` is null for a run that left
     no trace. ``checks`` are all that were made now, failed ones first; those of the result were
-    made when it ran. ``sections`` are what extensions say of a program with delegates, by their
+    made when it ran. ``sections`` are what extensions say of a program, by their
     names: ``schema/NAME.schema.json``. ``comparison`` is null without a comparison with history.
     ``operators`` and ``scopes`` are of executions, ``loading`` is everything outside them; each has
     the largest median times calls first.

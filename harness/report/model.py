@@ -16,8 +16,8 @@ from harness.analyze.workload import (
     InstructionModel,
     Work,
     constant_bytes,
-    delegate_sections,
     estimate_method,
+    method_sections,
     method_steps,
     work_by_operator,
 )
@@ -92,8 +92,8 @@ class MethodDocument(msgspec.Struct, frozen=True):
         made_for: The Cortex-M cores that it was exported for; null without operators of CMSIS-NN.
         executorch: What ExecuTorch's runtime needs for it on a 32-bit core, for ``--runtime
             executorch``; null otherwise, and with delegates, whose backends take memory, too.
-        sections: What extensions say of a method with delegates, by their names
-            (``schema/NAME.schema.json``); absent without delegates.
+        sections: What extensions say of a method, by their names (``schema/NAME.schema.json``);
+            absent if they say nothing.
     """
 
     name: str
@@ -184,7 +184,7 @@ def _method(
         ],
         test_sets=test_sets,
         made_for=exports.made_for(method) if exports is not None else None,
-        sections=delegate_sections(method) or msgspec.UNSET,
+        sections=method_sections(method) or msgspec.UNSET,
     )
 
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.analyze.delegates import delegate_calls
-from harness.analyze.workload import delegate_sections, instruction_records
+from harness.analyze.workload import instruction_records, method_sections
 from harness.check.fit import check_fit, check_loaded, fit_placed, operand_types, placed_capacity
 from harness.config.board import Board, Capacity
 from harness.decode.pte import ModelFile, is_bundled_program, read_bundled_program
@@ -263,5 +263,5 @@ def describe_model(request: RunRequest, model: ModelFile) -> Model:
         inputs=(),
         outputs=(),
         name=request.name or msgspec.UNSET,
-        sections=delegate_sections(method) or msgspec.UNSET,
+        sections=method_sections(method) or msgspec.UNSET,
     )

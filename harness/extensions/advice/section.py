@@ -1,0 +1,235 @@
+"""The section of reports on what to try for the slowest operators.
+
+`describe` proposes from the program alone, for every core with measured coefficients; `measure`
+adds what a run counted; `tables` is what reports show. All read one record, ``OperatorAdvice``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.analyze.workload import (
+    InstructionModel,
+    Step,
+    instruction_model,
+    measured_models,
+    method_arguments,
+    method_steps,
+)
+from harness.errors import FormatError
+from harness.extensions.advice.rules import Graph, proposals
+from harness.records.measurement import BUNDLED_KERNELS
+from harness.records.trace import CYCLES, OPERATOR_CALL
+from harness.report.words import ReportTable, percent
+
+if TYPE_CHECKING:
+    from harness.analyze.statistics import Operator
+    from harness.check.subject import Subject
+    from harness.decode.program import Method
+
+SLOWEST: Final = 5
+"""Operators with the most instructions of an execution that are looked at."""
+
+LEAST: Final = 0.1
+"""Part of its instructions that following an advice must save, by the coefficients."""
+
+INSTRUCTIONS: Final = "instructions"
+
+
+class CoreAdvice(msgspec.Struct, frozen=True):
+    """What an advice is worth on a core, by its measured coefficients.
+
+    Attributes:
+        attempt: What to try.
+        instructions: Instructions of the operator as it is.
+        instead: Instructions of what would take its place.
+        elsewhere: Instructions per unit of work that the kernel's usual loop takes on this core;
+            null if it is not known.
+    """
+
+    attempt: str
+    instructions: int
+    instead: int
+    elsewhere: float | None
+
+
+class OperatorAdvice(msgspec.Struct, frozen=True):
+    """An operator that could be cheaper.
+
+    Attributes:
+        chain: Number of its chain.
+        instruction: Its index in the chain.
+        operator: The operator, with the loop that it takes.
+        unit: Unit of its work: ``MAC``, or ``element`` of its output without any.
+        work: How many.
+        cores: What to try on each core; a core where nothing is cheaper is absent.
+        measured: Median that the run counted; null without a run.
+        counted: What it counted: ``instructions`` or ``cycles``; "" without a run.
+    """
+
+    chain: int
+    instruction: int
+    operator: str
+    unit: str
+    work: int
+    cores: dict[str, CoreAdvice]
+    measured: float | None = None
+    counted: str = ""
+
+
+class MethodAdvice(msgspec.Struct, frozen=True):
+    """What to try for the slowest operators of a method.
+
+    Attributes:
+        operators: The operators, in the order of the program.
+        core: The core of the run; "" without a run.
+    """
+
+    operators: list[OperatorAdvice]
+    core: str = ""
+
+
+def describe(method: Method) -> MethodAdvice | None:
+    """Return advice on a method from its program alone; None if there is nothing to say."""
+    try:
+        steps, arguments = method_steps(method), method_arguments(method)
+    except FormatError:
+        return None
+    graph, models = Graph.of(steps, arguments), measured_models()
+    slowest = [_slowest(steps, model) for model in models]
+    found = []
+    for place, step in graph.steps.items():
+        if not any(place in places for places in slowest):
+            continue
+        proposed = [*proposals(graph, place)]
+        cores = {}
+        for model, places in zip(models, slowest, strict=True):
+            options = [_worth(step, attempt, instead, model) for attempt, instead in proposed]
+            best = min((o for o in options if o is not None), key=_remaining, default=None)
+            if place in places and best is not None:
+                cores[model.cpu] = best
+        if cores:
+            unit, work = ("MAC", step.macs) if step.macs else ("element", step.elements)
+            found.append(OperatorAdvice(*place, step.kind, unit, work or 1, cores))
+    return MethodAdvice(found) if found else None
+
+
+def _slowest(steps: list[Step], model: InstructionModel) -> set[tuple[int, int]]:
+    known = [(model.estimate(step) or 0.0, (step.chain, step.instruction)) for step in steps]
+    return {place for _, place in sorted(known, reverse=True)[:SLOWEST]}
+
+
+def _remaining(advice: CoreAdvice) -> int:
+    return advice.instead
+
+
+def _worth(
+    step: Step, attempt: str, instead: tuple[Step, ...], model: InstructionModel
+) -> CoreAdvice | None:
+    """Return what an advice is worth on a core; None if it does not help there."""
+    now, others = model.estimate(step), [model.estimate(other) for other in instead]
+    if now is None or None in others:
+        return None
+    after = sum(other for other in others if other is not None)
+    if after > (1 - LEAST) * now:
+        return None
+    usual = model.operators.get(instead[0].kind if instead else step.kind)
+    return CoreAdvice(attempt, round(now), round(after), usual.typical if usual else None)
+
+
+def measure(found: Any, subject: Subject | None) -> MethodAdvice:
+    """Return the advice with what a run counted.
+
+    Args:
+        found: An advice, or its document in the result of a run.
+        subject: The run; None for the advice as it is.
+    """
+    advice = msgspec.convert(msgspec.to_builtins(found), MethodAdvice)
+    if subject is None:
+        return advice
+    core = _core(subject)
+    counts = {
+        (operator.chain, operator.instruction): _counted(operator, subject)
+        for operator in subject.operators
+        if operator.name != OPERATOR_CALL and not operator.loading
+    }
+    operators = []
+    for each in advice.operators if core else ():
+        if core in each.cores:
+            counted, value = counts.get((each.chain, each.instruction), ("", None))
+            operators.append(replace(each, measured=value, counted=counted))
+    return MethodAdvice(operators, core)
+
+
+def _core(subject: Subject) -> str:
+    """Return the CPU of a run with the bundled kernels; empty for others."""
+    from harness.config.board import load_board
+    from harness.errors import HarnessError
+
+    try:
+        model = instruction_model(load_board(subject.board)[0])
+    except HarnessError:
+        return ""
+    kernels = (subject.settings and subject.settings.kernels) or BUNDLED_KERNELS
+    return model.cpu if model is not None and model.kernels == kernels else ""
+
+
+def _counted(operator: Operator, subject: Subject) -> tuple[str, float | None]:
+    """Return what a run counted of an operator: an emulator's time counts instructions."""
+    for name, unit in (("instret", INSTRUCTIONS), (CYCLES, CYCLES)):
+        if name in operator.counters:
+            return unit, operator.counters[name].p50
+    if subject.emulated_time and operator.ns is not None:
+        return INSTRUCTIONS, float(operator.ns.p50)
+    return "", None
+
+
+def tables(advice: MethodAdvice) -> list[ReportTable]:
+    """Return the advice as a table; none if there is nothing to say."""
+    rows = [row for each in advice.operators for row in _rows(each, advice.core)]
+    if not rows:
+        return []
+    headers = ("instruction", "operator", "here", "elsewhere", "saves", "try")
+    notes = [
+        "per multiply-accumulate or per element of the output; savings are by the coefficients "
+        "of the core (docs/advice.md)"
+    ]
+    return [ReportTable("Advice on the slowest operators", headers, rows, (2, 3, 4), notes)]
+
+
+def _rows(each: OperatorAdvice, core: str) -> list[tuple[str, ...]]:
+    """Return a row for each attempt: of the core of the run, otherwise of all measured cores."""
+    cores = {core: each.cores[core]} if core else each.cores
+    rows: list[tuple[str, ...]] = []
+    for attempt in dict.fromkeys(found.attempt for found in cores.values()):
+        alike = {name: found for name, found in cores.items() if found.attempt == attempt}
+        saved = [1 - found.instead / found.instructions for found in alike.values()]
+        here = [found.instructions / each.work for found in alike.values()]
+        unit = INSTRUCTIONS
+        if each.measured is not None:
+            here, unit = [each.measured / each.work], each.counted
+        there = [found.elsewhere for found in alike.values() if found.elsewhere is not None]
+        rows.append(
+            (
+                str(each.instruction),
+                each.operator,
+                f"{_span(here)} {unit}/{each.unit}",
+                f"{_span(there)}" if there else "",
+                _percents(saved),
+                attempt if core else f"{attempt} ({', '.join(alike)})",
+            )
+        )
+    return rows
+
+
+def _span(numbers: list[float]) -> str:
+    low, high = min(numbers), max(numbers)
+    texts = dict.fromkeys(f"{number:.3g}" for number in (low, high))
+    return " to ".join(texts)
+
+
+def _percents(shares: list[float]) -> str:
+    return " to ".join(dict.fromkeys(percent(share) for share in (min(shares), max(shares))))
