@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from harness.analyze.workload import Arguments
 from harness.decode.program import Tensor, Value, ValueList
 from harness.records.trace import type_name
 
 
-class FallbackReason(NamedTuple):
+class FallbackReason(msgspec.Struct, frozen=True):
     """A rule of a partitioner that an operator does not meet.
 
     Attributes:

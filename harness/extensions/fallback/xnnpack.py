@@ -10,6 +10,8 @@ from collections.abc import Callable
 from math import prod
 from typing import Final
 
+import msgspec
+
 from harness.extensions.fallback.reasons import FallbackReason, OperatorFacts
 
 VERSION: Final = "1.5.1"
@@ -323,7 +325,9 @@ def _product(operands: OperatorFacts) -> FallbackReason | None:
         return found
     (rows, inner), columns = operands.sizes, operands.tensors[1].sizes[-1]
     factors = f"x.reshape(1, {rows}, {inner}), y.reshape(1, {inner}, {columns})"
-    return found._replace(attempt=f"torch.bmm({factors}).reshape({rows}, {columns})")
+    return msgspec.structs.replace(
+        found, attempt=f"torch.bmm({factors}).reshape({rows}, {columns})"
+    )
 
 
 def _max_dim(operands: OperatorFacts) -> FallbackReason | None:

@@ -73,24 +73,20 @@ _RULES: Final[dict[str, Callable[[OperatorFacts], FallbackReason]]] = {
 }
 
 
-class FallenOperator(msgspec.Struct, frozen=True):
-    """An operator that the CPU executes, in a program with delegates.
+class FallenOperator(FallbackReason, frozen=True, kw_only=True):
+    """An operator that the CPU executes, in a program with delegates, and why.
 
     Attributes:
         chain: Number of its chain.
         instruction: Its index in the chain.
         operator: Its name, such as ``aten::mean.out``.
         part: The part of the CPU's work that it counts to.
-        operands: Types and shapes of its tensors.
+        operands: Types and shapes of its tensors, and its other arguments.
         macs: Its multiply-accumulates.
         bytes: Bytes of its input and output tensors.
         backend: The backend whose partitioner left it.
-        rule: Name of the partitioner's rule; "" if the rule is not known.
-        why: The rule and what of the operator does not meet it, in a sentence.
-        attempt: What to try in the export; "" if nothing is known.
         instructions: Estimate for a Cortex-M55 with the bundled kernels, of programs for Ethos-U;
             null if the operator was not measured, and for other backends.
-        left: Part of the CPU's time that the delegate is assumed to take for the same.
         merges: Without it and its neighbours of known remedy, two calls of the delegate are one.
         time: Median time in an execution, in ``FallbackXray.unit``; null without a run.
         saving: What following ``attempt`` is predicted to save of it; null without a run, and
@@ -105,11 +101,7 @@ class FallenOperator(msgspec.Struct, frozen=True):
     macs: int
     bytes: int
     backend: str
-    rule: str
-    why: str
-    attempt: str
     instructions: int | None
-    left: float
     merges: bool = False
     time: float | None = None
     saving: float | None = None
@@ -195,11 +187,8 @@ def describe(method: Method) -> FallbackXray | None:
                 macs=step.macs or 0,
                 bytes=step.bytes_read + step.bytes_written,
                 backend=backend,
-                rule=reason.rule,
-                why=reason.why,
-                attempt=reason.attempt,
+                **msgspec.structs.asdict(reason),
                 instructions=_estimate(step) if ETHOS_U in backends else None,
-                left=reason.left,
             )
         )
     delegated = [step for step in steps if step.delegated]
