@@ -434,7 +434,7 @@ def compare_command(
         raise UsageError(
             "--etrecord is for --values, once or twice", hint="compare --values --etrecord FILE"
         )
-    _check_formats(reports)
+    _check_formats(reports, (".html", ".json") if values else (".html", ".json", ".md"))
     if after is None and len(etrecords) != 1:
         raise UsageError(
             "compare needs a second run, or an ETRecord as the reference of values",
@@ -492,9 +492,8 @@ def _compare_times(
     for file in reports:
         if file.suffix.lower() == ".html":
             warnings = [line] if code else []
-            write_file(
-                file, html_pages(str(file)).comparison((first, second), comparison, warnings)
-            )
+            pages, lines = html_pages(str(file)), explain.lines_of(why) if why else ()
+            write_file(file, pages.comparison((first, second), comparison, warnings, lines))
         elif file.suffix.lower() == ".md":
             write_file(file, explain.markdown(why) if why else b"")
         else:
@@ -516,16 +515,16 @@ def _compare_times(
     return code
 
 
-def _check_formats(reports: Sequence[Path]) -> None:
+def _check_formats(reports: Sequence[Path], suffixes: Sequence[str]) -> None:
     """Raise an error, before anything is compared, if a report cannot be written."""
     from harness.report.formats import check_report_file
 
     for file in reports:
         check_report_file(file)
-        if file.suffix.lower() not in (".html", ".json", ".md"):
+        if file.suffix.lower() not in suffixes:
             raise UsageError(
                 f"{file}: a comparison has no report with the suffix {file.suffix!r}",
-                hint="name a file that ends in .html, .json or .md",
+                hint=f"name a file that ends in {', '.join(suffixes[:-1])} or {suffixes[-1]}",
             )
 
 

@@ -7,9 +7,10 @@ by the debug handles of the instruction, which another export of the same model 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from math import prod
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -45,6 +46,26 @@ Types that are not listed, such as int8, have to be equal.
 """
 
 
+Deviation = Literal["none", "rounding", "saturation", "order", "scale", "not a number", "wrong"]
+"""How a tensor differs: not at all; by rounding, at most one step of an integer type, or within the
+tolerance of a float; only where one of both is at a bound, as of its type; the same values in
+another order; by a factor; not a number on one side; or otherwise."""
+
+HOW: Final[Mapping[Deviation, str]] = {
+    "none": "equal",
+    "rounding": "one rounding step",
+    "saturation": "saturation",
+    "order": "the same values in another order",
+    "scale": "another scale",
+    "not a number": "not a number on one side",
+    "wrong": "wrong",
+}
+"""Words for each."""
+
+_ALIKE: Final = 0.9999
+"""Cosine similarity from which two tensors differ by a factor only."""
+
+
 _Distance = Annotated[Any, msgspec.Meta(extra_json_schema={"type": ["number", "null"]})]
 """A float; JSON has null for one that is infinite or NaN."""
 
@@ -69,6 +90,8 @@ class ValueGap(msgspec.Struct, frozen=True):
         snr_db: Its signal-to-noise ratio in decibels, infinite for equal tensors.
         tolerance: Largest difference that the types allow.
         diverges: Whether the difference exceeds the tolerance.
+        how: How they differ.
+        differing: Number of elements that differ.
     """
 
     chain: int
@@ -85,6 +108,8 @@ class ValueGap(msgspec.Struct, frozen=True):
     snr_db: _Distance
     tolerance: float
     diverges: bool
+    how: Deviation = "none"
+    differing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +280,56 @@ def _worst(logged: LoggedTrace, pairs: Sequence[tuple[LoggedTensor, LoggedTensor
         snr_db=_decibels(signal, noise),
         tolerance=tolerance,
         diverges=not worst <= tolerance,
+        how=_deviation(a, b, difference, types, tolerance),
+        differing=int(np.count_nonzero(~(difference == 0))),
     )
+
+
+def _deviation(
+    a: Floats, b: Floats, difference: Floats, types: tuple[str, str], tolerance: float
+) -> Deviation:
+    """Return how two tensors differ; the mildest that explains all elements.
+
+    Args:
+        a: Values of the first.
+        b: Values of the second.
+        difference: Absolute differences; NaN for a value that is not a number on one side.
+        types: Their types.
+        tolerance: Largest difference that the types allow.
+    """
+    whole = types[0] == types[1] and types[0] not in TOLERANCES
+    step = 1.0 if whole else tolerance
+    if not difference.any():
+        return "none"
+    if np.isnan(difference).any():
+        return "not a number"
+    if difference.max() <= step:
+        return "rounding"
+    far = difference > step
+    if _saturates(a, b, far, types[0]) or _saturates(b, a, far, types[1]):
+        return "saturation"
+    if np.array_equal(np.sort(a), np.sort(b)):
+        return "order"
+    finite = bool(np.isfinite(a).all() and np.isfinite(b).all())
+    if finite and a.size > 2 and far.sum() > 2 and _cosine(a, b) >= _ALIKE:
+        return "scale"
+    return "wrong"
+
+
+def _saturates(a: Floats, b: Floats, far: npt.NDArray[np.bool_], kind: str) -> bool:
+    """Return whether ``a`` is at a bound wherever ``b`` is far from it, and beyond that bound.
+
+    The bounds are its smallest and its largest value. They count if several elements are there, or
+    if they are those of its type.
+    """
+    low, high = a.min(), a.max()
+    limits = np.iinfo(kind) if kind.startswith(("int", "uint")) else None
+    clipped = far & (((a == low) & (b < a)) | ((a == high) & (b > a)))
+    if not np.array_equal(clipped, far):
+        return False
+    bounds = {float(value) for value in a[far]}
+    known = {float(limits.min), float(limits.max)} if limits is not None else {np.inf, -np.inf}
+    return all(bound in known or np.count_nonzero(a == bound) > 1 for bound in bounds)
 
 
 def _numbers(logged: LoggedTensor) -> Floats:
@@ -323,7 +397,7 @@ def values_document(found: ValueComparison) -> bytes:
 
 HEADERS: Final = (
     *("operator", "instruction", "type", "sizes"),
-    *("max abs", "mean abs", "cosine", "SNR [dB]", "tolerance"),
+    *("max abs", "mean abs", "cosine", "SNR [dB]", "tolerance", "how"),
 )
 NUMBERS: Final = range(4, 9)
 """Headers of the cells of a tensor, and which of them are numbers."""
@@ -341,6 +415,7 @@ def gap_cells(gap: ValueGap) -> tuple[str, ...]:
         f"{gap.cosine:.6f}",
         f"{gap.snr_db:.1f}",
         f"{gap.tolerance:.3g}",
+        HOW[gap.how],
     )
 
 
@@ -358,9 +433,15 @@ def verdict_lines(found: ValueComparison) -> list[str]:
     else:
         lines.append(
             f"first difference: {_gap_operator(first)}, {_gap_place(first)}: largest difference "
-            f"{first.max_abs:.3g}, tolerance {first.tolerance:.3g}"
+            f"{first.max_abs:.3g}, tolerance {first.tolerance:.3g}; {_how(first)}"
         )
     return lines
+
+
+def _how(gap: ValueGap) -> str:
+    """Return how a tensor differs, and in how many of its elements."""
+    elements = f"{gap.differing:,} of {counted(prod(gap.sizes), 'element')}"
+    return f"{HOW[gap.how]} in {elements}"
 
 
 def print_values(console: Console, found: ValueComparison, *, detailed: bool = False) -> None:

@@ -17,8 +17,8 @@ class ProgramCause(msgspec.Struct, frozen=True):
     Attributes:
         kind: What changed, such as ``dtype`` or ``layout`` (``harness.extensions.why.causes``).
         sentence: What changed, in one sentence.
-        before: Operators of the first program that it changes, such as ``conv2d #7``.
-        after: Likewise of the second program; the root comes first in one of both.
+        operators_before: Operators of the first program that it changes, such as ``conv2d #7``.
+        operators: Likewise of the second program; the root comes first in one of both.
         difference: What it costs per execution, in ``Explanation.unit``; null if unknown.
         share: The difference as a share of the first method's time; null if unknown.
         counters: Differences of hardware counters per execution.
@@ -27,8 +27,8 @@ class ProgramCause(msgspec.Struct, frozen=True):
 
     kind: str
     sentence: str
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
+    operators_before: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
     difference: float | None = None
     share: float | None = None
     counters: dict[str, float] = {}

@@ -16,7 +16,7 @@ from harness.analyze.memory import AllocatorMemory, AllocatorTotals, Memory
 from harness.analyze.ticks import Timeline, default_jitter, suspected_widths, unwrap
 from harness.errors import FormatError
 from harness.formatting import DisplayUnit, printable, stack_use, time_unit, with_printable_text
-from harness.plugins import SECTIONS, load_plugin
+from harness.plugins import EXPLANATIONS, SECTIONS, load_plugin
 from harness.records.result import (
     ClockQuality,
     Failure,
@@ -574,6 +574,10 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
     known = (result.model.sections or {}) if result is not None and result.model else {}
     sections, section_tables = describe_sections(known, subject)
     calls = result.model.delegates if result is not None and result.model else ()
+    changes = describe_changes(run.comparison) if run.comparison is not None else None
+    plugin: Any = load_plugin(EXPLANATIONS, "compare")
+    if changes is not None and plugin is not None and (why := plugin.explain_history(run)):
+        changes = replace(changes, why=(plugin.headline(why), *plugin.lines_of(why)))
     return RunDescription(
         run=run,
         verdict=describe_verdict(run.verdict, run.failure),
@@ -589,7 +593,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         roofline=describe_roofline(subject, table) if subject is not None and table else None,
         allocators=allocators,
         untold=untold,
-        changes=describe_changes(run.comparison) if run.comparison is not None else None,
+        changes=changes,
         losses=tuple(run_losses(trace, result, requested)),
         clock_lines=clocks,
         sections=sections,

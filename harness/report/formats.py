@@ -34,9 +34,13 @@ class HtmlPages(Protocol):
         """Raise a UsageError if a library is not installed."""
 
     def comparison(
-        self, sides: Sequence[SideDocument], comparison: Comparison, warnings: Sequence[str] = ()
+        self,
+        sides: Sequence[SideDocument],
+        comparison: Comparison,
+        warnings: Sequence[str] = (),
+        why: Sequence[str] = (),
     ) -> bytes:
-        """Return a page about two traces, and why they may not compare."""
+        """Return a page about two traces, why they may not compare, and why they differ."""
 
     def values(self, found: Any, sources: Sequence[Fact]) -> bytes:
         """Return a page about a ``ValueComparison`` (``harness.inspector.values``)."""

@@ -200,7 +200,7 @@ def _blocks(run: RunDescription, summary: RunSummary) -> Iterator[_Block]:
     if (table := delta_table(run, summary)).rows:
         after = ""
         if run.changes is not None:
-            parts = [compared_text(run.changes), run.changes.detectable]
+            parts = [compared_text(run.changes), run.changes.detectable, *run.changes.why]
             after = f"{escaped('; '.join(filter(None, parts)), LONGEST_SENTENCE)}\n\n"
         yield _Block(table, "changes", _MOST_CHANGES, folded=False, after=after)
     yield from _checks("Failed checks", run.verdict.failed, folded=False)

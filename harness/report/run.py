@@ -410,6 +410,8 @@ def print_changes(console: Console, changes: ChangeTable, *, detailed: bool = Fa
         show_line(console, changes.detectable)
     for note in changes.notes:
         show_line(console, f"note: {note}")
+    for line in changes.why:
+        show_line(console, line)
 
 
 def print_verdict(console: Console, verdict: VerdictDescription, *, verbosity: int = 0) -> None:

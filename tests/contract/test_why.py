@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,16 @@ def test_equal_programs_have_no_cause(model: str, etharness: Command, tmp_path: 
     copy = shutil.copy(MODELS / f"{model}.pte", tmp_path / "copy.pte")
     assert causes(etharness, MODELS / f"{model}.pte", copy) == []
     assert "the program did not change" in etharness("compare", MODELS / f"{model}.pte", copy).out
+
+
+def test_any_two_programs_are_compared(etharness: Command) -> None:
+    models = sorted(MODELS.glob("*.pte"))
+    for number, before in enumerate(models):
+        after = models[(number * 7 + 5) % len(models)]
+        for one, other in ((before, after), (after, before)):
+            found = causes(etharness, one, other)
+            assert bool(found) == (one.read_bytes() != other.read_bytes()), (one, other)
+            assert all(cause["sentence"] for cause in found)
 
 
 @pytest.mark.extension("executorch")  # cores that CMSIS-NN's arguments are for
@@ -114,3 +126,62 @@ def test_a_program_that_is_not_at_hand_is_compared_by_what_the_run_recorded(
     )
     wrong = etharness("compare", *runs, "--model", "ad_int8")
     assert (wrong.code, "is not the program that ran" in wrong.err) == (3, True)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose ``model.pte`` changes, as a project's does."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ETHARNESS_BASELINE_DIR", str(tmp_path / "kept"))
+    return tmp_path
+
+
+CORE = "exported for Cortex-M55, M85 (MVE), before for Cortex-M0, M0+, M3, M23 (no DSP)"
+
+
+@pytest.mark.sim
+@pytest.mark.extension("history")
+@pytest.mark.extension("web")
+@pytest.mark.extension("executorch")
+def test_a_run_with_a_baseline_says_what_changed_since(project: Path, etharness: Command) -> None:
+    run = ("run", "--board", "native", "--model", "model.pte", "--history", "h.sqlite")
+    for name, model in (("b", "kws_int8"), ("c", "kws_int8_m55")):
+        shutil.copy(MODELS / f"{model}.pte", "model.pte")
+        reports = [word for end in ("md", "html") for word in ("--report", f"{name}.{end}")]
+        ended = etharness(*run, "--baseline", "last:1", "-o", name, *reports)
+        assert ended.code in (0, 1), ended.err
+    for text in (ended.out, Path("c.md").read_text(), Path("c.html").read_text()):
+        assert CORE.split("(")[0] in " ".join(text.split()), text
+    compared = etharness("compare", "b", "c", "--report", "page.html")
+    assert CORE in " ".join(compared.out.split())
+    assert CORE in Path("page.html").read_text()
+    # The program is not kept any more: the history knows operators, types and shapes.
+    shutil.rmtree("kept")
+    again = etharness("check", "c", "--history", "h.sqlite", "--baseline", "last:1")
+    assert CORE not in again.out
+
+
+@pytest.mark.sim
+@pytest.mark.extension("bisect")
+@pytest.mark.extension("executorch")
+def test_a_bisection_says_what_its_commit_changed(project: Path, etharness: Command) -> None:
+    git = ("git", "-c", "user.name=n", "-c", "user.email=n@example.org")
+    subprocess.run([*git, "init", "-q", "."], check=True)
+    for number, model in enumerate(("kws_int8", "kws_int8_m55", "kws_int8_m55")):
+        shutil.copy(MODELS / f"{model}.pte", "model.pte")
+        Path("number").write_text(str(number))
+        subprocess.run([*git, "add", "model.pte", "number"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", f"change {number}"], check=True)
+        subprocess.run([*git, "tag", f"c{number}"], check=True)
+    words = "-m harness run --board native --model model.pte --runs 1 -q -o {output}"
+    ended = etharness(
+        *("bisect", "--good", "c0", "--bad", "c2", "--metric", "allocator:planned_1", "--json"),
+        *("--", sys.executable, *words.split()),
+    )
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)
+    jsonschema.validate(found, json.loads((SCHEMAS / "bisect.schema.json").read_text()))
+    assert [commit["subject"] for commit in found["suspects"]] == ["change 1"]
+    assert found["why"]["causes"][0]["sentence"].startswith(CORE)
+    shown = etharness("bisect", "--status").out
+    assert CORE in " ".join(shown.split())

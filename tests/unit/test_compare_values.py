@@ -238,3 +238,42 @@ def test_values_of_the_first_execution_are_found_by_the_last_handle() -> None:
         100: one.tolist(),
         101: two.tolist(),
     }
+
+
+def _how(before: np.ndarray, after: np.ndarray) -> tuple[str, int]:
+    [gap] = compare_values(logged([[before]]), logged([[after]])).gaps
+    return gap.how, gap.differing
+
+
+def test_how_the_first_operator_differs_is_said() -> None:
+    whole = np.array([[-100, -3, 0, 5, 90, 120, 127, 127]], np.int8)
+    assert _how(whole, whole) == ("none", 0)
+    step = whole - np.array([[0, 1, 0, -1, 0, 0, 0, 1]], np.int8)
+    assert _how(whole, step) == ("rounding", 3)
+    below = np.minimum(whole, np.int8(80))
+    assert _how(below, whole) == _how(whole, below) == ("saturation", 4)
+    assert _how(whole, whole[:, ::-1].copy()) == ("order", 8)
+    wrong = whole.copy()
+    wrong[0, 2] = 50
+    assert _how(whole, wrong) == ("wrong", 1)
+    floats = np.linspace(-1, 1, 9, dtype=np.float32)[None]
+    assert _how(floats, floats * np.float32(1 + 1e-6))[0] == "rounding"
+    assert _how(floats, floats * np.float32(1.5)) == ("scale", 8)
+    assert _how(floats, np.maximum(floats, 0)) == ("saturation", 4)
+    missing = floats.copy()
+    missing[0, 0] = np.nan
+    assert _how(floats, missing) == ("not a number", 1)
+    assert _how(floats.astype(np.float64), floats) == ("none", 0)
+
+
+@given(arrays, st.integers(0, 2**32))
+def test_one_rounding_step_of_integers_is_never_called_wrong(array: np.ndarray, seed: int) -> None:
+    if array.dtype.kind != "i":
+        return
+    random = np.random.default_rng(seed)
+    other = array + random.integers(-1, 2, array.shape).astype(array.dtype)
+    near = np.abs(other.astype(np.int64) - array) <= 1
+    other = np.where(near, other, array)
+    how, differing = _how(array, other)
+    assert how == ("rounding" if differing else "none")
+    assert differing == np.count_nonzero(array != other)

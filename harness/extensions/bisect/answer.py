@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from harness.extensions.bisect.search import VERDICT, BisectSearch, NextRun, Suspects
 from harness.extensions.bisect.state import BisectState, Commit, CommitRun, ValueUnit
 from harness.formatting import DisplayUnit, metric_unit
+from harness.plugins import EXPLANATIONS, load_plugin
+from harness.records.explanation import Explanation
 from harness.report.terminal import show_line, show_table
 from harness.report.words import brief, counted
 
@@ -75,6 +77,8 @@ class BisectDocument(msgspec.Struct, frozen=True, kw_only=True):
         runs: Number of runs, with those that failed.
         infrastructure: How many of them failed by the host, the line or a tool.
         seconds: Time of all runs.
+        why: What changed in the program of the first bad commit, and what that costs; absent if
+            its program did not change, or is unknown.
     """
 
     answer: Literal["found", "suspects", "searching"]
@@ -93,6 +97,7 @@ class BisectDocument(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     infrastructure: int
     seconds: float
+    why: Explanation | msgspec.UnsetType = msgspec.UNSET
     schema: Literal[1] = 1
 
 
@@ -253,6 +258,9 @@ def _print_answer(console: Console, document: BisectDocument, *, detailed: bool)
             show_line(console, f"  {len(suspects) - len(shown)} more; -v lists all")
     if document.answer != "searching":
         _print_change(console, document)
+        plugin: Any = load_plugin(EXPLANATIONS, "compare")
+        for line in plugin.lines_of(document.why) if plugin and document.why else ():
+            show_line(console, f"    {line}")
     _print_basis(console, document)
 
 

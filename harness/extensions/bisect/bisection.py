@@ -5,6 +5,7 @@ A run of a commit leaves a run directory, from which its number is read.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import signal
 import time
@@ -29,6 +30,7 @@ from harness.errors import (
     UsageError,
     did_you_mean,
 )
+from harness.extensions.bisect.answer import BisectDocument
 from harness.extensions.bisect.search import (
     VERDICT,
     Alike,
@@ -50,10 +52,12 @@ from harness.extensions.bisect.state import (
     write_state,
 )
 from harness.files import CappedFile, display_path, read_tail
+from harness.plugins import EXPLANATIONS, load_plugin
 from harness.records.result import Result, now_utc
 from harness.records.trace import EXECUTION
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import find_run
+from harness.runs.source import DEFAULT_OPTIONS
 from harness.target.process_group import ProcessGroup, exit_text, with_death_signal
 from harness.target.selection import Flock
 
@@ -230,6 +234,45 @@ def _measured(request: BisectRequest, folder: Path, found: dict[str, Any]) -> Co
     return CommitRun(outcome="measured", **asdict(reading), **found)
 
 
+def _program_of(folder: Path) -> Path:
+    """Return where the program of a run is kept, beside its directory."""
+    return folder.with_name(f"{folder.name}.pte")
+
+
+def _keep_program(folder: Path, tree: Path, request: BisectRequest) -> None:
+    """Keep the program that a commit ran, as the next checkout replaces it."""
+    try:
+        model = RunDirectory(folder).read_result().model
+    except HarnessError:
+        return
+    for place in (tree / request.folder, tree):
+        file = place / (model.file if model is not None else "")
+        if model is not None and file.is_file() and file.stat().st_size <= _KEPT:
+            data = file.read_bytes()
+            if hashlib.sha256(data).hexdigest() == model.sha256:
+                _program_of(folder).write_bytes(data)
+                return
+
+
+def explain_bisection(document: BisectDocument, state: BisectState, folder: Path) -> BisectDocument:
+    """Return the answer with why the first bad commit differs, if an extension can say it."""
+    plugin: Any = load_plugin(EXPLANATIONS, "compare")
+    if plugin is None or None in (document.before, document.after):
+        return document
+    shas = [side.sha for side in (document.before, document.after) if side is not None]
+    runs = {run.commit: run.run for run in state.runs if run.outcome == "measured" and run.run}
+    if document.answer != "found" or not {*shas} <= {*runs}:
+        return document
+    folders = [folder / _RUNS / runs[sha] for sha in shas]
+    models = [file for file in map(_program_of, folders) if file.is_file()]
+    try:
+        sources = [DEFAULT_OPTIONS.load(run, warn=False) for run in folders]
+        why = plugin.explain_runs(sources, models if len(models) == len(folders) else ())
+    except HarnessError:
+        return document
+    return document if why is None else replace(document, why=why)
+
+
 def _is_emulated(folder: Path) -> bool:
     """Whether the run was on an emulator, whose runs are all alike."""
     run = RunDirectory(folder)
@@ -279,6 +322,9 @@ def _last_line(log: Path) -> str:
 
 FOLDER: Final = "etharness-bisect"
 """Folder of a bisection in the git directory, where no commit and no `git clean` finds it."""
+
+_KEPT: Final = 16 << 20
+"""Bytes of the largest program that is kept beside its run."""
 
 _TREES: Final = "trees"
 _RUNS: Final = "runs"
@@ -421,6 +467,8 @@ class Bisection:
         self.repository.check_out(step.commit, tree)
         name = f"{len(self.state.runs) + 1:04}-{step.commit.short}"
         run = run_commit(self.state.request, step.commit, tree, self.folder / _RUNS / name)
+        if run.run:
+            _keep_program(self.folder / _RUNS / name, tree, self.state.request)
         units = {run.unit for run in self.state.runs if run.outcome == "measured"}
         if run.outcome == "measured" and units and run.unit not in units:
             reason = f"measured in {run.unit}, other commits in {', '.join(units)}"

@@ -129,6 +129,7 @@ def command(
     from harness.extensions.bisect.bisection import (
         FOLDER,
         Bisection,
+        explain_bisection,
         remove_bisection,
         saved_bisection,
     )
@@ -170,7 +171,7 @@ def command(
         with closing(bisection):
             _search(bisection, deadline, output)
         state = bisection.state
-    document = describe_bisection(state)
+    document = explain_bisection(describe_bisection(state), state, folder)
     if output.json:
         output.print_json(document)
     else:

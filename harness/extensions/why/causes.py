@@ -251,11 +251,11 @@ class Causes:
             yield from self._reshaped(old, new, kinds)
         elif arguments := different(old.arguments, new.arguments):
             yield self._argument(arguments), True
-        layouts = _layouts(old), _layouts(new)
-        if complete and layouts[0] != layouts[1]:
+        pairs = zip(_layouts(old), _layouts(new), strict=False)
+        layouts = [pair for pair in pairs if pair[0] != pair[1]]
+        if complete and layouts:
             root = kinds.get("layout")
-            change = next(pair for pair in zip(*layouts, strict=False) if pair[0] != pair[1])
-            yield (root, False) if root else (self._root("layout", *change), True)
+            yield (root, False) if root else (self._root("layout", *layouts[0]), True)
         if complete and not shapes:
             yield from self._other_numbers(old, new, upstream, gap)
 
@@ -356,7 +356,24 @@ class Causes:
             return root, True
         if gap.behind is not None and _is_fusion(gap, gap.behind):
             return self._root("fusion", *_names(gap)), True
+        if not (gap.old and gap.new) and (backend := self._backend_beside(gap)):
+            return self._root("delegate", backend), True
         return self._root("operator", *_names(gap)), True
+
+    def _backend_beside(self, gap: Unjoined) -> str:
+        """Return the backend that operators came from or went to; "" for none.
+
+        It is called beside them, or its calls have changed.
+        """
+        beside = [pair for pair in (gap.behind, gap.ahead) if pair is not None]
+        names = [new.name for _, new in beside if new.delegated]
+        calls = [
+            [(step.name, step.text) for chain in side.chains for step in chain if step.delegated]
+            for side in (self.old, self.new)
+        ]
+        if all(calls) and calls[0] != calls[1]:
+            names += [name for name, _ in calls[1]]
+        return printable(names[0]) if names else ""
 
     def _layout_near(self, gap: Unjoined) -> Root:
         """Return the cause of a permute or a copy: the layouts that change beside it."""

@@ -27,21 +27,28 @@ from harness.decode.pte import (
 )
 from harness.errors import NotComparableError, UsageError
 from harness.extensions.why.causes import RANKS, Causes, Root
-from harness.extensions.why.programs import ProgramFacts, facts_of_method, facts_of_records
+from harness.extensions.why.programs import (
+    ProgramFacts,
+    facts_of_method,
+    facts_of_outline,
+    facts_of_records,
+)
 from harness.extensions.why.sentences import sentence
 from harness.files import display_path, find_model, packaged_models, read_model
 from harness.printing import print_document
 from harness.records.explanation import Explanation, ProgramCause
-from harness.records.result import Model, encode
+from harness.records.result import Model, Result, encode
 from harness.records.trace import EXECUTION
 from harness.report.formats import write_file
 from harness.report.words import counted, percent, short_size, short_time
+from harness.runs.baseline import kept_model
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from harness.check.history.samples import History
     from harness.cli.command import OutputOptions
-    from harness.runs.source import Source
+    from harness.runs.source import EvaluatedRun, Source
 
 _ESTIMATED_ON: Final = "qemu-mps2-an386"
 """Board whose coefficients estimate the instructions of two programs alone: a Cortex-M4."""
@@ -56,7 +63,7 @@ class _Costs:
     unit: Literal["ns", "ticks", "instructions"]
     total: float | None
     times: dict[_Place, float] = field(default_factory=dict)
-    counters: dict[_Place, dict[str, float]] = field(default_factory=dict)
+    counts: dict[_Place, dict[str, float]] = field(default_factory=dict)
     joules: dict[_Place, float] = field(default_factory=dict)
 
 
@@ -91,8 +98,58 @@ def explain_runs(
             return None
         facts.append(known)
         notes += [note] if note else []
-    before, after = (_measured(source, statistic, executions) for source in sources)
+    before, after = (
+        _measured(ComparedSide(source.trace, statistic, executions), source.result)
+        for source in sources
+    )
     return _explanation(Causes(*facts), before, after, tuple(dict.fromkeys(notes)))
+
+
+def explain_history(run: EvaluatedRun) -> Explanation | None:
+    """Return why a run differs from the newest result of its baseline.
+
+    None if both ran the same program, or if a program is unknown. Of earlier programs the history
+    has operators, types and shapes; those that are kept for pairs are compared in full.
+    """
+    result, history = run.result, run.history
+    if result is None or result.model is None or run.trace is None or history is None:
+        return None
+    newest = history.newest_of_baseline(result.unit)
+    if newest is None or newest.model_sha256 == result.model.sha256:
+        return None
+    after, _ = _facts_of_run(result.model, None)
+    kept = kept_model(newest.model_sha256)
+    outline = history.outlines.get(newest.model_sha256)
+    if after is None or (kept is None and outline is None):
+        return None
+    if kept is not None and after.complete:
+        before = _facts(kept.data, "the baseline's program", result.model.method)
+    elif outline is not None:
+        before = facts_of_outline(outline)
+        after = facts_of_records(result.model.chains or (), ())
+    else:
+        return None
+    costs = _recorded(history, history.results.index(newest))
+    measured = _measured(ComparedSide(run.trace, "p50", "all"), result)
+    return _explanation(Causes(before, after), costs, measured, ())
+
+
+def _recorded(history: History, index: int) -> _Costs:
+    """Return what the instructions of an earlier result cost."""
+    found = _Costs("ns", None)
+    for series in history.series:
+        metric = series.metric
+        known = metric.kind == "operator" and metric.statistic == "p50" and metric.unit == "ns"
+        if not known or metric.delegate_int != -1 or metric.delegate_str is not None:
+            continue
+        if index in series.results:
+            value = series.samples[series.results.index(index)].value
+            place = (metric.chain, metric.instruction)
+            if metric.name == EXECUTION:
+                found.total = value
+            elif metric.chain >= 0:
+                found.times[place] = max(value, found.times.get(place, 0.0))
+    return found
 
 
 def _facts_of_run(model: Model | None, file: Path | None) -> tuple[ProgramFacts | None, str]:
@@ -127,6 +184,8 @@ def _found(model: Model | None, file: Path | None) -> bytes | None:
             )
         return data
     assert model is not None
+    if (kept := kept_model(model.sha256)) is not None:
+        return kept.data
     for path in (Path(model.file), *packaged_models().values()):
         if not path.is_file() or path.stat().st_size < model.nbytes:
             continue
@@ -140,7 +199,7 @@ def _found(model: Model | None, file: Path | None) -> bytes | None:
 def _facts(
     data: bytes, name: str, method: str = "", model: InstructionModel | None = None
 ) -> ProgramFacts:
-    """Return a method of a program: the named one, else the first.
+    """Return a method of a program, or of the one within a bundled program.
 
     Raises:
         FormatError: It is not a program.
@@ -149,30 +208,61 @@ def _facts(
     program = read_named_program(data, name)
     found = program.method(method) if method else next(iter(program.methods), None)
     if found is None:
-        raise UsageError(f"{name} has no method {method!r}")
+        has = ", ".join(one.name for one in program.methods) or "none"
+        raise UsageError(f"{name} has no method {method!r}", hint=f"its methods: {has}")
     return facts_of_method(found, constant_reader(data), model)
+
+
+def explain_programs(
+    before: bytes, after: bytes, names: Sequence[str] = ("before", "after"), method: str = ""
+) -> Explanation:
+    """Return what changed between two programs, with estimates of their instructions.
+
+    Args:
+        before: The first program, as in its file.
+        after: The second program.
+        names: What errors and notes call them.
+        method: The method to compare; "" for the first of each.
+
+    Raises:
+        FormatError: One of them is not a program.
+        UsageError: One of them has no such method.
+    """
+    board, _ = load_board(_ESTIMATED_ON)
+    model = instruction_model(board)
+    facts = [
+        _facts(data, name, method, model) for data, name in zip((before, after), names, strict=True)
+    ]
+    costs = [*map(_estimated, facts)]
+    notes = [
+        f"{name}: {counted(missing, 'operator')} without an estimate"
+        for name, side in zip(names, facts, strict=True)
+        if (missing := sum(step.estimate is None for chain in side.chains for step in chain))
+    ]
+    return _explanation(Causes(*facts), costs[0], costs[1], tuple(notes))
 
 
 def compare_programs(
     paths: Sequence[Path], method: str, reports: Sequence[Path], output: OutputOptions
 ) -> int:
-    """Compare two ``.pte`` files, with estimates of their instructions; return the exit code."""
-    board, _ = load_board(_ESTIMATED_ON)
-    model = instruction_model(board)
-    facts = [
-        _facts(program_bytes(read_model(path)), display_path(path), method, model)
-        for path in map(find_model, paths)
-    ]
-    before, after = map(_estimated, facts)
-    notes = [
-        f"{display_path(path)}: {counted(missing, 'operator')} without an estimate"
-        for path, side in zip(paths, facts, strict=True)
-        if (missing := sum(s.estimate is None for chain in side.chains for s in chain))
-    ]
-    explanation = _explanation(Causes(*facts), before, after, tuple(notes))
-    document = encode(ProgramsDocument(display_path(paths[0]), display_path(paths[1]), explanation))
+    """Compare two ``.pte`` files, and show what changed; return the exit code.
+
+    Raises:
+        UsageError: A report is not JSON or Markdown, or a file cannot be read.
+        FormatError: A file is not a program.
+    """
     for file in reports:
-        write_file(file, markdown(explanation) if file.suffix == ".md" else document)
+        if file.suffix.lower() not in (".json", ".md"):
+            raise UsageError(
+                f"{file}: two programs have no report with the suffix {file.suffix!r}",
+                hint="name a file that ends in .json or .md, or compare two runs",
+            )
+    names = [display_path(path) for path in paths]
+    before, after = (read_model(find_model(path)) for path in paths)
+    explanation = explain_programs(before, after, names, method)
+    document = encode(ProgramsDocument(names[0], names[1], explanation))
+    for file in reports:
+        write_file(file, markdown(explanation) if file.suffix.lower() == ".md" else document)
     if output.json:
         print_document(document)
     else:
@@ -198,12 +288,11 @@ def _estimated(facts: ProgramFacts) -> _Costs:
     return _Costs("instructions", sum(times.values()), times)
 
 
-def _measured(source: Source, statistic: Statistic, executions: Executions) -> _Costs:
+def _measured(side: ComparedSide, result: Result | None) -> _Costs:
     """Return what the instructions of a run cost per execution.
 
     An instruction has several events, each within another: the longest one is its time.
     """
-    side = ComparedSide(source.trace, statistic, executions)
     operators = [op for op in side.operators if not op.loading]
     unit: Literal["ns", "ticks"] = "ns"
     if any(op.clock.hz is None for op in operators if op.delegate_int == -1):
@@ -219,10 +308,10 @@ def _measured(source: Source, statistic: Statistic, executions: Executions) -> _
         place = (op.chain, op.instruction)
         if op.chain >= 0 and time * side.per_run(op) >= found.times.get(place, 0):
             found.times[place] = time * side.per_run(op)
-            found.counters[place] = {
+            found.counts[place] = {
                 name: item.p50 * side.per_run(op) for name, item in op.counters.items()
             }
-    energy = source.result.energy if source.result is not None else None
+    energy = result.energy if result is not None else None
     for item in energy.operators if energy is not None else ():
         if item.joules is not None and item.chain >= 0:
             place = (item.chain, item.instruction)
@@ -291,8 +380,8 @@ def _cause(
     return ProgramCause(
         kind=root.kind,
         sentence=sentence(root, causes),
-        before=tuple(step.title for step in root.before),
-        after=tuple(step.title for step in root.after),
+        operators_before=tuple(step.title for step in root.before),
+        operators=tuple(step.title for step in root.after),
         difference=times[1] - times[0] if timed else None,
         share=(times[1] - times[0]) / total if timed and total else None,
         counters=_counter_differences(costs, places),
@@ -308,10 +397,10 @@ def _counter_differences(
     for side, these in zip(costs, places, strict=True):
         total: dict[str, float] = {}
         for place in these:
-            for name, value in side.counters.get(place, {}).items():
+            for name, value in side.counts.get(place, {}).items():
                 total[name] = total.get(name, 0.0) + value
         totals.append(total)
-    names = [{name for counts in side.counters.values() for name in counts} for side in costs]
+    names = [{name for counts in side.counts.values() for name in counts} for side in costs]
     return {
         name: totals[1].get(name, 0.0) - totals[0].get(name, 0.0)
         for name in sorted(names[0] & names[1])

@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 
+from harness.analyze.counterparts import ProgramOutline
 from harness.analyze.workload import (
     Argument,
     InstructionModel,
@@ -28,7 +29,7 @@ from harness.analyze.workload import (
 from harness.check.fit import core_exports
 from harness.decode.program import Call, Method, Tensor, Value, ValueList
 from harness.formatting import operator_title, short_operator_name
-from harness.records.trace import InstructionRecord, type_name
+from harness.records.trace import CallName, InstructionRecord, type_name
 
 CHANNELS_LAST: Final = "channels_last"
 CONTIGUOUS: Final = "contiguous"
@@ -62,7 +63,9 @@ FAMILIES: Final = {
 }
 """Operators that do the same work, or together one thing, by short names."""
 
-_FAMILY: Final = {name: family for family, names in FAMILIES.items() for name in names.split()}
+_FAMILY: Final = {
+    name.lstrip("_"): family for family, names in FAMILIES.items() for name in names.split()
+}
 
 
 def family_of(name: str) -> str:
@@ -311,6 +314,13 @@ def _tensors(arguments: Sequence[Argument]) -> list[tuple[int, Tensor]]:
 
 
 def _operand(number: int, tensor: Tensor, data: bytes | None = None) -> Operand:
+    if data is not None and tensor.sizes:
+        # The same values in another dim order are the same constant.
+        order = tensor.dim_order
+        size = len(data) // max(prod(tensor.sizes), 1)
+        shape = [tensor.sizes[dim] for dim in order]
+        stored = np.frombuffer(data, f"V{size}" if size else "V1").reshape(shape)
+        data = stored.transpose(np.argsort(order)).tobytes()
     return Operand(
         number,
         type_name(tensor.scalar_type),
@@ -373,3 +383,16 @@ def facts_of_records(
         steps.append(tuple(made))
     first = steps[0][0].inputs[:1] if steps and steps[0] else ()
     return ProgramFacts(tuple(steps), first, tuple(planned), complete=False)
+
+
+def facts_of_outline(outline: ProgramOutline) -> ProgramFacts:
+    """Return a method as a history describes it: operators, types and shapes."""
+    chains = []
+    for chain in outline.operands:
+        records = []
+        for text in chain:
+            name, _, operands = text.partition(" ")
+            call: CallName = "kernel" if "::" in name else "delegate"
+            records.append(InstructionRecord(call if name else "move", name, operands=operands))
+        chains.append(records)
+    return facts_of_records(chains, ())

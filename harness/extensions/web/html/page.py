@@ -474,7 +474,10 @@ _MOST_CHANGES: Final = 500
 
 
 def comparison_report(
-    sides: Sequence[SideDocument], comparison: Comparison, warnings: Sequence[str] = ()
+    sides: Sequence[SideDocument],
+    comparison: Comparison,
+    warnings: Sequence[str] = (),
+    why: Sequence[str] = (),
 ) -> bytes:
     """Return a page about a comparison; the same bytes for the same comparison.
 
@@ -482,11 +485,12 @@ def comparison_report(
         sides: The two traces.
         comparison: Their differences.
         warnings: Why the two may not compare, besides their settings and losses.
+        why: What changed in the program and what each change cost, a line each.
 
     Raises:
         UsageError: A library is not installed.
     """
-    view = comparison_view(sides, comparison, warnings)
+    view = comparison_view(sides, comparison, warnings) | {"why": [*map(printable, why)]}
     template = environment().get_template("comparison.html.j2")
     return template.render(view=view, **page_frame(view["headline"])).encode()
 
