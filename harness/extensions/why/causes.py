@@ -44,10 +44,13 @@ RANKS: Final = {kind: rank for rank, kind in enumerate(get_args(CauseKind))}
 
 _Shapes = tuple[tuple[int, ...], ...]
 
+_EDGES: Final = frozenset({"view", "layout", "quantize"})
+"""Families of operators at the edge of a delegate."""
+
 _VALUES_ONLY: Final = frozenset({"scratch", "core", "plan"})
 """Causes that leave all computed numbers as they are."""
 
-_FREE: Final = frozenset({"stride", "padding", "dilation", "transposed", "groups"})
+_FREE: Final = frozenset({"stride", "padding", "dilation", "transposed"})
 """Arguments that follow from no shape."""
 
 
@@ -126,7 +129,14 @@ def join(
 def _aligned(
     old: Sequence[ComparedInstruction], new: Sequence[ComparedInstruction]
 ) -> list[tuple[int, int]]:
-    """Join equal operators, then operators of one family between them."""
+    """Join equal operators, then operators of one family between them.
+
+    The same operators in the same order are joined one by one, whatever their shapes: behind
+    another stride an operator may have the shapes of a later one.
+    """
+    kinds = [[(step.delegated, family_of(step.name)) for step in side] for side in (old, new)]
+    if kinds[0] == kinds[1]:
+        return [(place, place) for place in range(len(old))]
 
     def steps(side: Sequence[ComparedInstruction], *, exact: bool) -> list[ProgramStep]:
         if exact:
@@ -251,8 +261,7 @@ class Causes:
             yield from self._reshaped(old, new, kinds)
         elif arguments := different(old.arguments, new.arguments):
             yield self._argument(arguments), True
-        pairs = zip(_layouts(old), _layouts(new), strict=False)
-        layouts = [pair for pair in pairs if pair[0] != pair[1]]
+        layouts = _layout_changes(old, new)
         if complete and layouts:
             root = kinds.get("layout")
             yield (root, False) if root else (self._root("layout", *layouts[0]), True)
@@ -363,27 +372,24 @@ class Causes:
     def _backend_beside(self, gap: Unjoined) -> str:
         """Return the backend that operators came from or went to; "" for none.
 
-        It is called beside them, or its calls have changed.
+        It is called beside them: only views, copies and quantizations are between, if anything.
         """
-        beside = [pair for pair in (gap.behind, gap.ahead) if pair is not None]
-        names = [new.name for _, new in beside if new.delegated]
-        calls = [
-            [(step.name, step.text) for chain in side.chains for step in chain if step.delegated]
-            for side in (self.old, self.new)
-        ]
-        if all(calls) and calls[0] != calls[1]:
-            names += [name for name, _ in calls[1]]
-        return printable(names[0]) if names else ""
+        for side, steps, other in ((self.new, gap.new, self.old), (self.old, gap.old, self.new)):
+            if not steps:
+                continue
+            chain = side.chains[steps[0].chain]
+            first, last = chain.index(steps[0]), chain.index(steps[-1])
+            for direction in (chain[first - 1 :: -1] if first else (), chain[last + 1 :]):
+                step = next((s for s in direction if family_of(s.name) not in _EDGES), None)
+                if step is not None and step.delegated and _delegates(other, step.name):
+                    return printable(step.name)
+        return ""
 
     def _layout_near(self, gap: Unjoined) -> Root:
         """Return the cause of a permute or a copy: the layouts that change beside it."""
         for pair in (gap.ahead, gap.behind):
-            if pair is None:
-                continue
-            layouts = zip(*map(_layouts, pair), strict=False)
-            for before, after in layouts:
-                if before != after:
-                    return self._root("layout", before, after)
+            if pair is not None and (changes := _layout_changes(*pair)):
+                return self._root("layout", *changes[0])
         return self._root("layout", *_names(gap))
 
     def _plan(self) -> None:
@@ -393,6 +399,11 @@ class Causes:
         moved = self.old.complete and self.new.complete and self.old.plan != self.new.plan
         if (sizes and not kinds & {*explains, "core", "scratch"}) or (moved and not kinds):
             self._root("plan")
+
+
+def _delegates(side: ProgramFacts, backend: str) -> bool:
+    """Return whether a program calls a backend."""
+    return any(s.delegated and s.name == backend for chain in side.chains for s in chain)
 
 
 def _operand_changes(old: Operand, new: Operand) -> Iterator[tuple[CauseKind, str, str]]:
@@ -439,8 +450,18 @@ def _shapes(step: ComparedInstruction) -> tuple[_Shapes, ...]:
     return tuple(tuple(item.sizes for item in part) for part in parts)
 
 
-def _layouts(step: ComparedInstruction) -> tuple[str, ...]:
-    return tuple(item.layout for item in (*step.inputs, *step.outputs) if len(item.sizes) > 2)
+def _layout_changes(old: ComparedInstruction, new: ComparedInstruction) -> list[tuple[str, str]]:
+    """Return both layouts of each tensor whose layout changes.
+
+    Where a dimension of one element becomes larger, or the reverse, layouts do not compare.
+    """
+    sides = [(*step.inputs, *step.outputs) for step in (old, new)]
+    return [
+        (before.layout, after.layout)
+        for before, after in zip(*sides, strict=False)
+        if before.layout != after.layout
+        and [size == 1 for size in before.sizes] == [size == 1 for size in after.sizes]
+    ]
 
 
 def _names(gap: Unjoined) -> tuple[object, ...]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -205,6 +205,7 @@ def facts_of_method(
     steps = {(step.chain, step.instruction): step for step in method_steps(method)}
     records = instruction_records(method) or ()
     chains: list[list[ComparedInstruction]] = [[] for _ in method.chains]
+    memory = _Memory(method)
     for (chain, index), found in method_arguments(method).items():
         if found.instruction.call not in (Call.KERNEL, Call.DELEGATE):
             continue
@@ -216,7 +217,7 @@ def facts_of_method(
                 index=index,
                 name=found.instruction.name,
                 call=found.instruction.call.name.lower(),
-                inputs=tuple(parts.inputs),
+                inputs=tuple(map(memory.source, parts.inputs)),
                 outputs=tuple(
                     _operand(number, tensor) for number, tensor in _tensors(found.outputs)
                 ),
@@ -230,6 +231,7 @@ def facts_of_method(
                 estimate=None if model is None else model.estimate(step),
             )
         )
+        memory.write(operand.number for operand in chains[chain][-1].outputs)
     exports = core_exports()
     made = exports.made_for(method) if exports is not None else None
     values = [value for value in method.values if isinstance(value, Tensor) and value.pool]
@@ -244,6 +246,37 @@ def facts_of_method(
         plan=tuple((value.pool, value.offset) for value in values),
         cores=made.text if made is not None and made.cores else "",
     )
+
+
+class _Memory:
+    """Which tensor was written last at each place of planned memory.
+
+    Exporters leave views out: a tensor is then read that no instruction writes, at the place of
+    another one.
+    """
+
+    def __init__(self, method: Method) -> None:
+        """Begin with the inputs."""
+        self._values = method.values
+        self._written: set[int] = set()
+        self._last: dict[tuple[int, int], int] = {}
+        self.write(method.inputs)
+
+    def write(self, numbers: Iterable[int]) -> None:
+        """Note that these values were written."""
+        for number in numbers:
+            self._written.add(number)
+            value = self._values[number]
+            if isinstance(value, Tensor) and value.pool:
+                self._last[value.pool, value.offset] = number
+
+    def source(self, operand: Operand) -> Operand:
+        """Return the operand with the number of the tensor that its data comes from."""
+        value = self._values[operand.number]
+        if operand.number in self._written or not isinstance(value, Tensor) or not value.pool:
+            return operand
+        number = self._last.get((value.pool, value.offset), operand.number)
+        return replace(operand, number=number)
 
 
 class _Parts:

@@ -15,6 +15,8 @@ from harness.report.words import counted, short_size
 _MOST_NAMES: Final = 3
 """Operators that a sentence names; the others are counted."""
 
+_WEIGHTS: Final = ("weight", "weights", "bias", "kernel_sum", "running_mean", "running_var")
+
 _DIGEST: Final = re.compile(r"[0-9a-f]{16}")
 _LONGEST_VALUE: Final = 40
 
@@ -146,7 +148,8 @@ def _weights(root: Root, _: Causes) -> str:
     old, new = root.pairs[0]
     names = [name for name, pair in different(old.digests, new.digests).items() if all(pair)]
     if names:
-        return f"{_joined(map(printable, names))} of {new.title} changed{_more(root)}"
+        known = [name if name in _WEIGHTS else "a constant" for name in names]
+        return f"{_joined(dict.fromkeys(known))} of {new.title} changed{_more(root)}"
     appeared = [name for name in new.digests if name not in old.digests]
     name = printable((appeared or [*old.digests])[0])
     return f"{name} of {new.title} {'appeared' if appeared else 'vanished'}{_more(root)}"
