@@ -143,6 +143,7 @@ measure: setup-test setup-oracle setup-docs
 	.venv-oracle/bin/python -m benchmarks.npu
 	.venv-oracle/bin/python -m benchmarks.measure
 	.venv-oracle/bin/python -m benchmarks.operators
+	.venv-oracle/bin/python -m benchmarks.why_study
 	.venv-oracle/bin/python -m benchmarks.kernels
 	.venv-oracle/bin/python -m benchmarks.fallback
 	.venv-oracle/bin/python -m benchmarks.decoding

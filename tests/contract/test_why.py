@@ -70,7 +70,7 @@ def test_any_two_programs_are_compared(etharness: Command) -> None:
         (
             *("kws_f32", "kws_int8", "dtype"),
             "12 operators compute in int8 instead of float32, from quantized_depthwise_conv2d #1 "
-            "on, and 1 quantize_per_tensor appeared around",
+            "on, and 1 quantize_per_tensor appeared at their edges",
         ),
     ],
 )
@@ -79,6 +79,11 @@ def test_the_cause_of_another_export_comes_first(
 ) -> None:
     first = causes(etharness, before, after)[0]
     assert (first["kind"], first["sentence"]) == (kind, sentence)
+
+
+def test_the_page_shows_what_the_command_says(etharness: Command) -> None:
+    [first] = causes(etharness, "kws_int8", "kws_f32")[:1]
+    assert first["sentence"] in (HERE.parents[1] / "docs/why.md").read_text()
 
 
 @pytest.mark.sim

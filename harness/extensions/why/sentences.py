@@ -48,7 +48,7 @@ def _edges(gaps: Sequence[Unjoined]) -> str:
     ):
         if steps:
             texts.append(f"{_kinds(steps)} {verb}")
-    return f", and {_joined(texts)} around" if texts else ""
+    return f", and {_joined(texts)} at their edges" if texts else ""
 
 
 def _delegate(root: Root, _: Causes) -> str:
