@@ -11,6 +11,7 @@ itself: there must be no cause. Writes the table of docs/why.md.
 from __future__ import annotations
 
 import argparse
+import importlib
 import itertools
 import random
 import re
@@ -35,13 +36,16 @@ from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPar
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower  # noqa: E402
 from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite, naive  # noqa: E402
 from executorch.exir.passes import MemoryPlanningPass  # noqa: E402
-from export import channels_last, lower_int8, quantize  # noqa: E402
-from networks import Autoencoder, DsCnn, MobileNet, Network, ResNet8, build  # noqa: E402
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval  # noqa: E402
 
 from benchmarks.verdict_counts import write_section  # noqa: E402
 from harness.extensions.why.explain import explain_programs  # noqa: E402
 from harness.records.explanation import ProgramCause  # noqa: E402
+
+# Scripts beside the models, which are no package.
+export: Any = importlib.import_module("export")
+networks: Any = importlib.import_module("networks")
+pt2e: Any = importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")
 
 
 class Mixer(nn.Module):
@@ -66,11 +70,11 @@ class Mixer(nn.Module):
 
 
 NETWORKS = {
-    "kws": Network("kws", lambda: DsCnn(16), (1, 1, 49, 10)),
-    "ic": Network("ic", ResNet8, (1, 3, 32, 32)),
-    "ad": Network("ad", Autoencoder, (1, 640)),
-    "vww": Network("vww", MobileNet, (1, 3, 32, 32)),
-    "mixer": Network("mixer", Mixer, (1, 8, 16)),
+    "kws": networks.Network("kws", lambda: networks.DsCnn(16), (1, 1, 49, 10)),
+    "ic": networks.Network("ic", networks.ResNet8, (1, 3, 32, 32)),
+    "ad": networks.Network("ad", networks.Autoencoder, (1, 640)),
+    "vww": networks.Network("vww", networks.MobileNet, (1, 3, 32, 32)),
+    "mixer": networks.Network("mixer", Mixer, (1, 8, 16)),
 }
 
 
@@ -216,10 +220,10 @@ def changes() -> list[Change]:
         FLOAT,
         {"edit": "weights"},
         "weights",
-        "weight|mat|self",
+        "weight|constant",
     )
     add(
-        "kws ic", "a layer with more channels", FLOAT, {"edit": "wider"}, "shape", "weight|mat|self"
+        "kws ic", "a layer with more channels", FLOAT, {"edit": "wider"}, "shape", "weight|constant"
     )
     add(
         "kws mixer",
@@ -250,7 +254,7 @@ def exported(network: str, recipe: Recipe) -> bytes:
     chosen = NETWORKS[network]
     if recipe.shape:
         chosen = replace(chosen, input_shape=recipe.shape)
-    model = build(chosen)
+    model = networks.build(chosen)
     if recipe.fold and recipe.flow != "int8":
         _fold(model)
     if recipe.edit:
@@ -260,7 +264,7 @@ def exported(network: str, recipe: Recipe) -> bytes:
     torch.manual_seed(1)
     sample = torch.randn(chosen.input_shape)
     if recipe.last:
-        model, sample = model.to(memory_format=torch.channels_last), channels_last(sample)
+        model, sample = model.to(memory_format=torch.channels_last), export.channels_last(sample)
     if recipe.half:
         model, sample = model.half(), sample.half()
     partitioners = []
@@ -282,7 +286,7 @@ def _plan(recipe: Recipe) -> ExecutorchBackendConfig:
     )
 
 
-def _int8(model: nn.Module, network: Network, recipe: Recipe) -> bytes:
+def _int8(model: nn.Module, network: Any, recipe: Recipe) -> bytes:
     from executorch.backends.cortex_m.quantizer import quantizer
 
     kept = quantizer.INT8_PER_CHANNEL_CONFIG
@@ -293,14 +297,16 @@ def _int8(model: nn.Module, network: Network, recipe: Recipe) -> bytes:
         if recipe.last is False:
             quantized = _quantize_as_is(model, network)
         else:
-            quantized = quantize(model, lambda: torch.randn(network.input_shape) * recipe.scale)
+            quantized = export.quantize(
+                model, lambda: torch.randn(network.input_shape) * recipe.scale
+            )
     finally:
         quantizer.INT8_PER_CHANNEL_CONFIG = kept
-    edge = lower_int8(quantized, CortexMTargetConfig(cpu=CortexM[recipe.core]))
+    edge = export.lower_int8(quantized, CortexMTargetConfig(cpu=CortexM[recipe.core]))
     return bytes(edge.to_executorch().buffer)
 
 
-def _quantize_as_is(model: nn.Module, network: Network) -> Any:
+def _quantize_as_is(model: nn.Module, network: Any) -> Any:
     """Quantize a network whose inputs are contiguous: it makes them channels last itself."""
 
     class Contiguous(nn.Module):
@@ -312,16 +318,15 @@ def _quantize_as_is(model: nn.Module, network: Network) -> Any:
             return self.inner(x.contiguous(memory_format=torch.channels_last))
 
     from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     inner = Contiguous().eval().to(memory_format=torch.channels_last)
     sample = torch.randn(network.input_shape)
-    prepared = prepare_pt2e(
+    prepared = pt2e.prepare_pt2e(
         torch.export.export(inner, (sample,)).module(check_guards=False), CortexMQuantizer()
     )
     for _ in range(32):
         prepared(torch.randn(network.input_shape))
-    return torch.export.export(convert_pt2e(prepared), (sample,))
+    return torch.export.export(pt2e.convert_pt2e(prepared), (sample,))
 
 
 def _fold(model: nn.Module) -> None:
@@ -345,7 +350,7 @@ def _convolutions(model: nn.Module) -> list[nn.Conv2d]:
 
 def _padding(model: nn.Module, chance: random.Random) -> None:
     # The pooling of the residual network takes one size.
-    one = chance.choice(_convolutions(model)[: 1 if isinstance(model, ResNet8) else 3])
+    one = chance.choice(_convolutions(model)[: 1 if isinstance(model, networks.ResNet8) else 3])
     one.padding = tuple(size + 1 for size in one.padding)
 
 

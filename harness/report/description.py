@@ -575,7 +575,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
     sections, section_tables = describe_sections(known, subject)
     calls = result.model.delegates if result is not None and result.model else ()
     changes = describe_changes(run.comparison) if run.comparison is not None else None
-    plugin: Any = load_plugin(EXPLANATIONS, "compare")
+    plugin: Any = load_plugin(EXPLANATIONS, "compare") if changes is not None else None
     if changes is not None and plugin is not None and (why := plugin.explain_history(run)):
         changes = replace(changes, why=(plugin.headline(why), *plugin.lines_of(why)))
     return RunDescription(

@@ -23,7 +23,6 @@ pytestmark = [pytest.mark.oracle]
 
 SAMPLED = {
     ("mixer", "XNNPACK leaves softmax"),
-    ("kws", "lowered to XNNPACK"),
     ("kws", "images channels last"),
     ("kws", "batch norms not folded"),
     ("kws", "padding of a convolution"),

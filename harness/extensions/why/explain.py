@@ -25,7 +25,7 @@ from harness.decode.pte import (
     program_bytes,
     read_named_program,
 )
-from harness.errors import NotComparableError, UsageError
+from harness.errors import FormatError, NotComparableError, UsageError
 from harness.extensions.why.causes import RANKS, Causes, Root
 from harness.extensions.why.programs import (
     ProgramFacts,
@@ -118,20 +118,25 @@ def explain_history(run: EvaluatedRun) -> Explanation | None:
     if newest is None or newest.model_sha256 == result.model.sha256:
         return None
     after, _ = _facts_of_run(result.model, None)
-    kept = kept_model(newest.model_sha256)
-    outline = history.outlines.get(newest.model_sha256)
-    if after is None or (kept is None and outline is None):
-        return None
-    if kept is not None and after.complete:
-        before = _facts(kept.data, "the baseline's program", result.model.method)
-    elif outline is not None:
+    before = _facts_of_earlier(newest.model_sha256, result.model.method)
+    if before is None or after is None or not after.complete:
+        outline = history.outlines.get(newest.model_sha256)
+        if outline is None or result.model.chains is None:
+            return None
         before = facts_of_outline(outline)
-        after = facts_of_records(result.model.chains or (), ())
-    else:
-        return None
+        after = facts_of_records(result.model.chains, ())
     costs = _recorded(history, history.results.index(newest))
     measured = _measured(ComparedSide(run.trace, "p50", "all"), result)
     return _explanation(Causes(before, after), costs, measured, ())
+
+
+def _facts_of_earlier(sha256: str, method: str) -> ProgramFacts | None:
+    """Return a method of a program that is kept; None if it is not, or has no such method."""
+    kept = kept_model(sha256)
+    try:
+        return None if kept is None else _facts(kept.data, "the baseline's program", method)
+    except (FormatError, UsageError):
+        return None
 
 
 def _recorded(history: History, index: int) -> _Costs:
