@@ -64,7 +64,7 @@ class OperatorAdvice(msgspec.Struct, frozen=True):
         instruction: Its index in the chain.
         operator: The operator, with the loop that it takes.
         unit: Unit of its work: ``MAC``, or ``element`` of its output without any.
-        work: How many.
+        amount: How much of it.
         cores: What to try on each core; a core where nothing is cheaper is absent.
         measured: Median that the run counted; null without a run.
         counted: What it counted: ``instructions`` or ``cycles``; "" without a run.
@@ -74,7 +74,7 @@ class OperatorAdvice(msgspec.Struct, frozen=True):
     instruction: int
     operator: str
     unit: str
-    work: int
+    amount: int
     cores: dict[str, CoreAdvice]
     measured: float | None = None
     counted: str = ""
@@ -207,10 +207,10 @@ def _rows(each: OperatorAdvice, core: str) -> list[tuple[str, ...]]:
     for attempt in dict.fromkeys(found.attempt for found in cores.values()):
         alike = {name: found for name, found in cores.items() if found.attempt == attempt}
         saved = [1 - found.instead / found.instructions for found in alike.values()]
-        here = [found.instructions / each.work for found in alike.values()]
+        here = [found.instructions / each.amount for found in alike.values()]
         unit = INSTRUCTIONS
         if each.measured is not None:
-            here, unit = [each.measured / each.work], each.counted
+            here, unit = [each.measured / each.amount], each.counted
         there = [found.elsewhere for found in alike.values() if found.elsewhere is not None]
         rows.append(
             (
