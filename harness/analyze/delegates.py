@@ -15,17 +15,17 @@ DelegateReader: TypeAlias = Callable[[CompiledDelegate], DelegateWork]
 """Reads a delegate of its backend; raises a FormatError if the blob is damaged."""
 
 
-def delegate_calls(data: bytes, method: Method | None) -> tuple[DelegateCall, ...]:
+def delegate_calls(data: bytes, method: Method) -> tuple[DelegateCall, ...]:
     """Return the calls of delegates in a method, each with what the delegate does.
 
     Args:
         data: The program.
-        method: One of its methods; without one there are no calls.
+        method: One of its methods.
 
     Raises:
         FormatError: The data of a delegate is not in the program.
     """
-    if method is None or not method.delegates:
+    if not method.delegates:
         return ()
     works = [_work(delegate) for delegate in read_delegates(data)[method.name]]
     return tuple(

@@ -370,8 +370,12 @@ def tensor_bytes(tensor: Tensor) -> int:
     return size
 
 
-def method_steps(method: Method) -> list[Step]:
+def method_steps(method: Method, *, loops: bool = True) -> list[Step]:
     """Return the work of every kernel and delegate of a method, in the order of the file.
+
+    Args:
+        method: The method.
+        loops: Say which loop each kernel takes, and how often: what estimates need.
 
     Raises:
         FormatError: A tensor has an unknown type, or an operator the arguments of another one.
@@ -381,7 +385,7 @@ def method_steps(method: Method) -> list[Step]:
         if found.instruction.call not in (Call.KERNEL, Call.DELEGATE):
             continue
         try:
-            steps.append(_step(chain, index, found))
+            steps.append(_step(chain, index, found, loops=loops))
         except (IndexError, TypeError, ValueError):
             what = f"{found.instruction.name} (chain {chain}, instruction {index})"
             raise FormatError(
@@ -390,10 +394,10 @@ def method_steps(method: Method) -> list[Step]:
     return steps
 
 
-def _step(chain: int, index: int, found: Arguments) -> Step:
+def _step(chain: int, index: int, found: Arguments, *, loops: bool) -> Step:
     delegated = found.instruction.call is Call.DELEGATE
     inputs, outputs = (list(_tensors(group)) for group in (found.inputs, found.outputs))
-    return Step(
+    step = Step(
         chain=chain,
         instruction=index,
         operator=found.instruction.name,
@@ -403,10 +407,15 @@ def _step(chain: int, index: int, found: Arguments) -> Step:
         elements=sum(prod(tensor.sizes) for tensor in outputs),
         bytes_read=sum(map(tensor_bytes, inputs)),
         bytes_written=sum(map(tensor_bytes, outputs)),
-        variant="" if delegated else _variant(found, inputs, outputs),
-        type=_type(found, inputs, outputs),
-        features=() if delegated else _features(found, inputs, outputs),
         dynamic=any(tensor.dynamism for tensor in (*inputs, *outputs)),
+    )
+    if delegated or not loops:
+        return step
+    return msgspec.structs.replace(
+        step,
+        variant=_variant(found, inputs, outputs),
+        type=_type(found, inputs, outputs),
+        features=_features(found, inputs, outputs),
     )
 
 
@@ -495,7 +504,7 @@ def instruction_records(
     if method is None:
         return None
     try:
-        work = {(step.chain, step.instruction): step for step in method_steps(method)}
+        work = {(step.chain, step.instruction): step for step in method_steps(method, loops=False)}
     except FormatError:
         work = {}  # as of a tensor of unknown type; the instructions are known nevertheless
     operands = {place: _operands(of) for place, of in method_arguments(method).items()}
@@ -520,13 +529,13 @@ def instruction_records(
     return tuple(recorded)
 
 
-def method_sections(method: Method | None) -> dict[str, Any]:
-    """Return what extensions know of a method, by their names."""
+def method_sections(method: Method | None, cpu: str = "*") -> dict[str, Any]:
+    """Return what extensions know of a method, by their names; ``cpu`` is that of a run."""
     if method is None:
         return {}
     plugins: dict[str, Any] = {name: load_plugin(SECTIONS, name) for name in plugin_names(SECTIONS)}
-    found = {name: msgspec.to_builtins(plugin.describe(method)) for name, plugin in plugins.items()}
-    return {name: section for name, section in found.items() if section is not None}
+    found = {name: plugin.describe(method, cpu) for name, plugin in plugins.items()}
+    return {name: msgspec.to_builtins(said) for name, said in found.items() if said is not None}
 
 
 def _operands(arguments: Arguments) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -25,10 +26,10 @@ from harness.link.messages import ModelInfo, TargetInfo
 from harness.link.session import Session
 from harness.link.wire import Status
 from harness.records.measurement import BUNDLED_KERNELS
-from harness.records.result import BUNDLED_RUNTIME, Model
+from harness.records.result import BUNDLED_RUNTIME, DelegateCall, Model
 from harness.runs.directory import TEST_SETS
 from harness.runs.request import RunRequest
-from harness.runs.source import test_set_name
+from harness.runs.source import HOST_CPU, test_set_name
 from harness.target.build import PlacedModel
 
 
@@ -245,9 +246,15 @@ def check_device(info: TargetInfo, board: Board, model: ModelFile, name: str) ->
     check_fit(model.program, method, size, described, file, bundled=bundled, executorch=executorch)
 
 
-def describe_model(request: RunRequest, model: ModelFile) -> Model:
+def describe_model(request: RunRequest, model: ModelFile, board: Board) -> Model:
     """Return what a file says of the program that runs; inputs, outputs and memory are added."""
     method = model.method(request.method_name)
+    delegates: tuple[DelegateCall, ...] = ()
+    sections: dict[str, Any] = {}
+    if method is not None and method.delegates:
+        delegates = delegate_calls(model.data, method)
+    if delegates or board.cpu != HOST_CPU:
+        sections = method_sections(method, board.cpu)
     pools = method.planned if method is not None else ()
     planned = {f"planned_{pool}": pools[pool] for pool in range(1, len(pools))}
     return Model(
@@ -257,11 +264,11 @@ def describe_model(request: RunRequest, model: ModelFile) -> Model:
         planned_bytes=sum(planned.values()),
         method_bytes=0,
         method=request.method_name,
-        delegates=delegate_calls(model.data, method),
+        delegates=delegates,
         planned=planned,
         chains=instruction_records(method),
         inputs=(),
         outputs=(),
         name=request.name or msgspec.UNSET,
-        sections=method_sections(method) or msgspec.UNSET,
+        sections=sections or msgspec.UNSET,
     )

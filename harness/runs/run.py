@@ -801,7 +801,7 @@ class _Run(RunRecorder):
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
             inputs.append(TensorRecord(tensor.scalar_type, array.shape, array.nbytes, file))
         model = replace(
-            describe_model(request, plan.model),
+            describe_model(request, plan.model, plan.board),
             planned_bytes=loaded.planned_bytes,
             method_bytes=loaded.method_bytes,
             inputs=tuple(inputs),

@@ -92,13 +92,14 @@ class MethodAdvice(msgspec.Struct, frozen=True):
     core: str = ""
 
 
-def describe(method: Method) -> MethodAdvice | None:
+def describe(method: Method, cpu: str) -> MethodAdvice | None:
     """Return advice on a method from its program alone; None if there is nothing to say."""
+    models = measured_models(cpu)
     try:
         steps, arguments = method_steps(method), method_arguments(method)
     except FormatError:
         return None
-    graph, models = Graph.of(steps, arguments), measured_models()
+    graph = Graph.of(steps, arguments)
     slowest = [_slowest(steps, model) for model in models]
     found = []
     for place, step in graph.steps.items():

@@ -130,7 +130,7 @@ class _ImageRun(RunRecorder):
                 self.directory, plan.references, len(outputs), request.rtol, request.atol
             ),
             target=_describe_image(board, self._image),
-            model=describe_model(request, plan.model),
+            model=describe_model(request, plan.model, board),
         )
         sent = self._save_inputs(inputs)
         done = execute(

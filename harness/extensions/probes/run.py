@@ -161,7 +161,7 @@ class _ProbeRun(RunRecorder):
     def _describe(self, trace: Trace, outputs: tuple[TensorRecord, ...], unread: str) -> Model:
         """Describe the model by its file, and the memory of its method by the trace."""
         taken = sum(row.total_bytes for row in allocator_totals(trace) if row.name == "method")
-        model = describe_model(self.plan.request, self.plan.model)
+        model = describe_model(self.plan.request, self.plan.model, self.plan.board)
         return replace(model, method_bytes=taken, outputs=outputs, outputs_unread=unread)
 
 

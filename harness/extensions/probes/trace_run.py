@@ -529,7 +529,7 @@ def _finish(
             request.chosen.board, path, request.runs, request.output, method=request.method
         )
         described = replace(
-            describe_model(named, job.model),
+            describe_model(named, job.model, board),
             outputs=tuple(
                 save_output(directory, number, *output)
                 for number, output in enumerate(memory.outputs)
