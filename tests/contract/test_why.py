@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dis
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 
 import harness
@@ -19,6 +23,8 @@ Command = Callable[..., Any]
 HERE = Path(__file__).parent
 MODELS = HERE.parents[1] / "firmware_stub/models"
 SCHEMAS = HERE.parents[1] / "schema"
+EXPORTS = HERE.parents[1] / "tests/fixtures/why"
+SENTENCES = HERE.parents[1] / "harness/extensions/why/sentences.py"
 
 pytestmark = pytest.mark.extension("why")
 
@@ -81,6 +87,81 @@ def test_the_cause_of_another_export_comes_first(
     assert (first["kind"], first["sentence"]) == (kind, sentence)
 
 
+def named(name: str) -> Path:
+    """A program of the fixtures, or of the package's models."""
+    folders = (EXPORTS, MODELS, EXPORTS.parent, EXPORTS.parent / "advice")
+    return next(file for one in folders if (file := one / f"{name}.pte").is_file())
+
+
+SAID: dict[tuple[str, str], set[str]] = {}
+"""Kinds and sentences of causes that there are between two programs."""
+for line in (EXPORTS / "sentences.txt").read_text().splitlines():
+    first, second, text = line.split(" ", 2)
+    SAID.setdefault((first, second), set()).add(text)
+
+
+def test_scratch_sizes_alone_are_said_where_nothing_tells_cores(
+    etharness: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the extension that knows which core a scratch size is for."""
+    load = EntryPoint.load
+    monkeypatch.setattr(
+        EntryPoint, "load", lambda self: None if self.name == "cmsis-nn" else load(self)
+    )
+    found = causes(etharness, "kws_int8", MODELS / "kws_int8_m4.pte")
+    assert (found[0]["kind"], found[0]["sentence"]) == SCRATCH
+
+
+SCRATCH = (
+    "scratch",
+    "scratch memory of 1 operator is 256 bytes instead of 0 bytes, first quantized_avg_pool2d #10",
+)
+
+
+@pytest.mark.extension("executorch")
+@pytest.mark.extension("npu")
+def test_changes_of_exports_are_said_and_every_text_of_the_sentences_is_of_one_of_them(
+    etharness: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each constant that a function of the sentences can return is loaded for some pair."""
+    reached: set[tuple[str, int, int]] = set()
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        code = frame.f_code
+        if code.co_filename != str(SENTENCES):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            reached.add((code.co_name, code.co_firstlineno, frame.f_lasti))
+        return trace
+
+    tracing = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        found = {pair: causes(etharness, *map(named, pair)) for pair in SAID}
+        test_scratch_sizes_alone_are_said_where_nothing_tells_cores(etharness, monkeypatch)
+    finally:
+        sys.settrace(tracing)
+    said = {pair: {f"{one['kind']} {one['sentence']}" for one in found[pair]} for pair in SAID}
+    assert {pair: said[pair] & texts for pair, texts in SAID.items()} == SAID, said
+    unsaid = [
+        (code.co_name, step.positions.lineno if step.positions else None, step.argval)
+        for code in codes(compile(SENTENCES.read_text(), str(SENTENCES), "exec"))
+        for step in dis.get_instructions(code)
+        if step.opname == "LOAD_CONST"
+        and (code.co_name, code.co_firstlineno, step.offset) not in reached
+    ]
+    assert unsaid == []
+
+
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """The functions of a module with those within them."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from codes(constant)
+
+
 def test_the_page_shows_what_the_command_says(etharness: Command) -> None:
     [first] = causes(etharness, "kws_int8", "kws_f32")[:1]
     assert first["sentence"] in (HERE.parents[1] / "docs/why.md").read_text()
@@ -109,6 +190,50 @@ def test_causes_and_the_rest_add_up_to_what_a_method_takes_longer(
     assert why["causes"][0]["sentence"] in " ".join(text.split())
     assert etharness("compare", *runs, "--report", tmp_path / "why.md").code == 0
     assert why["causes"][0]["sentence"] in (tmp_path / "why.md").read_text()
+
+
+@pytest.mark.sim
+def test_counters_and_energy_are_those_of_the_operators_that_changed(
+    etharness: Command, tmp_path: Path
+) -> None:
+    runs = [tmp_path / "before", tmp_path / "after"]
+    nanojoules = 1e-9
+    expected = []
+    for run, model in zip(runs, ("kws_int8", "kws_f32"), strict=True):
+        words = ("--board", "qemu-riscv32-virt", "--model", model, "--counters", "instret")
+        assert etharness("run", *words, "--runs", "1", "-o", run).code == 0
+        kernels = [
+            op.operator
+            for op in harness.load(run).operators()
+            if op.operator.delegate_int == -1 and op.operator.chain == 0 and op.instruction >= 0
+        ]
+        # A meter measured each instruction: its number in nanojoules.
+        record = harness.EnergyRecord(
+            *("PPK2", 1e5, 1000, 0, 0, 64),
+            operators=tuple(
+                harness.OperatorEnergy(*op.signature, 1, 1, op.instruction * nanojoules, nanojoules)
+                for op in kernels
+            ),
+        )
+        result = json.loads((run / "result.json").read_text())
+        del result["files"], result["digest"]  # as earlier versions wrote it
+        result["energy"] = msgspec.to_builtins(record)
+        (run / "result.json").write_text(json.dumps(result))
+        counted = sorted((op.instruction, op.counters["instret"].p50) for op in kernels)
+        expected.append(dict(counted))  # the last event of an instruction contains the others
+    [cause] = causes(etharness, *runs)
+    places = [
+        [int(title.rpartition("#")[2]) for title in cause[side]]
+        for side in ("operators_before", "operators")
+    ]
+    assert all(places)
+    sides = [*zip(places, expected, strict=True)]
+    counts = [sum(each[number] for number in numbers) for numbers, each in sides]
+    joules = [sum(numbers) * nanojoules for numbers in places]
+    assert cause["counters"] == {"instret": counts[1] - counts[0]}
+    assert cause["joules"] == pytest.approx(joules[1] - joules[0])
+    shown = " ".join(etharness("compare", *runs).out.split())
+    assert f"[instret {counts[1] - counts[0]:+,.0f}, {joules[1] - joules[0]:+.3g} J]" in shown
 
 
 @pytest.mark.sim

@@ -28,6 +28,7 @@ CauseKind = Literal[
     "layout",
     "shape",
     "argument",
+    "work",
     "quantizer",
     "weights",
     "core",
@@ -36,8 +37,8 @@ CauseKind = Literal[
     "plan",
 ]
 """What changed: types; what a delegate executes; operators; fusions; dim orders; shapes; arguments
-such as padding; how weights are scaled; their values; the core that it was exported for; scratch
-memory; scales and zero points; the memory plan."""
+such as padding; the work of a delegate; how weights are scaled; their values; the core that it was
+exported for; scratch memory; scales and zero points; the memory plan."""
 
 RANKS: Final = {kind: rank for rank, kind in enumerate(get_args(CauseKind))}
 """Order of causes that cost the same."""
@@ -175,6 +176,7 @@ class Causes:
                 else:
                     after = items[place + 1] if place + 1 < len(items) else None
                     self._pair(*item, after if isinstance(after, Unjoined) else None)
+        self._moved_work()
         self._plan()
         self.roots.sort(key=lambda root: RANKS[root.kind])
 
@@ -245,14 +247,14 @@ class Causes:
     ) -> Iterator[tuple[Root, bool]]:
         """Yield the causes that change a joined operator, and whether each begins here."""
         kinds = {root.kind: root for root in reversed(upstream)}
-        types, shapes = _types_differ(old, new), _shapes(old) != _shapes(new)
+        types, shapes = _types_differ(old, new), _shapes(old, new) != _shapes(new, old)
         complete = self.old.complete and self.new.complete
         if types:
             root = kinds.get("dtype")
-            before, after = _main_type(old), _main_type(new)
+            begins = root is None or _main_type(old) != _main_type(new)
             if root is None:
-                root = kinds.get("delegate") or self._root("dtype", before, after)
-            yield root, root.kind == "dtype" and before != after
+                root = kinds.get("delegate") or self._root("dtype", *_main_types(old, new))
+            yield root, root.kind == "dtype" and begins
             return
         if family_of(old.name) == family_of(new.name) and old.name != new.name:
             yield self._root("operator", old.name, new.name), True
@@ -260,11 +262,14 @@ class Causes:
         if shapes:
             yield from self._reshaped(old, new, kinds)
         elif arguments := different(old.arguments, new.arguments):
-            yield self._argument(arguments), True
+            yield (own := self._argument(arguments)), True
+            upstream = [own, *upstream]
         layouts = _layout_changes(old, new)
         if complete and layouts:
             root = kinds.get("layout")
             yield (root, False) if root else (self._root("layout", *layouts[0]), True)
+        if old.delegated and not shapes and (root := self._work(old, new, upstream)):
+            yield root, root.kind == "work"
         if complete and not shapes:
             yield from self._other_numbers(old, new, upstream, gap)
 
@@ -306,6 +311,9 @@ class Causes:
         """Yield why an operator with the same types and shapes has other constants or memory."""
         fused = gap is not None and _is_fusion(gap, (old, new))
         weights = different(old.digests, new.digests)
+        if old.arguments != new.arguments:
+            yield from self._constants(old, new, weights, upstream)
+            return
         cores = "" not in (self.old.cores, self.new.cores) and self.old.cores != self.new.cores
         if cores and (old.scratch != new.scratch or {*old.digests} != {*new.digests}):
             yield self._root("core"), True
@@ -315,6 +323,29 @@ class Causes:
         if not fused:
             numbers = [root for root in upstream if root.kind not in _VALUES_ONLY]
             yield from self._constants(old, new, weights, numbers)
+
+    def _work(
+        self, old: ComparedInstruction, new: ComparedInstruction, upstream: Sequence[Root]
+    ) -> Root | None:
+        """Return why a delegate does other work; None if it does the same.
+
+        Other numbers before it are in its constants, and other types and layouts in all its work.
+        """
+        sized = old.amounts != new.amounts and (old.work is None) == (new.work is None)
+        if not sized and (not old.blob or not new.blob or old.blob == new.blob):
+            return None
+        explains = {"dtype", "delegate", "layout"} if sized else {*RANKS} - _VALUES_ONLY
+        before = next((root for root in upstream if root.kind in explains), None)
+        return before or self._root("work", old.name)
+
+    def _moved_work(self) -> None:
+        """Count other work of a backend for operators that moved to or from it."""
+        for root in [root for root in self.roots if root.kind == "work"]:
+            for other in self.roots:
+                if other.kind == "delegate" and printable(str(root.key[0])) in str(other.key[0]):
+                    self._attach(other, root.before, root.after)
+                    self.roots.remove(root)
+                    break
 
     def _constants(
         self,
@@ -358,7 +389,7 @@ class Causes:
                 return kinds[kind], False
         for pair in (gap.ahead, gap.behind):
             if around and pair is not None and _types_differ(*pair):
-                root = self._root("dtype", *map(_main_type, pair))
+                root = self._root("dtype", *_main_types(*pair))
                 return root, families == {"quantize"}
         if families == {"layout"}:
             root = kinds.get("layout") or self._layout_near(gap)
@@ -393,7 +424,7 @@ class Causes:
         return self._root("layout", *_names(gap))
 
     def _plan(self) -> None:
-        explains = {"dtype", "delegate", "operator", "fusion", "layout", "shape", "argument"}
+        explains = {*RANKS} - {"quantizer", "weights", "scale", *_VALUES_ONLY}
         kinds = {root.kind for root in self.roots}
         sizes = self.old.planned != self.new.planned
         moved = self.old.complete and self.new.complete and self.old.plan != self.new.plan
@@ -444,8 +475,18 @@ def _main_type(step: ComparedInstruction) -> str:
     return ""
 
 
-def _shapes(step: ComparedInstruction) -> tuple[_Shapes, ...]:
-    weights = [step.weights[name] for name in sorted(step.weights) if name.startswith("weight")]
+def _main_types(old: ComparedInstruction, new: ComparedInstruction) -> tuple[str, str]:
+    """Return the types that two operators compute with; those of outputs if only they differ."""
+    types = _main_type(old), _main_type(new)
+    results = zip(old.outputs, new.outputs, strict=False)
+    others = [(one.dtype, two.dtype) for one, two in results if one.dtype != two.dtype]
+    return others[0] if types[0] == types[1] and others else types
+
+
+def _shapes(step: ComparedInstruction, other: ComparedInstruction) -> tuple[_Shapes, ...]:
+    """Return all sizes of a step, of weights those that the other step has, too."""
+    shared = {name for name in other.weights if name.startswith("weight")}
+    weights = [step.weights[name] for name in sorted(step.weights) if name in shared]
     parts = (step.inputs, step.outputs, weights)
     return tuple(tuple(item.sizes for item in part) for part in parts)
 

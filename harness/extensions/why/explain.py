@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from harness.analyze.compare import ComparedSide
+from harness.analyze.delegates import delegate_calls
 from harness.analyze.statistics import Executions, Statistic
 from harness.analyze.workload import InstructionModel, instruction_model
 from harness.config.board import load_board
@@ -23,6 +24,7 @@ from harness.decode.pte import (
     constant_reader,
     is_bundled_program,
     program_bytes,
+    read_delegates,
     read_named_program,
 )
 from harness.errors import FormatError, NotComparableError, UsageError
@@ -124,7 +126,7 @@ def explain_history(run: EvaluatedRun) -> Explanation | None:
         if outline is None or result.model.chains is None:
             return None
         before = facts_of_outline(outline)
-        after = facts_of_records(result.model.chains, ())
+        after = facts_of_records(result.model.chains, (), result.model.delegates)
     costs = _recorded(history, history.results.index(newest))
     measured = _measured(ComparedSide(run.trace, "p50", "all"), result)
     return _explanation(Causes(before, after), costs, measured, ())
@@ -166,7 +168,7 @@ def _facts_of_run(model: Model | None, file: Path | None) -> tuple[ProgramFacts 
     assert model is not None
     if model.chains is None:
         return None, ""
-    facts = facts_of_records(model.chains, [*model.planned.values()])
+    facts = facts_of_records(model.chains, [*model.planned.values()], model.delegates)
     return facts, (
         f"{model.file} is not at hand: layouts, arguments and constants are not compared; give the "
         "programs with --model"
@@ -215,7 +217,9 @@ def _facts(
     if found is None:
         has = ", ".join(one.name for one in program.methods) or "none"
         raise UsageError(f"{name} has no method {method!r}", hint=f"its methods: {has}")
-    return facts_of_method(found, constant_reader(data), model)
+    calls = delegate_calls(data, found)
+    blobs = [one.blob for one in read_delegates(data)[found.name]] if calls else ()
+    return facts_of_method(found, constant_reader(data), model, calls, blobs)
 
 
 def explain_programs(

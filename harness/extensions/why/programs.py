@@ -29,6 +29,7 @@ from harness.analyze.workload import (
 from harness.check.fit import core_exports
 from harness.decode.program import Call, Method, Tensor, Value, ValueList
 from harness.formatting import operator_title, short_operator_name
+from harness.records.result import DelegateCall, DelegateWork
 from harness.records.trace import CallName, InstructionRecord, type_name
 
 CHANNELS_LAST: Final = "channels_last"
@@ -128,6 +129,9 @@ class ComparedInstruction:
         arguments: All other arguments that are no tensors, such as padding, by name.
         channels: How many scales its weights have; 0 if unknown.
         scratch: Bytes of scratch memory.
+        blob: Digest of what a delegate executes; "" if it is no delegate, or if it is unknown.
+        blob_bytes: Bytes of it.
+        work: What a delegate does, as a decoder of its blob found; None if it is unknown.
         text: Types and shapes, as results record them.
         estimate: Estimated instructions of the CPU; None if unknown.
     """
@@ -144,6 +148,9 @@ class ComparedInstruction:
     arguments: Mapping[str, str] = field(default_factory=dict)
     channels: int = 0
     scratch: int = 0
+    blob: str = ""
+    blob_bytes: int = 0
+    work: DelegateWork | None = None
     text: str = ""
     estimate: float | None = None
 
@@ -166,7 +173,22 @@ class ComparedInstruction:
     def details(self) -> str:
         """All that is compared of it beside types and shapes: equal texts for equal operators."""
         parts = (self.digests, self.scales, self.bounds, self.arguments)
-        return repr([sorted(part.items()) for part in parts])
+        return repr([self.blob, *(sorted(part.items()) for part in parts)])
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        """How much a delegate does: of what its decoder found, else the bytes of its blob."""
+        work = self.work
+        if work is None or not work.operators:
+            return {"blob": self.blob_bytes}
+        traffic = [n for op in work.operators for n in (*op.read.values(), *op.written.values())]
+        return {
+            "MACs": sum(op.macs for op in work.operators),
+            "operations": len(work.operators),
+            "bytes of weights": sum(op.weight_bytes for op in work.operators),
+            "bytes read and written": sum(traffic),
+            "bytes of scratch memory": work.scratch_bytes,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +216,8 @@ def facts_of_method(
     method: Method,
     read: Callable[[Tensor], bytes | None],
     model: InstructionModel | None = None,
+    delegates: Sequence[DelegateCall] = (),
+    blobs: Sequence[bytes] = (),
 ) -> ProgramFacts:
     """Return a method as it is compared.
 
@@ -201,7 +225,10 @@ def facts_of_method(
         method: The method.
         read: Reads the bytes of its constants (``harness.decode.pte.constant_reader``).
         model: Coefficients for estimates of instructions; None for none.
+        delegates: What the delegates do that it calls.
+        blobs: What each of its delegates executes.
     """
+    works = {(call.chain, call.instruction): call.work for call in delegates}
     steps = {(step.chain, step.instruction): step for step in method_steps(method)}
     records = instruction_records(method) or ()
     chains: list[list[ComparedInstruction]] = [[] for _ in method.chains]
@@ -211,6 +238,7 @@ def facts_of_method(
             continue
         step = steps[chain, index]
         parts = _Parts(found.instruction.name, found.inputs, read)
+        blob = blobs[found.instruction.target] if (chain, index) in works else None
         chains[chain].append(
             ComparedInstruction(
                 chain=chain,
@@ -227,6 +255,9 @@ def facts_of_method(
                 arguments=parts.arguments,
                 channels=parts.channels,
                 scratch=parts.scratch,
+                blob=_digest(blob),
+                blob_bytes=len(blob or b""),
+                work=works.get((chain, index)),
                 text=records[chain][index].operands,
                 estimate=None if model is None else model.estimate(step),
             )
@@ -314,7 +345,7 @@ class _Parts:
                 self.bounds[label] = argument.text
             elif label in ("bias", "kernel_sum", "dtype", "memory_format"):
                 continue  # an absent tensor; a type or a format that the tensors have, too
-            elif label == "dim_order":
+            elif label == "dim_order" or value is None:
                 continue
             else:
                 self.arguments[label] = argument.text
@@ -381,10 +412,13 @@ _TENSOR: Final = re.compile(r"(\w+)\[([\d, ]*)\]")
 
 
 def facts_of_records(
-    chains: Sequence[Sequence[InstructionRecord]], planned: Sequence[int]
+    chains: Sequence[Sequence[InstructionRecord]],
+    planned: Sequence[int],
+    delegates: Sequence[DelegateCall] = (),
 ) -> ProgramFacts:
-    """Return a method as its result describes it: operators, types and shapes."""
+    """Return a method as its result describes it: operators, types, shapes, work of delegates."""
     number = 0
+    works = {(call.chain, call.instruction): call.work for call in delegates}
     latest: dict[str, int] = {}
 
     def operands(text: str, *, written: bool) -> tuple[Operand, ...]:
@@ -411,6 +445,7 @@ def facts_of_records(
                 ComparedInstruction(
                     *(place, index, record.name, record.call, inputs, outputs),
                     text=record.operands,
+                    work=works.get((place, index)),
                 )
             )
         steps.append(tuple(made))

@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from harness.extensions.why.causes import CauseKind, Causes, Root, Unjoined, different
-from harness.extensions.why.programs import CHANNELS_LAST, ComparedInstruction, family_of
+from harness.extensions.why.programs import (
+    CHANNELS_LAST,
+    ComparedInstruction,
+    ProgramFacts,
+    family_of,
+)
 from harness.formatting import printable, short_operator_name
 from harness.report.words import counted, short_size
 
@@ -31,15 +36,17 @@ def _dtype(root: Root, _: Causes) -> str:
     if root.inputs and not root.pairs:
         return root.inputs[0]
     computing = [step for step in root.after if family_of(step.name) != "quantize"]
-    begin = root.pairs[0][1] if root.pairs else (computing or root.after or root.before)[0]
-    others = _edges(root.gaps)
+    places = (*(new for _, new in root.pairs), *computing, *root.after, *root.before)
+    begin = next(iter(places))
     if len(computing) <= 1:
+        others = _edges(root.gaps, "its")
         return f"{begin.title} computes in {after} instead of {before}{others}"
     count = counted(len(computing), "operator")
+    others = _edges(root.gaps, "their")
     return f"{count} compute in {after} instead of {before}, from {begin.title} on{others}"
 
 
-def _edges(gaps: Sequence[Unjoined]) -> str:
+def _edges(gaps: Sequence[Unjoined], whose: str) -> str:
     """Return how many quantize and dequantize operators appeared and vanished."""
     texts = []
     for steps, verb in (
@@ -48,23 +55,31 @@ def _edges(gaps: Sequence[Unjoined]) -> str:
     ):
         if steps:
             texts.append(f"{_kinds(steps)} {verb}")
-    return f", and {_joined(texts)} at their edges" if texts else ""
+    return f", and {_joined(texts)} at {whose} edges" if texts else ""
 
 
-def _delegate(root: Root, _: Causes) -> str:
+def _delegate(root: Root, causes: Causes) -> str:
     (backend,) = root.key
     sides = [[step for gap in root.gaps for step in steps(gap)] for steps in (_old, _new)]
-    calls = [sum(step.delegated for step in side) for side in sides]
+    calls = [_calls(facts, str(backend)) for facts in (causes.old, causes.new)]
     left = [[step for step in side if not step.delegated] for side in sides]
     if len(left[1]) > len(left[0]):
         moved = f"{_listed(left[1])} moved from {backend} to the CPU"
     elif left[0]:
         moved = f"{_listed(left[0])} moved from the CPU to {backend}"
+    elif calls[0] == calls[1]:
+        return f"{backend} is called in other places"
     else:
-        moved = f"{backend} is called in other places"
+        return f"{backend} is called {counted(calls[1], 'time')} instead of {calls[0]}"
     if calls[0] == calls[1] or not calls[0] or not calls[1]:
         return moved
-    return f"{moved}, which is called {counted(calls[1], 'time')} instead of {calls[0]}"
+    return f"{moved}; {backend} is called {counted(calls[1], 'time')} instead of {calls[0]}"
+
+
+def _calls(facts: ProgramFacts, backends: str) -> int:
+    names = backends.split(", ")
+    steps = [step for chain in facts.chains for step in chain if step.delegated]
+    return sum(printable(step.name) in names for step in steps)
 
 
 def _operator(root: Root, _: Causes) -> str:
@@ -113,7 +128,7 @@ def _layout(root: Root, _: Causes) -> str:
             if steps:
                 elements = sum(item.elements for item in steps[0].outputs)
                 name = f"{short_operator_name(steps[0].name)} of {elements:,} elements"
-                parts.append(f"{_article(printable(name))} {verb}{_beside(gap)}")
+                parts.append(f"a {printable(name)} {verb}{_beside(gap)}")
     more = sum(len(gap.old) + len(gap.new) for gap in root.gaps[1:])
     return ", and ".join(parts) + _also(more, "{} more copy", "{} more copies")
 
@@ -135,6 +150,29 @@ def _argument(root: Root, _: Causes) -> str:
     return f"{root.pairs[0][1].title} has {changes}{also}"
 
 
+def _work(root: Root, _: Causes) -> str:
+    old, new = root.pairs[0]
+    targets = [step.work.target for step in (old, new) if step.work is not None]
+    changes = []
+    if len({*targets}) > 1 and all(targets):
+        texts = [text.replace(", ", " with ") for text in targets]
+        changes.append(f"compiled for {texts[1]} instead of {texts[0]}")
+    if "blob" in new.amounts:
+        size = f"{new.blob_bytes:,} bytes"
+        if old.blob_bytes == new.blob_bytes:
+            changes.append(f"another blob of {size}")
+        else:
+            changes.append(f"its blob has {size} instead of {old.blob_bytes:,}")
+    else:
+        changes += [
+            f"{amount:,} {name} instead of {old.amounts.get(name, 0):,}"
+            for name, amount in new.amounts.items()
+            if amount != old.amounts.get(name, 0)
+        ] or ["the same amount of it, with other operations, constants or scales"]
+    also = _also(len(root.pairs) - 1, "that of {} more call", "that of {} more calls")
+    return f"the work of {new.title} changed: {_joined(map(printable, changes))}{also}"
+
+
 def _quantizer(root: Root, _: Causes) -> str:
     old, new = root.pairs[0]
     ways = ("per channel", "per tensor") if new.channels == 1 else ("per tensor", "per channel")
@@ -151,7 +189,8 @@ def _weights(root: Root, _: Causes) -> str:
         known = [name if name in _WEIGHTS else "a constant" for name in names]
         return f"{_joined(dict.fromkeys(known))} of {new.title} changed{_more(root)}"
     appeared = [name for name in new.digests if name not in old.digests]
-    name = printable((appeared or [*old.digests])[0])
+    vanished = [name for name in old.digests if name not in new.digests]
+    name = printable((appeared or vanished)[0])
     return f"{name} of {new.title} {'appeared' if appeared else 'vanished'}{_more(root)}"
 
 
@@ -201,6 +240,7 @@ _SENTENCES: Final[Mapping[CauseKind, Callable[[Root, Causes], str]]] = {
     "layout": _layout,
     "shape": _shape,
     "argument": _argument,
+    "work": _work,
     "quantizer": _quantizer,
     "weights": _weights,
     "core": _core,
@@ -259,10 +299,6 @@ def _kinds(steps: Iterable[ComparedInstruction]) -> str:
 def _joined(texts: Iterable[str]) -> str:
     *first, last = texts
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _article(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _beside(gap: Unjoined) -> str:
