@@ -212,7 +212,6 @@ def programs() -> dict[str, Callable[[], bytes]]:
         "tensor_scales": lambda: cortex_m(convolution(), convolution(seed=2), per_tensor=True),
         # Delegates: where they are called, and what they do.
         "xnnpack": lambda: delegated(8, partitioner=xnnpack()),
-        "xnnpack_wider": lambda: delegated(12, partitioner=xnnpack()),
         "xnnpack_trained": lambda: delegated(8, seed=7, partitioner=xnnpack()),
         "xnnpack_behind": lambda: program(
             lambda a, x: a(torch.erf(x)), (2, 8), layers=linears(8, 8), partitioners=[xnnpack()]
