@@ -253,7 +253,7 @@ def compile_for_ethos_u(network: Compiled) -> FallbackXray:
     )
     if network.integers:
         edge = edge.transform([QuantizeInputs(edge, [0]), QuantizeOutputs(edge, [0])])
-    found = describe(harness.read_program(bytes(edge.to_executorch().buffer)).methods[0], "*")
+    found = describe(harness.read_program(bytes(edge.to_executorch().buffer)).methods[0], ["*"])
     assert found is not None
     return found
 

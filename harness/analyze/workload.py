@@ -529,12 +529,12 @@ def instruction_records(
     return tuple(recorded)
 
 
-def method_sections(method: Method | None, cpu: str = "*") -> dict[str, Any]:
-    """Return what extensions know of a method, by their names; ``cpu`` is that of a run."""
+def method_sections(method: Method | None, cpus: Sequence[str] = ("*",)) -> dict[str, Any]:
+    """Return what extensions know of a method, by their names; for these CPUs."""
     if method is None:
         return {}
     plugins: dict[str, Any] = {name: load_plugin(SECTIONS, name) for name in plugin_names(SECTIONS)}
-    found = {name: plugin.describe(method, cpu) for name, plugin in plugins.items()}
+    found = {name: plugin.describe(method, cpus) for name, plugin in plugins.items()}
     return {name: msgspec.to_builtins(said) for name, said in found.items() if said is not None}
 
 

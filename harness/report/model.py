@@ -184,7 +184,8 @@ def _method(
         ],
         test_sets=test_sets,
         made_for=exports.made_for(method) if exports is not None else None,
-        sections=method_sections(method) or msgspec.UNSET,
+        sections=method_sections(method, sorted({known.cpu for known in instructions if known}))
+        or msgspec.UNSET,
     )
 
 

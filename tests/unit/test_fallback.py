@@ -108,7 +108,7 @@ def test_the_example_npu_has_rules_and_another_backend_has_none(etharness: Ethar
         ("aten::mean.out", "mean"),
     ]
     known = read_program(MODEL.read_bytes()).methods[0]
-    other = fallback.describe(dataclasses.replace(known, delegates=("OtherNpu", "OtherNpu")), "*")
+    other = fallback.describe(dataclasses.replace(known, delegates=("OtherNpu", "OtherNpu")), ["*"])
     assert other is not None
     assert {item.rule for item in other.operators} == {""}
     assert all(item.why.startswith("the rule is not known") for item in other.operators)
@@ -219,7 +219,7 @@ def test_upstreams_events_of_ethos_u_are_copies_and_the_delegate(
 
 
 def test_a_damaged_record_is_an_error_that_names_it() -> None:
-    known = fallback.describe(read_program(MODEL.read_bytes()).methods[0], "*")
+    known = fallback.describe(read_program(MODEL.read_bytes()).methods[0], ["*"])
     assert fallback.measure(known, None) == known
     with pytest.raises(FormatError, match=r"fall-back X-ray is invalid: .*backends") as caught:
         fallback.measure({"parts": []}, None)
@@ -252,7 +252,7 @@ def test_no_program_is_too_strange(model: Path) -> None:
             )
             for step in method.chains[0]
         )
-        found = fallback.describe(dataclasses.replace(method, chains=(chain,)), "*")
+        found = fallback.describe(dataclasses.replace(method, chains=(chain,)), ["*"])
         # None where an operator has arguments of another one, so that its work is not known.
         seen |= {item.rule for item in found.operators} if found is not None else set()
     assert len(seen) > 5

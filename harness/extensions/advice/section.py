@@ -26,6 +26,8 @@ from harness.records.trace import CYCLES, OPERATOR_CALL
 from harness.report.words import ReportTable, percent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from harness.analyze.statistics import Operator
     from harness.check.subject import Subject
     from harness.decode.program import Method
@@ -92,9 +94,9 @@ class MethodAdvice(msgspec.Struct, frozen=True):
     core: str = ""
 
 
-def describe(method: Method, cpu: str) -> MethodAdvice | None:
+def describe(method: Method, cpus: Sequence[str]) -> MethodAdvice | None:
     """Return advice on a method from its program alone; None if there is nothing to say."""
-    models = measured_models(cpu)
+    models = [model for cpu in cpus for model in measured_models(cpu)]
     try:
         steps, arguments = method_steps(method), method_arguments(method)
     except FormatError:

@@ -1,7 +1,7 @@
 """Rules of the partitioner for Ethos-U: ``backends/arm/operator_support`` of ExecuTorch 1.5.1.
 
-Its partitioner takes quantized operators. A ``.pte`` does not say for which Ethos-U it was made, so
-what only an Ethos-U55 leaves is said to be of that.
+Its partitioner takes quantized operators. The rules see one operator, not for which Ethos-U the
+delegates beside it were made, so what only an Ethos-U55 leaves is said to be of that.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ _NOT_ON_U55: Final = (
 )
 """Operators that only an Ethos-U55 leaves (and an Ethos-U65)."""
 
+_LEAVE: Final = "leave it to the application, after the model"
+"""For an operator at the border of the model."""
+
 _REMEDIES: Final = {
-    "topk.values": "leave it to the application, after the model",
     "upsample_bilinear2d.vec": "upsample to the nearest value, by 2, 4 or 8",
     "where.self": "multiply by a mask in place of where",
 }
@@ -61,7 +63,9 @@ def reason(facts: OperatorFacts) -> FallbackReason:
         return FallbackReason(
             "operator",
             f"Ethos-U's partitioner does not take {operator}",
-            _REMEDIES.get(facts.name, ""),
+            _LEAVE
+            if facts.name == "topk.values" and facts.border
+            else _REMEDIES.get(facts.name, ""),
         )
     if facts.rank > _MOST_DIMENSIONS:
         return FallbackReason(

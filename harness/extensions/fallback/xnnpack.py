@@ -30,6 +30,7 @@ _TAKEN: Final = (
 """Operators with a rule, as programs name them that were not delegated."""
 
 _LEAVE: Final = "leave it to the application: return its input from the model"
+"""For an operator at the border of the model."""
 
 _INSTEAD: Final = {
     "_adaptive_avg_pool2d": "torch.nn.functional.avg_pool2d(x, N), if the sizes divide",
@@ -77,7 +78,8 @@ def _instead(operands: OperatorFacts) -> str:
         if isinstance(dim, int) and isinstance(index, int) and 0 <= dim < operands.rank:
             index %= max(operands.sizes[dim], 1)
             return f"x[{':, ' * dim}{index}:{index + 1}].reshape({back})"
-    return _INSTEAD.get(operands.name, "")
+    instead = _INSTEAD.get(operands.name, "")
+    return "" if instead == _LEAVE and not operands.border else instead
 
 
 def _types(operands: OperatorFacts) -> FallbackReason | None:

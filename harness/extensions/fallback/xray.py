@@ -150,7 +150,7 @@ class FallbackXray(msgspec.Struct, frozen=True):
     executions: int = 0
 
 
-def describe(method: Method, _cpu: str) -> FallbackXray | None:
+def describe(method: Method, _cpus: Sequence[str]) -> FallbackXray | None:
     """Return the X-ray of a method from its program alone; None without a delegate.
 
     None also if its work is not known, as of a tensor of unknown type, which no runtime loads.

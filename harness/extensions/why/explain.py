@@ -40,7 +40,7 @@ from harness.files import display_path, find_model, packaged_models, read_model
 from harness.printing import print_document
 from harness.records.explanation import Explanation, ProgramCause
 from harness.records.result import Model, Result, encode
-from harness.records.trace import EXECUTION
+from harness.records.trace import EXECUTION, OPERATOR_CALL
 from harness.report.formats import write_file
 from harness.report.words import counted, percent, short_size, short_time
 from harness.runs.baseline import kept_model
@@ -54,6 +54,12 @@ if TYPE_CHECKING:
 
 _ESTIMATED_ON: Final = "qemu-mps2-an386"
 """Board whose coefficients estimate the instructions of two programs alone: a Cortex-M4."""
+
+_LEAST: Final = 0.5
+"""Nanoseconds, ticks or instructions: what is smaller is a residue of sums."""
+
+_LONGEST: Final = 1000
+"""Characters of a sentence in Markdown."""
 
 _Place = tuple[int, int]
 
@@ -300,9 +306,11 @@ def _estimated(facts: ProgramFacts) -> _Costs:
 def _measured(side: ComparedSide, result: Result | None) -> _Costs:
     """Return what the instructions of a run cost per execution.
 
-    An instruction has several events, each within another: the longest one is its time.
+    An instruction has several events, each within another: the longest one is its time, but for the
+    scope around its kernel, which histories do not have.
     """
     operators = [op for op in side.operators if not op.loading]
+    kernels = {(op.chain, op.instruction) for op in operators if op.name != OPERATOR_CALL}
     unit: Literal["ns", "ticks"] = "ns"
     if any(op.clock.hz is None for op in operators if op.delegate_int == -1):
         unit = "ticks"
@@ -315,6 +323,8 @@ def _measured(side: ComparedSide, result: Result | None) -> _Costs:
         if op.name == EXECUTION:
             found.total = time
         place = (op.chain, op.instruction)
+        if op.name == OPERATOR_CALL and place in kernels:
+            continue
         if op.chain >= 0 and time * side.per_run(op) >= found.times.get(place, 0):
             found.times[place] = time * side.per_run(op)
             found.counts[place] = {
@@ -438,12 +448,13 @@ def lines_of(explanation: Explanation) -> list[str]:
         if cause.joules is not None:
             extra.append(f"{cause.joules:+.3g} J")
         lines.append(cost + cause.sentence + (f" [{', '.join(extra)}]" if extra else ""))
-    if explanation.causes and explanation.unexplained:
+    rest = explanation.unexplained or 0.0
+    if explanation.causes and abs(rest) >= _LEAST:
         where = ""
         if explanation.unchanged:
             where = f", of it {difference_text(explanation.unchanged, explanation)} in operators "
             where += "that did not change"
-        lines.append(f"{difference_text(explanation.unexplained, explanation)}: unexplained{where}")
+        lines.append(f"{difference_text(rest, explanation)}: unexplained{where}")
     for pool, (before, after) in explanation.memory.items():
         lines.append(f"{pool}: {short_size(after)} instead of {short_size(before)}")
     return lines
@@ -476,7 +487,9 @@ def print_explanation(console: Console, explanation: Explanation) -> None:
 
 def markdown(explanation: Explanation) -> bytes:
     """Return the causes as a comment on a pull request."""
-    lines = [f"**{headline(explanation)}**", ""]
-    lines += [f"- {line}" for line in lines_of(explanation)]
-    lines += [f"- note: {note}" for note in explanation.notes]
+    from harness.report.markdown import escaped
+
+    notes = [f"note: {note}" for note in explanation.notes]
+    lines = [f"**{escaped(headline(explanation))}**", ""]
+    lines += [f"- {escaped(line, _LONGEST)}" for line in (*lines_of(explanation), *notes)]
     return ("\n".join(lines) + "\n").encode()
