@@ -38,7 +38,7 @@ void etd_tracer_init(etd_tracer *tracer, void *buffer, uint32_t size, etd_ticks_
     unused = unused < size ? unused : size;
     *tracer = (etd_tracer){
         .magic = ETD_LOG_TRACER_MAGIC,
-        .buffer = start + unused,
+        .buffer = unused == 0 ? start : start + unused, // a null pointer has no offset
         .capacity = size - unused,
         .ticks = ticks,
         .ticks_context = context,
