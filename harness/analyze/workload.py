@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -42,6 +42,8 @@ from harness.records.trace import (
     stored_bytes,
     type_name,
 )
+
+_Section = TypeVar("_Section", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -536,6 +538,28 @@ def method_sections(method: Method | None, cpus: Sequence[str] = ("*",)) -> dict
     plugins: dict[str, Any] = {name: load_plugin(SECTIONS, name) for name in plugin_names(SECTIONS)}
     found = {name: plugin.describe(method, cpus) for name, plugin in plugins.items()}
     return {name: msgspec.to_builtins(said) for name, said in found.items() if said is not None}
+
+
+def read_section(found: Any, kind: type[_Section], name: str, words: str) -> _Section:
+    """Return what an extension said of a method, also from the document in the result of a run.
+
+    Args:
+        found: What it said, or its document.
+        kind: Its type.
+        name: Name of the extension's section.
+        words: What errors call it.
+
+    Raises:
+        FormatError: The document is invalid.
+    """
+    try:
+        return found if isinstance(found, kind) else msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        raise FormatError(
+            f"the run's {words} is invalid: {error}",
+            field=f"model.sections.{name}",
+            hint="run the model again; result.json was edited, or another version wrote it",
+        ) from None
 
 
 def _operands(arguments: Arguments) -> str:

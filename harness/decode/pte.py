@@ -301,7 +301,7 @@ def constant_reader(data: bytes) -> Callable[[Tensor], bytes | None]:
         nbytes = stored_bytes(tensor.scalar_type, tensor.sizes)
         if place is None or nbytes is None or place[1] < nbytes:
             return None
-        return data[place[0] :][:nbytes]
+        return data[place[0] : place[0] + nbytes]
 
     return read
 

@@ -61,3 +61,16 @@ def test_an_advice_that_is_followed_saves_what_it_says(
     for report in ("run.md", "run.html"):
         etharness("report", tmp_path / name, "-o", tmp_path / report)
         assert "Advice on the slowest operators" in (tmp_path / report).read_text()
+
+
+def test_a_damaged_record_is_an_error_that_names_it(etharness: Etharness, tmp_path: Path) -> None:
+    file = tmp_path / "linear/result.json"
+    instructions("linear", M4, tmp_path)
+    result = json.loads(file.read_text())
+    del result["files"], result["digest"]  # as earlier versions wrote it
+    result["model"]["sections"]["advice"] = {"core": ""}
+    file.write_text(json.dumps(result))
+    ended = etharness("report", tmp_path / "linear")
+    assert ended.code == 2
+    assert "the run's advice is invalid" in ended.err
+    assert "run the model again" in ended.err

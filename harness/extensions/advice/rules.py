@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -98,10 +99,7 @@ def without_groups(graph: Graph, place: Place) -> Proposal | None:
     channels = data.sizes[-1 if last else 1]
     of_group = weight.sizes[1 if step.operator.startswith("aten") else -1]
     groups = channels // of_group
-    taps = 1
-    for size in weight.sizes[1:]:
-        taps *= size
-    kind = "pointwise" if taps == of_group else ""
+    kind = "pointwise" if prod(weight.sizes[1:]) == of_group else ""
     dense = replace(step, variant=kind, features=scaled(step, mac=groups, other=groups))
     return Proposal(f"one group instead of {groups}, with weights of 0 between them", (dense,))
 

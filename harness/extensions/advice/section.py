@@ -18,6 +18,7 @@ from harness.analyze.workload import (
     measured_models,
     method_arguments,
     method_steps,
+    read_section,
 )
 from harness.errors import FormatError
 from harness.extensions.advice.rules import Graph, proposals
@@ -149,8 +150,11 @@ def measure(found: Any, subject: Subject | None) -> MethodAdvice:
     Args:
         found: An advice, or its document in the result of a run.
         subject: The run; None for the advice as it is.
+
+    Raises:
+        FormatError: The document is invalid.
     """
-    advice = msgspec.convert(msgspec.to_builtins(found), MethodAdvice)
+    advice = read_section(found, MethodAdvice, "advice", "advice")
     if subject is None:
         return advice
     core = _core(subject)

@@ -18,10 +18,12 @@ from harness.analyze.blocks import block_numbers
 from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
 from harness.analyze.workload import (
     Arguments,
+    InstructionModel,
     Step,
     instruction_model,
     method_arguments,
     method_steps,
+    read_section,
 )
 from harness.config.board import load_board
 from harness.errors import FormatError
@@ -47,6 +49,9 @@ COPY_IN: Final = "copies into the delegate"
 COPY_OUT: Final = "copies out of the delegate"
 OTHER: Final = "other operators"
 REST: Final = "between instructions"
+
+_ESTIMATED_ON: Final = "qemu-mps3-an547"
+"""Board whose coefficients estimate the CPU beside an Ethos-U: a Cortex-M55."""
 
 _PARTS: Final = {
     "quantize": re.compile(r"::(quantize_per_|quantize_affine|choose_qparams)"),
@@ -168,6 +173,7 @@ def describe(method: Method, _cpus: Sequence[str]) -> FallbackXray | None:
         for found in arguments.values()
         for written in found.outputs
     }
+    model = instruction_model(load_board(_ESTIMATED_ON)[0]) if ETHOS_U in backends else None
     fallen = []
     for step in steps:
         if step.delegated:
@@ -188,7 +194,7 @@ def describe(method: Method, _cpus: Sequence[str]) -> FallbackXray | None:
                 bytes=step.bytes_read + step.bytes_written,
                 backend=backend,
                 **msgspec.structs.asdict(reason),
-                instructions=_estimate(step) if ETHOS_U in backends else None,
+                instructions=None if model is None else _estimate(step, model),
             )
         )
     delegated = [step for step in steps if step.delegated]
@@ -202,12 +208,11 @@ def describe(method: Method, _cpus: Sequence[str]) -> FallbackXray | None:
     return FallbackXray(backends, calls, parts, _merging(fallen, calls))
 
 
-def _estimate(step: Step) -> int | None:
-    """Return the instructions of an operator on a Cortex-M55."""
+def _estimate(step: Step, model: InstructionModel) -> int | None:
+    """Return the instructions of an operator."""
     # Both namespaces have the same operators, and the kernels of one were measured.
     name = step.operator.replace("quantized_decomposed::", "cortex_m::")
-    known = instruction_model(load_board("qemu-mps3-an547")[0])
-    found = known.estimate(replace(step, operator=name)) if known is not None else None
+    found = model.estimate(replace(step, operator=name))
     return None if found is None else round(found)
 
 
@@ -264,14 +269,7 @@ def measure(found: Any, subject: Subject | None) -> FallbackXray:
     Raises:
         FormatError: The document is invalid.
     """
-    try:
-        xray = found if isinstance(found, FallbackXray) else msgspec.convert(found, FallbackXray)
-    except msgspec.ValidationError as error:
-        raise FormatError(
-            f"the run's fall-back X-ray is invalid: {error}",
-            field="model.sections.fallback",
-            hint="run the model again; result.json was edited, or another version wrote it",
-        ) from None
+    xray = read_section(found, FallbackXray, "fallback", "fall-back X-ray")
     if subject is None:
         return xray
     times = _Times(subject.trace)

@@ -209,8 +209,12 @@ class Causes:
             for step in steps:
                 if step not in listed:
                     listed.append(step)
-                for operand in step.outputs:
-                    self._from.setdefault((side, operand.number), root)
+                self._passes(root, side, step.outputs)
+
+    def _passes(self, root: Root, side: int, operands: Iterable[Operand]) -> None:
+        """Note that a cause changed tensors, unless another one did before it."""
+        for operand in operands:
+            self._from.setdefault((side, operand.number), root)
 
     def _inputs(self) -> None:
         for number, (old, new) in enumerate(zip(self.old.inputs, self.new.inputs, strict=False)):
@@ -218,8 +222,8 @@ class Causes:
             for kind, before, after in _operand_changes(old, new):
                 root = self._root(kind, before, after)
                 root.inputs.append(f"{name} is {after} instead of {before}")
-                self._from.setdefault((0, old.number), root)
-                self._from.setdefault((1, new.number), root)
+                self._passes(root, 0, [old])
+                self._passes(root, 1, [new])
 
     def _pair(
         self, old: ComparedInstruction, new: ComparedInstruction, gap: Unjoined | None
@@ -234,9 +238,8 @@ class Causes:
             numbers = [root for root in upstream if root.kind not in _VALUES_ONLY]
             # It computes other numbers of the same types and shapes, which costs nothing.
             for root in numbers[:1]:
-                for side, step in ((0, old), (1, new)):
-                    for operand in step.outputs:
-                        self._from.setdefault((side, operand.number), root)
+                self._passes(root, 0, old.outputs)
+                self._passes(root, 1, new.outputs)
 
     def _changes(
         self,

@@ -388,23 +388,21 @@ def _cause(
     ]
     for used, these in zip(taken, places, strict=True):
         used.update(these)
-    times, joules = (
-        [sum(values.get(place, 0.0) for place in these) for values, these in pairs]
-        for pairs in (
-            [(side.times, these) for side, these in zip(costs, places, strict=True)],
-            [(side.joules, these) for side, these in zip(costs, places, strict=True)],
-        )
-    )
+    sums = [
+        [sum(values.get(place, 0.0) for place in these) for values in (side.times, side.joules)]
+        for side, these in zip(costs, places, strict=True)
+    ]
+    difference, joules = (after - before for before, after in zip(*sums, strict=True))
     total = costs[0].total
     return ProgramCause(
         kind=root.kind,
         sentence=sentence(root, causes),
         operators_before=tuple(step.title for step in root.before),
         operators=tuple(step.title for step in root.after),
-        difference=times[1] - times[0] if timed else None,
-        share=(times[1] - times[0]) / total if timed and total else None,
+        difference=difference if timed else None,
+        share=difference / total if timed and total else None,
         counters=_counter_differences(costs, places),
-        joules=joules[1] - joules[0] if all(side.joules for side in costs) else None,
+        joules=joules if all(side.joules for side in costs) else None,
     )
 
 
