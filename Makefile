@@ -147,9 +147,7 @@ measure: setup-test setup-oracle setup-docs
 	.venv-oracle/bin/python -m benchmarks.kernels
 	.venv-oracle/bin/python -m benchmarks.fallback
 	.venv-oracle/bin/python -m benchmarks.decoding
-	mkdir -p out/zoo
-	.venv-oracle/bin/python firmware_stub/models/export_zoo.py --models out/zoo
-	$(PYTHON) -m benchmarks.instructions --models out/zoo
+	$(PYTHON) -m benchmarks.instructions
 	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 $(PYTHON) -m pytest tests/sim/test_default_budgets.py
 	ETHARNESS_ENERGY_TRIALS=200 $(PYTHON) -m pytest tests/sim/test_energy.py
 	ETHARNESS_COPY_EXAMPLES=200 $(PYTHON) -m pytest tests/property/test_history_copy.py

@@ -936,7 +936,12 @@ def calibrations(capacity: Capacity) -> Iterator[Calibration]:
         for arguments in calls:
             if small and not _is_small(name, arguments, capacity):
                 continue
-            packer.add(name, arguments)
+            try:
+                packer.add(name, arguments)
+            except ValueError:  # sources of other calls take too much of the memory
+                yield packer.finish()
+                packer = _Packer(room)
+                packer.add(name, arguments)
             if packer.count >= most or packer.room < room // 2:
                 yield packer.finish()
                 packer = _Packer(room)

@@ -1,15 +1,19 @@
 """Measure instructions per operator on emulated boards, and fit what `etharness inspect` estimates.
 
-    python -m benchmarks.instructions                     # all CPUs, packaged models
-    python -m benchmarks.instructions --models DIR        # and those of a folder, such as the zoo
+    python -m benchmarks.instructions                     # export the zoo, measure and fit all CPUs
+    python -m benchmarks.instructions --models DIR        # with the networks of a folder instead
     python -m benchmarks.instructions qemu-mps2-an386     # one board
+
+The zoo needs torch and executorch, here or in `.venv-oracle`. Networks run with the inputs of their
+export, `NAME.0.npy` and so on beside `NAME.pte`, otherwise with random ones.
 
 QEMU counts a nanosecond per instruction with `-icount shift=0`, so times of operators are numbers
 of instructions, rounded to ticks of the board's clock. They are of the bundled C kernels, with the
 runtime's work around each call. Coefficients go to `boards/instructions/`, by CPU. They are fitted
 on calls of every operator (`benchmarks.calibration`) and on half of the networks. The other half
 tells how far off the estimates are: a hash of its name decides, so that the split stays when
-networks are added, and all exports of a network are in the same half.
+networks are added, and all exports of a network are in the same half. Its calls are recorded with
+their instructions (`RECORDED`), so that a test can estimate them again without boards.
 """
 
 from __future__ import annotations
@@ -17,10 +21,13 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import subprocess
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
 from zlib import crc32
@@ -53,7 +60,13 @@ LARGEST_UPLOAD = 20_000
 """Bytes of a model that is uploaded; a larger one is placed, as QEMU's line is slow."""
 
 
-PAGE = Path(__file__).parents[1] / "docs/inspect.md"
+ROOT = Path(__file__).parents[1]
+ORACLE = ROOT / ".venv-oracle/bin/python"
+ZOO = ROOT / "out/zoo"
+RECORDED = ROOT / "tests/fixtures/instructions.json"
+"""The calls of the networks that are held back: kind, type, features, and instructions by CPU."""
+
+PAGE = ROOT / "docs/inspect.md"
 BEGIN, END = "<!-- errors -->", "<!-- end of errors -->"
 
 CALIBRATION = "calibration"
@@ -94,23 +107,68 @@ def is_held_out(name: str) -> bool:
     return crc32(re.sub(r"(_f32|_int8|_m0|_m4|_m55)+$", "", name).encode()) % 2 == 1
 
 
-def main(names: Sequence[str], extra: Sequence[Path]) -> None:
-    models = {**packaged_models(), **{path.stem: path for path in extra}}
+def main(names: Sequence[str], folder: Path | None) -> None:
+    models = {**packaged_models(), **{path.stem: path for path in _exported(folder)}}
     for name in names or BOARDS:
         board, _ = load_board(name)
-        model = fit(board, [calibrate(board), *measure(board, models)])
-        folder = data_directory("boards") / "instructions"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{board.cpu}.json").write_bytes(written(model))
+        networks = [calibrate(board), *measure(board, models)]
+        model = fit(board, networks)
+        data = data_directory("boards") / "instructions"
+        data.mkdir(exist_ok=True)
+        (data / f"{board.cpu}.json").write_bytes(written(model))
+        record(board.cpu, networks)
         median, worst = model.median_error, model.worst_error
         print(
             f"{name}: {len(model.operators)} operators from {len(model.fitted)} networks; "
             f"error of {len(model.held_out)} others: median {median:.1%}, worst {worst:.1%}"
             if median is not None and worst is not None
-            else f"{name}: {len(model.operators)} operators, no network to test them with"
+            else f"{name}: {len(model.operators)} operators, no network to test them with",
+            flush=True,
         )
     before, _, rest = PAGE.read_text().partition(BEGIN)
     PAGE.write_text(f"{before}{error_table()}{rest.partition(END)[2]}")
+
+
+def _exported(folder: Path | None) -> list[Path]:
+    """Return the networks of a folder; without one, export the zoo."""
+    if folder is None:
+        python = sys.executable if find_spec("executorch") else ORACLE
+        ZOO.mkdir(parents=True, exist_ok=True)
+        script = ROOT / "firmware_stub/models/export_zoo.py"
+        subprocess.run([python, script, "--models", ZOO], check=True)
+    return sorted((folder or ZOO).glob("*.pte"))
+
+
+Recording = dict[str, list[tuple[str, str, list[float], dict[str, float]]]]
+
+
+def record(cpu: str, networks: Iterable[Network]) -> None:
+    """Replace what is recorded of the networks that are held back, for one CPU."""
+    found: Recording = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    for calls in found.values():
+        for *_, counted in calls:
+            counted.pop(cpu, None)
+    for network in networks:
+        if not network.held_out:
+            continue
+        calls = [
+            (call.step.kind, call.step.type, list(call.step.features), {})
+            for call in network.samples
+        ]
+        known = found.get(network.name, [])
+        if [call[:3] for call in known] == [list(call[:3]) for call in calls]:
+            calls = known
+        for call, sample in zip(calls, network.samples, strict=True):
+            call[3][cpu] = sample.instructions
+        found[network.name] = calls
+    lines = [
+        f"  {json.dumps(name)}: [\n    "
+        + ",\n    ".join(json.dumps(call, separators=(",", ":")) for call in calls)
+        + "\n  ]"
+        for name, calls in sorted(found.items())
+        if any(call[3] for call in calls)
+    ]
+    RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def error_table() -> str:
@@ -170,11 +228,14 @@ def measure(board: Board, models: Mapping[str, Path]) -> Iterator[Network]:
             continue
         with tempfile.TemporaryDirectory() as scratch:
             placed = path.stat().st_size > min(LARGEST_UPLOAD, board.capacity.model)
-            request = RunRequest(board.name, path, 1, Path(scratch) / "run", placed=placed)
+            inputs = tuple(sorted(path.parent.glob(f"{path.stem}.*.npy")))
+            request = RunRequest(
+                board.name, path, 1, Path(scratch) / "run", placed=placed, inputs=inputs
+            )
             try:
                 trace = run_model(request).trace
             except HarnessError as error:
-                print(f"{board.name}: {name}: {error.message.splitlines()[0]}")
+                print(f"{board.name}: {name}: {error.message.splitlines()[0]}", flush=True)
                 continue
         yield Network(name, list(samples(trace, steps)))
 
@@ -281,7 +342,6 @@ def grouped(networks: Iterable[Network]) -> dict[str, list[MeasuredCall]]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("boards", nargs="*", metavar="BOARD")
-    parser.add_argument("--models", type=Path, help="folder with more networks (.pte)")
+    parser.add_argument("--models", type=Path, help="folder with networks (.pte) beside packaged")
     arguments = parser.parse_args()
-    folder = arguments.models
-    main(arguments.boards, sorted(folder.glob("*.pte")) if folder else ())
+    main(arguments.boards, arguments.models)

@@ -3,7 +3,7 @@
 pip install torch==2.13.0 executorch==1.5.1 tosa-tools
 cd firmware_stub/models
 python export_zoo.py                  # list the networks and their operators
-python export_zoo.py --models DIR     # also write the .pte files there
+python export_zoo.py --models DIR     # also write the .pte files and their inputs there
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import executorch.exir.passes._quant_patterns_and_replacements
 import executorch.kernels.quantized  # noqa: F401  registers their variants with an output
+import numpy as np
 import torch
 import zoo
 import zoo_signals as signals
@@ -291,7 +292,7 @@ def export(member: Member) -> Export:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=Path, help="where the .pte files go")
+    parser.add_argument("--models", type=Path, help="where the .pte files and inputs go")
     parser.add_argument("--network", action="append", help="only this one; may be repeated")
     arguments = parser.parse_args()
     for name in arguments.network or MEMBERS:
@@ -299,6 +300,8 @@ def main() -> None:
         print(f"{name}: {len(exported.program)} bytes, {' '.join(exported.operators)}")
         if arguments.models:
             (arguments.models / f"{name}.pte").write_bytes(exported.program)
+            for number, tensor in enumerate(exported.inputs):
+                np.save(arguments.models / f"{name}.{number}.npy", tensor.numpy())
 
 
 if __name__ == "__main__":

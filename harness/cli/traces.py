@@ -50,10 +50,22 @@ if TYPE_CHECKING:
         help="With executorch, also state the memory that ExecuTorch's own runtime needs on a "
         "32-bit core.  [default: bundled]",
     ),
+    command.option(
+        "--input-shape",
+        "shapes",
+        multiple=True,
+        metavar="SHAPE",
+        help="Shape of an input, such as 1x37, for a model with dynamic shapes; repeat it for each "
+        "input. The model is executed once on this computer.  [default: upper bounds]",
+    ),
 )
 @command.output_options
 def inspect_command(
-    model: Path, boards: tuple[str, ...], runtime: str, output: command.OutputOptions
+    model: Path,
+    boards: tuple[str, ...],
+    runtime: str,
+    shapes: tuple[str, ...],
+    output: command.OutputOptions,
 ) -> int:
     """Show what a model contains and which boards it fits.
 
@@ -89,6 +101,9 @@ def inspect_command(
         ]
         for method in program.methods
     ]
+    if shapes:  # what fits is decided by the upper bounds, above
+        at_shapes = load_extension(INSPECTORS, "input-shapes", "--input-shape is", "advice")
+        program = at_shapes(path, program, shapes)
     instructions = [instruction_model(board) for board in described]
     executorch = runtime == "executorch"
     document = describe_model(

@@ -6,7 +6,9 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import harness
@@ -20,6 +22,20 @@ OTHERS = ("vww", "ic", "npu", "methods")
 """Networks that take seconds of an emulator, have delegates, or several methods."""
 
 
+def counted(name: str, board: str, output: Path, inputs: tuple[Path, ...] = ()) -> float:
+    """Instructions of all operators on a board that counts them as nanoseconds."""
+    trace = harness.run(name, board=board, output=output, inputs=inputs).trace
+    rows = trace.name == trace.names.index("OPERATOR_CALL")
+    return int(harness.durations(trace)[rows].sum()) * 1e9 / float(trace.clocks[0].hz)
+
+
+def estimated(etharness: Etharness, name: str, board: str, *options: str) -> dict[str, Any]:
+    """What inspect estimates for the first method."""
+    out = etharness("inspect", name, "--board", board, *options, "--json").out
+    [method, *_] = json.loads(out)["methods"]
+    return dict(method["boards"][0]["estimate"])
+
+
 @pytest.mark.parametrize("file", MEASURED, ids=lambda file: file.stem)
 def test_the_stated_error_holds_for_networks_that_were_held_back(
     file: Path, etharness: Etharness, tmp_path: Path
@@ -29,15 +45,29 @@ def test_the_stated_error_holds_for_networks_that_were_held_back(
     small = [name for name in names if not name.startswith(OTHERS)]
     board = data["measured_on"]
     for name in random.Random(file.stem).sample(small, 2):
-        run = harness.run(name, board=board, output=tmp_path / name)
-        rows = run.trace.name == run.trace.names.index("OPERATOR_CALL")
-        ticks = int(harness.durations(run.trace)[rows].sum())
-        measured = ticks * 1e9 / float(run.trace.clocks[0].hz)
-        [method, *_] = json.loads(etharness("inspect", name, "--board", board, "--json").out)[
-            "methods"
-        ]
-        [estimate] = [each["estimate"] for each in method["boards"]]
+        measured = counted(name, board, tmp_path / name)
+        estimate = estimated(etharness, name, board)
         assert estimate["unknown"] == []
         error = estimate["instructions"] / measured - 1
         assert abs(error) <= estimate["worst_error"] + 0.01, name
         assert error == pytest.approx(data["held_out"][name], abs=0.1), "measure again"
+
+
+@pytest.mark.parametrize("rows", [2, 5, 8])
+def test_the_stated_error_holds_for_given_shapes(
+    rows: int, etharness: Etharness, tmp_path: Path
+) -> None:
+    """The model is not fitted. With upper bounds the estimate for two rows is twice too large."""
+    board, numbers = "qemu-mps2-an385", np.random.default_rng(1).standard_normal((rows, 6))
+    inputs = (numbers.astype(np.float32), np.ones(rows, np.int64))
+    files = (tmp_path / "rows.npy", tmp_path / "indices.npy")
+    for file, data in zip(files, inputs, strict=True):
+        np.save(file, data)
+    measured = counted("dynamic", board, tmp_path / "run", files)
+    shapes = ("--input-shape", f"{rows}x6", "--input-shape", str(rows))
+    estimate = estimated(etharness, "dynamic", board, *shapes)
+    assert not estimate["dynamic"]
+    assert abs(estimate["instructions"] / measured - 1) < 0.15
+    most = estimated(etharness, "dynamic", board)
+    assert most["dynamic"]
+    assert most["instructions"] >= estimate["instructions"]

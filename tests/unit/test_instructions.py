@@ -176,3 +176,21 @@ def test_an_estimate_of_dynamic_shapes_is_an_upper_bound(etharness: Etharness) -
     assert found["dynamic"]
     assert ": at most " in etharness("inspect", "dynamic", "--board", "qemu-mps2-an386").out
     assert not estimates(etharness, "kws_int8", "qemu-mps2-an386")[0]["dynamic"]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        (["3x6"], "1 shapes for the 2 inputs of method 'forward': float32[8, 6]?, int64[8]?"),
+        (["9x6", "3"], "--input-shape 9x6 does not fit input 0 of 'forward', float32[8, 6]?"),
+        (["3x5", "3x1"], "--input-shape 3x1 does not fit input 1"),
+        (["3by6", "3"], "--input-shape '3by6' is no shape"),
+    ],
+)
+def test_shapes_that_inputs_cannot_have_are_refused(
+    shapes: list[str], words: str, etharness: Etharness
+) -> None:
+    options = [option for shape in shapes for option in ("--input-shape", shape)]
+    ended = etharness("inspect", "dynamic", *options)
+    assert ended.code == 2
+    assert words in ended.err
