@@ -181,11 +181,13 @@ def error_table() -> str:
     for path in sorted((data_directory("boards") / "instructions").glob("*.json")):
         model = decode_json(path.read_bytes(), type_=InstructionModel)
         errors = sorted((abs(error), name) for name, error in model.held_out.items())
-        middle, most, (worst, name) = (errors[int(q * (len(errors) - 1))] for q in (0.5, 0.9, 1))
+        most, (worst, name) = (errors[int(q * (len(errors) - 1))] for q in (0.9, 1))
         operators = len({kind.partition(" ")[0] for kind in model.operators})
         lines.append(
-            f"| {path.stem} | {operators} | {len(model.fitted)} | {len(errors)} | {middle[0]:.1%} |"
-            f" {most[0]:.1%} | {worst:.1%} (`{name}`) |".replace("%", " %")
+            f"| {path.stem} | {operators} | {len(model.fitted)} | {len(errors)} |"
+            f" {model.median_error:.1%} | {most[0]:.1%} | {worst:.1%} (`{name}`) |".replace(
+                "%", " %"
+            )
         )
     return "\n".join([BEGIN, *lines, END])
 

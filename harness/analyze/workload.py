@@ -30,7 +30,7 @@ from harness.errors import FormatError
 from harness.files import data_directory, decode_json
 from harness.plugins import SECTIONS, load_plugin, plugin_names
 from harness.records.measurement import BUNDLED_KERNELS
-from harness.records.result import CoreRecord
+from harness.records.result import CoreRecord, DelegateCall
 from harness.records.trace import (
     CYCLES,
     OPERATOR_CALL,
@@ -489,7 +489,9 @@ def work_by_operator(steps: Sequence[Step]) -> list[Work]:
             operator=operator,
             delegated=delegated,
             calls=len(alike),
-            macs=None if delegated else sum(step.macs or 0 for step in alike),
+            macs=None
+            if delegated and None in [step.macs for step in alike]
+            else sum(step.macs or 0 for step in alike),
             elements=sum(step.elements for step in alike),
             bytes_read=sum(step.bytes_read for step in alike),
             bytes_written=sum(step.bytes_written for step in alike),
@@ -531,12 +533,17 @@ def instruction_records(
     return tuple(recorded)
 
 
-def method_sections(method: Method | None, cpus: Sequence[str] = ("*",)) -> dict[str, Any]:
-    """Return what extensions know of a method, by their names; for these CPUs."""
+def method_sections(
+    method: Method | None, cpus: Sequence[str] = ("*",), calls: Sequence[DelegateCall] = ()
+) -> dict[str, Any]:
+    """Return what extensions know of a method, by their names; for these CPUs.
+
+    ``calls`` are its calls of delegates, with what is known of their work.
+    """
     if method is None:
         return {}
     plugins: dict[str, Any] = {name: load_plugin(SECTIONS, name) for name in plugin_names(SECTIONS)}
-    found = {name: plugin.describe(method, cpus) for name, plugin in plugins.items()}
+    found = {name: plugin.describe(method, cpus, calls) for name, plugin in plugins.items()}
     return {name: msgspec.to_builtins(said) for name, said in found.items() if said is not None}
 
 

@@ -23,12 +23,11 @@ from harness.records.trace import ClockDomain
 from harness.runs.source import ModelMetadata, ReadOptions, Source, export_source, load_metadata
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from harness.analyze.memory import Memory, PlannedPool
-    from harness.formatting import DisplayUnit
+    from harness.check.subject import Subject
     from harness.records.trace import Trace
     from harness.report.traces import OutputDocument
+    from harness.report.words import ReportTable
 
 
 @click.command(name="inspect", cls=command.PanelCommand)
@@ -260,14 +259,24 @@ def decode_command(
             tsv=tsv,
             compare_results=compare_results,
         )
+    from harness.check.subject import Subject
     from harness.report import traces
 
     pools = _pools(known) if with_memory else []
+    most = None if output.json or output.verbosity > 0 else _LISTED
+    subject = Subject(known.trace, most_operators=most)
+    if (result := source.result) is not None:
+        subject = replace(
+            subject,
+            qualities=result.clock_quality,
+            runs_requested=result.runs_requested,
+            emulated_time=result.emulated_time,
+        )
     if output.json:
         document = traces.trace_document(
             known.trace,
-            source.result.clock_quality if source.result is not None else (),
-            emulated=source.result is not None and source.result.emulated_time,
+            subject.qualities,
+            emulated=subject.emulated_time,
             tree=tree,
             memory=_memory(known.trace, pools) if with_memory else None,
             pools=pools,
@@ -278,11 +287,16 @@ def decode_command(
             arguments=known.arguments,
             by_module=by == "module",
             comparisons=compared,
+            sections=_sections(source, known, subject)[0],
         )
         print_document(document)
         return
     from harness.formatting import unit_of
+    from harness.records.verdict import Verdict
+    from harness.report.description import describe
+    from harness.report.run import print_trace
     from harness.report.terminal import print_damage
+    from harness.runs.source import EvaluatedRun
 
     console, detailed = output.console(), output.verbosity > 0
     if tree:
@@ -295,7 +309,10 @@ def decode_command(
         if by == "module":
             traces.print_modules(console, known.trace, known.symbols, unit)
         else:
-            _print_operators(console, source, known, unit, detailed=detailed)
+            described = describe(EvaluatedRun("", subject, Verdict(())), unit=unit)
+            described = replace(described, section_tables=_sections(source, known, subject)[1])
+            columns = traces.known_columns(known.symbols, known.arguments)
+            print_trace(console, described, detailed=detailed, columns=columns)
     if detailed:
         traces.print_sources(console, known.trace, known.symbols)
     traces.print_comparisons(console, compared)
@@ -304,41 +321,18 @@ def decode_command(
         output.print_line(f"{source.padding:,} padding bytes behind the trace")
 
 
-def _print_operators(
-    console: Console,
-    source: Source,
-    known: ModelMetadata,
-    unit: DisplayUnit | None,
-    *,
-    detailed: bool,
-) -> None:
-    """Print the run with its operators."""
+def _sections(
+    source: Source, known: ModelMetadata, subject: Subject
+) -> tuple[dict[str, Any], tuple[ReportTable, ...]]:
+    """Return what extensions say of the program that ran, and the same as tables."""
     from harness.analyze.workload import method_sections
-    from harness.check.subject import Subject
-    from harness.records.verdict import Verdict
-    from harness.report.description import describe, describe_sections
-    from harness.report.run import print_trace
-    from harness.report.traces import known_columns
-    from harness.runs.source import EvaluatedRun
+    from harness.report.description import describe_sections
 
-    most = None if detailed else _LISTED
-    subject = Subject(known.trace, most_operators=most)
-    if (result := source.result) is not None:
-        subject = Subject(
-            known.trace,
-            most_operators=most,
-            qualities=result.clock_quality,
-            runs_requested=result.runs_requested,
-            emulated_time=result.emulated_time,
-        )
     model = source.result.model if source.result is not None else None
     found = (model.sections or {}) if model is not None else {}
     if not found and len(known.methods) == 1:
-        found = method_sections(known.methods[0])
-    described = describe(EvaluatedRun("", subject, Verdict(())), unit=unit)
-    described = replace(described, section_tables=describe_sections(found, subject)[1])
-    columns = known_columns(known.symbols, known.arguments)
-    print_trace(console, described, detailed=detailed, columns=columns)
+        found = method_sections(known.methods[0], calls=known.calls)
+    return describe_sections(found, subject)
 
 
 def _pools(known: ModelMetadata) -> list[PlannedPool]:

@@ -248,6 +248,12 @@ class DelegateCall(_ResultRecord, frozen=True):
     backend: str
     work: DelegateWork | None = None
 
+    @property
+    def macs(self) -> int | None:
+        """Multiply-accumulates of the delegate; None where its work is not known."""
+        operators = self.work.operators if self.work is not None else ()
+        return sum(each.macs for each in operators) if operators else None
+
 
 class Model(_ResultRecord, frozen=True):
     """The program that ran; ``planned`` are the bytes planned for each allocator, by name.

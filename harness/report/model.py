@@ -81,7 +81,7 @@ class MethodDocument(msgspec.Struct, frozen=True):
         inputs: Its inputs as text, such as ``float32[1, 8]``; ``?`` marks upper bounds.
         outputs: Its outputs likewise.
         instructions: Number of instructions.
-        macs: Multiply-accumulates outside of delegates.
+        macs: Multiply-accumulates, with those of delegates whose work is known.
         constant_bytes: Bytes of the constants that it uses.
         backends: Backends that it delegates to.
         delegates: Its calls of delegates, with what is known of their work.
@@ -166,7 +166,12 @@ def _method(
     instructions: Sequence[InstructionModel | None],
     test_sets: int | None,
 ) -> MethodDocument:
-    steps, exports = method_steps(method), core_exports()
+    counted = {(call.chain, call.instruction): call.macs for call in delegates}
+    steps = [
+        replace(step, macs=counted.get((step.chain, step.instruction), step.macs))
+        for step in method_steps(method)
+    ]
+    exports, cpus = core_exports(), sorted({known.cpu for known in instructions if known})
     return MethodDocument(
         name=method.name,
         inputs=_texts(method, method.inputs),
@@ -184,8 +189,7 @@ def _method(
         ],
         test_sets=test_sets,
         made_for=exports.made_for(method) if exports is not None else None,
-        sections=method_sections(method, sorted({known.cpu for known in instructions if known}))
-        or msgspec.UNSET,
+        sections=method_sections(method, cpus, delegates) or msgspec.UNSET,
     )
 
 
@@ -221,12 +225,14 @@ def print_model(
 
 
 def _print_method(console: Console, method: MethodDocument, *, detailed: bool) -> None:
+    unread = dict.fromkeys(call.backend for call in method.delegates if call.macs is None)
+    without = f", without those of {', '.join(unread)}" if unread else ""
     header = {
         "method": method.name,
         "inputs": ", ".join(method.inputs) or "none",
         "outputs": ", ".join(method.outputs) or "none",
         "instructions": f"{method.instructions:,}",
-        "multiply-accumulates": f"{method.macs:,}",
+        "multiply-accumulates": f"{method.macs:,}{without}",
         "constants": f"{method.constant_bytes:,} bytes",
     }
     if method.test_sets is not None:

@@ -380,6 +380,8 @@ def print_table(console: Console, table: ReportTable) -> None:
         show_table(console, table.headers, table.rows, title=table.title, numbers=table.numbers)
     for note in table.notes:
         show_line(console, note)
+    if table.notes:
+        show_line(console)
 
 
 def print_losses(console: Console, losses: Sequence[Loss]) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -89,6 +89,8 @@ class TraceDocument(msgspec.Struct, frozen=True):
     ``tree`` is null without ``--tree``; with it, each node stands before those within it.
     ``memory`` is null without ``--memory``.
     ``modules`` is null without ``--by module``; ``outputs`` is empty without ``--compare-results``.
+    ``sections`` are what extensions say of the program, by their names
+    (``schema/NAME.schema.json``).
     """
 
     events: int
@@ -105,6 +107,7 @@ class TraceDocument(msgspec.Struct, frozen=True):
     memory: MemoryDocument | None
     modules: list[ModuleDocument] | None
     outputs: list[OutputDocument]
+    sections: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 def trace_document(
@@ -122,6 +125,7 @@ def trace_document(
     arguments: Sequence[Arguments | None] | None = None,
     by_module: bool = False,
     comparisons: Sequence[OutputDocument] = (),
+    sections: Mapping[str, Any] | None = None,
 ) -> bytes:
     """Return the JSON of a trace's statistics.
 
@@ -139,6 +143,7 @@ def trace_document(
         arguments: What the model says that every event's operator takes, if there is one.
         by_module: With the times of modules.
         comparisons: Outputs beside their references.
+        sections: What extensions say of the program, with its times.
     """
     operators = [
         OperatorDocument(
@@ -181,6 +186,7 @@ def trace_document(
             memory=memory_document(trace, memory, pools) if memory else None,
             modules=module_documents(trace, symbols) if by_module else None,
             outputs=list(comparisons),
+            sections=dict(sections or {}) or msgspec.UNSET,
         )
     )
 

@@ -254,7 +254,7 @@ def describe_model(request: RunRequest, model: ModelFile, board: Board) -> Model
     if method is not None and method.delegates:
         delegates = delegate_calls(model.data, method)
     if delegates or board.cpu != HOST_CPU:
-        sections = method_sections(method, [board.cpu])
+        sections = method_sections(method, [board.cpu], delegates)
     pools = method.planned if method is not None else ()
     planned = {f"planned_{pool}": pools[pool] for pool in range(1, len(pools))}
     return Model(

@@ -117,7 +117,8 @@ def test_the_example_npu_has_rules_and_another_backend_has_none(etharness: Ethar
 def test_a_log_of_executorchs_own_runtime_gives_times(etharness: Etharness) -> None:
     code, out, err = etharness("decode", str(LOG), "--model", str(MODEL))
     assert (code, err) == (0, "")
-    title = "2 calls of XnnpackBackend, 6 operators outside: medians of 9 executions"
+    title = "2 calls of XnnpackBackend, 6 operators outside: means of 5 executions of middle "
+    title += "duration, of 9"
     parts = rows_below(out, title)
     shares = {row.split("  ")[0]: float(row.split()[-2]) for row in parts}
     assert list(shares) == [
@@ -158,8 +159,28 @@ def test_an_operator_that_ethos_u_leaves_has_its_rule_and_what_is_there_for_it(
         ("dequantize", "integers at the border", f"{passes}.QuantizeOutputs"),
     ]
     assert all(item["instructions"] > 1000 for item in found["operators"])
-    assert "instructions (estimate)" in etharness("inspect", str(ETHOS_U)).out
-    assert "instructions (estimate)" not in etharness("inspect", str(MODEL)).out
+    out = etharness("inspect", str(ETHOS_U)).out
+    assert "Cortex-M55 instructions (estimate)" in out
+    rows = rows_below(out, "Operators outside of delegates")
+    names = ["to_dim_order_copy", "dequantize_per_tensor, quantize_per_tensor", "avg_pool2d"]
+    assert [row.split("  ")[0] for row in rows[:3]] == names
+    assert len(rows) == len({item["why"] for item in found["operators"]})
+    assert "(estimate)" not in etharness("inspect", str(MODEL)).out
+
+
+def test_multiply_accumulates_of_ethos_u_are_counted(etharness: Etharness) -> None:
+    [method] = json.loads(etharness("inspect", str(ETHOS_U), "--json").out)["methods"]
+    # A 3x3 convolution of 3 to 8 channels on 32 x 32, and one of 1x1 of 8 to 4 channels on 8 x 8.
+    macs = 32 * 32 * 9 * 3 * 8 + 8 * 8 * 8 * 4
+    assert method["macs"] == macs
+    assert {work["operator"]: work["macs"] for work in method["operators"]}["EthosUBackend"] == macs
+    assert method["sections"]["fallback"]["parts"][0]["macs"] == macs
+    code, out, _ = etharness("inspect", str(ETHOS_U))
+    assert code == 0
+    assert f"multiply-accumulates  {macs:,}\n" in out
+    out = etharness("inspect", str(MODEL)).out
+    assert "multiply-accumulates  0, without those of XnnpackBackend\n" in out
+    assert "installed\n\nplanned memory" in out
 
 
 UPSTREAM = {
@@ -170,32 +191,54 @@ UPSTREAM = {
 """Events of ExecuTorch's EthosUBackend within a call, and what they take here."""
 
 
-def ethos_u_log(path: Path, executions: int = 3) -> Path:
-    """Write what ExecuTorch's runtime and EthosUBackend log for ETHOS_U, by upstream's names."""
-    now, events = 0, []
-    for instruction, step in enumerate(read_program(ETHOS_U.read_bytes()).methods[0].chains[0]):
-        begin = now
-        if step.target >= 0:
-            for name, took in UPSTREAM.items():
-                events.append(EventSpec(name, now, now := now + took, 0, instruction))
-            now += 500
-            events.append(EventSpec("EthosUBackend::execute()", begin, now, 0, instruction))
-            events.append(EventSpec("DELEGATE_CALL", begin, now, 0, instruction))
-        else:
-            now += 1000
-            name = f"native_call_{step.name.rpartition('::')[2]}"
-            events.append(EventSpec(name, begin, now, 0, instruction))
-            events.append(EventSpec("OPERATOR_CALL", begin, now, 0, instruction))
-    events.append(EventSpec("Method::execute", 0, now, -1, 0))
-    runs = []
-    for run in range(executions):
-        moved = [
-            dataclasses.replace(event, start=event.start + run * now, end=event.end + run * now)
-            for event in events
-        ]
-        runs.append(RunSpec(moved))
+def ethos_u_log(path: Path, slow: Sequence[int] = (-1, -1, -1)) -> Path:
+    """Write what ExecuTorch's runtime and EthosUBackend log for ETHOS_U, by upstream's names.
+
+    There is an execution for each item of ``slow``: the instruction that takes 10 us longer.
+    """
+    now, runs = 0, []
+    steps = read_program(ETHOS_U.read_bytes()).methods[0].chains[0]
+    for longer in slow:
+        first, events = now, []
+        for instruction, step in enumerate(steps):
+            begin = now
+            now += 10_000 if instruction == longer else 0
+            if step.target >= 0:
+                for name, took in UPSTREAM.items():
+                    events.append(EventSpec(name, now, now := now + took, 0, instruction))
+                now += 500
+                events.append(EventSpec("EthosUBackend::execute()", begin, now, 0, instruction))
+                events.append(EventSpec("DELEGATE_CALL", begin, now, 0, instruction))
+            else:
+                now += 1000
+                name = f"native_call_{step.name.rpartition('::')[2]}"
+                events.append(EventSpec(name, begin, now, 0, instruction))
+                events.append(EventSpec("OPERATOR_CALL", begin, now, 0, instruction))
+        events.append(EventSpec("Method::execute", first, now, -1, 0))
+        runs.append(RunSpec(events))
     path.write_bytes(write_ed00(trace_of(*runs)))
     return path
+
+
+@pytest.mark.parametrize("slow", [(0, 2, 3), (1, 6, 6, 0), (5,), (7, 7, 1, 0, 3, 3, 2, -1, -1)])
+def test_shares_add_up_to_the_whole_and_operators_to_their_parts(
+    slow: Sequence[int], tmp_path: Path, etharness: Etharness
+) -> None:
+    """Medians would not: each of these executions is slow in another part."""
+    log = ethos_u_log(tmp_path / "trace.etdp", slow)
+    code, out, err = etharness("decode", str(log), "--model", str(ETHOS_U), "--json")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    jsonschema.validate(document, json.loads((ROOT / "schema/decode.schema.json").read_text()))
+    found = document["sections"]["fallback"]
+    parts = {part["name"]: part for part in found["parts"]}
+    assert sum(part["share"] for part in parts.values()) == pytest.approx(1)
+    assert sum(part["time"] for part in parts.values()) == pytest.approx(found["execution"])
+    assert parts["between instructions"]["time"] == 0
+    for name in ("quantize", "dequantize", "permute", "other operators"):
+        times = [item["time"] for item in found["operators"] if item["part"] == name]
+        assert sum(times) == pytest.approx(parts[name]["time"])
+    assert (found["executions"], found["averaged"]) == (len(slow), len(slow) - len(slow) // 4 * 2)
 
 
 def test_upstreams_events_of_ethos_u_are_copies_and_the_delegate(
@@ -204,7 +247,7 @@ def test_upstreams_events_of_ethos_u_are_copies_and_the_delegate(
     log = ethos_u_log(tmp_path / "trace.etdp")
     code, out, err = etharness("decode", str(log), "--model", str(ETHOS_U))
     assert (code, err) == (0, "")
-    title = "2 calls of EthosUBackend, 6 operators outside: medians of 3 executions"
+    title = "2 calls of EthosUBackend, 6 operators outside: means of 3 executions"
     found = {row.split("  ")[0]: row.split()[-3] for row in rows_below(out, title)}
     assert found == {
         "delegate": "11.0",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from harness.analyze.statistics import Operator
     from harness.check.subject import Subject
     from harness.decode.program import Method
+    from harness.records.result import DelegateCall
 
 SLOWEST: Final = 5
 """Operators with the most instructions of an execution that are looked at."""
@@ -95,7 +96,9 @@ class MethodAdvice(msgspec.Struct, frozen=True):
     core: str = ""
 
 
-def describe(method: Method, cpus: Sequence[str]) -> MethodAdvice | None:
+def describe(
+    method: Method, cpus: Sequence[str], _calls: Sequence[DelegateCall] = ()
+) -> MethodAdvice | None:
     """Return advice on a method from its program alone; None if there is nothing to say."""
     models = [model for cpu in cpus for model in measured_models(cpu)]
     try:

@@ -41,6 +41,7 @@ from harness.report.words import ReportTable, counted, percent
 if TYPE_CHECKING:
     from harness.check.subject import Subject
     from harness.decode.program import Method
+    from harness.records.result import DelegateCall
     from harness.records.trace import Trace
 
 DELEGATE: Final = "delegate"
@@ -93,7 +94,7 @@ class FallenOperator(FallbackReason, frozen=True, kw_only=True):
         instructions: Estimate for a Cortex-M55 with the bundled kernels, of programs for Ethos-U;
             null if the operator was not measured, and for other backends.
         merges: Without it and its neighbours of known remedy, two calls of the delegate are one.
-        time: Median time in an execution, in ``FallbackXray.unit``; null without a run.
+        time: Time in an execution, in ``FallbackXray.unit``; null without a run.
         saving: What following ``attempt`` is predicted to save of it; null without a run, and
             without ``attempt``.
     """
@@ -119,10 +120,10 @@ class FallbackPart(msgspec.Struct, frozen=True):
         name: ``delegate``, its conversions and copies, what the CPU does, or ``between
             instructions``.
         calls: Instructions of the program; 0 for parts of a call.
-        macs: Multiply-accumulates; null for a delegate, whose work is not counted.
+        macs: Multiply-accumulates; null for a delegate whose work is not known.
         bytes: Bytes of their input and output tensors.
-        time: Median time in an execution; null without a run.
-        share: Its part of the median execution; null without a run.
+        time: Time in an execution; null without a run.
+        share: Its part of all parts' time; null without a run.
     """
 
     name: str
@@ -136,14 +137,18 @@ class FallbackPart(msgspec.Struct, frozen=True):
 class FallbackXray(msgspec.Struct, frozen=True):
     """What delegates and the CPU around them execute in a method.
 
+    Times are means over the executions of middle duration, without the shortest and the longest
+    quarter: so parts add up to the execution, and operators to their part.
+
     Attributes:
         backends: Backends of its delegates.
         delegate_calls: Chain and instruction of every call of a delegate.
         parts: What an execution consists of.
         operators: The operators that the CPU executes, in the order of the program.
         unit: ``ns``, or ``ticks`` for a clock of unknown rate.
-        execution: Median time of an execution; null without a run.
+        execution: Time of an execution; null without a run.
         executions: Executions that were measured.
+        averaged: Executions that the times are means of.
     """
 
     backends: list[str]
@@ -153,9 +158,12 @@ class FallbackXray(msgspec.Struct, frozen=True):
     unit: str = "ns"
     execution: float | None = None
     executions: int = 0
+    averaged: int = 0
 
 
-def describe(method: Method, _cpus: Sequence[str]) -> FallbackXray | None:
+def describe(
+    method: Method, _cpus: Sequence[str], calls: Sequence[DelegateCall] = ()
+) -> FallbackXray | None:
     """Return the X-ray of a method from its program alone; None without a delegate.
 
     None also if its work is not known, as of a tensor of unknown type, which no runtime loads.
@@ -199,13 +207,15 @@ def describe(method: Method, _cpus: Sequence[str]) -> FallbackXray | None:
         )
     delegated = [step for step in steps if step.delegated]
     moved = sum(step.bytes_read + step.bytes_written for step in delegated)
-    parts = [FallbackPart(DELEGATE, len(delegated), None, moved)]
+    done = [call.macs for call in calls if call.macs is not None]
+    done_by_delegates = sum(done) if len(done) == len(delegated) else None
+    parts = [FallbackPart(DELEGATE, len(delegated), done_by_delegates, moved)]
     for name in _PARTS:
         alike = [item for item in fallen if item.part == name]
         macs, size = (sum(getattr(item, of) for item in alike) for of in ("macs", "bytes"))
         parts += [FallbackPart(name, len(alike), macs, size)] if alike else []
-    calls = [(step.chain, step.instruction) for step in delegated]
-    return FallbackXray(backends, calls, parts, _merging(fallen, calls))
+    places = [(step.chain, step.instruction) for step in delegated]
+    return FallbackXray(backends, places, parts, _merging(fallen, places))
 
 
 def _estimate(step: Step, model: InstructionModel) -> int | None:
@@ -273,40 +283,42 @@ def measure(found: Any, subject: Subject | None) -> FallbackXray:
     if subject is None:
         return xray
     times = _Times(subject.trace)
-    execution = times.median(times.executions)
-    if execution is None:
-        return xray
-    return _timed(xray, times, execution)
+    return _timed(xray, times) if times.executions else xray
 
 
 class _Times:
-    """Times of the instructions of a trace, summed up per execution."""
+    """Times of the instructions of a trace, summed up per execution.
+
+    Attributes:
+        unit: ``ns``, or ``ticks`` for a clock of unknown rate.
+        executions: Executions with a known duration.
+        blocks: Numbers of the blocks of those of middle duration.
+        totals: Their durations.
+    """
 
     def __init__(self, trace: Trace) -> None:
         ticks = durations(trace)
         nanoseconds = event_nanoseconds(trace, ticks)
-        blocks = block_numbers(trace)
         usable = ~unknown_durations(trace)
         around = usable & trace.named(EXECUTION)
         counted_in_ns = not np.isnan(nanoseconds[around]).any()
         self.unit = "ns" if counted_in_ns else "ticks"
         self._times = nanoseconds if counted_in_ns else ticks.astype(np.float64)
         self._times = np.where(usable & ~np.isnan(self._times), self._times, 0.0)
-        self._trace, self._blocks = trace, blocks
-        self.executions = around
-        self._order = np.unique(blocks[around])
+        self._trace, self._numbers = trace, block_numbers(trace)
+        self.blocks = np.unique(self._numbers[around])
+        self.executions = len(self.blocks)
+        left_out = self.executions // 4
+        middle = np.argsort(self.sums(around), kind="stable")[left_out : self.executions - left_out]
+        self.blocks = np.sort(self.blocks[middle])
+        self.totals = self.sums(around)
 
     def sums(self, rows: np.ndarray) -> np.ndarray:
         """Return the sum of the chosen rows in every execution."""
         chosen = np.flatnonzero(rows)
-        sums = np.zeros(int(self._blocks.max(initial=0)) + 1)
-        np.add.at(sums, self._blocks[chosen], self._times[chosen])
-        return sums[self._order]
-
-    def median(self, rows: np.ndarray) -> float | None:
-        """Return the median of these sums; None without an execution."""
-        sums = self.sums(rows)
-        return float(np.median(sums)) if len(sums) else None
+        sums = np.zeros(int(self._numbers.max(initial=0)) + 1)
+        np.add.at(sums, self._numbers[chosen], self._times[chosen])
+        return sums[self.blocks]
 
     def at(self, places: Sequence[tuple[int, int]]) -> np.ndarray:
         """Return the rows of some instructions."""
@@ -326,17 +338,17 @@ class _Times:
         return rows
 
     def converted(self, call: tuple[int, int], position: int) -> float:
-        """Return the median time of the first or the last event of a call, if it converts."""
+        """Return the mean time of the first or the last event of a call, if it converts."""
         inside = self.at([call]) & ~self._trace.named(DELEGATE_CALL)
         converting = np.zeros(len(self._trace), np.bool_)
         for names in _COPIES.values():
             converting |= self.matching(names)
         found = []
-        for block in self._order.tolist():
-            rows = np.flatnonzero(inside & (self._blocks == block))
+        for block in self.blocks.tolist():
+            rows = np.flatnonzero(inside & (self._numbers == block))
             edge = rows[position] if len(rows) else -1
             found.append(self._times[edge] if edge >= 0 and converting[edge] else 0.0)
-        return float(np.median(found)) if found else 0.0
+        return float(np.mean(found))
 
     def calls(self, places: Sequence[tuple[int, int]], name: str) -> np.ndarray:
         """Return the rows of the scopes around some instructions, else of their kernels."""
@@ -345,44 +357,45 @@ class _Times:
         return around if around.any() else rows & self.matching(re.compile("^native_call_"))
 
 
-def _timed(xray: FallbackXray, times: _Times, execution: float) -> FallbackXray:
+def _timed(xray: FallbackXray, times: _Times) -> FallbackXray:
     calls = times.calls(xray.delegate_calls, DELEGATE_CALL)
     whole = times.sums(calls)
     inside = times.at(xray.delegate_calls) & ~calls
     pieces = {
-        name: np.minimum(times.sums(inside & times.matching(names)), whole)
+        name: sums
         for name, names in _COPIES.items()
+        if (sums := times.sums(inside & times.matching(names))).any()
     }
-    pieces = {name: sums for name, sums in pieces.items() if sums.any()}
-    own = np.maximum(whole - sum(pieces.values()), 0.0) if pieces else whole
-    measured = {
-        DELEGATE: float(np.median(own)),
-        **{name: float(np.median(sums)) for name, sums in pieces.items()},
+    # Events of a clock of their own can be longer than the call that they are in.
+    longest = np.maximum(sum(pieces.values(), np.zeros_like(whole)), whole)
+    parts = {
+        name: sums * np.divide(whole, longest, where=longest > 0, out=longest * 0)
+        for name, sums in pieces.items()
     }
+    parts = {DELEGATE: whole - sum(parts.values(), np.zeros_like(whole)), **parts}
     operators = []
     for item in xray.operators:
-        rows = times.calls([(item.chain, item.instruction)], OPERATOR_CALL)
-        operators.append(replace(item, time=times.median(rows)))
-    for part in xray.parts[1:]:
-        of_part = [(item.chain, item.instruction) for item in operators if item.part == part.name]
-        measured[part.name] = times.median(times.calls(of_part, OPERATOR_CALL)) or 0.0
-    measured[REST] = max(execution - sum(measured.values()), 0.0)
+        taken = times.sums(times.calls([(item.chain, item.instruction)], OPERATOR_CALL))
+        parts[item.part] = parts.get(item.part, 0.0) + taken
+        operators.append(replace(item, time=float(taken.mean())))
+    parts[REST] = np.maximum(times.totals - sum(parts.values()), 0.0)
+    execution = float(sum(parts.values(), np.zeros_like(whole)).mean())
     known = {part.name: part for part in xray.parts}
-    parts = [
-        replace(
-            known.get(name, FallbackPart(name, 0, None, 0)),
-            time=time,
-            share=time / execution if execution else None,
-        )
-        for name, time in measured.items()
-    ]
     return replace(
         xray,
-        parts=parts,
+        parts=[
+            replace(
+                known.get(name, FallbackPart(name, 0, None, 0)),
+                time=(time := float(sums.mean())),
+                share=time / execution if execution else None,
+            )
+            for name, sums in parts.items()
+        ],
         operators=[_predicted(item, xray, times) for item in operators],
         unit=times.unit,
         execution=execution,
-        executions=len(times.sums(calls)),
+        executions=times.executions,
+        averaged=len(times.blocks),
     )
 
 
@@ -429,7 +442,10 @@ def tables(xray: FallbackXray) -> Iterator[ReportTable]:
     outside = len(xray.operators)
     title = f"{counted(len(xray.delegate_calls), 'call')} of {' and '.join(xray.backends)}, "
     title += f"{counted(outside, 'operator')} outside"
-    title += f": medians of {counted(xray.executions, 'execution')}" if timed else ""
+    if timed:
+        title += f": means of {counted(xray.averaged, 'execution')}"
+        if xray.averaged < xray.executions:
+            title += f" of middle duration, of {xray.executions:,}"
     yield ReportTable(title, headers, rows, range(1, len(headers)))
     if outside:
         yield _operator_table(xray, text, unit.name if timed else "")
@@ -445,14 +461,14 @@ def _operator_table(
     """Return the operators outside of delegates, those with the same reason in one row."""
     groups: dict[tuple[str, str], list[FallenOperator]] = {}
     for item in xray.operators:
-        groups.setdefault((item.operator, item.why), []).append(item)
+        groups.setdefault((item.why, item.attempt), []).append(item)
     ordered = sorted(
         groups.values(),
         key=lambda alike: -sum(item.bytes if item.time is None else item.time for item in alike),
     )
     headers = ["operator", "at", "tensors [B]"]
     estimated = any(item.instructions is not None for item in xray.operators)
-    headers += ["instructions (estimate)"] if estimated else []
+    headers += ["Cortex-M55 instructions (estimate)"] if estimated else []
     headers += [f"time [{unit}]", f"saving [{unit}]"] if unit else []
     headers += ["why it is outside", "try"]
     rows = []
@@ -464,7 +480,7 @@ def _operator_table(
         times += [text(sum(savings)) if savings else "not known"]
         rows.append(
             [
-                operator_title(first.operator, None),
+                ", ".join(dict.fromkeys(operator_title(item.operator, None) for item in alike)),
                 places,
                 f"{sum(item.bytes for item in alike):,}",
                 *([_instructions(alike)] if estimated else []),
