@@ -100,7 +100,8 @@ class Generator:
         """Build it in ``directory``."""
         build = Build(directory)
         source = Path(__file__).parent.parent / "oracle" / "etdumpgen_script.cpp"
-        self._program = build.link([build.compile(source)], "executorch_etdump")
+        objects = [build.compile(source), *build.tracer()]
+        self._program = build.link(objects, "executorch_etdump")
         self._directory, self._count = directory, 0
 
     def make(self, script: str, *, static: bool = False) -> Path:
@@ -111,3 +112,11 @@ class Generator:
         arguments = [str(self._program), str(STATIC if static else 0), str(path)]
         subprocess.run(arguments, input=lines, text=True, check=True)
         return path
+
+    def tee(self, script: str) -> tuple[Path, Path, str]:
+        """The dump, the log that our tracer makes of the same calls, and what was printed."""
+        path = self.make("")
+        log = path.with_suffix(".etlog")
+        arguments = [str(self._program), "0", str(path), str(log)]
+        done = subprocess.run(arguments, input=script, text=True, check=True, capture_output=True)
+        return path, log, done.stdout
