@@ -29,6 +29,7 @@ from tests.support.rtl import CORES as RTL_CORES
 ROOT: Final = Path(__file__).resolve().parents[1]
 HERE: Final = Path(__file__).parent / "tracers"
 MODULES: Final = ROOT / ".venv-tools/node_modules"
+BRIDGE: Final = ROOT / "boards/rp2040js/bridge.mjs"
 LIMIT_S: Final = 300.0
 TITLE: Final = "## Cost of the tracer's calls"
 
@@ -133,7 +134,7 @@ def costs(core: Core, image: Path) -> dict[str, int]:
         ValueError: It did not get to its end.
     """
     if core.machine[0] == "rp2040js":
-        text = _run(["node", str(HERE / "rp2040.mjs"), str(image), str(MODULES)])
+        text = _run(["node", str(BRIDGE), str(image)])
     elif core.machine[0] == "rtl":
         text = _simulate(build_simulator(RTL_CORES[RTL_CORES.index(core.machine[1])]), image)
     else:

@@ -61,6 +61,7 @@ from harness.check.subject import ModelOutput as ModelOutput
 from harness.check.subject import Subject as Subject
 from harness.config.board import Board as Board
 from harness.config.board import Capacity as Capacity
+from harness.config.board import CommandTarget as CommandTarget
 from harness.config.board import Deadlines as Deadlines
 from harness.config.board import QemuTarget as QemuTarget
 from harness.config.board import RtlCore as RtlCore

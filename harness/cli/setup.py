@@ -11,6 +11,7 @@ import click
 from harness.cli import command
 from harness.config.board import (
     BoardMemory,
+    CommandTarget,
     NativeTarget,
     QemuTarget,
     RtlTarget,
@@ -28,6 +29,7 @@ _RUNS = {
     NativeTarget: "on this host",
     QemuTarget: "simulated",
     RtlTarget: "simulated RTL",
+    CommandTarget: "simulated",
     SerialTarget: "real",
 }
 

@@ -80,6 +80,20 @@ class RtlTarget(Strict, frozen=True, tag="rtl", tag_field="kind"):
     wait_states: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
 
 
+class CommandTarget(Strict, frozen=True, tag="command", tag_field="kind"):
+    """A simulator that a command starts, whose UART is the link (docs/simulators.md).
+
+    ``argv`` is the command, with placeholders such as ``{image}``. ``time`` is "emulated" if its
+    clocks count steps of the simulator, and "real" if they follow the host's. ``version`` is a
+    command that ends with 0 where the simulator is installed, ``install`` says how to install it.
+    """
+
+    argv: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    time: Literal["emulated", "real"]
+    version: tuple[str, ...] = ()
+    install: str = ""
+
+
 class SerialTarget(Strict, frozen=True, tag="serial", tag_field="kind"):
     """A real board on a serial port that the user names with ``--port``.
 
@@ -212,7 +226,7 @@ class Board(Strict, frozen=True, dict=True):
     description: str
     cpu: str
     timer: Timer
-    target: NativeTarget | QemuTarget | RtlTarget | SerialTarget
+    target: NativeTarget | QemuTarget | RtlTarget | CommandTarget | SerialTarget
     build: Build | None = None
     flash: Flash | None = None
     memory: BoardMemory | None = None
@@ -254,7 +268,15 @@ class Board(Strict, frozen=True, dict=True):
         """Whether its clocks count steps of a simulator instead of real time."""
         if self.timer.emulated or isinstance(self.target, RtlTarget):
             return True
+        if isinstance(self.target, CommandTarget):
+            return self.target.time == "emulated"
         return isinstance(self.target, QemuTarget) and "-icount" in self.target.arguments
+
+    @property
+    def simulator(self) -> str:
+        """The plugin that starts its simulator; "" for targets that start without one."""
+        plugins = {RtlTarget: "rtl", CommandTarget: "command"}
+        return plugins.get(type(self.target), "")
 
     @property
     def runner(self) -> str:
@@ -314,7 +336,22 @@ def load_board(name: str) -> tuple[Board, Path]:
             hint="add `build = { preset = ... }` with the CMake preset of its firmware",
         )
     force_setattr(board, "_file", path)
+    if os.environ.get("ETHARNESS_BOARD_CODE") == "no" and (code := _code_of(board)):
+        raise UsageError(
+            f"{path}: {code} runs code of this file, which ETHARNESS_BOARD_CODE=no forbids",
+            hint="unset ETHARNESS_BOARD_CODE if you trust the file; the action has the input "
+            "`board-code`",
+        )
     return board, path
+
+
+def _code_of(board: Board) -> str:
+    """Return the key by which a board file from outside the package runs code; "" for none."""
+    if board.file.parent == data_directory("boards"):
+        return ""
+    if isinstance(board.target, QemuTarget) and not board.target.system.startswith("qemu-system-"):
+        return "target.system"
+    return "target.argv" if isinstance(board.target, CommandTarget) else ""
 
 
 def attached(board: Board, baud: int | None) -> Board:

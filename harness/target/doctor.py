@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-from harness.config.board import Board, QemuTarget, RtlTarget, SerialTarget
+from harness.config.board import Board, QemuTarget, SerialTarget
 from harness.plugins import TARGETS, extension_remedy, load_plugin
 from harness.target.build import TargetExtension, compiler_for, find_cmake
 from harness.target.process_group import run_program
@@ -80,8 +80,8 @@ def _extensions(board: Board) -> Iterator[tuple[str, TargetExtension | None]]:
     """Yield name and plugin (None: deleted) of the extensions that a board needs."""
     if board.runner:
         yield board.runner, cast("TargetExtension | None", load_plugin(TARGETS, board.runner))
-    if isinstance(board.target, RtlTarget):
-        yield "simulators", cast("TargetExtension | None", load_plugin(TARGETS, "rtl"))
+    if board.simulator:
+        yield "simulators", cast("TargetExtension | None", load_plugin(TARGETS, board.simulator))
     if board.links_executorch:
         yield "executorch", cast("TargetExtension | None", load_plugin(TARGETS, "executorch"))
 

@@ -1,4 +1,4 @@
-"""Starts targets: processes of this host, machines in QEMU, cores in Verilator, serial ports.
+"""Starts targets: processes of this host, machines in QEMU, other simulators, serial ports.
 
 A simulator's UART is a TCP connection to us: on a pseudo-terminal those of QEMU sometimes held back
 the last byte of a frame.
@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol, Self
 
-from harness.config.board import Board, NativeTarget, QemuTarget, RtlTarget, SerialTarget
+from harness.config.board import Board, NativeTarget, QemuTarget, SerialTarget
 from harness.config.unit import UsbPort
 from harness.errors import (
     HarnessError,
@@ -42,6 +42,7 @@ from harness.link.transports import (
     open_port,
     open_serial,
 )
+from harness.plugins import TARGETS, load_extension
 from harness.target.build import Firmware, require_linux_host
 from harness.target.ports import device_of, port_text
 from harness.target.process_group import Drain, exit_text, start_drain, with_death_signal
@@ -203,12 +204,16 @@ def start_target(
         )
     match board.target:
         case NativeTarget():
-            return _start_native(board, firmware)
+            name, command = f"the firmware of {board.name}", [str(firmware.image)]
+            return start_printing(name, command, board, str(firmware.image))
         case QemuTarget():
             image = str(firmware.image)
             return _start_qemu(board, board.target, ("-kernel", image), image)
-        case RtlTarget():
-            return _start_rtl(board, board.target, firmware)
+        case _:
+            what = f"board {board.name}: simulators other than QEMU are"
+            simulator = load_extension(TARGETS, board.simulator, what, "simulators")
+            started_by_plugin: Target = simulator.start(board, firmware)
+            return started_by_plugin
 
 
 def start_session(
@@ -421,14 +426,20 @@ def _end(process: subprocess.Popen[bytes], drain: Drain) -> None:
     drain.end()
 
 
-def _start_native(board: Board, firmware: Firmware) -> ProcessTarget:
-    """Start the image and open the pseudo-terminal that it prints on standard output.
+def start_printing(name: str, command: Sequence[str], board: Board, what: str) -> ProcessTarget:
+    """Start a program and open the pseudo-terminal that it prints on standard output.
+
+    Args:
+        name: Name of the program in messages.
+        command: The program and its arguments.
+        board: The board type.
+        what: What it runs, for messages.
 
     Raises:
         TargetError: It ended, or printed no path within ``deadlines.boot_s``.
         InfrastructureError: It cannot be started, or the pseudo-terminal cannot be opened.
     """
-    child = ProcessTarget(f"the firmware of {board.name}", [str(firmware.image)])
+    child = ProcessTarget(name, command)
     limit = board.deadlines.boot_s
     try:
         child.wait_for(lambda: _LINK.search(child.output()) is not None, limit)
@@ -441,7 +452,7 @@ def _start_native(board: Board, firmware: Firmware) -> ProcessTarget:
     except HarnessError:
         child.close()
         raise
-    return child.linked(transport, f"{firmware.image} (process {child.pid}) on {path}")
+    return child.linked(transport, f"{what} (process {child.pid}) on {path}")
 
 
 def start_halted(
@@ -490,38 +501,14 @@ def _start_qemu(
             *machine.arguments,
         ]
 
-    child = _connected(f"{machine.system} ({board.name})", command, board)
+    child = start_connected(f"{machine.system} ({board.name})", command, board)
     if gdbserver is not None:  # QEMU opens it after its UART
-        _await(child, gdbserver.exists, board.deadlines.boot_s, "gdbserver")
+        await_link(child, gdbserver.exists, board.deadlines.boot_s, "gdbserver")
     child.description = f"{what} on {machine.machine} ({machine.system}, process {child.pid})"
     return child
 
 
-def _start_rtl(board: Board, machine: RtlTarget, firmware: Firmware) -> ProcessTarget:
-    """Start the image on the simulator of a core, which was built with it.
-
-    Raises:
-        UsageError: There is no simulator.
-        InfrastructureError: The simulator cannot be started, or ended at once.
-    """
-    if firmware.simulator is None:
-        raise UsageError(
-            f"board {board.name} has no simulator to start", hint="build it: `etharness build`"
-        )
-
-    def command(uart: str) -> list[str]:
-        return [
-            *(str(firmware.simulator), "--image", str(firmware.image), "--link", uart),
-            *("--wait-states", str(machine.wait_states)),
-        ]
-
-    name = f"the simulator of {machine.core} ({board.name})"
-    child = _connected(name, command, board)
-    child.description = f"{firmware.image} on {machine.core} (Verilator, process {child.pid})"
-    return child
-
-
-def _connected(name: str, command: Callable[[str], list[str]], board: Board) -> ProcessTarget:
+def start_connected(name: str, command: Callable[[str], list[str]], board: Board) -> ProcessTarget:
     """Start a simulator that connects its UART to us; ``command`` gets the address.
 
     It connects before it runs the machine.
@@ -537,11 +524,11 @@ def _connected(name: str, command: Callable[[str], list[str]], board: Board) -> 
         server.setblocking(False)
         host, port = server.getsockname()
         child = ProcessTarget(name, command(f"{host}:{port}"))
-        _await(child, connected, board.deadlines.boot_s, "UART")
+        await_link(child, connected, board.deadlines.boot_s, "UART")
     return child.linked(EmulatedUart(accepted[0]), name)
 
 
-def _await(child: ProcessTarget, done: Callable[[], bool], timeout_s: float, what: str) -> None:
+def await_link(child: ProcessTarget, done: Callable[[], bool], timeout_s: float, what: str) -> None:
     """Wait until a simulator has opened its UART or gdbserver; end it on timeout."""
     if child.wait_for(done, timeout_s):
         return

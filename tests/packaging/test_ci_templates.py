@@ -277,6 +277,22 @@ def test_the_action_fails_with_the_run_and_says_why_everywhere(
     assert "actions/cache/save@v4" not in done.used
 
 
+@pytest.mark.parametrize(("allowed", "message"), [("false", "board-code"), ("true", "status 3")])
+def test_the_action_starts_programs_of_a_board_file_only_when_asked(
+    allowed: str, message: str, wheel: Path, ready: dict[str, str], tmp_path: Path
+) -> None:
+    ran, board = tmp_path / "ran", tmp_path / "native.toml"
+    script = f"touch {ran}; exit 3"
+    target = f'kind = "command", time = "real", argv = ["sh", "-c", "{script}", "{{connect}}"]'
+    text = (ROOT / "boards/native.toml").read_text().replace('kind = "native"', target)
+    board.write_text(text.replace('budget = "budgets/default.toml"\n', ""))
+    given = {"board": str(board), "models": "small_int8", "packages": "", "board-code": allowed}
+    done = action(wheel, tmp_path / "job", ready, "push", **given)
+    done.run(only="Run")
+    assert message in done.printed
+    assert ran.exists() is (allowed == "true")
+
+
 def test_the_comment_is_written_once_and_then_replaced(
     wheel: Path, ready: dict[str, str], tmp_path: Path
 ) -> None:

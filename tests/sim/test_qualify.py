@@ -180,8 +180,8 @@ OTHERS = tuple(
 )
 EVERY = "ETHARNESS_EVERY_BOARD" in os.environ
 # Boards that count instructions differ from those of the same core by their counter alone, and RTL
-# is slow.
-_LEFT_OUT = ("-instructions", "rtl-cv32e40p", "rtl-vexriscv")
+# is slow. rp2040js is installed for tests/tools.
+_LEFT_OUT = ("-instructions", "rtl-cv32e40p", "rtl-vexriscv", "rpi-pico")
 QUICKLY = [name for name in OTHERS if EVERY or not name.endswith(_LEFT_OUT)]
 NOT_OFFERED = {
     "native": {"flash", "counters"},

