@@ -424,7 +424,7 @@ EDITS: dict[str, Callable[[nn.Module, random.Random], None]] = {
 
 def causes(before: bytes, after: bytes) -> list[ProgramCause]:
     """What ``etharness compare`` says of two programs."""
-    return list(explain_programs(before, after).causes)
+    return [cause for method in explain_programs(before, after) for cause in method.causes]
 
 
 def is_right(change: Change, found: Sequence[ProgramCause]) -> bool:

@@ -32,7 +32,7 @@ from torch.nn import functional
 
 SEED = 2026
 
-Function = Callable[..., Tensor]
+Function = Callable[..., Tensor | tuple[Tensor, ...]]
 
 
 class Layers(nn.Module):
@@ -42,7 +42,7 @@ class Layers(nn.Module):
         super().__init__()
         self.layers, self.function = nn.ModuleList(layers), function
 
-    def forward(self, *inputs: Tensor) -> Tensor:
+    def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
         return self.function(*self.layers, *inputs)
 
 
@@ -65,6 +65,16 @@ def program(
     )
     config = ExecutorchBackendConfig(memory_planning_pass=plan or MemoryPlanningPass())
     return bytes(edge.to_executorch(config).buffer)
+
+
+def methods(**functions: Function) -> bytes:
+    """Export several methods of one input, by their names."""
+    given = (seeded_input(2, 8),)
+    exported = {
+        name: torch.export.export(Layers(function).eval(), given)
+        for name, function in functions.items()
+    }
+    return bytes(to_edge_transform_and_lower(exported).to_executorch().buffer)
 
 
 def cortex_m(*layers: nn.Module, per_tensor: bool = False) -> bytes:
@@ -146,6 +156,9 @@ def programs() -> dict[str, Callable[[], bytes]]:
     def concatenated(x: Tensor) -> Tensor:
         return torch.sin(torch.cat([x, torch.cat([x, x])]))
 
+    def beside_large(x: Tensor, large: Tensor) -> tuple[Tensor, Tensor]:
+        return concatenated(x), torch.sin(large)
+
     def all_alive(x: Tensor) -> Tensor:
         return torch.cat([x, torch.sin(x), torch.cos(x)])
 
@@ -170,6 +183,11 @@ def programs() -> dict[str, Callable[[], bytes]]:
         "embedding_half": lambda: embedded(torch.float16),
         "power_scalar": lambda: program(lambda x: torch.pow(x, 3.0), (8,)),
         "power_tensor": lambda: program(torch.pow, (8,), (8,)),
+        # Methods.
+        "two_methods": lambda: methods(encode=torch.sin, decode=torch.cos),
+        "two_methods_exp": lambda: methods(encode=torch.sin, decode=torch.exp),
+        "encode": lambda: methods(encode=torch.sin),
+        "encode_cos": lambda: methods(encode=torch.cos),
         # Arguments.
         "padding_0": lambda: padded(0),
         "padding_1": lambda: padded(1),
@@ -201,12 +219,19 @@ def programs() -> dict[str, Callable[[], bytes]]:
         # Memory plans.
         "plan": lambda: program(concatenated, (2, 8)),
         "plan_naive": lambda: program(concatenated, (2, 8), plan=naively),
+        "plan_large": lambda: program(beside_large, (1, 8), (240, 256)),
+        "plan_large_naive": lambda: program(beside_large, (1, 8), (240, 256), plan=naively),
         "alive": lambda: program(all_alive, (2, 8)),
         "alive_naive": lambda: program(all_alive, (2, 8), plan=naively),
         # Quantized for CMSIS-NN.
         "bounds_1": lambda: cortex_m(nn.MaxPool2d(2), nn.Hardtanh(-1.0, 1.0)),
         "bounds_2": lambda: cortex_m(nn.MaxPool2d(2), nn.Hardtanh(-1.0, 2.0)),
         "strided_0": lambda: cortex_m(convolution(kernel=1, stride=3, padding=0)),
+        "strided_float": lambda: program(
+            lambda a, x: a(x),
+            (1, 4, 7, 7),
+            layers=lambda: [convolution(kernel=1, stride=3, padding=0)],
+        ),
         "strided_1": lambda: cortex_m(convolution(kernel=1, stride=3, padding=1)),
         "channel_scales": lambda: cortex_m(convolution(), convolution(seed=2)),
         "tensor_scales": lambda: cortex_m(convolution(), convolution(seed=2), per_tensor=True),

@@ -443,20 +443,26 @@ def compare_command(
         raise UsageError(
             "--etrecord is for --values, once or twice", hint="compare --values --etrecord FILE"
         )
-    _check_formats(reports, (".html", ".json") if values else (".html", ".json", ".md"))
+    from harness.decode.pte import is_program_file
+
+    programs = is_program_file(before) or (after is not None and is_program_file(after))
+    suffixes = [".html", ".json", ".md"]
+    _check_formats(reports, suffixes[programs:] if not values else suffixes[:-1])
     if after is None and len(etrecords) != 1:
         raise UsageError(
             "compare needs a second run, or an ETRecord as the reference of values",
             hint="compare BEFORE AFTER, or compare RUN --values --etrecord FILE",
         )
+    if programs and after is not None:
+        explain = load_extension(EXPLANATIONS, "compare", "comparing programs is", "why")
+        return int(explain.compare_programs((before, after), method, reports, output))
     if values:
         compare_values = load_extension(INSPECTORS, "values", "--values is", "inspector")
         code: int = compare_values((before, after), reading.load, etrecords, reports, output)
         return code
     assert after is not None  # an ETRecord is for --values
-    if all(find_model(path).suffix in (".pte", ".bpte") for path in (before, after)):
-        explain = load_extension(EXPLANATIONS, "compare", "comparing programs is", "why")
-        return int(explain.compare_programs((before, after), method, reports, output))
+    if method:
+        raise UsageError("--method is for two programs", hint="a run executed one method")
     sources = [reading.load(path) for path in (before, after)]
     return _compare_times((before, after), sources, models, statistic, executions, reports, output)
 
@@ -492,19 +498,25 @@ def _compare_times(
     records = [source.result.energy if source.result else None for source in sources]
     energy = compared.compare_energy(records[0], records[1], outlines)
     explain: Any = load_plugin(EXPLANATIONS, "compare")
+    if explain is None and any(file.suffix.lower() == ".md" for file in reports):
+        load_extension(EXPLANATIONS, "compare", "a report in Markdown is", "why")
     why = explain and explain.explain_runs(sources, models, statistic, executions)
-    line = f"NOT COMPARABLE: different kernels: {kernels[0]} before, {kernels[1]} after"
+    text = why and explain.text_of(why)
     first, second = (
         compared.side(display_path(path), source.trace, source.damage, source.later_dumps, name)
         for path, source, name in zip(paths, sources, kernels, strict=True)
     )
+    boards = [source.result.board if source.result else "" for source in sources]
+    warnings = compared.comparison_warnings(traces, comparison, boards)
+    if code:
+        line = f"NOT COMPARABLE: different kernels: {kernels[0]} before, {kernels[1]} after"
+        warnings = [line, *warnings]
     for file in reports:
         if file.suffix.lower() == ".html":
-            warnings = [line] if code else []
-            pages, lines = html_pages(str(file)), explain.lines_of(why) if why else ()
-            write_file(file, pages.comparison((first, second), comparison, warnings, lines))
+            page = html_pages(str(file)).comparison
+            write_file(file, page((first, second), comparison, warnings, text or ()))
         elif file.suffix.lower() == ".md":
-            write_file(file, explain.markdown(why) if why else b"")
+            write_file(file, explain.markdown([why], warnings))
         else:
             write_file(file, compared.comparison_document(first, second, comparison, energy, why))
     if output.json:
@@ -513,14 +525,14 @@ def _compare_times(
     from harness.report.terminal import print_damage, show_line
 
     console, detailed = output.console(), output.verbosity > 0
+    for line in [*warnings, ""] if warnings else ():
+        show_line(console, line, style="bold red")
     if why:
-        explain.print_explanation(console, why)
-    compared.print_comparison(console, traces, comparison, detailed=detailed)
+        explain.print_explanations(console, [why])
+    compared.print_comparison(console, comparison, detailed=detailed)
     compared.print_energy_changes(console, energy)
     for source in sources:
         print_damage(console, source.damage, detailed=detailed)
-    if code:
-        show_line(console, line, style="bold red")
     return code
 
 

@@ -13,6 +13,7 @@ decode or report do not have, and it trusts its input.
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ from harness.decode.program import (
 )
 from harness.decode.pte_schema import KernelTypes
 from harness.errors import FormatError
-from harness.files import display_path
+from harness.files import display_path, find_model, read_regular
 from harness.records.trace import STORED_AS, little_endian, stored_bytes
 
 _Item = TypeVar("_Item")
@@ -617,6 +618,15 @@ class BundledProgram:
 def is_bundled_program(data: bytes) -> bool:
     """Whether the data has the file identifier of a bundled program, of any version."""
     return data[4:6] == _BUNDLED_FAMILY
+
+
+def is_program_file(path: Path) -> bool:
+    """Whether a file is a program, bundled or not, by its suffix or its contents."""
+    file = find_model(path)
+    if file.suffix in (".pte", ".bpte"):
+        return True
+    head = read_regular(file, 8) if file.is_file() and os.access(file, os.R_OK) else b""
+    return head[4:] == pte.IDENTIFIER or is_bundled_program(head)
 
 
 def program_bytes(data: bytes) -> bytes:

@@ -50,6 +50,9 @@ class Explanation(msgspec.Struct, frozen=True):
         causes: Root causes, those that cost most first.
         memory: Bytes of planned memory before and after by pool, where they differ.
         notes: What could not be compared, and why.
+        method: The method, of programs with several.
+        known: Whether both programs are known; without that there are no causes.
+        same: Whether both are one program, of equal SHA-256.
     """
 
     unit: Literal["ns", "ticks", "instructions"]
@@ -60,3 +63,6 @@ class Explanation(msgspec.Struct, frozen=True):
     causes: tuple[ProgramCause, ...]
     memory: dict[str, tuple[int, int]] = {}
     notes: tuple[str, ...] = ()
+    method: str = ""
+    known: bool = True
+    same: bool = False

@@ -192,25 +192,40 @@ def comparison_document(
     )
 
 
-def print_comparison(
-    console: Console, traces: Sequence[Trace], comparison: Comparison, *, detailed: bool = False
-) -> None:
+def comparison_warnings(
+    traces: Sequence[Trace], comparison: Comparison, boards: Sequence[str]
+) -> list[str]:
+    """Return why the two may not compare: other boards or settings, and losses."""
+    settings, found = comparison.settings, []
+    if len({*boards} - {""}) > 1:
+        found.append(
+            f"BOARDS: the first ran on {boards[0]}, the second on {boards[1]}: their times are not "
+            "of one machine, so differences are not of the program alone"
+        )
+    if settings.alike is False:
+        found.append(
+            f"SETTINGS: the first was measured with {settings.before}, the second with "
+            f"{settings.after}; differences may come from that"
+        )
+    elif settings.unknown and settings.unknown != NEITHER_RECORDED:  # as of two files alone
+        found.append(
+            f"SETTINGS: it is unknown whether both were measured alike: {settings.unknown}"
+        )
+    for place, trace in zip(("first", "second"), traces, strict=True):
+        if trace.losses.any:
+            text = f"LOSSES: the {place} trace is not complete; its counts and totals are too low"
+            found.append(text)
+    return [*map(printable, found)]
+
+
+def print_comparison(console: Console, comparison: Comparison, *, detailed: bool = False) -> None:
     """Print the changes from the first trace to the second, largest first.
 
     Args:
         console: The console.
-        traces: The two traces.
         comparison: Their differences.
         detailed: Also show operators and allocators that did not change.
     """
-    settings = comparison.settings
-    if settings.alike is False:
-        text = (
-            f"SETTINGS: the first was measured with {settings.before}, the second with "
-            f"{settings.after}; differences may come from that"
-        )
-        show_line(console, printable(text), style="bold red")
-        show_line(console)
     changed = [c for c in comparison.operators if detailed or _differs(c.time, c.per_run)]
     same = len(comparison.operators) - len(changed)
     if changed:
@@ -224,13 +239,6 @@ def print_comparison(
     _print_one_sided(console, "Appeared", comparison.appeared)
     _print_one_sided(console, "Vanished", comparison.vanished)
     _print_allocators(console, comparison.allocators, detailed=detailed)
-    for place, trace in zip(("first", "second"), traces, strict=True):
-        if trace.losses.any:
-            text = f"LOSSES: the {place} trace is not complete; its counts and totals are too low"
-            show_line(console, text, style="bold red")
-    if settings.unknown and settings.unknown != NEITHER_RECORDED:  # as of two files alone
-        text = f"it is unknown whether both were measured alike: {settings.unknown}"
-        show_line(console, printable(text), style="yellow")
 
 
 def _differs(*changes: Change) -> bool:

@@ -17,6 +17,7 @@ from harness.analyze.ticks import Timeline, default_jitter, suspected_widths, un
 from harness.errors import FormatError
 from harness.formatting import DisplayUnit, printable, stack_use, time_unit, with_printable_text
 from harness.plugins import EXPLANATIONS, SECTIONS, load_plugin
+from harness.records.explanation import Explanation
 from harness.records.result import (
     ClockQuality,
     Failure,
@@ -481,6 +482,7 @@ class RunDescription:
         clock_lines: What a reader should know of the clocks.
         sections: What extensions say of a program, by their names.
         section_tables: The same as tables.
+        why: What changed in the program since the baseline, and what that cost; None if unknown.
         regression: It passed by itself, and its nightly run found it worse than others.
     """
 
@@ -503,6 +505,7 @@ class RunDescription:
     clock_lines: tuple[str, ...]
     sections: Mapping[str, Any]
     section_tables: tuple[ReportTable, ...]
+    why: Explanation | None = None
     regression: bool = False
 
     @property
@@ -576,8 +579,9 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
     calls = result.model.delegates if result is not None and result.model else ()
     changes = describe_changes(run.comparison) if run.comparison is not None else None
     plugin: Any = load_plugin(EXPLANATIONS, "compare") if changes is not None else None
-    if changes is not None and plugin is not None and (why := plugin.explain_history(run)):
-        changes = replace(changes, why=(plugin.headline(why), *plugin.lines_of(why)))
+    why = plugin and plugin.explain_history(run)
+    if changes is not None and why:
+        changes = replace(changes, why=plugin.text_of(why))
     return RunDescription(
         run=run,
         verdict=describe_verdict(run.verdict, run.failure),
@@ -601,6 +605,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
             *filter(lambda found: found.rows, map(delegate_table, calls)),
             *section_tables,
         ),
+        why=why,
     )
 
 

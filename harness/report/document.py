@@ -15,6 +15,7 @@ from harness.config.board import Board
 from harness.export.formats import Exported
 from harness.formatting import printable, with_printable_keys, with_printable_names
 from harness.plugins import DOCUMENTS, load_plugin, plugin_names
+from harness.records.explanation import Explanation
 from harness.records.nightly import NightDocument
 from harness.records.result import FirmwareSize, Result, VerdictRecord, encode
 from harness.records.trace import Signature
@@ -66,6 +67,7 @@ class ReportedDocument(msgspec.Struct, frozen=True):
     no trace. ``checks`` are all that were made now, failed ones first; those of the result were
     made when it ran. ``sections`` are what extensions say of a program, by their
     names: ``schema/NAME.schema.json``. ``comparison`` is null without a comparison with history.
+    ``why`` says what changed in the program since the baseline; absent if that is unknown.
     ``operators`` and ``scopes`` are of executions, ``loading`` is everything outside them; each has
     the largest median times calls first.
     """
@@ -81,6 +83,7 @@ class ReportedDocument(msgspec.Struct, frozen=True):
     losses: tuple[Loss, ...]
     comparison: HistoryComparison | None
     result: Result | None
+    why: Explanation | msgspec.UnsetType = msgspec.UNSET
     sections: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -119,6 +122,7 @@ def _reported(run: RunDescription) -> ReportedDocument:
         losses=run.losses,
         comparison=comparison and _printable_comparison(comparison),
         result=run.run.result,
+        why=run.why or msgspec.UNSET,
         sections=dict(run.sections) or msgspec.UNSET,
     )
 

@@ -200,8 +200,9 @@ def _blocks(run: RunDescription, summary: RunSummary) -> Iterator[_Block]:
     if (table := delta_table(run, summary)).rows:
         after = ""
         if run.changes is not None:
-            parts = [compared_text(run.changes), run.changes.detectable, *run.changes.why]
+            parts = [compared_text(run.changes), run.changes.detectable]
             after = f"{escaped('; '.join(filter(None, parts)), LONGEST_SENTENCE)}\n\n"
+            after += sentences_text(run.changes.why)
         yield _Block(table, "changes", _MOST_CHANGES, folded=False, after=after)
     yield from _checks("Failed checks", run.verdict.failed, folded=False)
     yield from _checks("Warnings and notes", run.verdict.warned)
@@ -304,6 +305,13 @@ def _night(night: NightDocument, room: int) -> Iterator[str]:
         room -= len(note.encode())
         if room >= 0:
             yield note
+
+
+def sentences_text(sentences: Sequence[str]) -> str:
+    """Return a list below its first sentence; nothing without any."""
+    first, *lines = (escaped(text, LONGEST_SENTENCE) for text in sentences or [""])
+    listed = "".join(f"- {line}\n" for line in lines)
+    return f"**{first}**\n\n{listed}" + "\n" * bool(listed) if first else ""
 
 
 def escaped(text: str, longest: int = 300) -> str:

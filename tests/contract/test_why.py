@@ -25,19 +25,21 @@ HERE = Path(__file__).parent
 MODELS = HERE.parents[1] / "firmware_stub/models"
 SCHEMAS = HERE.parents[1] / "schema"
 EXPORTS = HERE.parents[1] / "tests/fixtures/why"
+TRACE = HERE.parents[1] / "tests/fixtures/kws_f32_executorch.etdp"
 SENTENCES = HERE.parents[1] / "harness/extensions/why/sentences.py"
 
 pytestmark = pytest.mark.extension("why")
 
 
 def causes(etharness: Command, before: object, after: object) -> list[dict[str, Any]]:
-    """The causes of the differences between two programs or runs."""
+    """The causes of the differences between two programs, of all methods, or between two runs."""
     ended = etharness("compare", before, after, "--json")
     assert ended.code == 0, ended.err
     found = json.loads(ended.out)
     name = "compare" if "comparison" in found else "compare-programs"
     jsonschema.validate(found, json.loads((SCHEMAS / f"{name}.schema.json").read_text()))
-    return list(found["why"]["causes"])
+    methods = [found["why"]] if "comparison" in found else found["why"]
+    return [cause for method in methods for cause in method["causes"]]
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,75 @@ def test_equal_programs_have_no_cause(model: str, etharness: Command, tmp_path: 
     copy = shutil.copy(MODELS / f"{model}.pte", tmp_path / "copy.pte")
     assert causes(etharness, MODELS / f"{model}.pte", copy) == []
     assert "the program did not change" in etharness("compare", MODELS / f"{model}.pte", copy).out
+
+
+def test_methods_are_paired_by_name_and_a_change_of_any_of_them_is_said(
+    etharness: Command,
+) -> None:
+    before, after = EXPORTS / "two_methods.pte", EXPORTS / "two_methods_exp.pte"
+    shown = etharness("compare", before, after).out
+    assert "did not change" not in shown
+    assert "Why, method decode: +12.1 %" in shown
+    assert "in decode, exp #0 replaced cos #0" in shown
+    assert "Why, method encode: 0.0 %" in shown
+    assert shown.count("no change of the method was found") == 1
+    [chosen] = json.loads(etharness("compare", before, after, "--method", "encode", "--json").out)[
+        "why"
+    ]
+    assert (chosen["method"], chosen["causes"], chosen["same"]) == ("", [], False)
+    none = etharness("compare", before, after, "--method", "forward")
+    assert (none.code, "its methods: decode, encode" in none.err) == (2, True)
+
+
+def test_only_methods_of_programs_with_one_each_are_compared_by_another_name(
+    etharness: Command,
+) -> None:
+    shown = etharness("compare", EXPORTS / "sin.pte", EXPORTS / "encode.pte").out
+    assert "the method encode is compared with forward, each the only one" in shown
+    assert "no change of the program was found, but files differ" in shown
+    shown = etharness("compare", EXPORTS / "sin.pte", EXPORTS / "two_methods.pte").out
+    for text in ("decode appeared", "encode appeared", "forward vanished"):
+        assert f"the method {text}" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("sin", "cos", "--statistic", "min"), "--statistic is for two runs"),
+        (("sin", "cos", "--executions", "all"), "--executions is for two runs"),
+        (("sin", "cos", "--clock-hz", "1000"), "--clock-hz is for two runs"),
+        (("sin", "cos", "--model", "kws_f32"), "--model is for two runs"),
+        (("sin", "cos", "--values"), "--values is for two runs"),
+        (("sin", "cos", "--report", "x.html"), "name a file that ends in .json or .md"),
+        (("sin", TRACE), "sin.pte is a program, and"),
+        ((TRACE, "sin"), "sin.pte is a program, and"),
+        ((TRACE, TRACE, "--method", "forward"), "--method is for two programs"),
+    ],
+)
+def test_what_programs_or_runs_cannot_heed_is_refused(
+    arguments: tuple[object, ...], error: str, etharness: Command
+) -> None:
+    files = [EXPORTS / f"{one}.pte" if isinstance(one, str) else one for one in arguments[:2]]
+    ended = etharness("compare", *files, *arguments[2:])
+    assert (ended.code, error in ended.err) == (2, True), ended.err
+
+
+def test_a_program_is_known_by_its_contents(etharness: Command, tmp_path: Path) -> None:
+    file = shutil.copy(EXPORTS / "cos.pte", tmp_path / "network.bin")
+    [cause] = causes(etharness, EXPORTS / "sin.pte", file)
+    assert cause["sentence"] == "cos #0 replaced sin #0"
+
+
+def test_reports_of_traces_without_a_program_say_that_causes_are_unknown(
+    etharness: Command, tmp_path: Path
+) -> None:
+    reports = [tmp_path / f"why.{end}" for end in ("md", "json")]
+    words = [word for file in reports for word in ("--report", file)]
+    ended = etharness("compare", TRACE, TRACE, *words)
+    assert ended.code == 0, ended.err
+    for text in (ended.out, reports[0].read_text(), reports[1].read_text()):
+        assert "causes are unknown" in text
+        assert "did not change" not in text
 
 
 def test_any_two_programs_are_compared(etharness: Command) -> None:

@@ -259,7 +259,7 @@ def _print_answer(console: Console, document: BisectDocument, *, detailed: bool)
     if document.answer != "searching":
         _print_change(console, document)
         plugin: Any = load_plugin(EXPLANATIONS, "compare")
-        for line in plugin.lines_of(document.why) if plugin and document.why else ():
+        for line in plugin.text_of(document.why) if plugin and document.why else ():
             show_line(console, f"    {line}")
     _print_basis(console, document)
 

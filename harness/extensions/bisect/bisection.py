@@ -270,7 +270,7 @@ def explain_bisection(document: BisectDocument, state: BisectState, folder: Path
         why = plugin.explain_runs(sources, models if len(models) == len(folders) else ())
     except HarnessError:
         return document
-    return document if why is None else replace(document, why=why)
+    return replace(document, why=why)
 
 
 def _is_emulated(folder: Path) -> bool:

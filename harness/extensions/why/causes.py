@@ -1,8 +1,6 @@
 """What changed between two programs: root causes, each with all that follows from it.
 
-Instructions are joined by ``harness.analyze.counterparts``: first equal operators, then between
-them operators of one family, such as a convolution in float32 and one in int8. What remains between
-two joined instructions is a gap: operators that appeared, vanished or were replaced.
+Instructions are joined by their place in the graph (``harness.extensions.why.alignment``).
 
 A change is a consequence if its tensors come from an operator or an input that has changed in a way
 that explains it: shapes behind another padding, types behind a quantize, scales behind anything
@@ -13,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Final, Literal, get_args
 
-from harness.analyze.counterparts import ProgramStep, align
+from harness.extensions.why.alignment import Pair, Unjoined, join
 from harness.extensions.why.programs import ComparedInstruction, Operand, ProgramFacts, family_of
 from harness.formatting import printable, short_operator_name
 
 CauseKind = Literal[
+    "method",
     "dtype",
     "delegate",
     "operator",
@@ -36,9 +35,9 @@ CauseKind = Literal[
     "scale",
     "plan",
 ]
-"""What changed: types; what a delegate executes; operators; fusions; dim orders; shapes; arguments
-such as padding; the work of a delegate; how weights are scaled; their values; the core that it was
-exported for; scratch memory; scales and zero points; the memory plan."""
+"""What changed: whether there is the method; types; what a delegate executes; operators; fusions;
+dim orders; shapes; arguments such as padding; the work of a delegate; how weights are scaled; their
+values; the core that it was exported for; scratch memory; scales and zero points; memory plans."""
 
 RANKS: Final = {kind: rank for rank, kind in enumerate(get_args(CauseKind))}
 """Order of causes that cost the same."""
@@ -47,6 +46,9 @@ _Shapes = tuple[tuple[int, ...], ...]
 
 _EDGES: Final = frozenset({"view", "layout", "quantize"})
 """Families of operators at the edge of a delegate."""
+
+_AROUND: Final = frozenset({"layout", "batch norm", "activation", "view"})
+"""Families of operators that come and go with the type of the operator that they are around."""
 
 _VALUES_ONLY: Final = frozenset({"scratch", "core", "plan"})
 """Causes that leave all computed numbers as they are."""
@@ -66,107 +68,46 @@ class Root:
         gaps: Gaps where it begins: operators of the first and of the second program.
         changed: Arguments that changed, with both values.
         inputs: What it changes of the method's inputs, in words.
+        retyped: Joined operators that compute in another type, because of it.
         before: All operators of the first program that it changes, with consequences.
         after: Likewise of the second.
     """
 
     kind: CauseKind
     key: tuple[object, ...]
-    pairs: list[tuple[ComparedInstruction, ComparedInstruction]] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
     gaps: list[Unjoined] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
+    retyped: list[Pair] = field(default_factory=list)
     changed: tuple[tuple[str, tuple[str, str]], ...] = ()
     before: list[ComparedInstruction] = field(default_factory=list)
     after: list[ComparedInstruction] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Unjoined:
-    """Operators between two joined ones, without counterparts.
-
-    Attributes:
-        old: Of the first program.
-        new: Of the second program.
-        behind: The joined operators before them; None at the start.
-        ahead: The joined operators after them; None at the end.
-    """
-
-    old: tuple[ComparedInstruction, ...]
-    new: tuple[ComparedInstruction, ...]
-    behind: tuple[ComparedInstruction, ComparedInstruction] | None
-    ahead: tuple[ComparedInstruction, ComparedInstruction] | None
-
-    @property
-    def families(self) -> set[str]:
-        """What its operators do."""
-        return {family_of(step.name) for step in (*self.old, *self.new)}
-
-    @property
-    def delegated(self) -> bool:
-        """Whether a delegate executes some of it."""
-        return any(step.delegated for step in (*self.old, *self.new))
-
-
-_Pair = tuple[ComparedInstruction, ComparedInstruction]
-
-
-def join(
-    old: Sequence[ComparedInstruction], new: Sequence[ComparedInstruction]
-) -> Iterator[_Pair | Unjoined]:
-    """Yield joined instructions of one chain, and what is between them, in their order."""
-    pairs = _aligned(old, new)
-    behind: _Pair | None = None
-    start = (0, 0)
-    for first, second in [*pairs, (len(old), len(new))]:
-        ahead = (old[first], new[second]) if first < len(old) else None
-        few, some = tuple(old[start[0] : first]), tuple(new[start[1] : second])
-        if few or some:
-            yield Unjoined(few, some, behind, ahead)
-        if ahead is not None:
-            yield ahead
-        behind, start = ahead, (first + 1, second + 1)
-
-
-def _aligned(
-    old: Sequence[ComparedInstruction], new: Sequence[ComparedInstruction]
-) -> list[tuple[int, int]]:
-    """Join equal operators, then operators of one family between them.
-
-    The same operators in the same order are joined one by one, whatever their shapes: behind
-    another stride an operator may have the shapes of a later one.
-    """
-    kinds = [[(step.delegated, family_of(step.name)) for step in side] for side in (old, new)]
-    if kinds[0] == kinds[1]:
-        return [(place, place) for place in range(len(old))]
-
-    def steps(side: Sequence[ComparedInstruction], *, exact: bool) -> list[ProgramStep]:
-        if exact:
-            return [ProgramStep((s.name,), (), s.text, s.details) for s in side]
-        return [ProgramStep((f"{s.delegated} {family_of(s.name)}",)) for s in side]
-
-    pairs, _ = align(steps(old, exact=True), steps(new, exact=True))
-    found: list[tuple[int, int]] = []
-    start = (0, 0)
-    for first, second in [*pairs, (len(old), len(new))]:
-        inner, _ = align(
-            steps(old[start[0] : first], exact=False), steps(new[start[1] : second], exact=False)
-        )
-        found += [(start[0] + i, start[1] + j) for i, j in inner]
-        if first < len(old):
-            found.append((first, second))
-        start = (first + 1, second + 1)
-    return found
+_NO_METHOD: Final = ProgramFacts((), (), ())
 
 
 class Causes:
     """The root causes of the differences between two programs."""
 
-    def __init__(self, old: ProgramFacts, new: ProgramFacts) -> None:
-        """Find all of them."""
-        self.old, self.new = old, new
+    def __init__(self, before: ProgramFacts | None, after: ProgramFacts | None) -> None:
+        """Find all of them; None for a method that only one of both has."""
+        self.old, self.new = old, new = before or _NO_METHOD, after or _NO_METHOD
         self.roots: list[Root] = []
         self._from: dict[tuple[int, int], Root] = {}
         """Cause of the change of a tensor, by side and value number."""
+        self._makers = [
+            {
+                item.number: step
+                for step in chain.from_iterable(side.chains)
+                for item in step.outputs
+            }
+            for side in (old, new)
+        ]
+        if before is None or after is None:
+            root = self._root("method", old.method or new.method)
+            root.before, root.after = ([*chain.from_iterable(s.chains)] for s in (old, new))
+            return
         self._inputs()
         for first, second in zip_longest(old.chains, new.chains, fillvalue=()):
             items = [*join(first, second)]
@@ -174,8 +115,8 @@ class Causes:
                 if isinstance(item, Unjoined):
                     self._gap(item)
                 else:
-                    after = items[place + 1] if place + 1 < len(items) else None
-                    self._pair(*item, after if isinstance(after, Unjoined) else None)
+                    behind = items[place + 1] if place + 1 < len(items) else None
+                    self._pair(*item, behind if isinstance(behind, Unjoined) else None)
         self._moved_work()
         self._plan()
         self.roots.sort(key=lambda root: RANKS[root.kind])
@@ -253,11 +194,7 @@ class Causes:
         types, shapes = _types_differ(old, new), _shapes(old, new) != _shapes(new, old)
         complete = self.old.complete and self.new.complete
         if types:
-            root = kinds.get("dtype")
-            begins = root is None or _main_type(old) != _main_type(new)
-            if root is None:
-                root = kinds.get("delegate") or self._root("dtype", *_main_types(old, new))
-            yield root, root.kind == "dtype" and begins
+            yield self._retyped(old, new, kinds)
             return
         if family_of(old.name) == family_of(new.name) and old.name != new.name:
             yield self._root("operator", old.name, new.name), True
@@ -275,6 +212,40 @@ class Causes:
             yield root, root.kind == "work"
         if complete and not shapes:
             yield from self._other_numbers(old, new, upstream, gap)
+
+    def _retyped(
+        self, old: ComparedInstruction, new: ComparedInstruction, kinds: Mapping[CauseKind, Root]
+    ) -> tuple[Root, bool]:
+        """Return why an operator computes in other types, and whether that begins here."""
+        if (layout := self._unsuitable(old, new)) is not None:
+            layout.retyped.append((old, new))
+            return layout, False
+        for kind in ("dtype", "layout", "delegate"):
+            root = kinds.get(kind)
+            if root is not None and (kind != "layout" or root.retyped):
+                return root, kind == "dtype" and computed_type(old) != computed_type(new)
+        return self._root("dtype", *_main_types(old, new)), True
+
+    def _unsuitable(self, old: ComparedInstruction, new: ComparedInstruction) -> Root | None:
+        """Return the change of layout for which a quantized operator has no kernel; None if none.
+
+        It computes in float behind a dequantize: the export quantized it, and no kernel took it.
+        """
+        changes = _layout_changes(old, new)
+        floats = [computed_type(step).startswith("float") for step in (old, new)]
+        if not changes or floats[0] == floats[1]:
+            return None
+        side, step = (0, old) if floats[0] else (1, new)
+        while step.inputs:
+            maker = self._makers[side].get(step.inputs[0].number)
+            if maker is None or (maker.chain, maker.index) >= (step.chain, step.index):
+                return None
+            if (family := family_of(maker.name)) == "quantize":
+                return self._root("layout", *changes[0])
+            if family not in _AROUND:
+                return None
+            step = maker
+        return None
 
     def _reshaped(
         self, old: ComparedInstruction, new: ComparedInstruction, kinds: Mapping[CauseKind, Root]
@@ -386,12 +357,14 @@ class Causes:
         families = gap.families
         if gap.delegated:
             return self._root("delegate", _backends(gap)), True
-        around = families <= {"quantize", "layout", "batch norm", "activation", "view"}
+        around = families <= {"quantize", *_AROUND}
         for kind in ("dtype", "delegate"):
             if kind in kinds and (around or kind == "dtype"):
                 return kinds[kind], False
         for pair in (gap.ahead, gap.behind):
             if around and pair is not None and _types_differ(*pair):
+                if (layout := self._unsuitable(*pair)) is not None:
+                    return layout, False
                 root = self._root("dtype", *_main_types(*pair))
                 return root, families == {"quantize"}
         if families == {"layout"}:
@@ -411,11 +384,14 @@ class Causes:
         for side, steps, other in ((self.new, gap.new, self.old), (self.old, gap.old, self.new)):
             if not steps:
                 continue
-            chain = side.chains[steps[0].chain]
-            first, last = chain.index(steps[0]), chain.index(steps[-1])
-            for direction in (chain[first - 1 :: -1] if first else (), chain[last + 1 :]):
+            listed = side.chains[steps[0].chain]
+            first, last = listed.index(steps[0]), listed.index(steps[-1])
+            for direction in (listed[first - 1 :: -1] if first else (), listed[last + 1 :]):
                 step = next((s for s in direction if family_of(s.name) not in _EDGES), None)
-                if step is not None and step.delegated and _delegates(other, step.name):
+                if step is None or not step.delegated:
+                    continue
+                blobs = [_blobs(one, step.name) for one in (side, other)]
+                if blobs[1] and (blobs[0] != blobs[1] or "" in blobs[0]):
                     return printable(step.name)
         return ""
 
@@ -435,9 +411,10 @@ class Causes:
             self._root("plan")
 
 
-def _delegates(side: ProgramFacts, backend: str) -> bool:
-    """Return whether a program calls a backend."""
-    return any(s.delegated and s.name == backend for chain in side.chains for s in chain)
+def _blobs(side: ProgramFacts, backend: str) -> set[str]:
+    """Return the digests of what a backend executes in a program; "" for unknown ones."""
+    steps = chain.from_iterable(side.chains)
+    return {step.blob for step in steps if step.delegated and step.name == backend}
 
 
 def _operand_changes(old: Operand, new: Operand) -> Iterator[tuple[CauseKind, str, str]]:
@@ -468,7 +445,7 @@ def _types_differ(old: ComparedInstruction, new: ComparedInstruction) -> bool:
     return any(before.dtype != after.dtype for before, after in pairs)
 
 
-def _main_type(step: ComparedInstruction) -> str:
+def computed_type(step: ComparedInstruction) -> str:
     """Return the type that an operator computes with."""
     if family_of(step.name) == "quantize":
         return "/".join(sorted({item.dtype for item in (*step.inputs, *step.outputs)}))
@@ -480,7 +457,7 @@ def _main_type(step: ComparedInstruction) -> str:
 
 def _main_types(old: ComparedInstruction, new: ComparedInstruction) -> tuple[str, str]:
     """Return the types that two operators compute with; those of outputs if only they differ."""
-    types = _main_type(old), _main_type(new)
+    types = computed_type(old), computed_type(new)
     results = zip(old.outputs, new.outputs, strict=False)
     others = [(one.dtype, two.dtype) for one, two in results if one.dtype != two.dtype]
     return others[0] if types[0] == types[1] and others else types
@@ -519,7 +496,7 @@ def _backends(gap: Unjoined) -> str:
     return ", ".join(map(printable, names))
 
 
-def _is_fusion(gap: Unjoined, behind: _Pair) -> bool:
+def _is_fusion(gap: Unjoined, behind: Pair) -> bool:
     """Return whether operators vanished into the one before them, or appeared out of it."""
     if (gap.old and gap.new) or family_of(behind[1].name) not in (
         *("convolution", "linear", "add", "matmul"),

@@ -13,7 +13,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+import click
 import msgspec
+from click.core import ParameterSource
 
 from harness.analyze.compare import ComparedSide
 from harness.analyze.delegates import delegate_calls
@@ -23,6 +25,7 @@ from harness.config.board import load_board
 from harness.decode.pte import (
     constant_reader,
     is_bundled_program,
+    is_program_file,
     program_bytes,
     read_delegates,
     read_named_program,
@@ -35,14 +38,15 @@ from harness.extensions.why.programs import (
     facts_of_outline,
     facts_of_records,
 )
-from harness.extensions.why.sentences import sentence
+from harness.extensions.why.sentences import sentence, size_change
 from harness.files import display_path, find_model, packaged_models, read_model
+from harness.formatting import printable
 from harness.printing import print_document
 from harness.records.explanation import Explanation, ProgramCause
 from harness.records.result import Model, Result, encode
 from harness.records.trace import EXECUTION, OPERATOR_CALL
 from harness.report.formats import write_file
-from harness.report.words import counted, percent, short_size, short_time
+from harness.report.words import counted, percent, short_time
 from harness.runs.baseline import kept_model
 
 if TYPE_CHECKING:
@@ -55,11 +59,14 @@ if TYPE_CHECKING:
 _ESTIMATED_ON: Final = "qemu-mps2-an386"
 """Board whose coefficients estimate the instructions of two programs alone: a Cortex-M4."""
 
+_OF_PROGRAMS: Final = ("method", "reports", "as_json", "verbose", "quiet", "no_progress")
+"""Options of ``compare`` that two programs heed."""
+
 _LEAST: Final = 0.5
 """Nanoseconds, ticks or instructions: what is smaller is a residue of sums."""
 
-_LONGEST: Final = 1000
-"""Characters of a sentence in Markdown."""
+_SMALL: Final = 0.0005
+"""Share that percentages with one digit show as zero."""
 
 _Place = tuple[int, int]
 
@@ -80,8 +87,8 @@ def explain_runs(
     models: Sequence[Path] = (),
     statistic: Statistic = "p50",
     executions: Executions = "all",
-) -> Explanation | None:
-    """Return why the second of two runs takes another time; None if a program is unknown.
+) -> Explanation:
+    """Return why the second of two runs takes another time; notes say what is not known.
 
     Args:
         sources: The two runs.
@@ -95,22 +102,21 @@ def explain_runs(
         NotComparableError: A given model is not the one that ran.
     """
     given: Sequence[Path | None] = (*models, *models)[:2] if models else (None, None)
-    facts: list[ProgramFacts] = []
-    notes = []
-    for source, file in zip(sources, given, strict=True):
-        model = source.result.model if source.result is not None else None
-        if model is None and file is None:
-            return None
-        known, note = _facts_of_run(model, file)
-        if known is None:
-            return None
-        facts.append(known)
-        notes += [note] if note else []
+    ran = [source.result.model if source.result is not None else None for source in sources]
+    sides = [_facts_of_run(model, file) for model, file in zip(ran, given, strict=True)]
+    notes = [note for _, note in sides if note]
     before, after = (
         _measured(ComparedSide(source.trace, statistic, executions), source.result)
         for source in sources
     )
-    return _explanation(Causes(*facts), before, after, tuple(dict.fromkeys(notes)))
+    old, new = (facts for facts, _ in sides)
+    causes = None if old is None or new is None else Causes(old, new)
+    methods = [printable(model.method) for model in ran if model is not None]
+    if len({*methods}) > 1:
+        notes.insert(0, f"the first run executed the method {methods[0]}, the second {methods[1]}")
+    digests = {model.sha256 if model is not None else "" for model in ran}
+    same = len(digests) == 1 and "" not in digests
+    return _explanation(causes, before, after, tuple(dict.fromkeys(notes)), same=same)
 
 
 def explain_history(run: EvaluatedRun) -> Explanation | None:
@@ -135,7 +141,7 @@ def explain_history(run: EvaluatedRun) -> Explanation | None:
         after = facts_of_records(result.model.chains, (), result.model.delegates)
     costs = _recorded(history, history.results.index(newest))
     measured = _measured(ComparedSide(run.trace, "p50", "all"), result)
-    return _explanation(Causes(before, after), costs, measured, ())
+    return _explanation(Causes(before, after), costs, measured, (), same=False)
 
 
 def _facts_of_earlier(sha256: str, method: str) -> ProgramFacts | None:
@@ -167,13 +173,18 @@ def _recorded(history: History, index: int) -> _Costs:
 
 def _facts_of_run(model: Model | None, file: Path | None) -> tuple[ProgramFacts | None, str]:
     """Return the program of a run, and what is not known of it."""
+    if model is None and file is None:
+        return None, (
+            "causes are unknown: what ran is not recorded; compare run directories, or give the "
+            "programs with --model"
+        )
     data = _found(model, file)
     method = model.method if model is not None else ""
     if data is not None:
         return _facts(data, str(file or (model.file if model else "")), method), ""
     assert model is not None
     if model.chains is None:
-        return None, ""
+        return None, f"causes are unknown: {model.file} is not at hand; give it with --model"
     facts = facts_of_records(model.chains, [*model.planned.values()], model.delegates)
     return facts, (
         f"{model.file} is not at hand: layouts, arguments and constants are not compared; give the "
@@ -212,14 +223,15 @@ def _found(model: Model | None, file: Path | None) -> bytes | None:
 def _facts(
     data: bytes, name: str, method: str = "", model: InstructionModel | None = None
 ) -> ProgramFacts:
-    """Return a method of a program, or of the one within a bundled program.
+    """Return a method of a program, or of the one within a bundled program; by default the first.
 
     Raises:
         FormatError: It is not a program.
         UsageError: It has no such method.
     """
     program = read_named_program(data, name)
-    found = program.method(method) if method else next(iter(program.methods), None)
+    method = method or next((one.name for one in program.methods), "")
+    found = program.method(method)
     if found is None:
         has = ", ".join(one.name for one in program.methods) or "none"
         raise UsageError(f"{name} has no method {method!r}", hint=f"its methods: {has}")
@@ -230,14 +242,17 @@ def _facts(
 
 def explain_programs(
     before: bytes, after: bytes, names: Sequence[str] = ("before", "after"), method: str = ""
-) -> Explanation:
-    """Return what changed between two programs, with estimates of their instructions.
+) -> tuple[Explanation, ...]:
+    """Return what changed between two programs, by method, with estimates of their instructions.
+
+    Methods are paired by their names. A method that only one of both has is a cause; two programs
+    with one method each are compared whatever these are called.
 
     Args:
         before: The first program, as in its file.
         after: The second program.
         names: What errors and notes call them.
-        method: The method to compare; "" for the first of each.
+        method: The method to compare; "" for all.
 
     Raises:
         FormatError: One of them is not a program.
@@ -245,16 +260,38 @@ def explain_programs(
     """
     board, _ = load_board(_ESTIMATED_ON)
     model = instruction_model(board)
-    facts = [
-        _facts(data, name, method, model) for data, name in zip((before, after), names, strict=True)
+    programs = before, after
+    listed = [
+        [method] if method else [one.name for one in read_named_program(data, name).methods]
+        for data, name in zip(programs, names, strict=True)
     ]
-    costs = [*map(_estimated, facts)]
-    notes = [
-        f"{name}: {counted(missing, 'operator')} without an estimate"
-        for name, side in zip(names, facts, strict=True)
-        if (missing := sum(step.estimate is None for chain in side.chains for step in chain))
-    ]
-    return _explanation(Causes(*facts), costs[0], costs[1], tuple(notes))
+    found = []
+    pairs = [(one if one in listed[0] else "", one) for one in listed[1]]
+    pairs += [(one, "") for one in listed[0] if one not in listed[1]]
+    renamed = len(listed[0]) == len(listed[1]) == 1
+    for pair in [(listed[0][0], listed[1][0])] if renamed else pairs:
+        facts = [
+            _facts(data, name, one, model) if one else None
+            for data, name, one in zip(programs, names, pair, strict=True)
+        ]
+        notes = [
+            f"{name}: {counted(missing, 'operator')} without an estimate"
+            for name, side in zip(names, facts, strict=True)
+            if side is not None
+            if (missing := sum(step.estimate is None for chain in side.chains for step in chain))
+        ]
+        if renamed and pair[0] != pair[1]:
+            notes.insert(0, f"the method {pair[1]} is compared with {pair[0]}, each the only one")
+        explained = _explanation(
+            Causes(facts[0], facts[1]),
+            _estimated(facts[0]),
+            _estimated(facts[1]),
+            tuple(notes),
+            method="" if len(pairs) == 1 or renamed else pair[1] or pair[0],
+            same=program_bytes(before) == program_bytes(after),
+        )
+        found.append(explained)
+    return tuple(found)
 
 
 def compare_programs(
@@ -263,40 +300,58 @@ def compare_programs(
     """Compare two ``.pte`` files, and show what changed; return the exit code.
 
     Raises:
-        UsageError: A report is not JSON or Markdown, or a file cannot be read.
+        UsageError: A file cannot be read, or an option is for runs.
         FormatError: A file is not a program.
     """
-    for file in reports:
-        if file.suffix.lower() not in (".json", ".md"):
-            raise UsageError(
-                f"{file}: two programs have no report with the suffix {file.suffix!r}",
-                hint="name a file that ends in .json or .md, or compare two runs",
-            )
     names = [display_path(path) for path in paths]
+    kinds = [is_program_file(path) for path in paths]
+    if not all(kinds):
+        program, other = names if kinds[0] else names[::-1]
+        raise UsageError(
+            f"{program} is a program, and {other} is not: a program has no times",
+            hint="compare two programs, or two runs: `etharness run --model PROGRAM -o RUN` makes "
+            "a run of a program",
+        )
+    _refuse_options_of_runs()
     before, after = (read_model(find_model(path)) for path in paths)
-    explanation = explain_programs(before, after, names, method)
-    document = encode(ProgramsDocument(names[0], names[1], explanation))
+    explanations = explain_programs(before, after, names, method)
+    document = encode(ProgramsDocument(names[0], names[1], explanations))
     for file in reports:
-        write_file(file, markdown(explanation) if file.suffix.lower() == ".md" else document)
+        is_markdown = file.suffix.lower() == ".md"
+        write_file(file, markdown(explanations) if is_markdown else document)
     if output.json:
         print_document(document)
     else:
-        print_explanation(output.console(), explanation)
+        print_explanations(output.console(), explanations)
     return 0
 
 
+def _refuse_options_of_runs() -> None:
+    """Raise an error if an option was given that two programs cannot heed."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        if not isinstance(option, click.Option) or option.name in _OF_PROGRAMS:
+            continue
+        if context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"{option.opts[-1]} is for two runs, not for two programs",
+                hint="leave it out; instructions of programs are estimated, not measured",
+            )
+
+
 class ProgramsDocument(msgspec.Struct, frozen=True):
-    """What ``etharness compare A.pte B.pte --json`` prints."""
+    """What ``etharness compare A.pte B.pte --json`` prints; ``why`` is by method."""
 
     before: str
     after: str
-    why: Explanation
+    why: tuple[Explanation, ...]
 
 
-def _estimated(facts: ProgramFacts) -> _Costs:
+def _estimated(facts: ProgramFacts | None) -> _Costs:
+    """Return the estimates of a method; no cost without it."""
     times = {
         (step.chain, step.index): step.estimate
-        for chain in facts.chains
+        for chain in (facts.chains if facts is not None else ())
         for step in chain
         if step.estimate is not None
     }
@@ -339,18 +394,29 @@ def _measured(side: ComparedSide, result: Result | None) -> _Costs:
 
 
 def _explanation(
-    causes: Causes, before: _Costs, after: _Costs, notes: tuple[str, ...]
+    causes: Causes | None,
+    before: _Costs,
+    after: _Costs,
+    notes: tuple[str, ...],
+    *,
+    same: bool,
+    method: str = "",
 ) -> Explanation:
     """Join causes with their costs: each instruction counts for the first cause that changes it."""
     timed = before.unit == after.unit and None not in (before.total, after.total)
     taken: tuple[set[_Place], set[_Place]] = (set(), set())
-    found = [_cause(root, causes, (before, after), taken, timed=timed) for root in causes.roots]
+    roots = causes.roots if causes is not None else ()
+    found = [
+        _cause(root, causes, (before, after), taken, timed=timed, method=method)
+        for root in roots
+        if causes is not None
+    ]
     ordered = sorted(
-        zip(found, causes.roots, strict=True),
+        zip(found, roots, strict=True),
         key=lambda pair: (-abs(pair[0].difference or 0.0), RANKS[pair[0].kind]),
     )
     unexplained = unchanged = None
-    if timed and before.total is not None and after.total is not None:
+    if causes is not None and timed and before.total is not None and after.total is not None:
         explained = sum(cause.difference or 0.0 for cause in found)
         unexplained = after.total - before.total - explained
         rest = [
@@ -358,7 +424,8 @@ def _explanation(
             for side, used in zip((before, after), taken, strict=True)
         ]
         unchanged = rest[1] - rest[0]
-    pools = zip_longest(causes.old.planned, causes.new.planned, fillvalue=0)
+    planned = (causes.old.planned, causes.new.planned) if causes is not None else ((), ())
+    pools = zip_longest(*planned, fillvalue=0)
     return Explanation(
         unit=after.unit,
         before=before.total,
@@ -370,6 +437,9 @@ def _explanation(
             f"planned_{pool}": (old, new) for pool, (old, new) in enumerate(pools, 1) if old != new
         },
         notes=notes,
+        method=method,
+        known=causes is not None,
+        same=same,
     )
 
 
@@ -380,6 +450,7 @@ def _cause(
     taken: tuple[set[_Place], set[_Place]],
     *,
     timed: bool,
+    method: str,
 ) -> ProgramCause:
     sides = (root.before, root.after)
     places = [
@@ -394,9 +465,10 @@ def _cause(
     ]
     difference, joules = (after - before for before, after in zip(*sums, strict=True))
     total = costs[0].total
+    where = f"in {printable(method)}, " if method and root.kind != "method" else ""
     return ProgramCause(
         kind=root.kind,
-        sentence=sentence(root, causes),
+        sentence=where + sentence(root, causes),
         operators_before=tuple(step.title for step in root.before),
         operators=tuple(step.title for step in root.after),
         difference=difference if timed else None,
@@ -432,12 +504,18 @@ def difference_text(difference: float, explanation: Explanation) -> str:
     text = short_time(size) if explanation.unit == "ns" else f"{size:,.0f} {explanation.unit}"
     if not explanation.before:
         return f"{sign}{text}"
-    return f"{sign}{percent(size / explanation.before)} ({sign}{text})"
+    share = size / explanation.before
+    if 0 < share < _SMALL:
+        return f"under {percent(_SMALL)} ({sign}{text})"
+    return f"{sign}{percent(share)} ({sign}{text})"
 
 
-def lines_of(explanation: Explanation) -> list[str]:
-    """Return the causes, the largest first, and what remains; one line each."""
-    lines = []
+def text_of(explanation: Explanation) -> tuple[str, ...]:
+    """Return all that terminal, HTML and Markdown say: first what the methods take, then lines.
+
+    These are the causes, the largest first; what they leave unexplained; memory; and notes.
+    """
+    lines = [_headline(explanation)]
     for cause in explanation.causes:
         cost = ""
         if cause.difference is not None:
@@ -454,40 +532,40 @@ def lines_of(explanation: Explanation) -> list[str]:
             where += "that did not change"
         lines.append(f"{difference_text(rest, explanation)}: unexplained{where}")
     for pool, (before, after) in explanation.memory.items():
-        lines.append(f"{pool}: {short_size(after)} instead of {short_size(before)}")
-    return lines
+        lines.append(f"{pool}: {size_change(before, after)}")
+    return (*lines, *(f"note: {note}" for note in explanation.notes))
 
 
-def headline(explanation: Explanation) -> str:
-    """Return what the methods take, and the difference."""
+def _headline(explanation: Explanation) -> str:
     before, after = explanation.before, explanation.after
     parts = []
     if before is not None and after is not None:
         parts.append(f"{difference_text(after - before, explanation)} per execution")
         if explanation.unit == "instructions":
             parts[0] += " (estimated for a Cortex-M4)"
-    if not explanation.causes:
+    if explanation.same:
         parts.append("the program did not change")
-    return f"Why: {'; '.join(parts)}" if parts else "Why"
+    elif explanation.known and not explanation.causes:
+        what = "method was found" if explanation.method else "program was found, but files differ"
+        parts.append(f"no change of the {what}")
+    why = f"Why, method {printable(explanation.method)}" if explanation.method else "Why"
+    return f"{why}: {'; '.join(parts)}" if parts else why
 
 
-def print_explanation(console: Console, explanation: Explanation) -> None:
-    """Print the causes, the largest first, and what remains."""
+def print_explanations(console: Console, explanations: Sequence[Explanation]) -> None:
+    """Print what is said of each method."""
     from harness.report.terminal import show_line
 
-    show_line(console, headline(explanation), style="bold")
-    for line in lines_of(explanation):
-        show_line(console, f"  {line}")
-    for note in explanation.notes:
-        show_line(console, f"  note: {note}", style="yellow")
-    show_line(console)
+    for first, *lines in map(text_of, explanations):
+        show_line(console, first, style="bold")
+        for line in lines:
+            show_line(console, f"  {line}", style="yellow" if line.startswith("note: ") else None)
+        show_line(console)
 
 
-def markdown(explanation: Explanation) -> bytes:
-    """Return the causes as a comment on a pull request."""
-    from harness.report.markdown import escaped
+def markdown(explanations: Sequence[Explanation], warnings: Sequence[str] = ()) -> bytes:
+    """Return the causes as a comment on a pull request, below warnings of the comparison."""
+    from harness.report.markdown import sentences_text
 
-    notes = [f"note: {note}" for note in explanation.notes]
-    lines = [f"**{escaped(headline(explanation))}**", ""]
-    lines += [f"- {escaped(line, _LONGEST)}" for line in (*lines_of(explanation), *notes)]
-    return ("\n".join(lines) + "\n").encode()
+    blocks = [*([text] for text in warnings), *map(text_of, explanations)]
+    return "".join(map(sentences_text, blocks)).encode()

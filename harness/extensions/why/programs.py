@@ -202,6 +202,7 @@ class ProgramFacts:
         plan: Pool and offset of each planned tensor; empty if unknown.
         complete: Whether it is from the file, so that layouts, arguments and data are known.
         cores: For which cores it was exported; "" if nothing depends on it, or if unknown.
+        method: Its name; "" if unknown.
     """
 
     chains: tuple[tuple[ComparedInstruction, ...], ...]
@@ -210,6 +211,7 @@ class ProgramFacts:
     plan: tuple[tuple[int, int], ...] = ()
     complete: bool = True
     cores: str = ""
+    method: str = ""
 
 
 def facts_of_method(
@@ -276,6 +278,7 @@ def facts_of_method(
         planned=method.planned[1:],
         plan=tuple((value.pool, value.offset) for value in values),
         cores=made.text if made is not None and made.cores else "",
+        method=method.name,
     )
 
 

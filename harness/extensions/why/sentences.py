@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from harness.extensions.why.causes import CauseKind, Causes, Root, Unjoined, different
+from harness.extensions.why.alignment import Pair, Unjoined
+from harness.extensions.why.causes import CauseKind, Causes, Root, computed_type, different
 from harness.extensions.why.programs import (
     CHANNELS_LAST,
     ComparedInstruction,
@@ -38,42 +39,70 @@ def _dtype(root: Root, _: Causes) -> str:
     computing = [step for step in root.after if family_of(step.name) != "quantize"]
     places = (*(new for _, new in root.pairs), *computing, *root.after, *root.before)
     begin = next(iter(places))
-    if len(computing) <= 1:
-        others = _edges(root.gaps, "its")
-        return f"{begin.title} computes in {after} instead of {before}{others}"
-    count = counted(len(computing), "operator")
-    others = _edges(root.gaps, "their")
-    return f"{count} compute in {after} instead of {before}, from {begin.title} on{others}"
+    named = f"{_computing(computing or [begin], begin)} in {after} instead of {before}"
+    on = f", from {begin.title} on" if len(computing) > 1 else ""
+    return f"{named}{on}{_edges(_steps(root), 'their' if on else 'its')}"
 
 
-def _edges(gaps: Sequence[Unjoined], whose: str) -> str:
-    """Return how many quantize and dequantize operators appeared and vanished."""
-    texts = []
-    for steps, verb in (
-        ([step for gap in gaps for step in gap.new], "appeared"),
-        ([step for gap in gaps for step in gap.old], "vanished"),
-    ):
-        if steps:
-            texts.append(f"{_kinds(steps)} {verb}")
+def _computing(steps: Sequence[ComparedInstruction], first: ComparedInstruction) -> str:
+    if len(steps) == 1:
+        return f"{first.title} computes"
+    return f"{counted(len(steps), 'operator')} compute"
+
+
+def _steps(root: Root) -> list[list[ComparedInstruction]]:
+    """Return the operators that vanished, and those that appeared, where a cause begins."""
+    gaps = root.gaps
+    return [[step for gap in gaps for step in gap.old], [step for gap in gaps for step in gap.new]]
+
+
+def _edges(sides: Sequence[Sequence[ComparedInstruction]], whose: str) -> str:
+    """Return how many operators appeared and vanished at the edges of others."""
+    verbs = zip(("appeared", "vanished"), reversed(sides), strict=True)
+    texts = [f"{_kinds(steps)} {verb}" for verb, steps in verbs if steps]
     return f", and {_joined(texts)} at {whose} edges" if texts else ""
 
 
 def _delegate(root: Root, causes: Causes) -> str:
     (backend,) = root.key
-    sides = [[step for gap in root.gaps for step in steps(gap)] for steps in (_old, _new)]
     calls = [_calls(facts, str(backend)) for facts in (causes.old, causes.new)]
-    left = [[step for step in side if not step.delegated] for side in sides]
-    if len(left[1]) > len(left[0]):
-        moved = f"{_listed(left[1])} moved from {backend} to the CPU"
-    elif left[0]:
-        moved = f"{_listed(left[0])} moved from the CPU to {backend}"
-    elif calls[0] == calls[1]:
-        return f"{backend} is called in other places"
-    else:
-        return f"{backend} is called {counted(calls[1], 'time')} instead of {calls[0]}"
-    if calls[0] == calls[1] or not calls[0] or not calls[1]:
-        return moved
-    return f"{moved}; {backend} is called {counted(calls[1], 'time')} instead of {calls[0]}"
+    times = f"{backend} is called {counted(calls[1], 'time')} instead of {calls[0]}"
+    old, new = ([step for step in side if not step.delegated] for side in _steps(root))
+    left = [_without(new, old), _without(old, new)]
+    moved = [[step for step in steps if not _is_edge(step)] for steps in left]
+    edges = ""
+    if any(moved):
+        copies = [[step for step in steps if _is_edge(step)] for steps in reversed(left)]
+        edges = _edges(copies, "its" if sum(map(len, moved)) == 1 else "their")
+    ways = (f"from {backend} to the CPU", f"from the CPU to {backend}")
+    texts = [
+        f"{_listed(steps)} moved {way}"
+        for steps, way in zip(moved if any(moved) else left, ways, strict=True)
+        if steps
+    ]
+    if not texts:
+        return times if calls[0] != calls[1] else f"{backend} is called in other places"
+    return f"{_joined(texts)}{edges}" + (
+        f"; {times}" if calls[0] != calls[1] and all(calls) else ""
+    )
+
+
+def _is_edge(step: ComparedInstruction) -> bool:
+    """Return whether an operator is at the edge of a delegate: it converts for it."""
+    return family_of(step.name) == "quantize" or "dim_order" in step.name
+
+
+def _without(
+    steps: Sequence[ComparedInstruction], others: Sequence[ComparedInstruction]
+) -> list[ComparedInstruction]:
+    """Return the operators that have no counterpart among others."""
+    rest = Counter(family_of(step.name) for step in others)
+    found = []
+    for step in steps:
+        rest[family_of(step.name)] -= 1
+        if rest[family_of(step.name)] < 0:
+            found.append(step)
+    return found
 
 
 def _calls(facts: ProgramFacts, backends: str) -> int:
@@ -129,6 +158,11 @@ def _layout(root: Root, _: Causes) -> str:
                 elements = sum(item.elements for item in steps[0].outputs)
                 name = f"{short_operator_name(steps[0].name)} of {elements:,} elements"
                 parts.append(f"a {printable(name)} {verb}{_beside(gap)}")
+    if root.retyped:
+        types = [computed_type(step) for step in root.retyped[0]]
+        computing = [new for _, new in root.retyped]
+        text = f"{_computing(computing, computing[0])} in {types[1]} instead of {types[0]}"
+        parts.append(text)
     more = sum(len(gap.old) + len(gap.new) for gap in root.gaps[1:])
     return ", and ".join(parts) + _also(more, "{} more copy", "{} more copies")
 
@@ -197,23 +231,24 @@ def _weights(root: Root, _: Causes) -> str:
 def _core(root: Root, causes: Causes) -> str:
     cores = f"exported for {causes.new.cores}, before for {causes.old.cores}"
     moved = sum(different(old.digests, new.digests) != {} for old, new in root.pairs)
-    scratch = _scratch(root, causes) if _scratch_bytes(root) != (0, 0) else ""
+    scratch = _scratch(root, causes) if _rescratched(root) else ""
     sums = f"other constants in {counted(moved, 'operator')}" if moved else ""
     return f"{cores}: {'; '.join(filter(None, (scratch, sums)))}"
 
 
 def _scratch(root: Root, _: Causes) -> str:
-    changed = [pair for pair in root.pairs if pair[0].scratch != pair[1].scratch]
-    before, after = _scratch_bytes(root)
-    return (
-        f"scratch memory of {counted(len(changed), 'operator')} is {short_size(after)} instead of "
-        f"{short_size(before)}, first {changed[0][1].title}"
-    )
+    changed = _rescratched(root)
+    old, new = changed[0]
+    before, after = (sum(pair[side].scratch for pair in changed) for side in (0, 1))
+    count = counted(len(changed), "operator")
+    if before == after:
+        size = size_change(old.scratch, new.scratch)
+        return f"scratch memory of {count} changed, first {new.title}: {size}"
+    return f"scratch memory of {count} is {size_change(before, after)}, first {new.title}"
 
 
-def _scratch_bytes(root: Root) -> tuple[int, int]:
-    before, after = (sum(pair[side].scratch for pair in root.pairs) for side in (0, 1))
-    return before, after
+def _rescratched(root: Root) -> list[Pair]:
+    return [pair for pair in root.pairs if pair[0].scratch != pair[1].scratch]
 
 
 def _scale(root: Root, _: Causes) -> str:
@@ -226,13 +261,15 @@ def _plan(_: Root, causes: Causes) -> str:
     old, new = sum(causes.old.planned), sum(causes.new.planned)
     if old == new:
         return f"the memory plan places tensors elsewhere in the same {short_size(new)}"
-    return (
-        f"the memory plan takes {short_size(new)} instead of {short_size(old)} for the same "
-        "operators"
-    )
+    return f"the memory plan takes {size_change(old, new)} for the same operators"
+
+
+def _method(root: Root, _: Causes) -> str:
+    return f"the method {printable(str(root.key[0]))} {'appeared' if root.after else 'vanished'}"
 
 
 _SENTENCES: Final[Mapping[CauseKind, Callable[[Root, Causes], str]]] = {
+    "method": _method,
     "dtype": _dtype,
     "delegate": _delegate,
     "operator": _operator,
@@ -250,14 +287,6 @@ _SENTENCES: Final[Mapping[CauseKind, Callable[[Root, Causes], str]]] = {
 }
 
 
-def _old(gap: Unjoined) -> tuple[ComparedInstruction, ...]:
-    return gap.old
-
-
-def _new(gap: Unjoined) -> tuple[ComparedInstruction, ...]:
-    return gap.new
-
-
 def _changed(name: str, before: str, after: str) -> str:
     """Return how a value changed; values that say nothing to people are left out."""
     if not before or not after:
@@ -266,6 +295,14 @@ def _changed(name: str, before: str, after: str) -> str:
     if any(_DIGEST.fullmatch(text) or len(text) > _LONGEST_VALUE for text in texts):
         return f"another {name}"
     return f"{name} {printable(after)} instead of {printable(before)}"
+
+
+def size_change(before: int, after: int) -> str:
+    """Return a size and what it was, to the byte where they look alike otherwise."""
+    texts = [short_size(before), short_size(after)]
+    if texts[0] == texts[1]:
+        texts = [f"{before:,} bytes", f"{after:,} bytes"]
+    return f"{texts[1]} instead of {texts[0]}"
 
 
 def _more(root: Root, what: str = "those") -> str:

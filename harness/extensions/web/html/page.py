@@ -484,8 +484,8 @@ def comparison_report(
     Args:
         sides: The two traces.
         comparison: Their differences.
-        warnings: Why the two may not compare, besides their settings and losses.
-        why: What changed in the program and what each change cost, a line each.
+        warnings: Why the two may not compare.
+        why: What both take; what changed in the program and what each change cost, a line each.
 
     Raises:
         UsageError: A library is not installed.
@@ -509,7 +509,7 @@ def comparison_view(
     return {
         "headline": _headline(executed, changed, len(rows)),
         "kind": "same" if executed is None else _row(executed)["kind"],
-        "warnings": [*map(printable, warnings), *_warnings(sides, comparison)],
+        "warnings": [*map(printable, warnings)],
         "sides": [
             (label, side.path, printable(side.kernels) or "unknown kernels")
             for label, side in zip(("before", "after"), sides, strict=True)
@@ -534,24 +534,6 @@ def _headline(executed: OperatorChange | None, changed: Sequence[View], operator
     row = _row(executed)
     became = "as long as before" if row["kind"] == "same" else f"{row['percent']}, {row['word']}"
     return f"An execution takes {row['after']}, was {row['before']} ({became}). {text}."
-
-
-def _warnings(sides: Sequence[SideDocument], comparison: Comparison) -> list[str]:
-    settings = comparison.settings
-    found = []
-    if settings.alike is False:
-        found.append(
-            f"The first was measured with {settings.before}, the second with {settings.after}; "
-            "differences may come from that."
-        )
-    elif settings.unknown:
-        found.append(f"It is unknown whether both were measured alike: {settings.unknown}.")
-    found += [
-        f"The {place} trace is not complete; its counts and totals are too low."
-        for place, side in zip(("first", "second"), sides, strict=True)
-        if side.losses.any
-    ]
-    return [printable(text) for text in found]
 
 
 def _row(change: OperatorChange) -> View:
