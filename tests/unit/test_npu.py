@@ -136,6 +136,19 @@ def test_a_damaged_blob_is_named_with_its_place(
     assert "export the model again" in note or call["work"]["operators"]
 
 
+def test_commands_outside_the_program_leave_the_target(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    """The option of the compiler names it; what it computes is not known."""
+    model = damaged(lambda data, at: put(data, at + 52, 1), tmp_path)
+    (call,) = works(etharness, model)
+    assert call["work"]["target"] == "Ethos-U55, 128 MACs per cycle"
+    assert call["work"]["operators"] == []
+    assert "its data cmd_data is outside the program" in call["work"]["notes"][0]
+    out = etharness("inspect", model, "--board", "native").out
+    assert "multiply-accumulates  0, without those of EthosUBackend\n" in out
+
+
 @given(data=st.data())
 def test_no_damage_ends_in_a_crash(data: st.DataObject) -> None:
     """Bytes and words of real blobs are changed, cut out and put in."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -33,6 +34,13 @@ def unknown_rule(_facts: OperatorFacts) -> FallbackReason:
     return FallbackReason("", "the rule is not known: rules of this backend are not built in")
 
 
+SHAPES: Final = FallbackReason(
+    "sizes",
+    "it computes with sizes of tensors, which no delegate takes",
+    "export static shapes",
+)
+"""Why operators such as ``aten::sym_size.int`` and ``executorch_prim::mul.Scalar`` are outside."""
+
 _EXAMPLE: Final = ("add", "addmm", "linear", "mul", "relu")
 
 
@@ -57,11 +65,23 @@ class OperatorFacts:
         distinct: Numbers of the values in its arguments; a tensor that is given twice counts once.
         outputs: Its output tensors.
         dequantized: All its inputs that are computed come from a dequantization.
+        stored: Names of the types of its input tensors before their dequantization.
         border: An input of the method is among its inputs, or an output among its outputs.
+        targets: What the delegates beside it were compiled for, by backend, as far as it is known.
     """
 
-    def __init__(self, call: Arguments, *, dequantized: bool = False, border: bool = False) -> None:
-        self.dequantized, self.border = dequantized, border
+    def __init__(
+        self,
+        call: Arguments,
+        producers: Mapping[int, Arguments],
+        targets: Mapping[str, str],
+        *,
+        border: bool = False,
+    ) -> None:
+        self.border, self.targets = border, targets
+        before = [producers[given.number] for given in call.inputs if given.number in producers]
+        quantized = [found for found in before if "::dequantize" in found.instruction.name]
+        self.dequantized = bool(before) and len(quantized) == len(before)
         self.values: list[Value] = [argument.value for argument in call.inputs]
         self.name = plain_name(call.instruction.name)
         self.tensors = [
@@ -82,6 +102,10 @@ class OperatorFacts:
         self.outputs = [
             argument.value for argument in call.outputs if isinstance(argument.value, Tensor)
         ]
+        values = [found.inputs[0].value for found in quantized if found.inputs]
+        self.stored = [
+            type_name(value.scalar_type) for value in values if isinstance(value, Tensor)
+        ] or self.types
 
     def value(self, position: int) -> Value:
         """Return an argument; None beyond the last."""

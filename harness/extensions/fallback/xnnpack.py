@@ -23,7 +23,7 @@ _TAKEN: Final = (
     "_clone_dim_order _native_batch_norm_legit_no_training _softmax _to_dim_order_copy abs "
     "add addmm avg_pool2d bmm cat ceil clamp clone constant_pad_nd convolution cos "
     "dequantize_per_tensor div exp floor gelu hardswish hardtanh leaky_relu linear log "
-    "max.dim_max max_pool2d max_pool2d_with_indices maximum mean minimum mm mul neg "
+    "max.dim_max max_pool2d maximum mean minimum mm mul neg "
     "permute_copy pow.Tensor_Scalar prelu quantize_per_tensor relu rsqrt sigmoid sin "
     "slice_copy.Tensor sqrt sub tanh unsqueeze_copy upsample_bilinear2d.vec view_copy"
 )
@@ -35,7 +35,11 @@ _LEAVE: Final = "leave it to the application: return its input from the model"
 _INSTEAD: Final = {
     "_adaptive_avg_pool2d": "torch.nn.functional.avg_pool2d(x, N), if the sizes divide",
     "argmax": _LEAVE,
+    "div.out_mode": "torch.floor(x / y) for rounding_mode='floor'",
     "embedding": "leave it to the application: make its output an input of the model",
+    "max_pool2d_with_indices": "torch.nn.functional.max_pool2d of 4 dimensions without indices, in "
+    "place of max_pool1d; export with to_edge_transform_and_lower(program, "
+    "partitioner=[XnnpackPartitioner()])",
     "hardsigmoid": "torch.clamp(x / 6.0 + 0.5, 0.0, 1.0)",
     "split_copy.Tensor": "take the parts with slices: x[:, :4] and x[:, 4:]",
     "split_with_sizes_copy": "take the parts with slices: x[:, :4] and x[:, 4:]",
@@ -46,14 +50,21 @@ _INSTEAD: Final = {
 
 def reason(operands: OperatorFacts) -> FallbackReason:
     """Return why XNNPACK's partitioner left an operator."""
+    own = _RULES.get(operands.name)
     if operands.name not in _TAKEN.split():
+        found = own(operands) if own else None
+        if found is not None:
+            return found
+        operator = operands.name.partition(".")[0]
+        alike = [name for name in _TAKEN.split() if name.partition(".")[0] == operator]
         return FallbackReason(
             "operator",
-            f"XNNPACK's partitioner does not take {operands.name.partition('.')[0]}",
+            f"XNNPACK's partitioner takes {' and '.join(alike)}, not {operands.name}"
+            if alike
+            else f"XNNPACK's partitioner does not take {operator}",
             _instead(operands),
             0.2 if operands.name == "_log_softmax" else 0.05,
         )
-    own = _RULES.get(operands.name)
     if operands.name == "_to_dim_order_copy" and len(operands.types) > 1:
         return _conversion(operands)
     return _types(operands) or (own and own(operands)) or _TAKEN_BUT_OUTSIDE
@@ -144,6 +155,14 @@ def _mean(operands: OperatorFacts) -> FallbackReason | None:
     return None
 
 
+def _mean_of_all(_operands: OperatorFacts) -> FallbackReason:
+    return FallbackReason(
+        "mean over 2 and 3",
+        "XNNPACK takes mean over dimensions 2 and 3, not over all",
+        "x.reshape(1, 1, -1, 1).mean((2, 3), keepdim=True).reshape(())",
+    )
+
+
 def _reshaped_mean(operands: OperatorFacts, dims: list[int]) -> str:
     """Return a mean over any dimensions as one over dimensions 2 and 3."""
     if not (dims and operands.rank and operands.outputs) or operands.dynamic:
@@ -213,24 +232,18 @@ def _avg_pool(operands: OperatorFacts) -> FallbackReason | None:
 
 
 def _max_pool(operands: OperatorFacts) -> FallbackReason | None:
-    kernel, stride = operands.ints(1), operands.ints(2)
+    kernel = operands.ints(1)
+    stride = operands.ints(2) or kernel
     if operands.value(5) is True and operands.dynamic:
         return FallbackReason(
             "max_pool2d without ceil_mode",
             "XNNPACK takes max_pool2d with ceil_mode=True for static shapes only",
             "export static shapes, or leave ceil_mode out",
         )
-    if any(step > size for step, size in zip(stride, kernel, strict=False)):
+    if kernel and (stride[0] > kernel[0] or stride[-1] > kernel[-1]):
         return FallbackReason(
             "max_pool2d without gaps",
             f"XNNPACK takes strides up to the kernel size {_listed(kernel)}, not {_listed(stride)}",
-        )
-    if operands.name == "max_pool2d_with_indices" and len(operands.outputs) > 1:
-        return FallbackReason(
-            "",
-            "the rule is not known: XNNPACK's partitioner takes max_pool2d whose indices are not "
-            "used",
-            "export with to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])",
         )
     return None
 
@@ -263,7 +276,7 @@ def _unsqueeze(operands: OperatorFacts) -> FallbackReason | None:
 def _slice(operands: OperatorFacts) -> FallbackReason | None:
     dim, start, step = (operands.value(position) for position in (1, 2, 4))
     if step in (1, None) or not isinstance(step, int):
-        return None
+        return _static(operands)
     attempt, rank = "", operands.rank
     if isinstance(dim, int) and -rank <= dim < rank and start in (0, None) and step > 0:
         dim, sizes = dim % rank, operands.sizes
@@ -353,12 +366,14 @@ def _gelu(operands: OperatorFacts) -> FallbackReason | None:
     )
 
 
-def _bilinear(operands: OperatorFacts) -> FallbackReason | None:
-    if not operands.dynamic:
+def _static(operands: OperatorFacts) -> FallbackReason | None:
+    """Resizing, slices and reshapes are of static sizes."""
+    if not (operands.dynamic or any(tensor.dynamism for tensor in operands.tensors)):
         return None
+    operator = operands.name.partition(".")[0].removesuffix("_copy")
     return FallbackReason(
         "static sizes",
-        "XNNPACK resizes to static sizes only",
+        f"XNNPACK takes {operator} of static sizes only",
         "export static shapes",
     )
 
@@ -373,6 +388,16 @@ def _cat(operands: OperatorFacts) -> FallbackReason | None:
     )
 
 
+def _batch_norm(operands: OperatorFacts) -> FallbackReason | None:
+    if operands.rank in (2, 3, 4):
+        return _weights(operands, 1)
+    return FallbackReason(
+        "batch norm of 2 to 4 dimensions",
+        f"XNNPACK takes batch norms of 2 to 4 dimensions, not of {operands.rank}",
+        "reshape to 4 dimensions before it",
+    )
+
+
 def _prelu(operands: OperatorFacts) -> FallbackReason | None:
     return _weights(operands, 1)
 
@@ -383,6 +408,7 @@ def _listed(numbers: tuple[int, ...] | list[int]) -> str:
 
 _RULES: Final[dict[str, Callable[[OperatorFacts], FallbackReason | None]]] = {
     "_clone_dim_order": _dim_order,
+    "_native_batch_norm_legit_no_training": _batch_norm,
     "_softmax": _softmax,
     "add": _alpha,
     "addmm": _product,
@@ -397,11 +423,13 @@ _RULES: Final[dict[str, Callable[[OperatorFacts], FallbackReason | None]]] = {
     "max_pool2d": _max_pool,
     "max_pool2d_with_indices": _max_pool,
     "mean": _mean,
+    "mean.dtype": _mean_of_all,
     "mm": _product,
     "pow.Tensor_Scalar": _pow,
     "prelu": _prelu,
     "slice_copy.Tensor": _slice,
     "sub": _alpha,
     "unsqueeze_copy": _unsqueeze,
-    "upsample_bilinear2d.vec": _bilinear,
+    "upsample_bilinear2d.vec": _static,
+    "view_copy": _static,
 }

@@ -7,7 +7,7 @@ times of a run; `tables` is what reports show of either. All read one record, ``
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -29,6 +29,7 @@ from harness.config.board import load_board
 from harness.errors import FormatError
 from harness.extensions.fallback import ethos_u, xnnpack
 from harness.extensions.fallback.reasons import (
+    SHAPES,
     FallbackReason,
     OperatorFacts,
     example_npu,
@@ -64,16 +65,14 @@ _PARTS: Final = {
 """Parts of the CPU's work, by the names of operators."""
 
 _COPIES: Final = {
-    COPY_IN: re.compile(r"\binputs?\b.*(memcpy|copy)"),
-    COPY_OUT: re.compile(r"\boutputs?\b.*(memcpy|copy)"),
+    COPY_IN: re.compile(r"\binputs?\b.*(memcpy|copy|permute)"),
+    COPY_OUT: re.compile(r"\boutputs?\b.*(memcpy|copy|permute|move)"),
     CONVERSION: re.compile(r"^(Transpose|Convert|Copy) \("),
 }
 """Parts of a delegate's call, by the names of its events: those of Ethos-U and of XNNPACK."""
 
-ETHOS_U: Final = "EthosUBackend"
-
 _RULES: Final[dict[str, Callable[[OperatorFacts], FallbackReason]]] = {
-    ETHOS_U: ethos_u.reason,
+    ethos_u.BACKEND: ethos_u.reason,
     "SimulatedNpu": example_npu,
     "XnnpackBackend": xnnpack.reason,
 }
@@ -176,21 +175,21 @@ def describe(
         steps = method_steps(method)
     except FormatError:
         return None
-    producers = {
-        written.number: found.instruction.name
-        for found in arguments.values()
-        for written in found.outputs
-    }
-    model = instruction_model(load_board(_ESTIMATED_ON)[0]) if ETHOS_U in backends else None
+    producers = {written.number: found for found in arguments.values() for written in found.outputs}
+    targets = {call.backend: call.work.target for call in calls if call.work is not None}
+    model = instruction_model(load_board(_ESTIMATED_ON)[0]) if ethos_u.BACKEND in backends else None
     fallen = []
     for step in steps:
         if step.delegated:
             continue
         found = arguments[step.chain, step.instruction]
-        facts = _facts(found, method, producers)
+        numbers = {given.number for given in found.inputs}, {made.number for made in found.outputs}
+        border = bool(numbers[0] & {*method.inputs} or numbers[1] & {*method.outputs})
+        facts = OperatorFacts(found, producers, targets, border=border)
         reasons = {backend: _RULES.get(backend, unknown_rule)(facts) for backend in backends}
         backend = next((name for name, reason in reasons.items() if reason.rule), backends[0])
-        reason = reasons[backend]
+        of_sizes = step.operator.startswith(("executorch_prim::", "aten::sym_size"))
+        reason = SHAPES if of_sizes else reasons[backend]
         fallen.append(
             FallenOperator(
                 chain=step.chain,
@@ -224,17 +223,6 @@ def _estimate(step: Step, model: InstructionModel) -> int | None:
     name = step.operator.replace("quantized_decomposed::", "cortex_m::")
     found = model.estimate(replace(step, operator=name))
     return None if found is None else round(found)
-
-
-def _facts(found: Arguments, method: Method, producers: Mapping[int, str]) -> OperatorFacts:
-    """Return what rules ask of an operator, with what stands around it."""
-    before = [producers[given.number] for given in found.inputs if given.number in producers]
-    numbers = {given.number for given in found.inputs}, {made.number for made in found.outputs}
-    return OperatorFacts(
-        found,
-        dequantized=bool(before) and all("::dequantize" in name for name in before),
-        border=bool(numbers[0] & {*method.inputs} or numbers[1] & {*method.outputs}),
-    )
 
 
 def _operands(found: Arguments) -> str:
@@ -495,4 +483,5 @@ def _operator_table(
 
 def _instructions(alike: Sequence[FallenOperator]) -> str:
     known = [item.instructions for item in alike if item.instructions is not None]
-    return f"{sum(known):,}" if len(known) == len(alike) else "not measured"
+    least = "at least " if len(known) < len(alike) else ""
+    return f"{least}{sum(known):,}" if known else "not measured"

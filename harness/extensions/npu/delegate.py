@@ -42,10 +42,12 @@ def read_delegate(delegate: CompiledDelegate) -> DelegateWork:
     notes = [f"its block {name!r} is not known and was skipped" for name in stream.unknown]
     if stream.outside:
         notes.append(f"its data {', '.join(stream.outside)} is outside the program, in a .ptd file")
-    if "cmd_data" in stream.outside:
-        return DelegateWork(scratch_bytes=stream.scratch, notes=tuple(notes))
-    commands = read_commands(stream.commands, stream.commands_at)
     options = _options(delegate.specs)
+    if "cmd_data" in stream.outside:
+        product = re.fullmatch(r"ethos-(u\d+)-(\d+)", options.get("accelerator-config", ""))
+        target = f"Ethos-{product[1].upper()}, {product[2]} MACs per cycle" if product else ""
+        return DelegateWork(target=target, scratch_bytes=stream.scratch, notes=tuple(notes))
+    commands = read_commands(stream.commands, stream.commands_at)
     memories = _memories(options)
     estimate = estimate_cycles(commands.operations, options, memories)
     notes += [estimate.note] if estimate.note else []
