@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -36,12 +36,15 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Build(Strict, frozen=True):
     """How to build the firmware: a CMake preset of ``firmware_stub`` and the image it produces.
 
+    ``port`` is the folder of a port outside of ``firmware_stub``, relative to the board file; the
+    core decides the preset then.
     ``executorch``: the firmware links ExecuTorch instead of our runtime and kernels: the installed
     executorch package if it is a process of this host, else an installation for the board's core,
     with ``kernels``, its libraries that register kernels and backends.
     """
 
-    preset: FileName
+    preset: FileName = ""
+    port: str = ""
     image: FileName = "firmware"
     executorch: bool = False
     kernels: tuple[str, ...] = ()
@@ -75,6 +78,8 @@ class RtlTarget(Strict, frozen=True, tag="rtl", tag_field="kind"):
     the simulator twice, the second time with what a short run has shown: it is faster then.
     """
 
+    plugin: ClassVar[str] = "rtl"
+    time: ClassVar[str] = "emulated"
     core: RtlCore
     profile_guided: bool = False
     wait_states: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
@@ -88,6 +93,7 @@ class CommandTarget(Strict, frozen=True, tag="command", tag_field="kind"):
     command that ends with 0 where the simulator is installed, ``install`` says how to install it.
     """
 
+    plugin: ClassVar[str] = "command"
     argv: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     time: Literal["emulated", "real"]
     version: tuple[str, ...] = ()
@@ -138,12 +144,12 @@ class BoardMemory(Strict, frozen=True):
 class Capacity(Strict, frozen=True):
     """Bytes that the firmware reserves, as in the board's ``port.cmake`` and in its HELLO.
 
-    ``model`` is for the ``.pte`` file, ``arena`` for the method and its planned memory, ``inputs``
-    for the inputs of an execution, ``trace`` for the log (0: it keeps none), ``values`` for
-    logged tensors.
+    ``model`` is for the ``.pte`` file (0: models are placed in the image), ``arena`` for the method
+    and its planned memory, ``inputs`` for the inputs of an execution, ``trace`` for the log (0: it
+    keeps none), ``values`` for logged tensors.
     """
 
-    model: Positive
+    model: Annotated[int, msgspec.Meta(ge=0)]
     arena: Positive
     inputs: Positive
     trace: Annotated[int, msgspec.Meta(ge=0)]
@@ -266,17 +272,14 @@ class Board(Strict, frozen=True, dict=True):
     @property
     def emulated_time(self) -> bool:
         """Whether its clocks count steps of a simulator instead of real time."""
-        if self.timer.emulated or isinstance(self.target, RtlTarget):
+        if self.timer.emulated or getattr(self.target, "time", "real") == "emulated":
             return True
-        if isinstance(self.target, CommandTarget):
-            return self.target.time == "emulated"
         return isinstance(self.target, QemuTarget) and "-icount" in self.target.arguments
 
     @property
     def simulator(self) -> str:
         """The plugin that starts its simulator; "" for targets that start without one."""
-        plugins = {RtlTarget: "rtl", CommandTarget: "command"}
-        return plugins.get(type(self.target), "")
+        return getattr(self.target, "plugin", "")
 
     @property
     def runner(self) -> str:
@@ -335,6 +338,8 @@ def load_board(name: str) -> tuple[Board, Path]:
             f"{path}: missing required field `build`: native, QEMU and RTL boards are built here",
             hint="add `build = { preset = ... }` with the CMake preset of its firmware",
         )
+    if board.build is not None and (board.build.port or not board.build.preset):
+        board = replace(board, build=_located(board.build, board.cpu, path))
     force_setattr(board, "_file", path)
     if os.environ.get("ETHARNESS_BOARD_CODE") == "no" and (code := _code_of(board)):
         raise UsageError(
@@ -345,13 +350,26 @@ def load_board(name: str) -> tuple[Board, Path]:
     return board, path
 
 
+def _located(build: Build, cpu: str, file: Path) -> Build:
+    """Return the build of a port outside of the package, with its path and preset."""
+    port = (file.parent / build.port).resolve()
+    if not (build.port and (port / "port.cmake").is_file()):
+        what = f"build.port: {port} has no port.cmake" if build.port else "build: no preset or port"
+        remedy = "`etharness new-board NAME` makes a port from the template"
+        raise UsageError(f"{file}: {what}", hint=remedy)
+    preset = "port-riscv" if cpu.startswith("rv") else "port-cortex-m"
+    return replace(build, port=str(port), preset=build.preset or preset)
+
+
 def _code_of(board: Board) -> str:
     """Return the key by which a board file from outside the package runs code; "" for none."""
     if board.file.parent == data_directory("boards"):
         return ""
     if isinstance(board.target, QemuTarget) and not board.target.system.startswith("qemu-system-"):
         return "target.system"
-    return "target.argv" if isinstance(board.target, CommandTarget) else ""
+    if isinstance(board.target, CommandTarget):
+        return "target.argv"
+    return "build.port" if board.build is not None and board.build.port else ""
 
 
 def attached(board: Board, baud: int | None) -> Board:

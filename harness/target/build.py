@@ -16,14 +16,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
 
 from filelock import FileLock, Timeout
 
-from harness.config.board import Board, Build, Capacity, RtlCore, RtlTarget, SerialTarget
+from harness.config.board import Board, Build, Capacity, RtlTarget, SerialTarget
 from harness.errors import InfrastructureError, UsageError
 from harness.files import absolute, data_directory, user_cache, write_atomic
 from harness.plugins import TARGETS, load_extension
@@ -122,28 +122,29 @@ class Firmware:
     simulator: Path | None = None
 
 
-def source_digest(source: Path) -> str:
-    """Return 12 hex digits that change with any source file of the firmware.
+def source_digest(source: Path, port: str = "") -> str:
+    """Return 12 hex digits that change with any source file of the firmware and of its own port.
 
     Simulators of RTL boards are built apart, so their sources do not count. Nor does what Python
     keeps beside a script that it has run.
     """
     digest = hashlib.sha256()
-    for path in sorted(source.rglob("*")):
-        relative = path.relative_to(source).as_posix()
-        counts = not relative.startswith(("build/", "models/", "rtl/"))
-        if counts and path.is_file() and path.parent.name != "__pycache__":
-            digest.update(relative.encode() + b"\0" + path.read_bytes() + b"\0")
+    for root in (source, Path(port)) if port else (source,):
+        for path in sorted(root.rglob("*")):
+            relative = path.relative_to(root).as_posix()
+            counts = not relative.startswith(("build/", "models/", "rtl/"))
+            if counts and path.is_file() and path.parent.name != "__pycache__":
+                digest.update(relative.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
 
-def build_directory(source: Path, preset: str) -> Path:
-    """Return the build directory of a preset of ``source``, in `build_root`.
+def build_directory(source: Path, preset: str, port: str = "") -> Path:
+    """Return the build directory of a preset of ``source`` and a port, in `build_root`.
 
     CMake ties a build directory to one source directory, and a machine may have several copies of
     the project, so the name ends in eight hex digits of a hash of the source path.
     """
-    digest = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(f"{source.resolve()}{port}".encode()).hexdigest()[:8]
     return build_root() / f"{preset}-{digest}"
 
 
@@ -155,13 +156,6 @@ class TargetExtension(Protocol):
 
     def needed_package(self, board: Board) -> tuple[str, str | None, str]:
         """Return name, version (None: not installed) and remedy of the package that it needs."""
-
-
-class Simulators(TargetExtension, Protocol):
-    """What the extension ``simulators`` does: the plugin ``rtl``."""
-
-    def build_simulator(self, core: RtlCore, training: Path | None) -> Path:
-        """Build the simulator of a core, or reuse it; ``training`` is firmware for a profile."""
 
 
 class Executorch(TargetExtension, Protocol):
@@ -197,20 +191,12 @@ def build_firmware(
     """
     if not isinstance(board.target, SerialTarget):
         require_linux_host(board)
-    and_simulator = isinstance(board.target, RtlTarget)
-    more = " and the simulator (the first time a minute or two)" if and_simulator else ""
-    stages(f"building the firmware{more}", 0, 0)
+    stages("building the firmware", 0, 0)
     if not isinstance(board.target, RtlTarget):
         return _build_image(board, placed)
-    simulators: Simulators = load_extension(
-        TARGETS, "rtl", f"board {board.name}: RTL boards are", "simulators"
-    )
-    firmware = _build_image(board, placed)
-    training = None
-    if board.target.profile_guided:
-        training = (firmware if placed is None else _build_image(board, None)).image
-    simulator = simulators.build_simulator(board.target.core, training)
-    return replace(firmware, simulator=simulator)
+    simulators = load_extension(TARGETS, "rtl", f"board {board.name}: RTL boards are", "simulators")
+    firmware: Firmware = simulators.build(board, placed, _build_image, stages)
+    return firmware
 
 
 def require_linux(feature: str, hint: str) -> None:
@@ -244,9 +230,11 @@ def require_linux_host(board: Board) -> None:
 def _build_image(board: Board, placed: PlacedModel | None) -> Firmware:
     build = _recipe(board)
     source = data_directory("firmware_stub")
-    directory = build_directory(source, build.preset)
-    sources = build_id = source_digest(source)
+    directory = build_directory(source, build.preset, build.port)
+    sources = build_id = source_digest(source, build.port)
     options = {"ETD_BUILD_ID": build_id}
+    if build.port:
+        options |= {"ETD_PORT_DIR": build.port, "ETD_BOARD": board.name}
     cmake = _require_tools(build.preset)
     wanted = str(options)
     if build.executorch:
@@ -292,20 +280,22 @@ def _build_placed(
     return Firmware(image, build_id, directory, preset, placed)
 
 
-def built_firmware(board: Board, digest: Callable[[Path], str] = source_digest) -> Firmware | None:
+def built_firmware(
+    board: Board, digest: Callable[[Path, str], str] = source_digest
+) -> Firmware | None:
     """Return the firmware if it is built from the current sources, else None; builds nothing.
 
     ``digest`` is ``source_digest``, or remembers what that returned.
     """
     build = _recipe(board)
     source = data_directory("firmware_stub")
-    directory = build_directory(source, build.preset)
+    directory = build_directory(source, build.preset, build.port)
     image, built = directory / build.image, directory / BUILT
     if not (image.is_file() and built.is_file()):
         return None
     text = built.read_text()
     build_id = re.search(r"'ETD_BUILD_ID': '([^']+)'", text)
-    if build_id is None or digest(source) not in text:
+    if build_id is None or digest(source, build.port) not in text:
         return None
     return Firmware(image, build_id[1], directory, build.preset)
 
@@ -320,7 +310,8 @@ def built_image(board: Board, build_id: str) -> Path | None:
 
 def placed_image(board: Board, build_id: str) -> Path | None:
     """Return the image with a placed model that has this build id; None unless it is kept."""
-    directory = build_directory(data_directory("firmware_stub"), _recipe(board).preset)
+    build = _recipe(board)
+    directory = build_directory(data_directory("firmware_stub"), build.preset, build.port)
     images = directory.glob(f"{PLACED_TARGET}-*")
     return next((image for image in images if image.name.endswith(f"-{build_id}")), None)
 
@@ -456,7 +447,7 @@ def code_sizes(boards: Sequence[Board]) -> list[int | None]:
     return [_code_size(board, digest) for board in boards]
 
 
-def _code_size(board: Board, digest: Callable[[Path], str]) -> int | None:
+def _code_size(board: Board, digest: Callable[[Path, str], str]) -> int | None:
     if board.build is None:
         return None
     firmware = built_firmware(board, digest)

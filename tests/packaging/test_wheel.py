@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MODELS
-from tests.packaging.conftest import Installed
+from tests.packaging.conftest import ROOT, Installed
 
 TEN_LINES = """
 import pytest
@@ -22,6 +24,8 @@ def test_kws(etharness_run):
     etharness_run.check()
     assert etharness_run.slowest("native_call_*conv*").p50 < 10 * s
 """
+
+BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
@@ -65,3 +69,40 @@ def test_an_installed_copy_is_a_pytest_plugin(installed: Installed, tmp_path: Pa
     assert "test_kws.py::test_kws[native-kws_int8] PASSED" in done.stdout
     off = installed.run("pytest", "-p", "no:etharness", "--fixtures", cwd=tmp_path)
     assert "etharness_run" not in off.stdout
+
+
+@pytest.mark.long
+def test_the_steps_of_the_boards_page_make_a_board_that_runs(
+    installed: Installed, tmp_path: Path
+) -> None:
+    """docs/boards.md, followed word by word in an empty folder."""
+    followed = []
+    for language, file, body in BLOCK.findall((ROOT / "docs/boards.md").read_text()):
+        if file:
+            (tmp_path / file).write_text(body)
+        elif language == "diff":
+            subprocess.run(["patch", "-p1"], cwd=tmp_path, input=body, text=True, check=True)
+        elif language == "sh":
+            installed.paste(body, cwd=tmp_path)
+        followed.append(language)
+    assert followed == ["sh", "diff", "toml", "toml", "sh"]
+
+    port = tmp_path / "my_mps2"
+    assert not [path for path in port.iterdir() if "FILL_IN" in path.read_text()]
+    result = json.loads((tmp_path / "out/my-mps2/result.json").read_text())
+    assert result["exit_code"] == 0
+    assert result["target"]["board"] == "my-mps2"
+    assert result["runs_completed"] == 3
+    # The template is as good as the port that was written for this board.
+    shipped = ("--board", "qemu-mps2-an385", "--model", "small_int8", "--runs", "3")
+    done = installed.run("etharness", "run", *shipped, "-o", "out/shipped", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    outputs = [tmp_path / "out" / run / "outputs/0.npy" for run in ("my-mps2", "shipped")]
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+    # A change of the port is another build.
+    with (port / "my_mps2.c").open("a") as source:
+        source.write("/* changed */\n")
+    done = installed.run("etharness", "build", "--board", "my-mps2.toml", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert result["target"]["build_id"] not in done.stdout
+    assert "build_id" in done.stdout

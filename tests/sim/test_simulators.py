@@ -98,6 +98,35 @@ def test_code_of_a_board_file_can_be_forbidden(
     other.write_text(text.replace('kind = "qemu"', f'kind = "qemu", system = "{ran}"'))
     code, _, err = etharness("doctor", "--board", other)
     assert (code, "target.system runs code" in err) == (2, True)
+    ported = tmp_path / "my-board.toml"
+    (tmp_path / "port").mkdir()
+    text = (ROOT / "boards/microbit-v1.toml").read_text().replace("microbit-v1", "my-board")
+    ported.write_text(text.replace('preset = "my-board"', 'port = "port"'))
+    code, _, err = etharness("doctor", "--board", ported)
+    assert code == 2
+    assert f"{ported}: build.port: {tmp_path / 'port'} has no port.cmake" in err
+    (tmp_path / "port/port.cmake").touch()
+    code, _, err = etharness("doctor", "--board", ported)
+    assert (code, f"{ported}: build.port runs code of this file" in err) == (2, True)
     code, out, _ = etharness("boards", "--json")  # those of the package are trusted
     assert code == 0
     assert "rpi-pico" in out
+
+
+def test_a_new_board_is_begun_once_and_under_a_good_name(
+    tmp_path: Path, etharness: Etharness
+) -> None:
+    code, out, _ = etharness("new-board", "my-board", "-d", tmp_path)
+    assert code == 0
+    made = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
+    port = ["my_board/my_board.c", "my_board/my_board.ld", "my_board/port.cmake"]
+    assert made == ["my-board.toml", *port]
+    assert all(f"wrote {tmp_path / file}: " in out for file in made)
+    code, _, err = etharness("new-board", "my-board", "-d", tmp_path)
+    assert code == 2
+    assert "my-board.toml already exists" in err
+    code, _, err = etharness("new-board", "../up", "-d", tmp_path)
+    assert (code, "'../up' is no name for a board" in err) == (2, True)
+    code, _, err = etharness("doctor", "--board", tmp_path / "my-board.toml")
+    assert code == 2  # nothing is filled in yet
+    assert "my-board.toml" in err

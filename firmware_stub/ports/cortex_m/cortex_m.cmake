@@ -28,4 +28,4 @@ if(NOT ETD_MEMORY)
   set(ETD_MEMORY ${ETD_PORT}.ld)
 endif()
 add_link_options(${ETD_CPU_FLAGS} -nostartfiles
-  -L${ETD_CORTEX_M_DIR} -T${CMAKE_CURRENT_SOURCE_DIR}/ports/${ETD_PORT}/${ETD_MEMORY})
+  -L${ETD_CORTEX_M_DIR} -T${ETD_PORT_DIR}/${ETD_MEMORY})

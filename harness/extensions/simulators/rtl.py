@@ -12,8 +12,8 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ from harness.link.transports import EmulatedUart
 from harness.target.build import (
     BUILT,
     Firmware,
+    PlacedModel,
     alone_in,
     build_root,
     building_in,
@@ -107,6 +108,22 @@ def needed_package(board: Board) -> tuple[str, str | None, str]:
     package = PACKAGES[board.target.core]
     installed = version(package.distribution) if package.find() else None
     return package.distribution, installed, PACKAGE_REMEDY
+
+
+def build(
+    board: Board,
+    placed: PlacedModel | None,
+    image: Callable[..., Firmware],
+    stages: Callable[[str, int, int], None],
+) -> Firmware:
+    """Build an image with ``image(board, placed)``, and the simulator of the board's core."""
+    assert isinstance(board.target, RtlTarget)
+    firmware = image(board, placed)
+    training = None
+    if board.target.profile_guided:
+        training = (firmware if placed is None else image(board, None)).image
+    stages("building the simulator (the first time a minute or two)", 0, 0)
+    return replace(firmware, simulator=build_simulator(board.target.core, training))
 
 
 def build_simulator(core: RtlCore, training: Path | None = None) -> Path:

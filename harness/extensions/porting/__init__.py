@@ -1,0 +1,1 @@
+"""Begins a port for a new board."""
