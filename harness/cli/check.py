@@ -140,8 +140,8 @@ def check_command(
         from harness.report.run import print_changes, print_verdict
 
         console, description = output.console(), describe(run)
-        if description.changes is not None and output.verbosity >= 0:
-            print_changes(console, description.changes, detailed=output.verbosity > 0)
+        if output.verbosity >= 0:
+            print_changes(console, description, detailed=output.verbosity > 0)
         print_verdict(console, description.verdict, verbosity=output.verbosity)
     return run.verdict.exit_code or int(not run.passed)
 

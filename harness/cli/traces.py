@@ -458,8 +458,7 @@ def compare_command(
         return int(explain.compare_programs((before, after), method, reports, output))
     if values:
         compare_values = load_extension(INSPECTORS, "values", "--values is", "inspector")
-        code: int = compare_values((before, after), reading.load, etrecords, reports, output)
-        return code
+        return int(compare_values((before, after), reading.load, etrecords, reports, output))
     assert after is not None  # an ETRecord is for --values
     if method:
         raise UsageError("--method is for two programs", hint="a run executed one method")
@@ -485,6 +484,7 @@ def _compare_times(
     traces = (sources[0].trace, sources[1].trace)
     old, new = (recorded_settings(source.result) for source in sources)
     from harness.analyze.compare import compare
+    from harness.analyze.ticks import suspected_widths
 
     outlines = differing_outlines(sources[0].result, sources[1].result)
     comparison = compare(*traces, statistic, executions, settings=(old, new), outlines=outlines)
@@ -503,7 +503,13 @@ def _compare_times(
     why = explain and explain.explain_runs(sources, models, statistic, executions)
     text = why and explain.text_of(why)
     first, second = (
-        compared.side(display_path(path), source.trace, source.damage, source.later_dumps, name)
+        compared.SideDocument(
+            printable(display_path(path)),
+            source.trace.losses,
+            [*source.damage],
+            [printable(item.advice) for item in suspected_widths(source.trace, source.later_dumps)],
+            name,
+        )
         for path, source, name in zip(paths, sources, kernels, strict=True)
     )
     boards = [source.result.board if source.result else "" for source in sources]

@@ -8,6 +8,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from harness.errors import Owner
+from harness.records.explanation import Explanation
 
 EXIT_CODES: Final = {
     Owner.PRODUCT: 1,
@@ -278,6 +279,7 @@ class ArmComparison(msgspec.Struct, frozen=True, kw_only=True):
         units: Units they were measured on; empty if there was nothing to compare.
         counts: Number of metrics by judgement.
         changed: Changed metrics to show, the worst first.
+        program: What changed in it, and what that cost; null if it is the same or unknown.
     """
 
     board: str
@@ -289,6 +291,7 @@ class ArmComparison(msgspec.Struct, frozen=True, kw_only=True):
     units: tuple[str, ...] = ()
     counts: dict[str, int] = {}
     changed: tuple[Changed, ...] = ()
+    program: Explanation | None = None
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):

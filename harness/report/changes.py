@@ -218,7 +218,6 @@ class ChangeTable:
         detectable: What is gone after it was measured again, and which change would have been
             noticed; empty if no operator was compared.
         notes: What was left out of the comparison, and why.
-        why: What changed in the program since the baseline, and what each change cost.
     """
 
     description: str
@@ -228,7 +227,6 @@ class ChangeTable:
     counts: tuple[tuple[str, int], ...]
     detectable: str
     notes: tuple[str, ...]
-    why: tuple[str, ...] = ()
 
 
 def describe_changes(comparison: HistoryComparison) -> ChangeTable:

@@ -11,7 +11,6 @@ import msgspec
 
 from harness.analyze.compare import AllocatorChange, Change, Comparison, OperatorChange
 from harness.analyze.counterparts import Counterparts, ProgramOutline
-from harness.analyze.ticks import suspected_widths
 from harness.check.history.comparison import judgement_word
 from harness.formatting import (
     TICKS,
@@ -142,18 +141,6 @@ class ComparisonDocument(msgspec.Struct, frozen=True):
     comparison: Comparison
     energy: tuple[EnergyChange, ...] | msgspec.UnsetType = msgspec.UNSET
     why: Explanation | msgspec.UnsetType = msgspec.UNSET
-
-
-def side(
-    path: str,
-    trace: Trace,
-    damage: Iterable[Damage] = (),
-    later_dumps: Sequence[int] = (),
-    kernels: str = "",
-) -> SideDocument:
-    """Describe one of the traces and its provenance."""
-    suspicions = [printable(item.advice) for item in suspected_widths(trace, later_dumps)]
-    return SideDocument(printable(path), trace.losses, list(damage), suspicions, kernels)
 
 
 def comparison_document(

@@ -483,6 +483,7 @@ class RunDescription:
         sections: What extensions say of a program, by their names.
         section_tables: The same as tables.
         why: What changed in the program since the baseline, and what that cost; None if unknown.
+        causes: The same in sentences.
         regression: It passed by itself, and its nightly run found it worse than others.
     """
 
@@ -506,6 +507,7 @@ class RunDescription:
     sections: Mapping[str, Any]
     section_tables: tuple[ReportTable, ...]
     why: Explanation | None = None
+    causes: tuple[str, ...] = ()
     regression: bool = False
 
     @property
@@ -578,10 +580,8 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
     sections, section_tables = describe_sections(known, subject)
     calls = result.model.delegates if result is not None and result.model else ()
     changes = describe_changes(run.comparison) if run.comparison is not None else None
-    plugin: Any = load_plugin(EXPLANATIONS, "compare") if changes is not None else None
-    why = plugin and plugin.explain_history(run)
-    if changes is not None and why:
-        changes = replace(changes, why=plugin.text_of(why))
+    explain: Any = load_plugin(EXPLANATIONS, "compare") if run.history is not None else None
+    why = explain and explain.explain_history(run)
     return RunDescription(
         run=run,
         verdict=describe_verdict(run.verdict, run.failure),
@@ -606,6 +606,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
             *section_tables,
         ),
         why=why,
+        causes=explain.text_of(why) if why else (),
     )
 
 

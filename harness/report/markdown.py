@@ -202,7 +202,7 @@ def _blocks(run: RunDescription, summary: RunSummary) -> Iterator[_Block]:
         if run.changes is not None:
             parts = [compared_text(run.changes), run.changes.detectable]
             after = f"{escaped('; '.join(filter(None, parts)), LONGEST_SENTENCE)}\n\n"
-            after += sentences_text(run.changes.why)
+        after += sentences_text(run.causes)
         yield _Block(table, "changes", _MOST_CHANGES, folded=False, after=after)
     yield from _checks("Failed checks", run.verdict.failed, folded=False)
     yield from _checks("Warnings and notes", run.verdict.warned)

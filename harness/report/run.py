@@ -16,7 +16,7 @@ from harness.analyze.statistics import Operator
 from harness.formatting import printable, stack_use
 from harness.records.result import encode
 from harness.records.verdict import OUTPUTS, Check, Code, Severity
-from harness.report.changes import ChangeTable, change_table, executions_of
+from harness.report.changes import change_table, executions_of
 from harness.report.description import (
     AllocatorUse,
     Loss,
@@ -171,7 +171,7 @@ def print_run(
         print_trace(console, run, detailed=verbosity > 0)
         if run.changes is not None:
             show_line(console)
-            print_changes(console, run.changes, detailed=verbosity > 0)
+            print_changes(console, run, detailed=verbosity > 0)
     if show_verdict:
         print_verdict(console, run.verdict, verbosity=verbosity)
 
@@ -399,8 +399,10 @@ def print_losses(console: Console, losses: Sequence[Loss]) -> None:
         show_line(console, "losses: none; the log is complete")
 
 
-def print_changes(console: Console, changes: ChangeTable, *, detailed: bool = False) -> None:
-    """Print numbers that changed against the baseline, or all numbers if ``detailed``."""
+def print_changes(console: Console, run: RunDescription, *, detailed: bool = False) -> None:
+    """Print numbers that changed against the baseline, or all if ``detailed``, and the causes."""
+    if (changes := run.changes) is None:
+        return
     shown = (*changes.changed, *(changes.others if detailed else ()))
     if shown:
         columns = ("baseline", "now", "change", "relative", "by chance", "noise", "detectable")
@@ -412,7 +414,7 @@ def print_changes(console: Console, changes: ChangeTable, *, detailed: bool = Fa
         show_line(console, changes.detectable)
     for note in changes.notes:
         show_line(console, f"note: {note}")
-    for line in changes.why:
+    for line in run.causes:
         show_line(console, line)
 
 

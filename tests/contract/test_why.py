@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dis
+import html
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -341,6 +343,80 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def sentences(why: dict[str, Any]) -> list[str]:
+    return sorted(cause["sentence"] for cause in why["causes"])
+
+
+PLAN = """
+schema = 1
+name = "why"
+output = "nights"
+repeats = 1
+history = "h.sqlite"
+baseline = "last:1"
+reports = ["night.html", "night.md", "report.json"]
+
+[[board]]
+board = "native"
+
+[[model]]
+file = "model.pte"
+"""
+
+
+@pytest.mark.sim
+@pytest.mark.extension("history")
+@pytest.mark.extension("lab")
+@pytest.mark.extension("web")
+@pytest.mark.extension("executorch")
+def test_a_night_with_a_changed_program_says_what_compare_says(
+    project: Path, etharness: Command
+) -> None:
+    Path("plan.toml").write_text(PLAN)
+    for model in ("kws_int8", "kws_int8_m55"):
+        shutil.copy(MODELS / f"{model}.pte", "model.pte")
+        ended = etharness("nightly", "plan.toml", "--fresh", "--json")
+    assert ended.code == 1, ended.err
+    folders = sorted(Path("nights").glob("why-*"))
+    before, after = (next(folder.rglob("result.json")).parent for folder in folders)
+    expected = sentences(json.loads(etharness("compare", before, after, "--json").out)["why"])
+    assert expected[0].startswith(CORE)
+    [arm] = json.loads(ended.out)["arms"]
+    [run] = json.loads((folders[1] / "report.json").read_text())["runs"]
+    assert sentences(arm["program"]) == sentences(run["why"]) == expected
+    page = html.unescape((folders[1] / "night.html").read_text())
+    comment = re.sub(r"\\|&#8203;", "", (folders[1] / "night.md").read_text())
+    for text in expected:
+        assert text in page
+        assert text in comment
+
+
+@pytest.mark.sim
+@pytest.mark.extension("history")
+@pytest.mark.extension("executorch")
+def test_the_page_walks_from_a_red_run_to_its_cause_and_its_cure(
+    project: Path, etharness: Command
+) -> None:
+    """The commands of docs/why.md, as printed."""
+    page = (HERE.parents[1] / "docs/why.md").read_text()
+    shutil.copy(MODELS / "kws_int8.pte", "model.pte")
+    said: dict[str, Any] = {}
+    walk = page[page.index("## From red") : page.index("## What is compared")]
+    for block in re.findall(r"```sh\n(.*?)```", walk, re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            program, *words = shlex.split(line.removesuffix(" || echo red"))
+            if program == "etharness":
+                said[line] = etharness(*words)
+            else:
+                command = [sys.executable if program == "python" else program, *words]
+                subprocess.run(command, check=True)
+    red = [line for line, ended in said.items() if ended.code]
+    assert [line.endswith("|| echo red") for line in red] == [True], red
+    [shown] = re.findall(r"```text\n(.*?)```", walk, re.DOTALL)
+    assert shown in said[red[0]].out
+    assert "the program did not change" in [*said.values()][-1].out
+
+
 CORE = "exported for Cortex-M55, M85 (MVE), before for Cortex-M0, M0+, M3, M23 (no DSP)"
 
 
@@ -352,14 +428,23 @@ def test_a_run_with_a_baseline_says_what_changed_since(project: Path, etharness:
     run = ("run", "--board", "native", "--model", "model.pte", "--history", "h.sqlite")
     for name, model in (("b", "kws_int8"), ("c", "kws_int8_m55")):
         shutil.copy(MODELS / f"{model}.pte", "model.pte")
-        reports = [word for end in ("md", "html") for word in ("--report", f"{name}.{end}")]
+        ends = ("md", "html", "json")
+        reports = [word for end in ends for word in ("--report", f"{name}.{end}")]
         ended = etharness(*run, "--baseline", "last:1", "-o", name, *reports)
         assert ended.code in (0, 1), ended.err
     for text in (ended.out, Path("c.md").read_text(), Path("c.html").read_text()):
         assert CORE.split("(")[0] in " ".join(text.split()), text
     compared = etharness("compare", "b", "c", "--report", "page.html")
     assert CORE in " ".join(compared.out.split())
-    assert CORE in Path("page.html").read_text()
+    page = Path("page.html").read_text()
+    assert CORE in page
+    [headline] = [line for line in compared.out.splitlines() if line.startswith("Why: ")]
+    assert headline in page
+    # A report has the causes of ``compare``, in JSON as records.
+    why = json.loads(Path("c.json").read_text())["runs"][0]["why"]
+    compared_why = json.loads(etharness("compare", "b", "c", "--json").out)["why"]
+    assert sentences(why) == sentences(compared_why) != []
+    assert re.search(r"^- .*exported for", Path("c.md").read_text(), re.MULTILINE)
     # The program is not kept any more: the history knows operators, types and shapes.
     shutil.rmtree("kept")
     again = etharness("check", "c", "--history", "h.sqlite", "--baseline", "last:1")

@@ -133,15 +133,20 @@ def explain_history(run: EvaluatedRun) -> Explanation | None:
         return None
     after, _ = _facts_of_run(result.model, None)
     before = _facts_of_earlier(newest.model_sha256, result.model.method)
+    notes: tuple[str, ...] = ()
     if before is None or after is None or not after.complete:
         outline = history.outlines.get(newest.model_sha256)
         if outline is None or result.model.chains is None:
             return None
         before = facts_of_outline(outline)
         after = facts_of_records(result.model.chains, (), result.model.delegates)
+        notes = (
+            "one of both programs is not at hand: layouts, arguments, constants and planned "
+            "memory are not compared",
+        )
     costs = _recorded(history, history.results.index(newest))
     measured = _measured(ComparedSide(run.trace, "p50", "all"), result)
-    return _explanation(Causes(before, after), costs, measured, (), same=False)
+    return _explanation(Causes(before, after), costs, measured, notes, same=False)
 
 
 def _facts_of_earlier(sha256: str, method: str) -> ProgramFacts | None:

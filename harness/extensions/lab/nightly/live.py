@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from harness.config.project import HISTORY_VARIABLE
 from harness.errors import UsageError
@@ -16,7 +16,7 @@ from harness.extensions.lab.nightly.journal import Account, Ended, Record
 from harness.extensions.lab.nightly.night import Night, Prepared, quarantine_tonight, verdict_of
 from harness.extensions.lab.nightly.verdict import Quarantine
 from harness.files import write_atomic
-from harness.plugins import SITES, load_extension
+from harness.plugins import EXPLANATIONS, SITES, load_extension, load_plugin
 from harness.printing import print_text, printable
 from harness.records.nightly import (
     Attempt,
@@ -99,6 +99,13 @@ def show_night(console: Console, night: NightDocument, *, verbosity: int = 0) ->
             )
             if left_out > 0:
                 show_line(console, f"and {left_out:,} more; -v shows all")
+        explain: Any = load_plugin(EXPLANATIONS, "compare")
+        for arm in night.arms:
+            first, *lines = explain.text_of(arm.program) if explain and arm.program else ("",)
+            if first:
+                show_line(console, f"{arm.model} on {arm.board}, {arm.before}: {first}")
+            for line in lines:
+                show_line(console, f"  {line}")
         for note in night.notes:
             show_line(console, f"note: {note}", style="yellow")
     show_line(console, night.headline, style="bold green" if night.passed else "bold red")

@@ -77,6 +77,7 @@ from harness.extensions.lab.nightly.verdict import (
 from harness.extensions.lab.nightly.worker import Effects, Worker
 from harness.files import write_atomic
 from harness.flash.image import read_image
+from harness.plugins import EXPLANATIONS, load_plugin
 from harness.records.nightly import (
     ArmComparison,
     NightDocument,
@@ -96,7 +97,7 @@ from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import evaluate_path
 from harness.runs.history import HistoryRef, with_trends
 from harness.runs.repeats import notices
-from harness.runs.source import EvaluatedRun
+from harness.runs.source import DEFAULT_OPTIONS, EvaluatedRun
 from harness.target.build import built_image
 
 _JOIN_S: Final = 0.2
@@ -484,7 +485,8 @@ def run_to_end(night: Night, effects: Stoppable) -> NightDocument:
     notes += [*refused, *cost]
     stored = plan.history is not None and not troubles
     troubles += [*_damaged_results(directories), *failures]
-    arms = tuple(one.arm for one in compared)
+    outcomes = outcomes_of(night.all_steps, account)
+    arms = tuple(_with_causes(night, one.arm, outcomes) for one in compared)
     if stored:
         troubles += _store_comparisons(night, compared)
     ended_utc = now_utc()
@@ -524,6 +526,33 @@ def _compare(night: Night) -> tuple[list[ComparedArm], list[Trouble]]:
         return [*compare_arms(night.directory, outcomes, labels, baseline, tonight)], []
     except HarnessError as error:
         return [], [_trouble(error)]
+
+
+def _with_causes(
+    night: Night, arm: ArmComparison, outcomes: Iterable[StepOutcome]
+) -> ArmComparison:
+    """Add to a comparison with changes what changed in the program, as the run's report says it."""
+    explain: Any = load_plugin(EXPLANATIONS, "compare")
+    history = night.prepared.history
+    if explain is None or (arm.passed and not arm.changed):
+        return arm
+    last = {
+        one.step.variant: night.directory / one.attempts[-1].directory
+        for one in outcomes
+        if (one.step.board, one.step.model) == (arm.board, arm.model)
+        if one.attempts and one.attempts[-1].result
+    }
+    try:
+        if arm.after in last and arm.before in last:
+            sources = [DEFAULT_OPTIONS.load(last[name]) for name in (arm.before, arm.after)]
+            why = explain.explain_runs(sources)
+        elif arm.after in last and history is not None:
+            why = explain.explain_history(with_trends(evaluate_path(last[arm.after]), history))
+        else:
+            return arm
+    except (HarnessError, OSError):  # the run is named as a trouble
+        return arm
+    return arm if why is None or why.same else replace(arm, program=why)
 
 
 def _look_again(night: Night, effects: Stoppable, compared: Sequence[ComparedArm]) -> list[str]:

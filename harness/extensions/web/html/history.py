@@ -571,6 +571,7 @@ def history_view(description: RunDescription, limits: Limits) -> View | None:
     return {
         "description": printable(history.description) if changes is None else changes.description,
         "changes": changes,
+        "causes": description.causes,
         "results": len(history.results),
         "baseline": len(history.baseline),
         "sessions": len({history.results[index].session for index in history.baseline}),
