@@ -4,7 +4,8 @@
 
 Each network is exported to XNNPACK as somebody wrote it, and as the X-ray advises; both run on
 ``native-executorch``, in turns. The predicted saving is that of the first export's X-ray, for all
-operators with advice; the measured one is the difference of the median executions.
+operators with advice; the measured one is the difference of the executions. Of both exports the run
+with the shortest execution counts, so that the figures hold on a busy computer, too.
 
 Five networks are exported to Ethos-U likewise. There is no Ethos-U here, so what is compared are
 the estimated instructions of the CPU around it, of both exports. Writes the tables of
@@ -38,8 +39,8 @@ BEGIN, END = "<!-- measured: benchmarks/fallback.py{} -->", "<!-- end -->"
 BOARD = "native-executorch"
 RUNS = 40
 """Executions of a run."""
-TURNS = 5
-"""Runs of each export; the fastest median counts, as others were disturbed."""
+TURNS = 7
+"""Runs of each export; the shortest execution counts, as others were disturbed."""
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 
@@ -126,13 +127,13 @@ NETWORKS = (
 
 
 class Saving(NamedTuple):
-    """What advice saved, in nanoseconds of a median execution.
+    """What advice saved, in nanoseconds of an execution.
 
     Attributes:
         name: The network.
-        before: The median execution as written.
+        before: The execution as written.
         predicted: What the X-ray predicted to save.
-        after: The median execution as advised.
+        after: The execution as advised.
         outside: Operators outside as advised.
     """
 

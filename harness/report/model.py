@@ -257,8 +257,11 @@ def _print_method(console: Console, method: MethodDocument, *, detailed: bool) -
     show_table(console, headers, rows, numbers=range(1, 6))
     for table in describe_sections(method.sections or {})[1]:
         print_table(console, table)
-    for call in method.delegates:
-        print_table(console, delegate_table(call, detailed=detailed))
+    work = [delegate_table(call, detailed=detailed) for call in method.delegates]
+    for table in work:
+        print_table(console, table)
+    if work and not work[-1].rows:
+        show_line(console)
     _print_pools(console, method, detailed=detailed)
 
 

@@ -380,7 +380,7 @@ def print_table(console: Console, table: ReportTable) -> None:
         show_table(console, table.headers, table.rows, title=table.title, numbers=table.numbers)
     for note in table.notes:
         show_line(console, note)
-    if table.notes:
+    if table.notes and table.rows:
         show_line(console)
 
 

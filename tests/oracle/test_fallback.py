@@ -62,6 +62,7 @@ WRITTEN: Mapping[str, tuple[Function, tuple[int, ...]]] = {
 OPERATORS: Mapping[str, tuple[Function, tuple[int, ...]]] = {
     "select_copy": (lambda x: x[:, 1], (3, 8)),
     "log_softmax": (lambda x: torch.log_softmax(x, -1), (3, 8)),
+    "split_with_sizes_copy": (lambda x: torch.split(x, 2, 1)[0] + torch.split(x, 2, 1)[3], (3, 8)),
     "squeeze_copy": (lambda x: torch.relu(x).squeeze(1), (3, 1, 8)),
     "argmax": (lambda x: x.argmax(1), (3, 8)),
     "elu": (functional.elu, (3, 8)),
@@ -159,6 +160,8 @@ def test_every_rule_is_that_of_a_real_export_and_advice_is_delegated(
     plain = {item["why"].rpartition(" ")[2].strip("_"): item for item in found}
     assert {*rules} - {""} == {*WRITTEN}
     assert {*OPERATORS} <= {*plain}
+    slices = "take the parts with slices: x[:, :2], x[:, 2:4], ..., x[:, 6:]"
+    assert plain["split_with_sizes_copy"]["attempt"] == slices
 
     advised: dict[str, Function] = {}
     for name in FOLLOWED:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final
 
+from msgspec.structs import replace
+
 from harness.extensions.fallback.reasons import FallbackReason, OperatorFacts
 
 BESIDE: Final = "beside the CPU"
@@ -84,11 +86,14 @@ def reason(facts: OperatorFacts) -> FallbackReason:
             else f"of Ethos-U only the U85 takes {operator}",
             _REMEDIES.get(facts.name, _COMPILE_FOR_U85),
         )
-    rules = [_shapes, *([] if npu == _U85 else _ON_U55.get(facts.name, []))]
-    rules += [*_ON_ALL.get(facts.name, []), _types]
-    for rule in rules:
+    for rule in (_shapes, *_ON_ALL.get(facts.name, [])):
         if found := rule(facts):
             return found
+    for rule in [] if npu == _U85 else _ON_U55.get(facts.name, []):
+        if found := rule(facts):
+            return found if found.attempt else replace(found, attempt=_COMPILE_FOR_U85)
+    if found := _types(facts):
+        return found
     if facts.name in _NO_WORK.split():
         return FallbackReason(
             BESIDE, f"Ethos-U takes {operator} only together with operators that compute"
@@ -207,7 +212,6 @@ def _pooling(facts: OperatorFacts) -> FallbackReason | None:
             "windows of 256",
             f"{npu} pools windows of up to 256 columns and {_LARGEST:,} elements, "
             f"not {_by(kernel)}",
-            "pool in two steps",
         )
     if (wide := max(sizes[1:], default=0)) > _LARGEST:
         return FallbackReason(
@@ -266,7 +270,6 @@ def _convolution(facts: OperatorFacts) -> FallbackReason | None:
         return FallbackReason(
             "kernels of 64",
             f"{npu} takes kernels of up to 64 {side} and 4,096 elements, not {_by(kernel)}",
-            "convolve in two steps, with smaller kernels",
         )
     if len(kernel) > 2 and (kernel[2] != 1 or stride[-1] > 1):
         return FallbackReason(
@@ -279,7 +282,7 @@ def _convolution(facts: OperatorFacts) -> FallbackReason | None:
 
 def _stride(facts: OperatorFacts, npu: str, _kernel: Sequence[int]) -> FallbackReason | None:
     stride, dilations = _pair(facts.ints(3)), _pair(facts.ints(5))
-    padded = any(facts.ints(4))
+    padded, dilated = any(facts.ints(4)), max(dilations) > 1
     steps = zip(stride, dilations, strict=True)
     if not any(step > 3 and (padded or gap != 1) for step, gap in steps):
         return None
@@ -289,7 +292,7 @@ def _stride(facts: OperatorFacts, npu: str, _kernel: Sequence[int]) -> FallbackR
         f"{npu} convolves with strides over 3 only without padding and dilation, here "
         f"{_by(stride)} with {has}",
         "pad before it: torch.nn.functional.pad(x, ...), then the convolution without padding"
-        if padded
+        if padded and not dilated
         else "",
     )
 
@@ -306,7 +309,6 @@ def _transposed_stride(
     return FallbackReason(
         "transposed strides of 2",
         f"{npu} takes transposed convolutions with strides of 1 x 1 and 2 x 2, not {_by(stride)}",
-        "upsample to the nearest value, by 2, 4 or 8, and then convolve",
     )
 
 
@@ -381,7 +383,6 @@ def _sum(facts: OperatorFacts) -> FallbackReason | None:
                     "sums of 65,536",
                     f"{_npu(facts)} sums up to {_LARGEST:,} numbers, and as many sums before and "
                     f"behind them, here {' x '.join(f'{part:,}' for part in parts)}",
-                    "sum in two steps",
                 )
     return None
 
@@ -394,7 +395,6 @@ def _flip(facts: OperatorFacts) -> FallbackReason | None:
         "flip of rows",
         f"{_npu(facts)} flips the channels or the rows of a 4-d tensor, not dimension "
         f"{', '.join(map(str, dims))} of {facts.rank}",
-        _COMPILE_FOR_U85,
     )
 
 
@@ -410,6 +410,7 @@ def _unfold(facts: OperatorFacts) -> FallbackReason | None:
     return FallbackReason(
         "unfold of 16",
         f"{_npu(facts)} unfolds up to 16 windows, not {windows:,}",
+        "take the windows with slices",
     )
 
 

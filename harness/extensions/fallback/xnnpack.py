@@ -41,8 +41,6 @@ _INSTEAD: Final = {
     "place of max_pool1d; export with to_edge_transform_and_lower(program, "
     "partitioner=[XnnpackPartitioner()])",
     "hardsigmoid": "torch.clamp(x / 6.0 + 0.5, 0.0, 1.0)",
-    "split_copy.Tensor": "take the parts with slices: x[:, :4] and x[:, 4:]",
-    "split_with_sizes_copy": "take the parts with slices: x[:, :4] and x[:, 4:]",
     "topk.values": _LEAVE,
 }
 """What to write in place of operators without a rule."""
@@ -84,6 +82,8 @@ def _instead(operands: OperatorFacts) -> str:
         return f"x.reshape({back}) in place of squeeze"
     if operands.name == "_log_softmax" and operands.value(1) in (-1, operands.rank - 1):
         return "torch.log(torch.softmax(x, -1))"
+    if operands.name in ("split_copy.Tensor", "split_with_sizes_copy"):
+        return _slices(operands)
     if operands.name == "select_copy.int" and back:
         dim, index = operands.value(1), operands.value(2)
         if isinstance(dim, int) and isinstance(index, int) and 0 <= dim < operands.rank:
@@ -91,6 +91,24 @@ def _instead(operands: OperatorFacts) -> str:
             return f"x[{':, ' * dim}{index}:{index + 1}].reshape({back})"
     instead = _INSTEAD.get(operands.name, "")
     return "" if instead == _LEAVE and not operands.border else instead
+
+
+def _slices(operands: OperatorFacts) -> str:
+    """Return the slices that are the parts of a tensor; "" if they are not known."""
+    dim, whole = operands.value(2), operands.sizes
+    parts = operands.ints(1)
+    if not isinstance(dim, int) or not -len(whole) <= dim < len(whole) or operands.dynamic:
+        return ""
+    size = operands.value(1)
+    if isinstance(size, int) and size > 0:
+        parts = (size,) * -(-whole[dim] // size)
+    before, ends = ":, " * (dim % len(whole)), [sum(parts[: n + 1]) for n in range(len(parts))]
+    starts = [str(end) for end in ends[:-1]]
+    slices = [
+        f"x[{before}{start}:{end}]" for start, end in zip(["", *starts], [*starts, ""], strict=True)
+    ]
+    most = [*slices[:2], "...", slices[-1]] if len(slices) > 3 else slices
+    return f"take the parts with slices: {', '.join(most)}"
 
 
 def _types(operands: OperatorFacts) -> FallbackReason | None:

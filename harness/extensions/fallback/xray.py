@@ -239,20 +239,20 @@ _WITH_IT: Final = "follow the advice for the operator beside it"
 def _merging(
     operators: Sequence[FallenOperator], calls: Sequence[tuple[int, int]]
 ) -> list[FallenOperator]:
-    """Mark the first operator of every group between two calls that could all be delegated."""
+    """Mark what could be delegated together: the first of a group if two calls become one."""
     marked, group = [*operators], list[int]()
     places = {(item.chain, item.instruction): index for index, item in enumerate(operators)}
     after: tuple[int, int] | None = None
-    for place in sorted([*places, *calls]):
+    for place in [*sorted([*places, *calls]), None]:
         if place in places:
             group.append(places[place])
             continue
-        between = group and after is not None and after[0] == place[0]
         own = [index for index in group if operators[index].rule != ethos_u.BESIDE]
-        if between and own and all(operators[index].attempt for index in own):
+        if own and all(operators[index].attempt for index in own):
             for index in {*group} - {*own}:
                 marked[index] = replace(operators[index], attempt=_WITH_IT, left=0.0)
-            marked[group[0]] = replace(marked[group[0]], merges=True)
+            if after is not None and place is not None and after[0] == place[0]:
+                marked[group[0]] = replace(marked[group[0]], merges=True)
         after, group = place, []
     return marked
 
