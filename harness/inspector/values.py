@@ -120,11 +120,13 @@ class ValueComparison:
         gaps: In the order of the first trace's instructions, the program's outputs last.
         unmatched: Tensors without a counterpart, or of another shape.
         lost: Tensors of either trace whose bytes were lost.
+        note: How tensors of different programs were paired; empty for one program.
     """
 
     gaps: tuple[ValueGap, ...]
     unmatched: int
     lost: int
+    note: str = ""
 
     @property
     def first_diverging(self) -> ValueGap | None:
@@ -161,9 +163,20 @@ TensorKey = tuple[int, Hashable, int]
 
 LoggedTensors = dict[TensorKey, LoggedTensor]
 
+Joined = Mapping[tuple[int, int], tuple[int, int]]
+"""Chain and number of an instruction, and of its counterpart."""
 
-def compare_values(before: LoggedTrace, after: LoggedTrace) -> ValueComparison:
+
+def compare_values(
+    before: LoggedTrace, after: LoggedTrace, joined: Joined | None = None
+) -> ValueComparison:
     """Compare the values that two traces logged.
+
+    Args:
+        before: The first trace.
+        after: The second trace.
+        joined: Of different programs: instructions of the second with their counterparts in the
+            first. Only tensors of equal types are compared then.
 
     Raises:
         NotComparableError: A trace has no values, or no value has a counterpart.
@@ -178,9 +191,14 @@ def compare_values(before: LoggedTrace, after: LoggedTrace) -> ValueComparison:
                 hint="run both with --values intermediate",
             )
 
+    if joined is not None:
+        yours = {_place_before(key, joined): tensor for key, tensor in yours.items()}
+
     def counterpart(key: TensorKey, tensor: LoggedTensor) -> LoggedTensor | None:
-        other = yours.get(key)
-        return other if other is not None and tensor.tensor.sizes == other.tensor.sizes else None
+        mine, other = tensor.tensor, yours.get(key)
+        if other is None or mine.sizes != other.tensor.sizes:
+            return None
+        return other if joined is None or mine.scalar_type == other.tensor.scalar_type else None
 
     compared = compare_pairs(before, mine, counterpart)
     if not compared.gaps:
@@ -193,6 +211,14 @@ def compare_values(before: LoggedTrace, after: LoggedTrace) -> ValueComparison:
         unmatched=compared.unmatched + sum(key not in mine for key in yours),
         lost=compared.lost + _lost(yours),
     )
+
+
+def _place_before(key: TensorKey, joined: Joined) -> TensorKey:
+    """Return the key of a tensor's counterpart; one that no tensor has if there is none."""
+    execution, place, position = key
+    if not isinstance(place, tuple) or len(place) != 2 or place[0] < 0:
+        return key
+    return execution, joined.get(place, ("without", *place)), position
 
 
 def compare_pairs(
@@ -380,19 +406,21 @@ def _operator(trace: Trace, row: int) -> str:
 class ValuesDocument(msgspec.Struct, frozen=True):
     """What ``etharness compare --values --json`` prints.
 
-    ``first_diverging`` is an index of ``gaps``; null if all are within their tolerance.
+    ``first_diverging`` is an index of ``gaps``; null if all are within their tolerance. ``note``
+    says how tensors of different programs were paired; "" for one program.
     """
 
     gaps: tuple[ValueGap, ...]
     first_diverging: int | None
     unmatched: int
     lost: int
+    note: str = ""
 
 
 def values_document(found: ValueComparison) -> bytes:
     """Return the comparison as JSON."""
     first = next((index for index, gap in enumerate(found.gaps) if gap.diverges), None)
-    return encode(ValuesDocument(found.gaps, first, found.unmatched, found.lost))
+    return encode(ValuesDocument(found.gaps, first, found.unmatched, found.lost, found.note))
 
 
 HEADERS: Final = (
@@ -422,7 +450,8 @@ def gap_cells(gap: ValueGap) -> tuple[str, ...]:
 def verdict_lines(found: ValueComparison) -> list[str]:
     """Return what was compared in counts, and the first difference last."""
     within = len(found.gaps) - sum(gap.diverges for gap in found.gaps)
-    lines = [f"{within} of {counted(len(found.gaps), 'tensor')} within their tolerance"]
+    lines = [found.note] if found.note else []
+    lines += [f"{within} of {counted(len(found.gaps), 'tensor')} within their tolerance"]
     if found.unmatched:
         lines.append(f"{counted(found.unmatched, 'tensor')} without a counterpart")
     if found.lost:

@@ -277,3 +277,24 @@ def test_one_rounding_step_of_integers_is_never_called_wrong(array: np.ndarray, 
     how, differing = _how(array, other)
     assert how == ("rounding" if differing else "none")
     assert differing == np.count_nonzero(array != other)
+
+
+@pytest.mark.extension("why")
+def test_values_of_another_program_are_paired_by_the_graph(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    """The last dequantize is instruction 4 of one program, and 2 of the other."""
+    for name in ("layout", "layout_advised"):
+        model = ROOT / f"tests/fixtures/advice/{name}.pte"
+        words = ("--board", "native", "--model", model, "--runs", "1", "--values", "intermediate")
+        assert etharness("run", *words, "-o", tmp_path / name).code == 0
+    paths = (tmp_path / "layout", tmp_path / "layout_advised")
+    code, out, _ = etharness("compare", *paths, "--values", "--json")
+    document = json.loads(out)
+    jsonschema.validate(
+        document, json.loads((ROOT / "schema/compare-values.schema.json").read_text())
+    )
+    assert code == 1
+    assert [(gap["chain"], gap["instruction"]) for gap in document["gaps"]][:2] == [(0, 0), (0, 4)]
+    assert "paired by the places of their operators" in document["note"]
+    assert document["note"] in " ".join(etharness("compare", *paths, "--values").out.split())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
 from harness.cli.command import OutputOptions
 from harness.errors import UsageError, write_error
@@ -18,12 +20,28 @@ from harness.inspector.values import (
     print_values,
     values_document,
 )
+from harness.plugins import EXPLANATIONS, load_plugin
 from harness.printing import print_document
 from harness.records.result import RunIdentity
 from harness.report.description import Fact
 from harness.report.formats import html_pages, write_file
 from harness.report.traces import OutputDocument
-from harness.runs.source import Source, check_same_inputs, load_metadata, read_npy
+from harness.runs.source import (
+    Source,
+    check_same_inputs,
+    differing_outlines,
+    load_metadata,
+    read_npy,
+)
+
+_BY_GRAPH: Final = (
+    "the programs differ: values are paired by the places of their operators in the graphs, and "
+    "those of other types are not compared"
+)
+_BY_NUMBER: Final = (
+    "the programs differ, and what is known of them does not join their operators: values are "
+    "paired by the numbers of instructions, which may be other operators"
+)
 
 
 def inspect_outputs(
@@ -95,17 +113,22 @@ def _compare_values(
     """Compare the values of two traces; return what was compared, too."""
     check_same_inputs(*sources)
     files = (*etrecords, *etrecords)[:2] if etrecords else (None, None)
-    sides = [
+    first, second = (
         LoggedTrace(
             source.trace, source.debug_buffer or b"", load_metadata(source, etrecord=file).symbols
         )
         for source, file in zip(sources, files, strict=True)
-    ]
+    )
     facts = [
         Fact(label, _origin(path, source))
         for label, path, source in zip(("before", "after"), paths, sources, strict=True)
     ]
-    return compare_values(*sides), facts
+    if etrecords or differing_outlines(sources[0].result, sources[1].result) is None:
+        return compare_values(first, second), facts
+    explain: Any = load_plugin(EXPLANATIONS, "compare")
+    joined = explain and explain.joined_instructions(sources)
+    note = _BY_NUMBER if joined is None else _BY_GRAPH
+    return replace(compare_values(first, second, joined), note=note), facts
 
 
 def _with_reference(

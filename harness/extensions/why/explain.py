@@ -31,6 +31,7 @@ from harness.decode.pte import (
     read_named_program,
 )
 from harness.errors import FormatError, NotComparableError, UsageError
+from harness.extensions.why.alignment import Unjoined, join
 from harness.extensions.why.causes import RANKS, Causes, Root
 from harness.extensions.why.programs import (
     ProgramFacts,
@@ -117,6 +118,23 @@ def explain_runs(
     digests = {model.sha256 if model is not None else "" for model in ran}
     same = len(digests) == 1 and "" not in digests
     return _explanation(causes, before, after, tuple(dict.fromkeys(notes)), same=same)
+
+
+def joined_instructions(sources: Sequence[Source]) -> dict[_Place, _Place] | None:
+    """Return instructions of the second run's program with their counterparts in the first.
+
+    None if a program is unknown.
+    """
+    models = [source.result.model if source.result is not None else None for source in sources]
+    (old, _), (new, _) = (_facts_of_run(model, None) for model in models)
+    if old is None or new is None:
+        return None
+    return {
+        (pair[1].chain, pair[1].index): (pair[0].chain, pair[0].index)
+        for chains in zip(old.chains, new.chains, strict=False)
+        for pair in join(*chains)
+        if not isinstance(pair, Unjoined)
+    }
 
 
 def explain_history(run: EvaluatedRun) -> Explanation | None:
