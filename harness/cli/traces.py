@@ -496,7 +496,8 @@ def _compare_times(
     libraries = {target.kernels for target in targets if target and target.kernels}
     code = NotComparableError.exit_code if len(libraries) == len(targets) else 0
     records = [source.result.energy if source.result else None for source in sources]
-    energy = compared.compare_energy(records[0], records[1], outlines)
+    meter: Any = load_plugin(EXPLANATIONS, "energy")
+    energy = meter.compare_energy(records[0], records[1], outlines) if meter else ()
     explain: Any = load_plugin(EXPLANATIONS, "compare")
     if explain is None and any(file.suffix.lower() == ".md" for file in reports):
         load_extension(EXPLANATIONS, "compare", "a report in Markdown is", "why")
@@ -513,10 +514,8 @@ def _compare_times(
         for path, source, name in zip(paths, sources, kernels, strict=True)
     )
     boards = [source.result.board if source.result else "" for source in sources]
-    warnings = compared.comparison_warnings(traces, comparison, boards)
-    if code:
-        line = f"NOT COMPARABLE: different kernels: {kernels[0]} before, {kernels[1]} after"
-        warnings = [line, *warnings]
+    others = kernels if code else ()
+    warnings = compared.comparison_warnings(traces, comparison, boards, others)
     for file in reports:
         if file.suffix.lower() == ".html":
             page = html_pages(str(file)).comparison
@@ -536,7 +535,8 @@ def _compare_times(
     if why:
         explain.print_explanations(console, [why])
     compared.print_comparison(console, comparison, detailed=detailed)
-    compared.print_energy_changes(console, energy)
+    if energy:
+        meter.print_energy_changes(console, energy)
     for source in sources:
         print_damage(console, source.damage, detailed=detailed)
     return code

@@ -141,3 +141,22 @@ class MeasuredEnergy:
     began_ns: Ints
     ended_rows: Ints
     ended_ns: Ints
+
+
+class EnergyChange(Signature, frozen=True):
+    """Mean energy of an event of one operator in two runs, which both measured it.
+
+    Attributes:
+        before: Joules in the first run.
+        after: Joules in the second.
+        bound: Largest error of their difference, without the errors of the meters.
+    """
+
+    before: float
+    after: float
+    bound: float
+
+    @property
+    def beyond_bound(self) -> bool:
+        """Whether alignment and sampling cannot explain the difference."""
+        return abs(self.after - self.before) > self.bound

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from harness.analyze.compare import AllocatorChange, Change, Comparison, OperatorChange
-from harness.analyze.counterparts import Counterparts, ProgramOutline
 from harness.check.history.comparison import judgement_word
 from harness.formatting import (
     TICKS,
@@ -21,98 +20,16 @@ from harness.formatting import (
     with_printable_keys,
     with_printable_names,
 )
-from harness.records.energy import EnergyRecord
+from harness.records.energy import EnergyChange
 from harness.records.explanation import Explanation
 from harness.records.measurement import NEITHER_RECORDED
 from harness.records.result import encode
-from harness.records.trace import Damage, Losses, Signature, Trace
-from harness.report.operators import energy_unit
+from harness.records.trace import Damage, Losses, Trace
 from harness.report.terminal import show_line, show_table
 from harness.report.words import counted, event_title, with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-class EnergyChange(Signature, frozen=True):
-    """Mean energy of an event of one operator in two runs, which both measured it.
-
-    Attributes:
-        before: Joules in the first run.
-        after: Joules in the second.
-        bound: Largest error of their difference, without the errors of the meters.
-    """
-
-    before: float
-    after: float
-    bound: float
-
-    @property
-    def beyond_bound(self) -> bool:
-        """Whether alignment and sampling cannot explain the difference."""
-        return abs(self.after - self.before) > self.bound
-
-
-def compare_energy(
-    before: EnergyRecord | None,
-    after: EnergyRecord | None,
-    outlines: tuple[ProgramOutline | None, ProgramOutline | None] | None = None,
-) -> tuple[EnergyChange, ...]:
-    """Return the operators that both runs measured, the largest difference first.
-
-    Args:
-        before: Energy of the first run.
-        after: Energy of the second run.
-        outlines: What is known of both programs, if they are not the same; None for one program.
-    """
-    if before is None or after is None:
-        return ()
-    old = {operator.signature: operator for operator in before.operators}
-    if outlines is not None:
-        joined = Counterparts.between(before.operators, after.operators, outlines)
-        places = ((operator, joined.of(operator)) for operator in before.operators)
-        old = {
-            (operator.block, operator.name, operator.chain, *place): operator
-            for operator, place in places
-            if place is not None
-        }
-    found = []
-    for new in after.operators:
-        first = old.get(new.signature)
-        if first is None or first.joules is None or new.joules is None:
-            continue
-        bound = (first.bound or 0.0) + (new.bound or 0.0)
-        name = printable(new.name)
-        facts = (printable(new.block), name, *new.signature[2:5])
-        delegate = None if new.delegate_str is None else printable(new.delegate_str)
-        found.append(EnergyChange(*facts, delegate, first.joules, new.joules, bound))
-    return tuple(sorted(found, key=lambda change: -abs(change.after - change.before)))
-
-
-def print_energy_changes(console: Console, changes: Sequence[EnergyChange]) -> None:
-    """Print a table of all changes; nothing without any."""
-    if not changes:
-        return
-    unit = energy_unit([joules for change in changes for joules in (change.before, change.after)])
-    several = len({change.block for change in changes}) > 1
-    rows = []
-    for change in changes:
-        name = with_delegate(change)
-        difference = change.after - change.before
-        rows.append(
-            [
-                f"{change.block}: {name}" if several else name,
-                str(change.instruction),
-                unit.text(change.before),
-                unit.text(change.after),
-                ("+" if difference > 0 else "") + unit.text(difference),
-                unit.text(change.bound),
-                "yes" if change.beyond_bound else "no",
-            ]
-        )
-    headers = ["event", "instruction", f"before [{unit.name}]", f"after [{unit.name}]"]
-    headers += [f"difference [{unit.name}]", f"+- [{unit.name}]", "beyond it"]
-    show_table(console, headers, rows, title="Energy of an event", numbers=range(1, 7))
 
 
 class SideDocument(msgspec.Struct, frozen=True):
@@ -180,10 +97,12 @@ def comparison_document(
 
 
 def comparison_warnings(
-    traces: Sequence[Trace], comparison: Comparison, boards: Sequence[str]
+    traces: Sequence[Trace], comparison: Comparison, boards: Sequence[str], kernels: Sequence[str]
 ) -> list[str]:
-    """Return why the two may not compare: other boards or settings, and losses."""
+    """Return why the two may not compare: other kernels, boards or settings, and losses."""
     settings, found = comparison.settings, []
+    if kernels:
+        found.append(f"NOT COMPARABLE: different kernels: {kernels[0]} before, {kernels[1]} after")
     if len({*boards} - {""}) > 1:
         found.append(
             f"BOARDS: the first ran on {boards[0]}, the second on {boards[1]}: their times are not "

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -57,6 +58,7 @@ def printed(run: EvaluatedRun) -> str:
     return out.getvalue()
 
 
+@pytest.mark.extension("energy")
 def test_a_comparison_says_which_differences_the_bounds_explain(
     etharness: Callable[..., CommandResult], tmp_path: Path
 ) -> None:
