@@ -19,12 +19,13 @@ function(etd_select chosen macro list registry definition)
     string(APPEND selected_lines "${selected}\n")
   endforeach()
   get_filename_component(file ${list} NAME)
-  file(CONFIGURE OUTPUT selected_${file} CONTENT "${selected_lines}" @ONLY)
+  file(CONFIGURE OUTPUT ${chosen}_${file} CONTENT "${selected_lines}" @ONLY)
   set_source_files_properties(${registry} PROPERTIES
-    COMPILE_DEFINITIONS "${definition}=\"${CMAKE_CURRENT_BINARY_DIR}/selected_${file}\"")
+    COMPILE_DEFINITIONS "${definition}=\"${CMAKE_CURRENT_BINARY_DIR}/${chosen}_${file}\"")
 endfunction()
 
-set(ETD_OPERATORS "" CACHE STRING "operators to link, such as aten::add.out;cortex_m::softmax.out; empty: all")
+# A port without room for uploads sets ETD_OPERATORS_DEFAULT to none: a placed model brings its own.
+set(ETD_OPERATORS "${ETD_OPERATORS_DEFAULT}" CACHE STRING "operators to link, such as aten::add.out;cortex_m::softmax.out; empty: all")
 etd_select(ETD_OPERATORS ETD_OPERATOR src/kernels/operators.def src/kernels/kernel_registry.c ETD_OPERATOR_LIST)
 
 # A port may set ETD_DELEGATES_DEFAULT.

@@ -484,8 +484,9 @@ def _image(model_bytes: int, board: Board, code_bytes: int | None) -> Iterator[N
         return
     room = board.memory.code or board.memory.ram
     code = FIRMWARE_CODE if code_bytes is None else code_bytes
-    # Whether more than usual fits, only a built firmware says.
-    exact = code_bytes is not None or model_bytes + code <= room
+    # The image has only the model's operators, so it is smaller than firmware with all of them.
+    every = board.capacity is not None and board.capacity.model > 0
+    exact = every and model_bytes + code <= room
     needed = model_bytes + code if exact else model_bytes
     yield memory_need("image", needed, room, exact, "use a smaller or a quantized network")
 

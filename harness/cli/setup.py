@@ -9,29 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli import command
-from harness.config.board import (
-    BoardMemory,
-    CommandTarget,
-    NativeTarget,
-    QemuTarget,
-    RtlTarget,
-    SerialTarget,
-    board_names,
-    load_board,
-)
+from harness.config.board import BoardMemory, SerialTarget, board_names, load_board
 from harness.errors import UsageError, write_error
 from harness.printing import print_text
 
 if TYPE_CHECKING:
     from harness.target.doctor import ProgramFinding
-
-_RUNS = {
-    NativeTarget: "on this host",
-    QemuTarget: "simulated",
-    RtlTarget: "simulated RTL",
-    CommandTarget: "simulated",
-    SerialTarget: "real",
-}
 
 
 @click.command(name="boards", cls=command.PanelCommand)
@@ -56,7 +39,7 @@ def boards_command(output: command.OutputOptions) -> None:
                 board.name,
                 board.cpu,
                 *_memory(board.memory),
-                _RUNS[type(board.target)] + (", untested" if board.untested else ""),
+                board.target.runs + (", untested" if board.untested else ""),
                 f"{number(board.timer.hz / 1e6)} MHz, {board.timer.bits} bits",
                 "UNTESTED on real hardware" if board.untested else board.tested,
                 board.description,

@@ -53,6 +53,8 @@ class Build(Strict, frozen=True):
 class NativeTarget(Strict, frozen=True, tag="native", tag_field="kind"):
     """The firmware as a process of this host, on a pseudo-terminal."""
 
+    runs: ClassVar[str] = "on this host"
+
 
 class QemuTarget(Strict, frozen=True, tag="qemu", tag_field="kind"):
     """A QEMU machine whose first UART is the link.
@@ -61,6 +63,7 @@ class QemuTarget(Strict, frozen=True, tag="qemu", tag_field="kind"):
     ``etharness.targets`` that has the image and runs models on it.
     """
 
+    runs: ClassVar[str] = "simulated"
     machine: str
     system: str = "qemu-system-arm"
     arguments: tuple[str, ...] = ()
@@ -78,6 +81,7 @@ class RtlTarget(Strict, frozen=True, tag="rtl", tag_field="kind"):
     the simulator twice, the second time with what a short run has shown: it is faster then.
     """
 
+    runs: ClassVar[str] = "simulated RTL"
     plugin: ClassVar[str] = "rtl"
     time: ClassVar[str] = "emulated"
     core: RtlCore
@@ -93,6 +97,7 @@ class CommandTarget(Strict, frozen=True, tag="command", tag_field="kind"):
     command that ends with 0 where the simulator is installed, ``install`` says how to install it.
     """
 
+    runs: ClassVar[str] = "simulated"
     plugin: ClassVar[str] = "command"
     argv: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     time: Literal["emulated", "real"]
@@ -106,6 +111,7 @@ class SerialTarget(Strict, frozen=True, tag="serial", tag_field="kind"):
     ``baud`` is its rate after a reset, ``bauds`` are the rates to try then, best first.
     """
 
+    runs: ClassVar[str] = "real"
     baud: Positive = 115_200
     bauds: tuple[Positive, ...] = ()
 

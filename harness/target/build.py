@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -235,7 +235,7 @@ def _build_image(board: Board, placed: PlacedModel | None) -> Firmware:
     options = {"ETD_BUILD_ID": build_id}
     if build.port:
         options |= {"ETD_PORT_DIR": build.port, "ETD_BOARD": board.name}
-    cmake = _require_tools(build.preset)
+    make = partial(_build, _require_tools(build.preset), source, build.preset, directory)
     wanted = str(options)
     if build.executorch:
         executorch: Executorch = load_extension(
@@ -248,36 +248,32 @@ def _build_image(board: Board, placed: PlacedModel | None) -> Firmware:
     image, built = directory / build.image, directory / BUILT
     with alone_in(directory, repr(build.preset)):
         if placed is not None:
-            return _build_placed(cmake, source, build.preset, directory, options, placed)
+            image = _build_placed(make, directory, options, placed)
+            return Firmware(image, placed.build_id(build_id), directory, build.preset, placed)
         if not (image.exists() and built.exists() and built.read_text() == wanted):
             built.unlink(missing_ok=True)
-            _build(cmake, source, build.preset, directory, options)
+            make(options)
             built.write_text(wanted)
     return Firmware(image, build_id, directory, build.preset)
 
 
 def _build_placed(
-    cmake: str,
-    source: Path,
-    preset: str,
-    directory: Path,
-    options: dict[str, str],
-    placed: PlacedModel,
-) -> Firmware:
+    make: Callable[..., None], directory: Path, options: dict[str, str], placed: PlacedModel
+) -> Path:
     """Build firmware with a model; the directory keeps the newest of these images."""
     sources = options["ETD_BUILD_ID"]
     build_id = placed.build_id(sources)
     image = directory / f"{PLACED_TARGET}-{build_id}"
     if not image.exists():
         options = {**options, **placed.options(sources, directory / "placed_model.pte")}
-        _build(cmake, source, preset, directory, options, PLACED_TARGET)
+        make(options, PLACED_TARGET)
         part = directory / f"{build_id}.part"
         shutil.copy2(directory / PLACED_TARGET, part)
         part.replace(image)
         images = directory.glob(f"{PLACED_TARGET}-*")
         for old in sorted(images, key=lambda path: path.stat().st_mtime)[:-_KEPT_IMAGES]:
             old.unlink(missing_ok=True)
-    return Firmware(image, build_id, directory, preset, placed)
+    return image
 
 
 def built_firmware(

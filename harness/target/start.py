@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, cast
 
 from harness.config.board import Board, NativeTarget, QemuTarget, SerialTarget
 from harness.config.unit import UsbPort
@@ -211,9 +211,8 @@ def start_target(
             return _start_qemu(board, board.target, ("-kernel", image), image)
         case _:
             what = f"board {board.name}: simulators other than QEMU are"
-            simulator = load_extension(TARGETS, board.simulator, what, "simulators")
-            started_by_plugin: Target = simulator.start(board, firmware)
-            return started_by_plugin
+            plugin = load_extension(TARGETS, board.simulator, what, "simulators")
+            return cast("Target", plugin.start(board, firmware))
 
 
 def start_session(

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.sim
 
 # AN386 and AN500 have the UART and the port of AN385.
 BOARDS = [
-    *("native", "qemu-lm3s6965evb", "qemu-microbit", "qemu-mps2-an385"),
+    *("native", "qemu-lm3s6965evb", "qemu-microbit", "qemu-mps2-an385", "qemu-mps2-an505"),
     *("qemu-mps3-an547", "qemu-netduinoplus2", "qemu-riscv32-virt"),
 ]
 MOST_MISSED = 5

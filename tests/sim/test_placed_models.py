@@ -158,3 +158,35 @@ def test_a_model_is_placed_exactly_where_inspect_says_it_fits(
     else:
         with pytest.raises(UsageError, match=r"bytes needed|leaves no arena"):
             place_model(ModelFile(packaged_models()[model], data), described)
+
+
+def test_eight_kib_of_ram_run_a_placed_model(etharness: Etharness, tmp_path: Path) -> None:
+    """The board takes no uploads, and its firmware has no operators but those of the model."""
+    fixture = np.load(FIXTURES / "small_int8.npz")
+    np.save(tmp_path / "inputs.npy", fixture["inputs"][0])
+    np.save(tmp_path / "outputs.npy", fixture["outputs"][:1])
+    command = ("run", "--board", "qemu-stm32vldiscovery", "--model", MODELS / "small_int8.pte")
+    data = ("--input", tmp_path / "inputs.npy", "--reference", tmp_path / "outputs.npy")
+    code, _, err = etharness(*command, "-o", tmp_path / "uploaded")
+    assert (code, "model: 3,984 bytes needed, 0 available" in err) == (2, True), err
+    assert "`--placed`" in err
+    code, out, err = etharness(*command, *data, "--runs", "4", "--placed", "-o", tmp_path / "run")
+    assert code == 0, out + err
+    result = json.loads((tmp_path / "run/result.json").read_text())
+    assert result["link"]["model_bytes"] == 0
+    assert result["target"]["operators"] == 4
+
+
+def test_a_placed_model_links_its_operators_alone(etharness: Etharness, tmp_path: Path) -> None:
+    model = MODELS / "kws_int8.pte"
+    sizes = {}
+    for name, more in (("own", ()), ("all", ("--upload-buffer", "4096"))):
+        image = tmp_path / name
+        build = ("build", "--board", "qemu-mps2-an385", "--model", model, *more, "-o", image)
+        code, out, err = etharness(*build, "--json")
+        assert code == 0, err
+        [sizes[name]] = [
+            part["text"] for part in json.loads(out)["sizes"] if part["part"] == "image"
+        ]
+    assert sizes["all"] - sizes["own"] > 60_000
+    assert sizes["own"] < model.stat().st_size + 60_000

@@ -37,6 +37,7 @@ FAULTS = {
     "qemu-mps2-an385": "HardFault (undefined instruction)",
     "qemu-mps2-an386": "HardFault (undefined instruction)",
     "qemu-mps2-an500": "HardFault (undefined instruction)",
+    "qemu-mps2-an505": "HardFault (undefined instruction)",
     "qemu-mps3-an547": "HardFault (undefined instruction)",
     "qemu-netduinoplus2": "HardFault (undefined instruction)",
     "qemu-riscv32-virt": "trap 2 (illegal instruction)",

@@ -20,6 +20,7 @@ INT8_MODELS_THAT_FIT = {
     "qemu-microbit": ("one_m0", "small_int8"),
     "qemu-mps2-an386": ("picture_m4", "small_int8", "kws_int8"),
     "qemu-mps2-an500": ("small_int8", "kws_int8"),
+    "qemu-mps2-an505": ("picture_m4", "small_int8", "kws_int8"),
     "qemu-mps3-an547": ("rows_m55", "picture_m55", "small_int8", "kws_int8"),
     "qemu-netduinoplus2": ("small_int8", "kws_int8"),
     "qemu-riscv32-virt": ("small_int8", "kws_int8"),

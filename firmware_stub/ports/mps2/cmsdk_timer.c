@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* CMSDK timer 0 of Arm's MPS2 images is the tick counter. It counts down. */
+/* CMSDK timer 0 of Arm's MPS2 images is the tick counter. It counts down. A port may set ETD_TIMER, its
+ * address. */
 #include "bare_metal.h"
 
-#define TIMER_CTRL REGISTER(0x40000000u)
-#define TIMER_VALUE REGISTER(0x40000004u)
-#define TIMER_RELOAD REGISTER(0x40000008u)
+#ifndef ETD_TIMER
+#define ETD_TIMER 0x40000000u
+#endif
+
+#define TIMER_CTRL REGISTER(ETD_TIMER)
+#define TIMER_VALUE REGISTER(ETD_TIMER + 0x4u)
+#define TIMER_RELOAD REGISTER(ETD_TIMER + 0x8u)
 
 uint32_t port_ticks(void) {
     return UINT32_MAX - TIMER_VALUE;

@@ -6,12 +6,14 @@ set(ETD_CHIP stm32f405 CACHE STRING "stm32f405 (Netduino Plus 2) or stm32f446 (N
 set(ETD_MEMORY ${ETD_CHIP}.ld)
 set(ETD_CORTEX_M_COUNTERS DWT)
 include(ports/cortex_m/cortex_m.cmake)
+list(APPEND ETD_SHARED_PORT_SOURCES ports/cortex_m/stm32_usart.c)
 if(ETD_CHIP STREQUAL stm32f446)
   set(ETD_TIMER_HZ 90000000)
-  add_compile_definitions(ETD_NUCLEO_F446RE ETD_UART_IRQ=38)
+  add_compile_definitions(ETD_NUCLEO_F446RE
+    ETD_UART=0x40004400u ETD_UART_IRQ=38 ETD_UART_HZ=45000000u)
 else()
   set(ETD_TIMER_HZ 16000000 CACHE STRING "rate of TIM2 in Hz; change it for a simulator with another rate")
-  add_compile_definitions(ETD_UART_IRQ=37)
+  add_compile_definitions(ETD_UART=0x40011000u ETD_UART_IRQ=37 ETD_UART_HZ=16000000u)
 endif()
 add_compile_definitions(ETD_TIMER_HZ=${ETD_TIMER_HZ}u)
 

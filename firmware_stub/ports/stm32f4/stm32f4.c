@@ -11,16 +11,12 @@
 #define BAUD 115200u
 
 #ifdef ETD_NUCLEO_F446RE
-#define UART 0x40004400u
-#define UART_HZ 45000000u
 #define UART_CLOCK RCC_APB1ENR
 #define UART_CLOCK_ON RCC_APB1ENR_USART2
 #define PINS 0u /* port A */
 #define PIN_SEND 2u
 static const uint32_t bauds[] = {BAUD, 230400, 460800, 921600};
 #else
-#define UART 0x40011000u
-#define UART_HZ 16000000u
 #define UART_CLOCK RCC_APB2ENR
 #define UART_CLOCK_ON RCC_APB2ENR_USART1
 #define PINS 1u /* port B */
@@ -82,10 +78,6 @@ static void start_clock(void) {
 }
 #endif
 
-void port_set_baud(uint32_t baud) {
-    USART_BRR(UART) = (UART_HZ + baud / 2) / baud;
-}
-
 void port_start(void) {
     start_clock();
     RCC_AHB1ENR |= RCC_AHB1ENR_GPIO(PINS);
@@ -95,43 +87,7 @@ void port_start(void) {
     GPIO_AFRL(PINS) = (GPIO_AFRL(PINS) & ~TWO(4, 15u)) | TWO(4, FUNCTION_USART);
     GPIO_PUPDR(PINS) = (GPIO_PUPDR(PINS) & ~TWO(2, 3u)) | GPIO_PUPDR_UP << 2 * (PIN_SEND + 1);
     GPIO_MODER(PINS) = (GPIO_MODER(PINS) & ~TWO(2, 3u)) | TWO(2, GPIO_MODER_FUNCTION);
-    port_set_baud(BAUD);
-    USART_CR1(UART) = USART_CR1_ON;
-}
-
-/* Reading the state and then the data clears an overrun. One that happens between the two reads remains, and
- * then there may be no byte. It has to be cleared all the same, because it raises the receive interrupt, too
- * (RM0390 chapter 25.4.2), which would be taken again and again. */
-int32_t port_receive(void) {
-    static bool overrun; /* not yet reported */
-    uint32_t state = USART_SR(UART);
-    overrun = overrun || (state & USART_SR_ORE) != 0;
-    if ((state & USART_SR_RXNE) == 0) {
-        if ((state & USART_SR_ORE) != 0) {
-            (void)USART_DR(UART);
-        }
-        return -1;
-    }
-    int32_t received = (int32_t)(USART_DR(UART) & 0xFFu) | (overrun ? ETD_UART_OVERRUN : 0);
-    overrun = false;
-    return received;
-}
-
-bool port_send(uint8_t byte) {
-    if ((USART_SR(UART) & USART_SR_TXE) == 0) {
-        return false;
-    }
-    USART_DR(UART) = byte;
-    return true;
-}
-
-void port_interrupts(bool received, bool room) {
-    USART_CR1(UART) = USART_CR1_ON | (received ? USART_CR1_RXNEIE : 0) | (room ? USART_CR1_TXEIE : 0);
-}
-
-void port_finish_sending(void) {
-    while ((USART_SR(UART) & USART_SR_TC) == 0) {
-    }
+    stm32_usart_start(BAUD);
 }
 
 uint32_t port_ticks(void) {

@@ -4,7 +4,7 @@
 #ifndef STM32F4_H
 #define STM32F4_H
 
-#include "bare_metal.h"
+#include "stm32_usart.h"
 
 /* Power control, RM0390 chapter 5. */
 #define PWR_CR REGISTER(0x40007000u)
@@ -63,19 +63,6 @@
 #define GPIO_AFRL(port) REGISTER(0x40020020u + 0x400u * (port))
 #define GPIO_MODER_FUNCTION 2u
 #define GPIO_PUPDR_UP 1u
-
-/* USART, RM0390 chapter 25. */
-#define USART_SR(usart) REGISTER(usart)
-#define USART_DR(usart) REGISTER((usart) + 0x4u)
-#define USART_BRR(usart) REGISTER((usart) + 0x8u)
-#define USART_CR1(usart) REGISTER((usart) + 0xCu)
-#define USART_SR_ORE (1u << 3)
-#define USART_SR_RXNE (1u << 5)
-#define USART_SR_TC (1u << 6)
-#define USART_SR_TXE (1u << 7)
-#define USART_CR1_ON (1u << 13 | 1u << 3 | 1u << 2) /* UE, TE, RE */
-#define USART_CR1_RXNEIE (1u << 5)
-#define USART_CR1_TXEIE (1u << 7)
 
 /* TIM2, 32 bits, RM0390 chapter 17. */
 #define TIM2_CR1 REGISTER(0x40000000u)

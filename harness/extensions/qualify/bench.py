@@ -15,7 +15,7 @@ import numpy as np
 from harness.check.fit import check_loaded, core_exports
 from harness.config.board import Board, SerialTarget
 from harness.decode.device_log import is_device_log
-from harness.decode.pte import read_program
+from harness.decode.pte import ModelFile, read_program
 from harness.errors import HarnessError, TargetError
 from harness.extensions.qualify.record import StageFigure, StageRecord, StageState
 from harness.files import CappedBuffer, data_directory, packaged_models
@@ -27,8 +27,9 @@ from harness.link.wire import Region, Reset
 from harness.records.result import TargetRecord
 from harness.records.trace import Trace
 from harness.runs.device import CANCEL_S, tensor_to_bytes
+from harness.runs.loading import place_model
 from harness.runs.source import read_trace
-from harness.target.build import Firmware
+from harness.target.build import Firmware, build_firmware
 from harness.target.selection import Chosen, check_identity
 from harness.target.start import Target, greet, start_session, start_target
 
@@ -139,15 +140,33 @@ class Bench:
         check_loaded(self.answer, read_program(model).method("forward"), loaded)
         return loaded
 
+    @property
+    def placed_only(self) -> bool:
+        """Whether the board takes no uploads: a model is placed in its image."""
+        return self.board.capacity is not None and self.board.capacity.model == 0
+
+    def build(self, network: str = SMALL, stages: Stages = lambda *_: None) -> Firmware:
+        """Build the board's firmware; that of a board without uploads holds a network."""
+        if not self.placed_only:
+            return build_firmware(self.board, stages=stages)
+        path = packaged_models()[export_for(self.board, network)]
+        model = place_model(ModelFile(path, path.read_bytes()), self.board)
+        return build_firmware(self.board, model, stages)
+
     @contextmanager
-    def opened(self, *, fast: bool = True) -> Iterator[Session]:
+    def opened(self, *, fast: bool = True, network: str = SMALL) -> Iterator[Session]:
         """Open the board, check that it is the expected one, and leave it idle at its first rate.
 
         Args:
             fast: Use the best rate of the unit or board file.
+            network: The network in the image of a simulated board without uploads.
         """
         self.progress(0, 0)
-        with self._open_target(self.board, self.firmware, port=self.chosen.port) as target:
+        firmware = self.firmware
+        if firmware is not None and self.placed_only:
+            firmware = self.build(network)
+            self.build_id = firmware.build_id
+        with self._open_target(self.board, firmware, port=self.chosen.port) as target:
             session = start_session(target, self.board, self.console.extend)
             # The run of a qualification that was killed would have nothing else to wait for.
             info = greet(session, self.board, cancel=True)

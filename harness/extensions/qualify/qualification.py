@@ -5,6 +5,7 @@ The record is written after every stage, so that a killed qualification is resum
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -60,7 +61,6 @@ from harness.flash.plan import HowToFlash, Stages
 from harness.formatting import printable
 from harness.records.result import ClockRecord, TargetRecord, encode, now_utc
 from harness.runs.directory import to_clock_domain
-from harness.target.build import build_firmware
 from harness.target.ports import device_of, port_text
 from harness.target.selection import Chosen, hold_keys, port_key
 from harness.target.start import Target, start_target
@@ -240,7 +240,9 @@ class _Qualifier:
         """Carry out the stages of these names."""
         until = time.monotonic() + self._limit_s
         if not (self._bench.is_real or self._bench.board.runner):
-            self._bench.firmware = build_firmware(self._bench.board, stages=self._stages)
+            built = self._bench.firmware = self._bench.build(stages=self._stages)
+            if self._bench.placed_only:
+                self._bench.how = dataclasses.replace(self._bench.how, image=built.image)
             self._check_build(self._bench.firmware.build_id)
             self._bench.build_id = self._bench.firmware.build_id
         silent = False

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from harness.analyze.alignment import UNSTATED_PPM, rate_evidence, stepped_back
 from harness.analyze.ticks import durations
 from harness.analyze.workload import instruction_records
-from harness.check.fit import fit
+from harness.check.fit import fit, fit_placed
 from harness.check.invariants.executions import compare_output
 from harness.check.subject import ModelOutput
 from harness.config.board import Board, NativeTarget, RtlTarget, SerialTarget
@@ -470,7 +470,10 @@ def _wrong(found: Postmortem, build_id: str) -> str:
 
 
 _LOG_RUNS: Final = 12
-"""Executions whose log fits the smallest buffer as a whole, and half of it not."""
+"""Executions whose log fits the buffer of most boards as a whole, and half of it not."""
+
+_LOG_BYTES: Final = (500, 256)
+"""Bytes of the small network's log: those of names and loading, and those of an execution."""
 
 _MAY_REST: Final = ("_stall", "exception", "cpi", "sleep", "lsu", "fold", "compressed")
 """Parts of names of counters that a sound core may leave at 0: nothing stalls it, for example."""
@@ -478,19 +481,28 @@ _MAY_REST: Final = ("_stall", "exception", "cpi", "sleep", "lsu", "fold", "compr
 _REMEDY: Final = "report it: the log is written by the device library, not by the port"
 
 
+def _log_runs(bench: Bench) -> int:
+    """Return the executions whose log fits the board's buffer."""
+    (once, each), capacity = _LOG_BYTES, bench.board.capacity
+    if capacity is None:
+        return _LOG_RUNS
+    return max(2, min(_LOG_RUNS, (capacity.trace - once) // each))
+
+
 def overflow(bench: Bench) -> StageRecord:
     """Log into a buffer that is too small: what is missing must be counted exactly."""
     with bench.opened() as session:
         bench.small_model(session)
+        runs = _log_runs(bench)
         try:
-            whole = bench.run(session, _LOG_RUNS)
+            whole = bench.run(session, runs)
         except UnsoundLogError as error:
             return not_offered(error.message)
         limit = _half(whole)
-        stopped = bench.run(session, _LOG_RUNS, RunOptions(trace_limit=limit))
+        stopped = bench.run(session, runs, RunOptions(trace_limit=limit))
         newest = bench.run(
             session,
-            _LOG_RUNS,
+            runs,
             RunOptions(trace_limit=limit, when_full=WhenFull.DROP_OLDEST_RUNS),
         )
     full, cut, kept = (counts_of(each.trace) for each in (whole, stopped, newest))
@@ -510,9 +522,9 @@ def overflow(bench: Bench) -> StageRecord:
             _REMEDY,
             *figures,
         )
-    if kept["executions"] + kept["dropped_runs"] != _LOG_RUNS or not kept["dropped_runs"]:
+    if kept["executions"] + kept["dropped_runs"] != runs or not kept["dropped_runs"]:
         return failed(
-            f"of {_LOG_RUNS} executions the log has {kept['executions']}, and counts "
+            f"of {runs} executions the log has {kept['executions']}, and counts "
             f"{kept['dropped_runs']} as dropped",
             _REMEDY,
             *figures,
@@ -529,12 +541,13 @@ def stream(bench: Bench) -> StageRecord:
     """Stream a log that is larger than its buffer: nothing of it may be missing."""
     with bench.opened() as session:
         bench.small_model(session)
+        runs = _log_runs(bench)
         try:
-            whole = bench.run(session, _LOG_RUNS)
+            whole = bench.run(session, runs)
         except UnsoundLogError as error:
             return not_offered(error.message)
         limit = _half(whole)
-        sent = bench.run(session, _LOG_RUNS, RunOptions(trace_limit=limit, stream=True))
+        sent = bench.run(session, runs, RunOptions(trace_limit=limit, stream=True))
     expected, found = _model_events(whole.trace), _model_events(sent.trace)
     counts = counts_of(sent.trace)
     missing = sum(counts[name] for name in ("dropped_events", "missing_chunks", "missing_records"))
@@ -683,12 +696,19 @@ def packaged_networks(board: Board) -> list[PackagedNetwork]:
 def networks(bench: Bench) -> StageRecord:
     """Compare the outputs of every network that fits with its reference."""
     found = _Comparison(bench)
-    with bench.opened() as session:
-        packaged = packaged_networks(bench.board)
-        for at, network in enumerate(packaged):
-            if not found.add(session, network):
-                found.leave(packaged[at + 1 :])
-                break
+    packaged = packaged_networks(bench.board)
+    if bench.placed_only:
+        for network in packaged:
+            held = network_of(network.name) == SMALL or not bench.is_real
+            if held and _fit(bench, network.method, len(network.data)):
+                with bench.opened(network=network_of(network.name)) as session:
+                    found.add(session, network)
+    else:
+        with bench.opened() as session:
+            for at, network in enumerate(packaged):
+                if not found.add(session, network):
+                    found.leave(packaged[at + 1 :])
+                    break
     figures = [*found.figures]
     figures += [StageFigure(name, "not run: it takes too long") for name in found.late]
     if found.wrong:
@@ -819,7 +839,7 @@ def ordinary_run(bench: Bench) -> StageRecord:
     """Run a network as `etharness run` does, with all its checks, into a run directory."""
     small, ordinary = (export_for(bench.board, name) for name in (SMALL, _ORDINARY))
     model = small if bench.quick or not _fits(bench, ordinary) else ordinary
-    folder = bench.output / "run"
+    folder, runs = bench.output / "run", min(_RUNS, _log_runs(bench))
     inputs, outputs, _ = reference_of(model)
     files = [
         _saved(bench.output / "reference" / f"{kind}{index}.npy", array)
@@ -829,11 +849,12 @@ def ordinary_run(bench: Bench) -> StageRecord:
     request = RunRequest(
         board=bench.chosen.board,
         model=packaged_models()[model],
-        runs=_RUNS,
+        runs=runs,
         output=folder,
         inputs=tuple(files[: len(inputs)]),
         references=tuple(files[len(inputs) :]),
         chosen=replace(bench.chosen, unit=None),
+        placed=bench.placed_only,
     )
     result = run_model(request, lambda _, done, total: bench.progress(done, total)).result
     assert result is not None  # a run has one
@@ -852,7 +873,7 @@ def ordinary_run(bench: Bench) -> StageRecord:
     if wrong:
         return failed("; ".join(wrong), f"see `etharness report {folder}`", *figures)
     real = "" if isinstance(bench.board.target, SerialTarget) else " (a simulated board)"
-    return passed(f"{_RUNS} executions of {model} pass {len(checks)} checks{real}", *figures)
+    return passed(f"{runs} executions of {model} pass {len(checks)} checks{real}", *figures)
 
 
 def _fits(bench: Bench, model: str) -> bool:
@@ -868,6 +889,10 @@ def _fits(bench: Bench, model: str) -> bool:
 def _fit(bench: Bench, method: Method, nbytes: int) -> bool | None:
     """Return whether a board can run a method; None if that is not known."""
     executorch = bench.info is not None and bench.info.runtime != BUNDLED_RUNTIME
+    if bench.placed_only:
+        placed = fit_placed(method, [method], nbytes, bench.board)
+        # The image has room for what its linker takes.
+        return placed is not None and placed.fits is not False
     return fit(method, nbytes, bench.board, executorch=executorch or None).fits
 
 
