@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from harness.analyze.symbols import EventSymbols
 from harness.decode.etrecord import as_tuple
@@ -112,8 +113,7 @@ class ValueGap(msgspec.Struct, frozen=True):
     differing: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ValueComparison:
+class ValueComparison(msgspec.Struct, frozen=True):
     """The values of two traces, compared.
 
     Attributes:
@@ -403,24 +403,20 @@ def _operator(trace: Trace, row: int) -> str:
     return ""
 
 
-class ValuesDocument(msgspec.Struct, frozen=True):
+class ValuesDocument(ValueComparison, frozen=True, kw_only=True):
     """What ``etharness compare --values --json`` prints.
 
     ``first_diverging`` is an index of ``gaps``; null if all are within their tolerance. ``note``
     says how tensors of different programs were paired; "" for one program.
     """
 
-    gaps: tuple[ValueGap, ...]
-    first_diverging: int | None
-    unmatched: int
-    lost: int
-    note: str = ""
+    first: int | None = msgspec.field(name="first_diverging")
 
 
 def values_document(found: ValueComparison) -> bytes:
     """Return the comparison as JSON."""
     first = next((index for index, gap in enumerate(found.gaps) if gap.diverges), None)
-    return encode(ValuesDocument(found.gaps, first, found.unmatched, found.lost, found.note))
+    return encode(ValuesDocument(**msgspec.structs.asdict(found), first=first))
 
 
 HEADERS: Final = (

@@ -444,6 +444,10 @@ def test_a_run_with_a_baseline_says_what_changed_since(project: Path, etharness:
     why = json.loads(Path("c.json").read_text())["runs"][0]["why"]
     compared_why = json.loads(etharness("compare", "b", "c", "--json").out)["why"]
     assert sentences(why) == sentences(compared_why) != []
+    rest = compared_why["unexplained"]
+    assert ("unexplained, of it" in compared.out) == (
+        bool(compared_why["unchanged"]) and abs(rest) >= 0.5
+    )
     assert re.search(r"^- .*exported for", Path("c.md").read_text(), re.MULTILINE)
     # The program is not kept any more: the history knows operators, types and shapes.
     shutil.rmtree("kept")

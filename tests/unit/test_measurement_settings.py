@@ -64,6 +64,19 @@ def test_a_comparison_names_the_settings_that_differ(run_with: Any, etharness: E
     }
 
 
+@pytest.mark.extension("why")
+@pytest.mark.extension("web")
+def test_all_reports_of_a_comparison_name_the_settings_that_differ(
+    run_with: Any, etharness: Etharness, tmp_path: Path
+) -> None:
+    paths = run_with("1", OURS), run_with("2", THEIRS)
+    files = [tmp_path / "page.html", tmp_path / "comment.md"]
+    text = etharness("compare", *paths, *(word for file in files for word in ("--report", file)))
+    line = text.out.splitlines()[0]
+    for file in files:
+        assert line in file.read_text().replace("&#8203;", "")
+
+
 def test_equal_settings_are_not_mentioned(run_with: Any, etharness: Etharness) -> None:
     text, settings = compared(etharness, run_with("1", OURS), run_with("2", OURS))
     assert settings["alike"] is True
