@@ -355,19 +355,21 @@ def _timed(xray: FallbackXray, times: _Times) -> FallbackXray:
         if (sums := times.sums(inside & times.matching(names))).any()
     }
     # Events of a clock of their own can be longer than the call that they are in.
-    longest = np.maximum(sum(pieces.values(), np.zeros_like(whole)), whole)
+    none = np.zeros_like(whole)
+    longest = np.maximum(sum(pieces.values(), none), whole)
     parts = {
         name: sums * np.divide(whole, longest, where=longest > 0, out=longest * 0)
         for name, sums in pieces.items()
     }
-    parts = {DELEGATE: whole - sum(parts.values(), np.zeros_like(whole)), **parts}
+    parts = {DELEGATE: whole - sum(parts.values(), none), **parts}
+    parts |= {part.name: none for part in xray.parts[1:]}
     operators = []
     for item in xray.operators:
         taken = times.sums(times.calls([(item.chain, item.instruction)], OPERATOR_CALL))
-        parts[item.part] = parts.get(item.part, 0.0) + taken
+        parts[item.part] = parts.get(item.part, none) + taken
         operators.append(replace(item, time=float(taken.mean())))
     parts[REST] = np.maximum(times.totals - sum(parts.values()), 0.0)
-    execution = float(sum(parts.values(), np.zeros_like(whole)).mean())
+    execution = float(sum(parts.values(), none).mean())
     known = {part.name: part for part in xray.parts}
     return replace(
         xray,
