@@ -196,7 +196,7 @@ def _arithmetic(base: str, overload: str) -> Iterator[Arguments]:
                 else whole(*s, dtype=dtype) % 7 + 1
                 for s in (shape, shape)
             )
-            x, y = x.astype(dtype), y.astype(dtype)
+            x, y = x.astype(dtype), np.flip(y).astype(dtype)  # x / x is quick without an FPU
             number = 1.75 if kind == "f" else 2
             if base == "pow" and overload == "Scalar_out":
                 yield [number, x, Out(shape, dtype)]
@@ -648,6 +648,13 @@ def _products(name: str) -> Iterator[Arguments]:
                     yield [a, 5, b, 6, 3, 1 << 30, -7, None, out8(batch, rows, columns)]
 
 
+_MULTIPLIED: Final = [
+    ((1, 4, 8, 8), 8, 3, 1, 1, 4),
+    ((1, 8, 10, 10), 16, 3, 1, 1, 8),
+    ((1, 3, 12, 12), 12, 3, 1, 0, 3),
+    ((1, 16, 6, 6), 32, 3, 2, 1, 16),
+    ((1, 6, 1, 40), 12, (1, 5), 1, (0, 2), 6),
+]
 _LAYERS: Final = [
     # image, output channels, kernel, stride, padding, groups
     ((1, 2, 4, 4), 4, 2, 2, 0, 1),
@@ -683,6 +690,12 @@ _LAYERS: Final = [
     ((1, 24, 6, 6), 24, 1, 1, 0, 3),
     ((1, 12, 9, 9), 24, 3, 2, 1, 3),
     ((1, 32, 8, 8), 32, 1, 1, 0, 4),
+    ((1, 16, 12, 12), 16, 3, 1, 1, 2),
+    ((1, 32, 6, 6), 16, 3, 1, 1, 2),
+    ((1, 10, 10, 10), 20, 5, 1, 2, 5),
+    ((1, 12, 14, 14), 12, 3, 1, 0, 4),
+    ((1, 32, 10, 10), 64, 1, 1, 0, 2),
+    *_MULTIPLIED,
     ((1, 16, 1, 60), 16, (1, 5), 1, (0, 2), 1),
     ((1, 1, 20, 12), 16, 3, 1, 1, 1),
     ((1, 1, 28, 28), 8, 5, 1, 0, 1),

@@ -77,6 +77,8 @@ _FEWEST_SIZES = 2
 """Calls of different sizes that a fit needs."""
 
 _MOST_TERMS = 3
+_FEW_SIZES = 8
+"""With fewer calls of different sizes, only the usual features are tried."""
 _COST_OF_A_TERM = 0.01
 """A coefficient is fitted only if it lowers the root mean square of relative errors by this."""
 
@@ -139,7 +141,7 @@ def _exported(folder: Path | None) -> list[Path]:
     return sorted((folder or ZOO).glob("*.pte"))
 
 
-Recording = dict[str, list[tuple[str, str, list[float], dict[str, float]]]]
+Recording = dict[str, list[tuple[str, str, list[float], dict[str, int]]]]
 
 
 def record(cpu: str, networks: Iterable[Network]) -> None:
@@ -152,14 +154,14 @@ def record(cpu: str, networks: Iterable[Network]) -> None:
         if not network.held_out:
             continue
         calls = [
-            (call.step.kind, call.step.type, list(call.step.features), {})
+            (call.step.kind, call.step.type, [*map(_short, call.step.features)], {})
             for call in network.samples
         ]
         known = found.get(network.name, [])
         if [call[:3] for call in known] == [list(call[:3]) for call in calls]:
             calls = known
         for call, sample in zip(calls, network.samples, strict=True):
-            call[3][cpu] = sample.instructions
+            call[3][cpu] = round(sample.instructions)
         found[network.name] = calls
     lines = [
         f"  {json.dumps(name)}: [\n    "
@@ -169,6 +171,39 @@ def record(cpu: str, networks: Iterable[Network]) -> None:
         if any(call[3] for call in calls)
     ]
     RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def recorded_errors(model: InstructionModel) -> dict[str, float]:
+    """Return the errors of the networks that are held back, by the calls that were recorded."""
+    recording: Recording = json.loads(RECORDED.read_text())
+    found = {}
+    for name, calls in recording.items():
+        pairs = [
+            (model.estimate(_step(kind, of_type, features)), counted[model.cpu])
+            for kind, of_type, features, counted in calls
+            if model.cpu in counted
+        ]
+        known = [(estimate, counted) for estimate, counted in pairs if estimate is not None]
+        if known:
+            estimates, measured = (sum(column) for column in zip(*known, strict=True))
+            found[name] = estimates / measured - 1
+    return found
+
+
+def _step(kind: str, of_type: str, features: Sequence[float]) -> Step:
+    operator, _, variant = kind.partition(" ")
+    return Step(
+        *(operator, False, 1, 0, 0, 0, 0),
+        chain=0,
+        instruction=0,
+        variant=variant,
+        type=of_type,
+        features=tuple(features),
+    )
+
+
+def _short(number: float) -> float:
+    return int(number) if number == int(number) else round(number, 2)
 
 
 def error_table() -> str:
@@ -262,12 +297,13 @@ def fit_coefficients(calls: Sequence[MeasuredCall]) -> dict[str, float] | None:
     None with too few calls: one size says nothing about others, except of numbers.
     """
     rows = np.array([call.step.features for call in calls])
-    if len({tuple(row) for row in rows.tolist()}) < _FEWEST_SIZES and rows[:, 1:].max() > 1:
+    sizes = len({tuple(row) for row in rows.tolist()})
+    if sizes < _FEWEST_SIZES and rows[:, 1:].max() > 1:
         return None
     measured = np.array([max(call.instructions, 1.0) for call in calls])
     scaled = rows / measured[:, np.newaxis]
     best, lowest = dict[str, float](), np.inf
-    for chosen in _choices(with_macs=bool(rows[:, _MAC].any())):
+    for chosen in _choices(with_macs=bool(rows[:, _MAC].any()), few=sizes < _FEW_SIZES):
         columns = scaled[:, chosen]
         if not columns.any(axis=0).all():
             continue
@@ -281,10 +317,12 @@ def fit_coefficients(calls: Sequence[MeasuredCall]) -> dict[str, float] | None:
     return best
 
 
-def _choices(*, with_macs: bool) -> Iterator[list[int]]:
+def _choices(*, with_macs: bool, few: bool) -> Iterator[list[int]]:
     """Yield the features to fit: those of other operators say nothing of products."""
-    others, products = {"other", "row_read"}, {"mac", "left_of_4", "left_of_16"}
+    others, products = {"other", "row_read"}, {"mac", "left_of_4", "left_of_16", "area"}
     unused = others if with_macs else products
+    if few:
+        unused = {*FEATURES} - {"call", "element", "mac" if with_macs else "first"}
     usable = [i for i, name in enumerate(FEATURES) if name not in unused]
     for count in range(1, _MOST_TERMS + with_macs + 1):
         yield from (list(chosen) for chosen in combinations(usable, count))

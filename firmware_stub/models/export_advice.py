@@ -1,12 +1,13 @@
 """Write tests/fixtures/advice: pairs of networks; the second follows the advice on the first.
 
 pip install torch==2.13.0 executorch==1.5.1
-python firmware_stub/models/export_advice.py
+python firmware_stub/models/export_advice.py [PAIR...]
 """
 
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,9 +91,22 @@ def pairs() -> dict[str, tuple[Callable[[], bytes], Callable[[], bytes]]]:
     torch.manual_seed(1)
     grouped = nn.Conv2d(16, 16, 3, padding=1, groups=2)
     plain = nn.Conv2d(8, 16, 3, padding=1)
-    layer, norm = nn.Conv2d(4, 8, 3, padding=1), nn.BatchNorm2d(8)
+    layer, norm = nn.Conv2d(4, 8, 1), nn.BatchNorm2d(8)
+    for numbers in (norm.weight, norm.bias, norm.running_mean, norm.running_var):
+        nn.init.uniform_(numbers, 0.5, 1.5)
     folded = torch.nn.utils.fusion.fuse_conv_bn_eval(layer.eval(), norm.eval())
     linear = nn.Linear(64, 32)
+    narrow, point, valid = (
+        nn.Conv2d(8, 16, 3, padding=1),
+        nn.Conv2d(4, 8, 1),
+        nn.Conv2d(8, 8, 3, groups=8),
+    )
+    edges, zeros = (
+        nn.Conv2d(8, 8, 3, padding=1, groups=8, padding_mode=mode) for mode in ("reflect", "zeros")
+    )
+    zeros.load_state_dict(edges.state_dict())
+    padded = copy.deepcopy(valid)
+    padded.padding = (1, 1)
     image = (1, 4, SIDE, SIDE)
     return {
         "groups": (lambda: int8(grouped, 16), lambda: int8(without_groups(grouped), 16)),
@@ -121,11 +135,30 @@ def pairs() -> dict[str, tuple[Callable[[], bytes], Callable[[], bytes]]]:
             lambda: int8(nn.Sequential(copy.deepcopy(plain), nn.ELU()), 8),
             lambda: int8(nn.Sequential(copy.deepcopy(plain), nn.SiLU()), 8),
         ),
+        "bound": (
+            lambda: int8(nn.Sequential(narrow, Applied(lambda x: torch.clamp_min(x, 0))), 8),
+            lambda: int8(nn.Sequential(copy.deepcopy(narrow), nn.ReLU()), 8),
+        ),
+        "reshaping": (
+            lambda: int8(nn.Sequential(narrow, nn.Flatten(), nn.ReLU()), 8),
+            lambda: int8(nn.Sequential(copy.deepcopy(narrow), nn.ReLU(), nn.Flatten()), 8),
+        ),
+        "pool": (
+            lambda: float32(nn.Sequential(point, nn.Tanh(), nn.MaxPool2d(2)), *image),
+            lambda: float32(nn.Sequential(point, nn.MaxPool2d(2), nn.Tanh()), *image),
+        ),
+        "padding": (
+            lambda: float32(nn.Sequential(nn.ZeroPad2d(1), valid), 1, 8, SIDE, SIDE),
+            lambda: float32(padded, 1, 8, SIDE, SIDE),
+        ),
+        "edges": (lambda: int8(edges, 8), lambda: int8(zeros, 8)),
     }
 
 
 if __name__ == "__main__":
     for name, (before, after) in pairs().items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         for suffix, export in (("", before), ("_advised", after)):
             program = export()
             path = ROOT / f"tests/fixtures/advice/{name}{suffix}.pte"

@@ -423,17 +423,19 @@ def _step(chain: int, index: int, found: Arguments, *, loops: bool) -> Step:
 
 FEATURES: Final = (
     *("call", "mac", "element", "first", "other", "row", "row_read", "inner"),
-    *("left_of_4", "left_of_16"),
+    *("left_of_4", "left_of_16", "area"),
 )
-"""What instructions depend on: the call itself; multiply-accumulates; elements of the outputs, of
-the first input and of the other inputs; rows of adjacent elements in the outputs and in the first
-input; steps of the innermost loop of pools, orders and distances, and taps of convolutions; and, in
-depthwise layers, the multiply-accumulates of the channels left of blocks of 4 and 16."""
+"""What instructions depend on: the call itself; multiply-accumulates, without those that kernels
+skip outside of an image; elements of the outputs, of the first input and of the other inputs; rows
+of adjacent elements in the outputs and in the first input; steps of the innermost loop of pools,
+orders and distances, and taps of convolutions; and, in depthwise layers, the multiply-accumulates
+of the channels left of blocks of 4 and 16; areas of a convolution's outputs with the same taps."""
 
 
 def _features(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> tuple[float, ...]:
-    elements, macs = [prod(tensor.sizes) for tensor in inputs], _macs(found, inputs, outputs)
-    left = [0.0, 0.0]
+    elements = [prod(tensor.sizes) for tensor in inputs]
+    part, areas = _inside(found, inputs, outputs)
+    macs, left = _macs(found, inputs, outputs) * part, [0.0, 0.0]
     if _base_name(found) == "quantized_depthwise_conv2d" and macs:
         channels = inputs[1].sizes[-1]
         left = [macs * (channels % block) / channels for block in (4, 16)]
@@ -445,9 +447,33 @@ def _features(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> 
         float(sum(elements[1:])),
         sum(map(_rows, outputs)),
         sum(map(_rows, inputs[:1])),
-        _inner(found, inputs, outputs),
+        _inner(found, inputs, outputs) * part,
         *left,
+        areas,
     )
+
+
+def _inside(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> tuple[float, float]:
+    """Return the part of a convolution's taps that is in its image, where kernels skip others.
+
+    And the number of areas of outputs that have the same taps.
+    """
+    name, part, areas = _base_name(found), 1.0, 1.0
+    if name not in _CONVOLUTIONS or "transpose" in (variant := _variant(found, inputs, outputs)):
+        return part, 0.0
+    if name == "quantized_conv2d" and variant in ("", "pointwise"):  # computes with all of them
+        return part, 0.0
+    images = (t.sizes[1:-1] if _is_last(found) else t.sizes[2:] for t in (inputs[0], outputs[0]))
+    kernel = inputs[1].sizes[2:] if name == "convolution" else inputs[1].sizes[1:-1]
+    lists = (found.inputs[place].value for place in (3, 4, 5))
+    steps = (each.items if isinstance(each, ValueList) else () for each in lists)
+    for size, count, taps, stride, padding, dilation in zip(*images, kernel, *steps, strict=False):
+        firsts = np.arange(count) * stride - padding
+        places = np.add.outer(firsts, np.arange(taps) * dilation)
+        used = (places >= 0) & (places < size)
+        part *= float(np.mean(used)) if used.size else 1.0
+        areas *= 1 + int(np.count_nonzero((used[1:] != used[:-1]).any(axis=1)))
+    return part, areas
 
 
 def _rows(tensor: Tensor) -> float:
@@ -639,11 +665,12 @@ def _convolution(found: Arguments, name: str, data: Tensor, weight: Tensor) -> s
         return "transposed"
     if name != "convolution" and channels > 1 and data.strides[-1 if _is_last(found) else 1] != 1:
         return "channels first"
+    several = weight.sizes[0 if name == "convolution" else -1] > channels
     if name == "quantized_depthwise_conv2d":
-        return "of one channel" if channels == 1 else ""
+        return "of one channel" if channels == 1 else "multiplied" if several else ""
     of_group = weight.sizes[1 if name == "convolution" else -1]
     if name != "quantized_transpose_conv2d" and of_group < channels:
-        return "depthwise" if of_group == 1 else "grouped"
+        return "grouped" if of_group > 1 else "multiplied" if several else "depthwise"
     return "pointwise" if prod(weight.sizes[1:]) == channels else ""
 
 

@@ -7,12 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import harness
-from benchmarks.instructions import MeasuredCall, error_table, fit_operator
+from benchmarks.instructions import (
+    InstructionModel,
+    MeasuredCall,
+    error_table,
+    fit_operator,
+    is_held_out,
+    recorded_errors,
+)
 from harness.analyze.workload import Step
 from tests.conftest import ROOT, CommandResult
 from tests.support.programs import ProgramBuilder
@@ -38,7 +46,7 @@ def step(macs: int, elements: int, *, read: int = 0, of_type: str = "float32") -
         chain=0,
         instruction=0,
         type=of_type,
-        features=(1, macs, elements, read, 0, 0, 0, 0, 0, 0),
+        features=(1, macs, elements, read, 0, 0, 0, 0, 0, 0, 0),
     )
 
 
@@ -98,6 +106,17 @@ def test_every_bundled_operator_has_an_estimate(file: Path) -> None:
 
 def test_the_page_states_the_errors_of_the_measured_data() -> None:
     assert error_table() in (ROOT / "docs/inspect.md").read_text()
+
+
+@pytest.mark.parametrize("file", MEASURED, ids=lambda file: file.stem)
+def test_the_stated_errors_are_those_of_the_recorded_calls(file: Path) -> None:
+    """Of every network that is held back, with today's coefficients."""
+    model = msgspec.json.decode(file.read_bytes(), type=InstructionModel)
+    found = recorded_errors(model)
+    assert found == pytest.approx(model.held_out, abs=2e-4)
+    assert all(map(is_held_out, found))
+    assert not any(map(is_held_out, model.fitted))
+    assert len(found) >= (15 if file.stem == "cortex-m0" else 60)
 
 
 def estimates(etharness: Etharness, model: str | Path, *boards: str) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from harness.analyze.workload import FEATURES, Argument, Arguments, Place, Step
-from harness.decode.program import Tensor
+from harness.decode.program import Tensor, ValueList
 
 BLOCKS: Final = (4, 16)
 """Channels that a depthwise loop computes at once: with and without Helium."""
@@ -26,10 +26,12 @@ class Proposal(NamedTuple):
     Attributes:
         attempt: What to try, in words.
         instead: The calls that would take its place; empty if it would vanish.
+        others: Calls that would vanish with it, such as conversions around it.
     """
 
     attempt: str
     instead: tuple[Step, ...]
+    others: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -41,36 +43,53 @@ class Graph:
         arguments: Their arguments.
         writers: The instruction that wrote each value last.
         readers: The instructions that read each value.
+        views: The value that was written, for each that is another view of its memory.
     """
 
     steps: dict[Place, Step]
     arguments: dict[Place, Arguments]
     writers: dict[int, Place]
     readers: dict[int, list[Place]]
+    views: dict[int, int]
 
     @classmethod
     def of(cls, steps: list[Step], arguments: dict[Place, Arguments]) -> Graph:
         """Collect the writers and readers of values."""
-        writers: dict[int, Place] = {}
-        readers: dict[int, list[Place]] = {}
+        kernels = {(s.chain, s.instruction): s for s in steps if not s.delegated}
+        graph, latest = cls(kernels, arguments, {}, {}, {}), dict[tuple[int, int], int]()
         for place, found in arguments.items():
             for argument in found.inputs:
-                readers.setdefault(argument.number, []).append(place)
-            writers.update((argument.number, place) for argument in found.outputs)
-        kernels = {(s.chain, s.instruction): s for s in steps if not s.delegated}
-        return cls(kernels, arguments, writers, readers)
+                for number, tensor in _members(argument):
+                    memory = (tensor.pool, tensor.offset)
+                    if number not in graph.writers and memory in latest:
+                        graph.views[number] = latest[memory]
+                    graph.readers.setdefault(graph.views.get(number, number), []).append(place)
+            for argument in found.outputs:
+                graph.writers[argument.number] = place
+                if isinstance(argument.value, Tensor) and argument.value.offset >= 0:
+                    latest[argument.value.pool, argument.value.offset] = argument.number
+        return graph
+
+    def writer(self, number: int, place: Place) -> Step | None:
+        """Return the kernel before an instruction that writes a value."""
+        found = self.writers.get(self.views.get(number, number))
+        return self.steps.get(found) if found is not None and found < place else None
 
     def before(self, place: Place) -> Step | None:
         """Return the kernel that writes the first input of an instruction."""
         inputs = self.arguments[place].inputs
-        writer = self.writers.get(inputs[0].number) if inputs else None
-        return self.steps.get(writer) if writer is not None and writer < place else None
+        return self.writer(inputs[0].number, place) if inputs else None
 
     def after(self, place: Place) -> Step | None:
         """Return the kernel that alone reads the first output of an instruction."""
         outputs = self.arguments[place].outputs
         readers = self.readers.get(outputs[0].number, []) if outputs else []
         return self.steps.get(readers[0]) if len(readers) == 1 else None
+
+
+def at(step: Step) -> Place:
+    """Return the place of a kernel."""
+    return step.chain, step.instruction
 
 
 Rule = Callable[[Graph, Place], Proposal | None]
@@ -106,8 +125,8 @@ def without_groups(graph: Graph, place: Place) -> Proposal | None:
 
 def channels_last(graph: Graph, place: Place) -> Proposal | None:
     """A convolution that computes in float32 between two int8 operators."""
-    step = graph.steps[place]
-    if not step.operator.startswith("aten::convolution.") or not _is_between_int8(graph, place):
+    step, around = graph.steps[place], _conversions(graph, place)
+    if not step.operator.startswith("aten::convolution.") or not around:
         return None
     if step.variant not in ("", "pointwise", "depthwise"):
         return None
@@ -117,6 +136,7 @@ def channels_last(graph: Graph, place: Place) -> Proposal | None:
         return None
     numbers = dict(zip(FEATURES, step.features, strict=True))
     channels = output.sizes[1]
+    numbers["area"] = 0.0
     numbers["row_read"] = numbers["first"] / data.sizes[1]
     numbers["row"] = numbers["element"] / channels
     kind = "conv2d"
@@ -134,6 +154,7 @@ def channels_last(graph: Graph, place: Place) -> Proposal | None:
     return Proposal(
         "export in memory_format=torch.channels_last: the convolution then computes in int8",
         (other,),
+        around,
     )
 
 
@@ -173,10 +194,7 @@ def folded_norm(graph: Graph, place: Place) -> Proposal | None:
     step, before = graph.steps[place], graph.before(place)
     if "batch_norm_legit_no_training" not in step.operator or before is None:
         return None
-    if (
-        not before.operator.startswith("aten::convolution.")
-        or graph.after((before.chain, before.instruction)) is not step
-    ):
+    if not before.operator.startswith("aten::convolution.") or graph.after(at(before)) is not step:
         return None
     return Proposal("fold it into the convolution: torch.nn.utils.fusion.fuse_conv_bn_eval", ())
 
@@ -220,8 +238,8 @@ def reciprocal(graph: Graph, place: Place) -> Proposal | None:
 
 def table_look_up(graph: Graph, place: Place) -> Proposal | None:
     """An activation that computes in float32 between two int8 operators."""
-    step = graph.steps[place]
-    if step.operator not in _FLOAT_ACTIVATIONS or not _is_between_int8(graph, place):
+    step, around = graph.steps[place], _conversions(graph, place)
+    if step.operator not in _FLOAT_ACTIVATIONS or not around:
         return None
     numbers = dict(zip(FEATURES, step.features, strict=True)) | {"other": 256.0}
     table = replace(
@@ -232,20 +250,165 @@ def table_look_up(graph: Graph, place: Place) -> Proposal | None:
         features=tuple(numbers.values()),
     )
     return Proposal(
-        "SiLU, GELU or another activation that int8 exports look up in a table", (table,)
+        "SiLU, GELU or another activation that int8 exports look up in a table", (table,), around
     )
 
 
 _FLOAT_ACTIVATIONS: Final = frozenset(("aten::elu.out", "aten::leaky_relu.out"))
 
 
-def _is_between_int8(graph: Graph, place: Place) -> bool:
+def fused_bound(graph: Graph, place: Place) -> Proposal | None:
+    """A lower bound of 0 that computes in float32 behind an int8 operator."""
+    step, around = graph.steps[place], _conversions(graph, place)
+    bounds = [argument.value for argument in graph.arguments[place].inputs[1:3]]
+    if step.operator != "aten::clamp.out" or bounds != [0, None] or not around:
+        return None
+    source = graph.before(at(around[0]))
+    if source is None or not source.operator.startswith(_FUSE):
+        return None
+    return Proposal(
+        "nn.ReLU instead of clamp_min: int8 exports fuse it into the operator before it",
+        (),
+        around,
+    )
+
+
+def before_reshaping(graph: Graph, place: Place) -> Proposal | None:
+    """A ReLU in int8 that is separate because the output before it is first reshaped."""
+    step, source = graph.steps[place], graph.before(place)
+    if step.operator != "aten::clamp.out" or step.type != "int8":
+        return None
+    first = graph.arguments[place].inputs[0]
+    reshaped = first.number in graph.views
+    while source is not None and source.operator.startswith(_RESHAPE):
+        if graph.after(at(source)) is None:
+            return None
+        reshaped, source = True, graph.before(at(source))
+    if source is None or not reshaped or not source.operator.startswith(_FUSE):
+        return None
+    return Proposal("the activation before the reshaping: int8 exports then fuse it", ())
+
+
+def behind_pool(graph: Graph, place: Place) -> Proposal | None:
+    """An activation that does not change which number is the largest, before a maximum pool."""
+    step, pool = graph.steps[place], graph.after(place)
+    if not step.operator.startswith(_MONOTONIC) or pool is None:
+        return None
+    if pool.operator != "aten::max_pool2d_with_indices.out":
+        return None
+    left = graph.arguments[at(pool)].outputs[0].value
+    if not isinstance(left, Tensor) or prod(left.sizes) >= step.elements:
+        return None
+    part = prod(left.sizes) / step.elements
+    fewer = scaled(step, **dict.fromkeys(("element", "first", "row", "row_read"), part))
+    return Proposal(
+        "the activation behind the maximum pool: the outputs are the same",
+        (replace(step, features=fewer),),
+    )
+
+
+def padding_of_layer(graph: Graph, place: Place) -> Proposal | None:
+    """Zeros around an image for a float32 convolution, which has a padding of its own.
+
+    In int8 the convolution copies as many zeros, and nearly nothing is saved. In float32 it skips
+    taps, but has more areas to begin with.
+    """
+    step, layer = graph.steps[place], graph.after(place)
+    if layer is None or not layer.operator.startswith("aten::convolution."):
+        return None
+    given, of_layer = ([v.value for v in graph.arguments[p].inputs] for p in (place, at(layer)))
+    match step.operator, given[1:], of_layer[6]:
+        case "aten::constant_pad_nd.out", [ValueList(items=sides), 0 | 0.0], False:
+            if sides[::2] == sides[1::2]:
+                attempt = "padding= of the convolution instead of a layer that pads"
+                return Proposal(attempt, ())
+    return None
+
+
+def _padded(graph: Graph, layer: Step, place: Place) -> Step:
+    """Return a convolution with zeros of its own around the first input of an instruction."""
+    if layer.variant in ("", "pointwise") and layer.type == "int8":
+        return layer
+    inner = _tensors(graph.arguments[place])[0].sizes
+    outer = _tensors(graph.arguments[at(layer)])[0].sizes
+    kernel = _tensors(graph.arguments[at(layer)])[1].sizes
+    taps = kernel[2:] if layer.operator.startswith("aten") else kernel[1:-1]
+    part, areas, first = 1.0, 1.0, 1 if "_nhwc." in layer.operator else 2
+    for axis, reach in enumerate(taps, first):
+        added = outer[axis] - inner[axis]
+        outside = added // 2 * (added // 2 + 1)  # taps, at both ends together
+        count = outer[axis] - reach + 1
+        part *= 1 - min(outside / (count * reach), 1)
+        areas *= 1 + added
+    work = dict.fromkeys(("mac", "inner", "left_of_4", "left_of_16"), part)
+    features = scaled(layer, **work, area=areas, first=prod(inner) / prod(outer))
+    return replace(layer, features=features)
+
+
+def padding_of_zeros(graph: Graph, place: Place) -> Proposal | None:
+    """Reflected or repeated edges for a convolution, which exports gather by indexes."""
+    positions, source = _positions(graph, place), graph.before(place)
+    if not positions or (source is not None and _positions(graph, at(source))):
+        return None
+    others, after = positions, graph.after(place)
+    while after is not None and not after.operator.startswith(_PADDED):
+        more = _positions(graph, at(after))
+        if not more and "_clone_dim_order" not in after.operator:
+            return None
+        others, after = [*others, *more, after], graph.after(at(after))
+    if after is None:
+        return None
+    zeros = _padded(graph, after, place)
+    attempt = "padding_mode='zeros' of the convolution, for a network that is trained with it"
+    return Proposal(attempt, (zeros,), (*others, after))
+
+
+def _positions(graph: Graph, place: Place) -> list[Step]:
+    """Return the kernels that compute the positions that a padding gathers; none for others."""
+    step, found = graph.steps[place], list[Step]()
+    if step.operator != "aten::index.Tensor_out":
+        return found
+    members = [number for number, _ in _members(graph.arguments[place].inputs[1])]
+    while len(members) == 1:
+        writer = graph.writer(members[0], place)
+        if writer is None:
+            break
+        found.append(writer)
+        if writer.operator.startswith("aten::arange."):
+            return found if len(found) > 1 else []
+        pairs = [p for a in graph.arguments[at(writer)].inputs for p in _members(a)]
+        members = [number for number, tensor in pairs if not tensor.constant]
+    return []
+
+
+_FUSE: Final = (
+    *("cortex_m::quantized_conv2d", "cortex_m::quantized_depthwise_conv2d"),
+    *("cortex_m::quantized_linear.", "cortex_m::quantized_add."),
+)
+"""Operators into which int8 exports fuse an activation."""
+
+_RESHAPE: Final = (
+    *("dim_order_ops::_clone_dim_order.", "aten::view_copy.", "aten::permute_copy."),
+    *("aten::unsqueeze_copy.", "aten::squeeze_copy.", "executorch_prim::et_view."),
+)
+_PADDED: Final = (
+    *("aten::convolution.", "cortex_m::quantized_conv2d", "cortex_m::quantized_depthwise_conv2d"),
+)
+_MONOTONIC: Final = (
+    *("aten::relu.", "aten::sigmoid.", "aten::tanh.", "aten::hardtanh.", "aten::hardsigmoid."),
+    *("aten::leaky_relu.", "aten::clamp."),
+)
+
+
+def _conversions(graph: Graph, place: Place) -> tuple[Step, ...]:
+    """Return the conversions around a float32 operator between two int8 ones; none for others."""
     before, after = graph.before(place), graph.after(place)
-    if before is None or after is None:
-        return False
-    return (
+    if before is None or after is None or graph.after(at(before)) is not graph.steps[place]:
+        return ()
+    is_between = (
         "::dequantize_per_tensor." in before.operator and "::quantize_per_tensor." in after.operator
     )
+    return (before, after) if is_between else ()
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -258,11 +421,27 @@ RULES: Final[tuple[Rule, ...]] = (
     product_of_itself,
     reciprocal,
     table_look_up,
+    fused_bound,
+    before_reshaping,
+    behind_pool,
+    padding_of_layer,
+    padding_of_zeros,
 )
 
 
 def _tensors(found: Arguments) -> list[Tensor]:
     return [value for value in map(_value, found.inputs) if isinstance(value, Tensor)]
+
+
+def _members(argument: Argument) -> list[tuple[int, Tensor]]:
+    """Return the tensors of an argument with their numbers."""
+    match argument.value:
+        case Tensor():
+            return [(argument.number, argument.value)]
+        case ValueList(items=items, numbers=numbers):
+            pairs = zip(numbers, items, strict=False)
+            return [(number, item) for number, item in pairs if isinstance(item, Tensor)]
+    return []
 
 
 def _value(argument: Argument) -> object:

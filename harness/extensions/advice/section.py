@@ -21,7 +21,7 @@ from harness.analyze.workload import (
     read_section,
 )
 from harness.errors import FormatError
-from harness.extensions.advice.rules import Graph, proposals
+from harness.extensions.advice.rules import Graph, Proposal, proposals
 from harness.records.measurement import BUNDLED_KERNELS
 from harness.records.trace import CYCLES, OPERATOR_CALL
 from harness.report.words import ReportTable, percent
@@ -38,7 +38,10 @@ SLOWEST: Final = 5
 """Operators with the most instructions of an execution that are looked at."""
 
 LEAST: Final = 0.1
-"""Part of its instructions that following an advice must save, by the coefficients."""
+"""Part of the instructions that an advice replaces that it must save, by the coefficients."""
+
+LEAST_OF_ALL: Final = 0.01
+"""Part of an execution's instructions that it must save."""
 
 INSTRUCTIONS: Final = "instructions"
 
@@ -52,12 +55,16 @@ class CoreAdvice(msgspec.Struct, frozen=True):
         instead: Instructions of what would take its place.
         elsewhere: Instructions per unit of work that the kernel's usual loop takes on this core;
             null if it is not known.
+        saved: Instructions that are saved; also those of other operators that vanish with it.
+        of_all: Their part of the instructions of an execution.
     """
 
     attempt: str
     instructions: int
     instead: int
     elsewhere: float | None
+    saved: int
+    of_all: float
 
 
 class OperatorAdvice(msgspec.Struct, frozen=True):
@@ -107,15 +114,16 @@ def describe(
         return None
     graph = Graph.of(steps, arguments)
     slowest = [_slowest(steps, model) for model in models]
+    totals = [sum(model.estimate(step) or 0.0 for step in steps) for model in models]
     found = []
     for place, step in graph.steps.items():
         if not any(place in places for places in slowest):
             continue
         proposed = [*proposals(graph, place)]
         cores = {}
-        for model, places in zip(models, slowest, strict=True):
-            options = [_worth(step, attempt, instead, model) for attempt, instead in proposed]
-            best = min((o for o in options if o is not None), key=_remaining, default=None)
+        for model, places, total in zip(models, slowest, totals, strict=True):
+            options = [_worth(step, each, model, total) for each in proposed]
+            best = max((o for o in options if o is not None), key=_saved, default=None)
             if place in places and best is not None:
                 cores[model.cpu] = best
         if cores:
@@ -129,22 +137,28 @@ def _slowest(steps: list[Step], model: InstructionModel) -> set[tuple[int, int]]
     return {place for _, place in sorted(known, reverse=True)[:SLOWEST]}
 
 
-def _remaining(advice: CoreAdvice) -> int:
-    return advice.instead
+def _saved(advice: CoreAdvice) -> int:
+    return advice.saved
 
 
 def _worth(
-    step: Step, attempt: str, instead: tuple[Step, ...], model: InstructionModel
+    step: Step, proposal: Proposal, model: InstructionModel, total: float
 ) -> CoreAdvice | None:
     """Return what an advice is worth on a core; None if it does not help there."""
-    now, others = model.estimate(step), [model.estimate(other) for other in instead]
-    if now is None or None in others:
+    calls = (step, *proposal.others, *proposal.instead)
+    known = [each for each in map(model.estimate, calls) if each is not None]
+    if len(known) < len(calls):
         return None
-    after = sum(other for other in others if other is not None)
-    if after > (1 - LEAST) * now:
+    now, after = known[0], sum(known[1 + len(proposal.others) :])
+    replaced = sum(known) - after
+    saved = replaced - after
+    if saved < LEAST * replaced or saved < LEAST_OF_ALL * total:
         return None
-    usual = model.operators.get(instead[0].kind if instead else step.kind)
-    return CoreAdvice(attempt, round(now), round(after), usual.typical if usual else None)
+    usual = model.operators.get(proposal.instead[0].kind if proposal.instead else step.kind)
+    return CoreAdvice(
+        *(proposal.attempt, round(now), round(after), usual.typical if usual else None),
+        *(round(saved), round(saved / total, 4)),
+    )
 
 
 def measure(found: Any, subject: Subject | None) -> MethodAdvice:
@@ -164,13 +178,20 @@ def measure(found: Any, subject: Subject | None) -> MethodAdvice:
     counts = {
         (operator.chain, operator.instruction): _counted(operator, subject)
         for operator in subject.operators
-        if operator.name != OPERATOR_CALL and not operator.loading
+        if operator.name != OPERATOR_CALL and not operator.loading and operator.chain >= 0
     }
+    total = sum(value for unit, value in counts.values() if unit == INSTRUCTIONS and value)
     operators = []
     for each in advice.operators if core else ():
         if core in each.cores:
             counted, value = counts.get((each.chain, each.instruction), ("", None))
-            operators.append(replace(each, measured=value, counted=counted))
+            worth = each.cores[core]
+            if counted == INSTRUCTIONS and value is not None:
+                saved = max(round(worth.saved + value - worth.instructions), 0)
+                worth = replace(worth, saved=saved, of_all=round(saved / max(total, saved, 1), 4))
+            operators.append(
+                replace(each, measured=value, counted=counted, cores={**each.cores, core: worth})
+            )
     return MethodAdvice(operators, core)
 
 
@@ -202,12 +223,12 @@ def tables(advice: MethodAdvice) -> list[ReportTable]:
     rows = [row for each in advice.operators for row in _rows(each, advice.core)]
     if not rows:
         return []
-    headers = ("instruction", "operator", "here", "elsewhere", "saves", "try")
+    headers = ("instruction", "operator", "here", "elsewhere", "saves", "of all", "try")
     notes = [
-        "per multiply-accumulate or per element of the output; savings are by the coefficients "
-        "of the core (docs/advice.md)"
+        "per multiply-accumulate or per element of the output; savings in instructions, by the "
+        "coefficients of the core (docs/advice.md)"
     ]
-    return [ReportTable("Advice on the slowest operators", headers, rows, (2, 3, 4), notes)]
+    return [ReportTable("Advice on the slowest operators", headers, rows, (2, 3, 4, 5), notes)]
 
 
 def _rows(each: OperatorAdvice, core: str) -> list[tuple[str, ...]]:
@@ -216,7 +237,7 @@ def _rows(each: OperatorAdvice, core: str) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for attempt in dict.fromkeys(found.attempt for found in cores.values()):
         alike = {name: found for name, found in cores.items() if found.attempt == attempt}
-        saved = [1 - found.instead / found.instructions for found in alike.values()]
+        saved = dict.fromkeys(f"{f(found.saved for found in alike.values()):,}" for f in (min, max))
         here = [found.instructions / each.amount for found in alike.values()]
         unit = INSTRUCTIONS
         if each.measured is not None:
@@ -228,7 +249,8 @@ def _rows(each: OperatorAdvice, core: str) -> list[tuple[str, ...]]:
                 each.operator,
                 f"{_span(here)} {unit}/{each.unit}",
                 f"{_span(there)}" if there else "",
-                _percents(saved),
+                " to ".join(saved),
+                _percents([found.of_all for found in alike.values()]),
                 attempt if core else f"{attempt} ({', '.join(alike)})",
             )
         )
