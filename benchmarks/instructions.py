@@ -173,8 +173,9 @@ def record(cpu: str, networks: Iterable[Network]) -> None:
     RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def recorded_errors(model: InstructionModel) -> dict[str, float]:
-    """Return the errors of the networks that are held back, by the calls that were recorded."""
+def recorded_errors(file: Path) -> dict[str, float]:
+    """Return the errors of coefficients for the calls of the networks that are held back."""
+    model = decode_json(file.read_bytes(), type_=InstructionModel)
     recording: Recording = json.loads(RECORDED.read_text())
     found = {}
     for name, calls in recording.items():

@@ -435,10 +435,9 @@ of the channels left of blocks of 4 and 16; areas of a convolution's outputs wit
 def _features(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> tuple[float, ...]:
     elements = [prod(tensor.sizes) for tensor in inputs]
     part, areas = _inside(found, inputs, outputs)
-    macs, left = _macs(found, inputs, outputs) * part, [0.0, 0.0]
-    if _base_name(found) == "quantized_depthwise_conv2d" and macs:
-        channels = inputs[1].sizes[-1]
-        left = [macs * (channels % block) / channels for block in (4, 16)]
+    macs = _macs(found, inputs, outputs) * part
+    depthwise = _base_name(found) == "quantized_depthwise_conv2d" and macs
+    channels = inputs[1].sizes[-1] if depthwise else 1
     return (
         1.0,
         float(macs),
@@ -448,7 +447,7 @@ def _features(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> 
         sum(map(_rows, outputs)),
         sum(map(_rows, inputs[:1])),
         _inner(found, inputs, outputs) * part,
-        *left,
+        *(macs * (channels % block) / channels if depthwise else 0.0 for block in (4, 16)),
         areas,
     )
 
@@ -459,14 +458,13 @@ def _inside(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> tu
     And the number of areas of outputs that have the same taps.
     """
     name, part, areas = _base_name(found), 1.0, 1.0
-    if name not in _CONVOLUTIONS or "transpose" in (variant := _variant(found, inputs, outputs)):
-        return part, 0.0
-    if name == "quantized_conv2d" and variant in ("", "pointwise"):  # computes with all of them
-        return part, 0.0
+    variant = _variant(found, inputs, outputs) if name in _CONVOLUTIONS else "transposed"
+    all_taps = name == "quantized_conv2d" and variant in ("", "pointwise")
+    if all_taps or "transpose" in f"{name} {variant}":
+        return 1.0, 0.0
     images = (t.sizes[1:-1] if _is_last(found) else t.sizes[2:] for t in (inputs[0], outputs[0]))
     kernel = inputs[1].sizes[2:] if name == "convolution" else inputs[1].sizes[1:-1]
-    lists = (found.inputs[place].value for place in (3, 4, 5))
-    steps = (each.items if isinstance(each, ValueList) else () for each in lists)
+    steps = (getattr(found.inputs[place].value, "items", ()) for place in (3, 4, 5))
     for size, count, taps, stride, padding, dilation in zip(*images, kernel, *steps, strict=False):
         firsts = np.arange(count) * stride - padding
         places = np.add.outer(firsts, np.arange(taps) * dilation)
@@ -781,13 +779,11 @@ def _work(
     """Return the instruction of a kernel's event, if its work is known."""
     if operator.name == OPERATOR_CALL or operator.loading:
         return None
-    if operator.delegate_int != -1 or operator.delegate_str is not None:
+    chain = chains[operator.chain] if 0 <= operator.chain < len(chains) else ()
+    delegated = operator.delegate_int != -1 or operator.delegate_str is not None
+    if delegated or not 0 <= operator.instruction < len(chain):
         return None
-    if not 0 <= operator.chain < len(chains):
-        return None
-    if not 0 <= operator.instruction < len(chains[operator.chain]):
-        return None
-    found = chains[operator.chain][operator.instruction]
+    found = chain[operator.instruction]
     return found if found.call == "kernel" and found.bytes_read + found.bytes_written else None
 
 
