@@ -516,16 +516,18 @@ def _compare_times(
     boards = [source.result.board if source.result else "" for source in sources]
     others = kernels if code else ()
     warnings = compared.comparison_warnings(traces, comparison, boards, others)
+    sides = (first, second)
+    document = compared.comparison_document(*sides, comparison, warnings, energy, why)
     for file in reports:
         if file.suffix.lower() == ".html":
             page = html_pages(str(file)).comparison
-            write_file(file, page((first, second), comparison, warnings, text or ()))
+            write_file(file, page(sides, comparison, warnings, text or ()))
         elif file.suffix.lower() == ".md":
             write_file(file, explain.markdown([why], warnings))
         else:
-            write_file(file, compared.comparison_document(first, second, comparison, energy, why))
+            write_file(file, document)
     if output.json:
-        print_document(compared.comparison_document(first, second, comparison, energy, why))
+        print_document(document)
         return code
     from harness.report.terminal import print_damage, show_line
 

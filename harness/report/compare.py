@@ -49,6 +49,7 @@ class SideDocument(msgspec.Struct, frozen=True):
 class ComparisonDocument(msgspec.Struct, frozen=True):
     """What ``etharness compare --json`` prints.
 
+    ``warnings`` say why the two may not compare, in the words of the other reports.
     ``energy`` is of the operators that both runs measured; absent without any. ``why`` is absent if
     a program is not known, and without the extension ``why``.
     """
@@ -56,6 +57,7 @@ class ComparisonDocument(msgspec.Struct, frozen=True):
     before: SideDocument
     after: SideDocument
     comparison: Comparison
+    warnings: Sequence[str]
     energy: tuple[EnergyChange, ...] | msgspec.UnsetType = msgspec.UNSET
     why: Explanation | msgspec.UnsetType = msgspec.UNSET
 
@@ -64,6 +66,7 @@ def comparison_document(
     before: SideDocument,
     after: SideDocument,
     comparison: Comparison,
+    warnings: Sequence[str],
     energy: tuple[EnergyChange, ...] = (),
     why: Explanation | None = None,
 ) -> bytes:
@@ -90,6 +93,7 @@ def comparison_document(
                     replace(item, name=printable(item.name)) for item in comparison.allocators
                 ),
             ),
+            warnings,
             energy or msgspec.UNSET,
             why or msgspec.UNSET,
         )

@@ -453,6 +453,7 @@ def test_a_run_with_a_baseline_says_what_changed_since(project: Path, etharness:
     shutil.rmtree("kept")
     again = etharness("check", "c", "--history", "h.sqlite", "--baseline", "last:1")
     assert CORE not in again.out
+    assert "one of both programs is not at hand" in " ".join(again.out.split())
 
 
 @pytest.mark.sim

@@ -70,7 +70,7 @@ def test_all_reports_of_a_comparison_name_the_settings_that_differ(
     run_with: Any, etharness: Etharness, tmp_path: Path
 ) -> None:
     paths = run_with("1", OURS), run_with("2", THEIRS)
-    files = [tmp_path / "page.html", tmp_path / "comment.md"]
+    files = [tmp_path / "page.html", tmp_path / "comment.md", tmp_path / "compare.json"]
     text = etharness("compare", *paths, *(word for file in files for word in ("--report", file)))
     line = text.out.splitlines()[0]
     for file in files:

@@ -121,14 +121,26 @@ def _neighbours(steps: Sequence[ComparedInstruction], families: _Weights) -> Ite
             yield codes
 
 
+def _equal(few: _Weights, some: _Weights) -> int:
+    """Return how many keys are equal from the start on."""
+    differ = np.flatnonzero(few != some)
+    return int(differ[0]) if len(differ) else len(few)
+
+
 def _best(keys: Sequence[_Weights], around: Sequence[Sequence[_Weights]]) -> list[tuple[int, int]]:
     """Return the most pairs of equal keys in order, those with the most equal neighbours.
 
-    None if there are too many keys.
+    Of very many keys, only those that are equal from the start on and up to the end.
     """
     few, some = keys
-    if not len(few) or not len(some) or len(few) * len(some) > MOST_CELLS:
+    if not len(few) or not len(some):
         return []
+    if len(few) * len(some) > MOST_CELLS:
+        size = min(len(few), len(some))
+        begin = _equal(few[:size], some[:size])
+        end = _equal(few[::-1][: size - begin], some[::-1][: size - begin])
+        ends = [(len(few) - place, len(some) - place) for place in range(end, 0, -1)]
+        return [*((place, place) for place in range(begin)), *ends]
     context = sum(a[:, None] == b[None, :] for a, b in zip(*around, strict=True))
     pair = (2 * _DEPTH + 1) * min(len(few), len(some)) + 1  # more than all neighbours
     weights = np.where(few[:, None] == some[None, :], pair + context, 0)
