@@ -335,6 +335,23 @@ def test_a_program_that_is_not_at_hand_is_compared_by_what_the_run_recorded(
     assert (wrong.code, "is not the program that ran" in wrong.err) == (3, True)
 
 
+@pytest.mark.sim
+def test_runs_of_two_methods_are_compared_with_a_note(etharness: Command, tmp_path: Path) -> None:
+    runs = [tmp_path / name for name in ("encode", "decode")]
+    for run in runs:
+        words = ("--model", EXPORTS / "two_methods.pte", "--method", run.name, "--runs", "1")
+        assert etharness("run", "--board", "native", *words, "-o", run).code == 0
+    why = json.loads(etharness("compare", *runs, "--json").out)["why"]
+    assert why["notes"][:1] == ["the first run executed the method encode, the second decode"]
+    assert sentences(why) == ["cos #0 replaced sin #0"]
+
+
+def test_operators_without_an_estimate_are_counted(etharness: Command) -> None:
+    files = [EXPORTS.parent / f"{name}.pte" for name in ("ethos_u55", "ethos_u65")]
+    shown = etharness("compare", *files).out
+    assert f"{files[0].name}: 1 operator without an estimate" in " ".join(shown.split())
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder whose ``model.pte`` changes, as a project's does."""
