@@ -25,6 +25,7 @@ from harness.runs.source import ModelMetadata, ReadOptions, Source, export_sourc
 if TYPE_CHECKING:
     from harness.analyze.memory import Memory, PlannedPool
     from harness.check.subject import Subject
+    from harness.decode.program import Method
     from harness.records.trace import Trace
     from harness.report.traces import OutputDocument
     from harness.report.words import ReportTable
@@ -287,7 +288,7 @@ def decode_command(
             arguments=known.arguments,
             by_module=by == "module",
             comparisons=compared,
-            sections=_sections(source, known, subject)[0],
+            sections=_sections(source, model, known.methods, subject)[0],
         )
         print_document(document)
         return
@@ -310,7 +311,8 @@ def decode_command(
             traces.print_modules(console, known.trace, known.symbols, unit)
         else:
             described = describe(EvaluatedRun("", subject, Verdict(())), unit=unit)
-            described = replace(described, section_tables=_sections(source, known, subject)[1])
+            _, tables = _sections(source, model, known.methods, subject)
+            described = replace(described, section_tables=tables)
             columns = traces.known_columns(known.symbols, known.arguments)
             print_trace(console, described, detailed=detailed, columns=columns)
     if detailed:
@@ -322,16 +324,19 @@ def decode_command(
 
 
 def _sections(
-    source: Source, known: ModelMetadata, subject: Subject
+    source: Source, file: Path | None, methods: Sequence[Method], subject: Subject
 ) -> tuple[dict[str, Any], tuple[ReportTable, ...]]:
     """Return what extensions say of the program that ran, and the same as tables."""
-    from harness.analyze.workload import method_sections
     from harness.report.description import describe_sections
 
     model = source.result.model if source.result is not None else None
     found = (model.sections or {}) if model is not None else {}
-    if not found and len(known.methods) == 1:
-        found = method_sections(known.methods[0], calls=known.calls)
+    if not found and file is not None and len(methods) == 1:
+        from harness.analyze.delegates import delegate_calls
+        from harness.analyze.workload import method_sections
+
+        calls = delegate_calls(read_model(find_model(file)), methods[0])
+        found = method_sections(methods[0], calls=calls)
     return describe_sections(found, subject)
 
 

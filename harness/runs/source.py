@@ -37,15 +37,7 @@ from harness.errors import (
     UsageError,
 )
 from harness.files import MOST_MODEL, Content, find_model, map_or_read, read_limited, read_model
-from harness.records.result import (
-    DelegateCall,
-    Failure,
-    Model,
-    Result,
-    RunIdentity,
-    VerdictRecord,
-    moment,
-)
+from harness.records.result import Failure, Model, Result, RunIdentity, VerdictRecord, moment
 from harness.records.run_settings import ReadSettings
 from harness.records.trace import EXECUTION, ClockDomain, Damage, Kind, Trace, concatenate
 from harness.records.verdict import Verdict
@@ -363,7 +355,6 @@ class ModelMetadata:
         symbols: From the ETRecord; None without one.
         arguments: From the model; None without it.
         methods: The methods that ran; empty without the model.
-        calls: Their calls of delegates, if one method ran.
         trace: The trace. If several methods ran, its blocks are named after them, too, so that no
             statistics are of operators of two methods.
     """
@@ -373,7 +364,6 @@ class ModelMetadata:
     symbols: list[EventSymbols | None] | None = None
     arguments: list[Arguments | None] | None = None
     methods: tuple[Method, ...] = ()
-    calls: tuple[DelegateCall, ...] = ()
 
 
 def load_metadata(
@@ -407,7 +397,6 @@ def load_metadata(
     arguments = symbols = None
     methods: Sequence[Method | None] = ()
     executed: dict[str, Method] = {}
-    calls: tuple[DelegateCall, ...] = ()
     if model is not None:
         model = find_model(model)
         if not model.exists():
@@ -415,16 +404,12 @@ def load_metadata(
                 f"model {model} not found",
                 hint="give a .pte file, or the name of a model that comes with the package",
             )
-        from harness.analyze.delegates import delegate_calls
         from harness.analyze.workload import event_arguments
         from harness.decode.pte import read_program
 
-        data = read_model(model)
-        methods = executed_methods(trace, read_program(data), method)
+        methods = executed_methods(trace, read_program(read_model(model)), method)
         arguments = event_arguments(trace, methods)
         executed = {found.name: found for found in methods if found is not None}
-        if len(executed) == 1:
-            calls = delegate_calls(data, *executed.values())
     if etrecord is not None:
         from harness.analyze.symbols import symbol_table, symbols_of_blocks
         from harness.decode.etrecord import read_etrecord
@@ -433,7 +418,7 @@ def load_metadata(
         tables = {name: symbol_table(record, name) for name in executed or (method,)}
         symbols = symbols_of_blocks(trace, tables, methods)
     named = name_blocks(trace, methods)
-    return ModelMetadata(named, symbols, arguments, tuple(executed.values()), calls)
+    return ModelMetadata(named, symbols, arguments, tuple(executed.values()))
 
 
 def export_source(
