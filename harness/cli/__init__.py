@@ -51,7 +51,6 @@ SECTIONS = {
     "Setup": {
         "boards": "List the supported boards.",
         "build": "Build the firmware of a board.",
-        "doctor": "List the tools that this host has and lacks.",
         "completion": "Print a shell completion script.",
     },
 }

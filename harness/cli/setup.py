@@ -1,20 +1,16 @@
-"""``etharness boards``, ``build``, ``doctor`` and ``completion``: what this host can run."""
+"""``etharness boards``, ``build`` and ``completion``."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from harness.cli import command
-from harness.config.board import BoardMemory, SerialTarget, board_names, load_board
+from harness.config.board import BoardMemory, board_names, load_board
 from harness.errors import UsageError, write_error
 from harness.printing import print_text
-
-if TYPE_CHECKING:
-    from harness.target.doctor import ProgramFinding
 
 
 @click.command(name="boards", cls=command.PanelCommand)
@@ -155,74 +151,6 @@ def build_command(
         show_table(
             output.console(), ["part", "text [B]", "data [B]", "bss [B]"], rows, numbers=(1, 2, 3)
         )
-
-
-_MOST_BOARDS = 3
-"""Boards of a tool that are named by default (-v names all)."""
-
-
-@click.command(name="doctor", cls=command.PanelCommand)
-@command.option(
-    "--board",
-    metavar="BOARD",
-    shell_complete=command.complete_boards,
-    help="List only the tools for this board; exit with 2 if one is missing.",
-)
-@command.output_options
-def doctor_command(board: str | None, output: command.OutputOptions) -> int:
-    """List the tools that this host has and lacks.
-
-    A missing tool is printed with the boards that need it and the command that installs it.
-    """
-    from harness.flash.plan import find_flash_tools
-    from harness.target.doctor import find_programs
-
-    boards = [load_board(name)[0] for name in ([board] if board else board_names())]
-    needed, tools = find_programs(boards), find_flash_tools(boards)
-    findings = needed + tools
-    if output.json:
-        output.print_json(findings)
-    else:
-        if needed:
-            _show_programs(needed, output)
-        if tools:
-            _show_programs(tools, output, "Flashing tools (one is enough)")
-    lacks = any(finding.version is None for finding in needed)
-    if any(isinstance(item.target, SerialTarget) for item in boards):
-        lacks = lacks or all(tool.version is None for tool in tools)
-    return 2 if board and lacks else 0
-
-
-def _show_programs(
-    findings: list[ProgramFinding], output: command.OutputOptions, title: str = ""
-) -> None:
-    """Print a table of tools, and below it how to install those that are missing."""
-    from harness.report.terminal import show_line, show_table
-
-    missing = "missing" if title else "MISSING"
-    rows = [
-        (
-            "ok" if finding.version else missing,
-            finding.tool,
-            finding.version or "",
-            _names_of_boards(finding.needed_by, every=output.verbosity > 0),
-        )
-        for finding in findings
-    ]
-    headers = ("", "tool", "version", "for" if title else "needed by")
-    console = output.console()
-    show_table(console, headers, rows, title=title)
-    for finding in findings:
-        if not finding.version:
-            show_line(console, f"{missing}: {finding.tool}: {finding.remedy}")
-    show_line(console)
-
-
-def _names_of_boards(names: list[str], *, every: bool) -> str:
-    """Return the names of a few boards, or how many there are."""
-    if every or len(names) <= _MOST_BOARDS:
-        return ", ".join(names)
-    return f"{len(names)} boards"
 
 
 COMPLETE_VARIABLE = "_ETHARNESS_COMPLETE"

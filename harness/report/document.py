@@ -28,7 +28,6 @@ from harness.report.run import BudgetField, CodeDocument
 from harness.report.traces import TraceDocument
 from harness.runs.source import EvaluatedRun, all_passed
 from harness.target.build import PlacedModel
-from harness.target.doctor import ProgramFinding
 
 
 class ReportedOperator(Signature, frozen=True, omit_defaults=True):
@@ -212,7 +211,6 @@ SCHEMAS: dict[str, Any] = {
     "check-suggest": list[Check],
     "compare": ComparisonDocument,
     "decode": TraceDocument,
-    "doctor": list[ProgramFinding],
     "explain": list[CodeDocument],
     "export": ExportDocument,
     "inspect": ModelDocument,

@@ -47,3 +47,6 @@ def command(name: str, directory: Path, output: OutputOptions) -> None:
         return
     for file, places in begun.files.items():
         output.print_line(f"wrote {display_path(directory / file)}: {places} places to fill in")
+
+
+command.section = "Setup"

@@ -1,0 +1,1 @@
+"""``etharness doctor``: the tools that this host has and lacks."""
