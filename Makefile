@@ -117,7 +117,7 @@ release release-check: setup-release $(if $(filter none,$(BOARDS)),,setup-docs)
 mutants: setup-fast setup-mutants
 	$(PYTHON) -m benchmarks.mutants
 
-measure: setup-test setup-oracle setup-docs
+measure: setup-test setup-oracle setup-tools setup-docs
 	.venv-docs/bin/python -m tools.docs zensical
 	env -u CI tools/tidy
 	$(PYTHON) -m benchmarks.networks
