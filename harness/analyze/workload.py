@@ -491,7 +491,7 @@ def _inner(found: Arguments, inputs: list[Tensor], outputs: list[Tensor]) -> flo
         if name == "convolution" and given[6] is True and isinstance(given[8], int):
             channels = inputs[0].sizes[1] // max(given[8], 1)
         return _macs(found, inputs, outputs) / max(channels, 1)
-    if name.endswith("pool2d") and isinstance(given[1], ValueList) and "adaptive" not in name:
+    if "pool2d" in name and isinstance(given[1], ValueList) and "adaptive" not in name:
         return float(elements * prod(int(str(size)) for size in given[1].items))
     if name in ("sort", "topk"):  # heaps of what is kept
         kept = [n for n in outputs[0].sizes if n > 1] or [1]

@@ -292,9 +292,11 @@ def before_reshaping(graph: Graph, place: Place) -> Proposal | None:
 def behind_pool(graph: Graph, place: Place) -> Proposal | None:
     """An activation that does not change which number is the largest, before a maximum pool."""
     step, pool = graph.steps[place], graph.after(place)
-    if not step.operator.startswith(_MONOTONIC) or pool is None:
+    if not step.operator.startswith(_MONOTONIC):
         return None
-    if pool.operator != "aten::max_pool2d_with_indices.out":
+    while pool is not None and pool.operator.startswith("aten::unsqueeze_copy."):  # of MaxPool1d
+        pool = graph.after(at(pool))
+    if pool is None or pool.operator != "aten::max_pool2d_with_indices.out":
         return None
     left = graph.arguments[at(pool)].outputs[0].value
     if not isinstance(left, Tensor) or prod(left.sizes) >= step.elements:
