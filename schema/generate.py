@@ -9,6 +9,7 @@ generated files, or with ``--check`` to fail (exit 1) when one of them is stale.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import textwrap
 import tomllib
@@ -123,6 +124,47 @@ def render_version() -> str:
 """
 
 
+SWITCHED_OFF = ("etd_tracer", "etd_counters", "etd_etdump")
+"""Headers whose functions do nothing where ETD_OFF is defined."""
+_FUNCTION = re.compile(
+    r"^(?:static inline )?([a-z]\w+(?: [*]?| ))(etd_\w+)\(([^)]*)\)(?:;| \{)", re.MULTILINE
+)
+
+
+def render_switched_off(header: str) -> str:
+    """Functions of the same types as those of a header, which do nothing and return zeros."""
+    guard = f"{header.upper()}_OFF_H"
+    parts = [
+        f"""\
+// SPDX-License-Identifier: Apache-2.0
+/* Part of {header}.h where ETD_OFF is defined. Generated from that header by schema/generate.py. */
+#ifndef {guard}
+#define {guard}
+
+#include "{header}.h"
+"""
+    ]
+    text = (ROOT / f"firmware_stub/include/{header}.h").read_text()
+    for kind, name, given in _FUNCTION.findall(text):
+        parameters = [" ".join(parameter.split()) for parameter in given.split(",")]
+        start = f"static inline {kind}{name}_off("
+        wrapped = textwrap.wrap(  # between parameters only
+            ", ".join(each.replace(" ", "\0") for each in parameters) + ")\0{",
+            width=110,
+            initial_indent=start,
+            subsequent_indent=" " * len(start),
+            break_on_hyphens=False,
+        )
+        wrapped = [line.replace("\0", " ") for line in wrapped]
+        lines = [*wrapped, *(f"    (void){re.split(r'[ *]+', each)[-1]};" for each in parameters)]
+        if kind.strip().endswith("_event"):
+            lines += [f"    static {kind}none;", "    return none;"]
+        elif kind.strip() != "void":
+            lines += [f"    return {'false' if kind.strip() == 'bool' else '0'};"]
+        parts.append("\n".join([*lines, "}", f"#define {name} {name}_off", ""]))
+    return "\n".join([*parts, "#endif", ""])
+
+
 def render_run_keywords() -> str:
     """The TypedDicts of the keywords of ``harness.run`` and ``harness.load``."""
     from harness.records.run_settings import READ_SETTINGS, SETTINGS
@@ -206,6 +248,9 @@ def generated_files() -> Iterator[tuple[Path, str]]:
         yield ROOT / output.header, render_header(output, spec)
         yield ROOT / output.module, render_module(output, spec)
     yield ROOT / "firmware_stub/include/etd_version.h", render_version()
+    for header in SWITCHED_OFF:
+        path = ROOT / f"firmware_stub/include/{header}_off.h"
+        yield path, render_switched_off(header)
     # These need the project's dependencies, unlike the rest.
     import msgspec
 

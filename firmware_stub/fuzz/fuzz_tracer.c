@@ -162,6 +162,7 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
     case 13:
         etd_set_debug_level(tracer, (etd_debug_level)(input[1] % 3));
         etd_set_when_full(tracer, (etd_when_full)(input[2] % 2));
+        etd_set_paused(tracer, input[4] % 8 == 0);
         break;
     default:
         subject->filter = (etd_event_filter){names + 1, input[1] % 8, input[4] % 2 != 0, chain, chain + 9};

@@ -84,6 +84,10 @@ static inline bool etd_can_count(const etd_counter_source *source, const uint8_t
     return selectable <= source->selectable_count;
 }
 
+#if defined(ETD_OFF) && !defined(ETD_TRACER_SOURCE)
+#include "etd_counters_off.h"
+#endif
+
 #ifdef __cplusplus
 }
 #endif

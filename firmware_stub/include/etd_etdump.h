@@ -29,6 +29,10 @@ uint32_t etd_etdump_size(const etd_tracer *tracer, bool allocations);
 /* Writes the file with a size prefix. Returns false if `tracer` is NULL or the sink stopped. */
 bool etd_etdump_write(const etd_tracer *tracer, bool allocations, const etd_etdump_sink *sink);
 
+#if defined(ETD_OFF) && !defined(ETD_TRACER_SOURCE)
+#include "etd_etdump_off.h"
+#endif
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,7 +11,10 @@
  *
  * The tracer has no lock and no global state. Each task, core or interrupt level that traces needs a tracer
  * of its own, with its own buffer and number. An interrupt may call every function on its own tracer. Reading
- * a log counts as use: let the owner read it, or wait until the owner does not log. */
+ * a log counts as use: let the owner read it, or wait until the owner does not log.
+ *
+ * Where ETD_OFF is defined before this header is included, its functions, and those of etd_counters.h and
+ * etd_etdump.h, do nothing and return 0. A program that calls no others contains no code of the tracer. */
 #ifndef ETD_TRACER_H
 #define ETD_TRACER_H
 
@@ -243,6 +246,12 @@ void etd_set_profiling_level(etd_tracer *tracer, etd_profiling_level level);
  * scopes. */
 void etd_set_event_filter(etd_tracer *tracer, const etd_event_filter *filter);
 
+/* Pauses logging, or goes on. Blocks, events and allocations of a pause are counted as filtered, and its
+ * values are left out as by their level; names and allocators are still declared. Pause and go on between two
+ * blocks, because later events would belong to the block before the pause. An event that started before is
+ * logged when it ends. */
+void etd_set_paused(etd_tracer *tracer, bool paused);
+
 /* Starts an event and returns it for etd_end_profiling. If `chain` is ETD_UNSET_CHAIN, the stored chain and
  * debug handle apply; otherwise `chain` and `handle` do. */
 etd_event etd_start_profiling(etd_tracer *tracer, const char *name, int32_t chain, uint32_t handle);
@@ -344,6 +353,10 @@ uint32_t etd_log_size(const etd_tracer *tracer);
 
 /* Copies bytes [offset, offset + length) of the log image to `out`. Returns the number of bytes copied. */
 uint32_t etd_log_read(const etd_tracer *tracer, uint32_t offset, void *out, uint32_t length);
+
+#if defined(ETD_OFF) && !defined(ETD_TRACER_SOURCE)
+#include "etd_tracer_off.h"
+#endif
 
 #ifdef __cplusplus
 }

@@ -37,6 +37,31 @@ def test_every_way_to_log_obeys_level_and_filter(etstub: ct.CDLL) -> None:
     assert both.model.filtered > 20
 
 
+def test_a_pause_leaves_blocks_out_and_counts_them(etstub: ct.CDLL) -> None:
+    tracer = CTracer(etstub, 4096)
+    heap = tracer.call("track_allocator", b"heap")
+    for paused, name in ((False, b"warm-up"), (True, b"left out"), (False, b"Execute")):
+        tracer.call("set_paused", paused)
+        tracer.call("create_event_block", name)
+        tracer.call("track_allocation", heap, 64, 0)
+        tracer.call("end_profiling", tracer.start(name + b" op", 0, 1))
+    running = tracer.start(b"into the pause", 0, 2)
+    tracer.call("set_paused", True)
+    tracer.call("end_profiling", running)
+    begun = tracer.start(b"out of the pause", 0, 3)
+    tracer.call("set_paused", False)
+    tracer.call("end_profiling", begun)
+    trace = read_log(tracer.image())
+    assert [block.name for block in trace.blocks] == ["warm-up", "Execute"]
+    assert [trace.text(int(name)) for name in trace.name if name >= 0] == [
+        "warm-up op",
+        "Execute op",
+        "into the pause",
+    ]
+    assert trace.filtered_events == 4
+    assert trace.losses == Losses()
+
+
 @given(
     size=st.one_of(st.integers(0, 600), st.integers(0, 4096)),
     debug=st.integers(0, 200),
@@ -164,6 +189,7 @@ def test_a_filter_decides_in_a_full_log_too(etstub: ct.CDLL) -> None:
         ("set_tracer_number", (1,)),
         ("set_stack_used", (1, 2)),
         ("set_profiling_level", (0,)),
+        ("set_paused", (True,)),
         ("set_event_filter", (None,)),
         ("track_allocation_failure", (1, 2)),
     ],

@@ -12,6 +12,9 @@ from tests.support.examples import sampled
 pytestmark = pytest.mark.sim
 
 
+LARGEST = 4352
+"""Bytes of the tracer on a Cortex-M3 by GCC with -Os: what it may grow to."""
+
 TESTED_ALWAYS = ("Cortex-M0", "Cortex-M33, no FPU", "RV32IMC")
 
 
@@ -31,5 +34,4 @@ def test_the_page_states_the_size_on_each_core() -> None:
     assert [row[0] for row in rows] == list(CORES)
     [stated] = [int(row[1]) for row in rows if row[0] == "Cortex-M3"]
     assert stated == pytest.approx(text_size("Cortex-M3", "gcc", "os"), rel=0.02)
-    thumb2 = [row for row in rows if row[0] not in ("Cortex-M0", "Cortex-M0+", "Cortex-M23")]
-    assert all(int(row[1]) <= 4352 for row in thumb2 if row[0].startswith("Cortex"))
+    assert stated <= LARGEST

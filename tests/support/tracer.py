@@ -239,6 +239,9 @@ class Pair:
             case "level", level:
                 self.tracer.call("set_profiling_level", level)
                 self.model.level = level
+            case "paused", paused:
+                self.tracer.call("set_paused", paused)
+                self.model.paused = paused
             case "when_full", policy:
                 self.tracer.call("set_when_full", policy)
                 self.model.drop_oldest = policy == 1

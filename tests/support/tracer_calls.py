@@ -64,6 +64,7 @@ CALL = st.one_of(
     st.tuples(st.just("failure"), st.integers(0, 3), U32),
     st.tuples(st.just("recycle")),
     st.tuples(st.just("when_full"), st.integers(0, 1)),
+    st.tuples(st.just("paused"), st.sampled_from([False, False, True])),
     st.tuples(st.just("debug"), st.integers(0, 2)),
     st.tuples(st.just("debug"), st.just(2)),
     st.tuples(st.just("value"), st.integers(0, 1), VALUE),

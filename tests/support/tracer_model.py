@@ -111,6 +111,7 @@ class Model:
     level: int = 1
     filter: tuple[list[bytes], list[int] | None] | None = None
     filtered: int = 0
+    paused: bool = False
     debug_level: int = 0
     debug: bytes = b""
     dropped_values: int = 0
@@ -149,6 +150,10 @@ class Model:
         return not self.full
 
     def create_block(self, name: bytes | None) -> None:
+        if self.paused:
+            self.filtered += 1
+            self.block = "lost"
+            return
         if self.drop_oldest and self.block is not None:
             self.make_room()
         record = struct.pack("<BBHIiI", Record.BLOCK, 0, self.intern(name), 0, self.bundled, 0)
@@ -218,7 +223,7 @@ class Model:
     def choose(self, name: bytes | None, number: int, chain: int) -> str:
         if self.level == 0 and chain != UNSET_CHAIN:
             return "below level"
-        return self.pass_filter(name, number)
+        return "filtered" if self.paused else self.pass_filter(name, number)
 
     def pass_filter(self, name: bytes | None, number: int) -> str:
         patterns, ids = self.filter or ([], None)
@@ -258,7 +263,7 @@ class Model:
     def log_value(
         self, output: bool, value: object, delegate: tuple[bytes | None, int] | None = None
     ) -> bool:
-        if self.debug_level < (1 if output else 2):
+        if self.paused or self.debug_level < (1 if output else 2):
             return False
         name = self.intern(delegate[0]) if delegate else NO_NAME
         if delegate and self.pass_filter(*delegate) == "filtered":
@@ -312,6 +317,9 @@ class Model:
         return number
 
     def track(self, flags: int, allocator: int, size: int, offset: int) -> None:
+        if self.paused:
+            self.filtered += 1
+            return
         now = self.tick()
         self.full = self.full or allocator >= 2**16
         size = max(-(2**31) + 1, min(size, 2**31 - 1))

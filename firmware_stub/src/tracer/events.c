@@ -75,13 +75,18 @@ void etd_create_event_block(etd_tracer *tracer, const char *name) {
     if (tracer == NULL) {
         return;
     }
-    if (tracer->when_full == ETD_WHEN_FULL_DROP_OLDEST_RUNS) {
-        etd_make_room(tracer);
-    }
-    if (!etd_append_block(tracer, etd_intern(tracer, name))) {
+    if (etd_is_paused(tracer)) {
+        tracer->filtered_events++;
+    } else {
+        if (tracer->when_full == ETD_WHEN_FULL_DROP_OLDEST_RUNS) {
+            etd_make_room(tracer);
+        }
+        if (etd_append_block(tracer, etd_intern(tracer, name))) {
+            return;
+        }
         tracer->dropped_blocks++;
-        tracer->block_offset = ETD_LOST_BLOCK; /* the previous block is no longer current */
     }
+    tracer->block_offset = ETD_LOST_BLOCK; /* the previous block is no longer current */
 }
 
 bool etd_append_block(etd_tracer *tracer, etd_name name) {
@@ -160,7 +165,7 @@ void etd_end_profiling(etd_tracer *tracer, etd_event event) {
 void etd_append_profile(etd_tracer *tracer, const etd_event *event, const etd_delegate_prefix *delegate,
                         uint32_t clock, uint32_t end) {
     if (event->choice >= ETD_BELOW_LEVEL) {
-        tracer->filtered_events += event->choice == ETD_FILTERED;
+        tracer->filtered_events += event->choice >= ETD_FILTERED;
         return;
     }
     etd_context context = {event->chain, event->handle, delegate};
@@ -256,6 +261,10 @@ static void append_allocation(etd_tracer *tracer, uint32_t allocator, uint32_t s
     if (tracer == NULL) {
         return;
     }
+    if (etd_is_paused(tracer)) {
+        tracer->filtered_events++;
+        return;
+    }
     uint32_t now = etd_now(tracer);
     /* The record has 16 bits for the id. A larger one is dropped, not truncated to the id of another
      * allocator. */
@@ -297,6 +306,14 @@ void etd_set_profiling_level(etd_tracer *tracer, etd_profiling_level level) {
     if (tracer != NULL) {
         tracer->profiling_level = (uint8_t)level;
         etd_set_event_filter(tracer, tracer->filter); /* decides again whether to select */
+    }
+}
+
+void etd_set_paused(etd_tracer *tracer, bool paused) {
+    if (tracer != NULL) {
+        const uint32_t going = tracer->choice % ETD_FILTERED;
+        tracer->choice = (uint8_t)(going | (paused ? ETD_FILTERED : 0u));
+        etd_set_event_filter(tracer, tracer->filter);
     }
 }
 

@@ -3,6 +3,8 @@
 #ifndef ETD_TRACER_INTERNAL_H
 #define ETD_TRACER_INTERNAL_H
 
+#define ETD_TRACER_SOURCE /* ETD_OFF is for programs that call the tracer */
+
 #include <stddef.h>
 
 #include "etd_bytes.h"
@@ -42,7 +44,7 @@ enum {
     ETD_TO_COUNT, /* with counts, once the counters have been read at its start (etd_counters.h) */
     ETD_COUNTED,
     ETD_BELOW_LEVEL,
-    ETD_FILTERED,
+    ETD_FILTERED, /* and above: a bit beside the choice that applies after a pause */
 };
 
 /* Returns the choice for an event whose fields are set. `text` is its name, if given. */
@@ -124,6 +126,11 @@ static inline uint32_t etd_records_of(uint32_t size) {
 /* Returns true if chain and handle fit into a record. */
 ETD_INLINE bool etd_is_narrow(int32_t chain, uint32_t handle) {
     return chain == (int16_t)chain && handle == (uint16_t)handle;
+}
+
+/* Returns true between etd_set_paused and its end. */
+ETD_INLINE bool etd_is_paused(const etd_tracer *tracer) {
+    return tracer->choice >= ETD_FILTERED;
 }
 
 /* Returns true if the event is logged and needs no WIDE prefix. */

@@ -21,7 +21,7 @@ uint32_t etd_debug_size(const etd_tracer *tracer) {
 }
 
 bool etd_logs_values(const etd_tracer *tracer, etd_value_role role) {
-    return tracer != NULL && tracer->debug_level > ETD_DEBUG_NO_LOGGING &&
+    return tracer != NULL && !etd_is_paused(tracer) && tracer->debug_level > ETD_DEBUG_NO_LOGGING &&
            (role == ETD_PROGRAM_OUTPUT || tracer->debug_level >= ETD_DEBUG_INTERMEDIATE_OUTPUTS);
 }
 
