@@ -8,6 +8,9 @@ PYTEST_FLAGS ?= --numprocesses $$(($$(nproc) + 2)) --maxprocesses 8 --dist works
 # Tests that `make test` and `make coverage` leave out, such as `EXCEPT="--ignore tests/property"`.
 EXCEPT ?=
 
+# The part of the tests with the mark `long` that run, such as `LONG=1/4` (tests/support/examples.py).
+export ETHARNESS_LONG = $(or $(LONG),1)
+
 # All tests but those with targets of their own (`make oracle`, `make exports`, `make labgrid`).
 TESTS = -m pytest $(PYTEST_FLAGS) $(EXCEPT) --ignore tests/oracle --ignore tests/tools
 
@@ -55,7 +58,7 @@ demo: setup-demo
 test: setup-test
 	$(PYTHON) $(TESTS) -m "not labgrid and not long"
 
-# CI runs this. Counting takes half as much time again.
+# CI runs this with a quarter of the long tests. Counting takes half as much time again.
 coverage: setup-test
 	$(PYTHON) -m coverage erase
 	$(PYTHON) tools/c_coverage.py erase

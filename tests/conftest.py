@@ -15,12 +15,20 @@ from hypothesis import settings
 from harness.cli import main
 from harness.target.build import build_directory, build_preset
 from tests.support.counting import pytest_runtest_protocol
+from tests.support.examples import pytest_collection_modifyitems
 from tests.support.mirrors import load_library
 from tests.support.steady_clock import build_steady_clock, preloaded
 from tests.support.stores import empty_url, postgresql, store_url, templates
 
-# A hook, and fixtures with one server for all.
-__all__ = ["empty_url", "postgresql", "pytest_runtest_protocol", "store_url", "templates"]
+# Hooks, and fixtures with one server for all.
+__all__ = [
+    "empty_url",
+    "postgresql",
+    "pytest_collection_modifyitems",
+    "pytest_runtest_protocol",
+    "store_url",
+    "templates",
+]
 
 ROOT = Path(__file__).parents[1]
 FIXTURES = ROOT / "tests/fixtures"

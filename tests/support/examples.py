@@ -1,12 +1,16 @@
 """How much of a long test runs, by what runs it: examples and parameters.
 
 The profile (tests/conftest.py) says how many examples a property test draws. Tests with the mark
-``long`` are left out by `make test`; CI runs them.
+``long`` are left out by `make test`. Of each four of them CI runs one, always the same, and
+`.ci/nightly` all: ``ETHARNESS_LONG`` is the part to run.
 """
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -16,6 +20,19 @@ _OF_DEFAULT = 100
 """Examples of a test that asks for no number, in the profile by which others are scaled."""
 
 _FEWEST = 10
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests with the mark ``long``, but for the part of them that is to run."""
+    part = Fraction(os.environ.get("ETHARNESS_LONG", "1"))
+    left_out = [item for item in items if item.get_closest_marker("long") and not _runs(item, part)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _runs(item: pytest.Item, part: Fraction) -> bool:
+    return zlib.crc32(item.nodeid.encode()) % part.denominator < part.numerator
 
 
 def examples(count: int) -> int:
