@@ -11,6 +11,9 @@ EXCEPT ?=
 # The part of the tests with the mark `long` that run, such as `LONG=1/4` (tests/support/examples.py).
 export ETHARNESS_LONG = $(or $(LONG),1)
 
+# Lines of Python that `make coverage` has to execute, in per cent. Fewer are executed by a part of the long tests.
+FLOOR ?= 95
+
 # All tests but those with targets of their own (`make oracle`, `make exports`, `make labgrid`).
 TESTS = -m pytest $(PYTEST_FLAGS) $(EXCEPT) --ignore tests/oracle --ignore tests/tools
 
@@ -64,7 +67,7 @@ coverage: setup-test
 	$(PYTHON) tools/c_coverage.py erase
 	$(PYTHON) -m coverage run $(TESTS) -m "not labgrid"
 	$(PYTHON) -m coverage combine --quiet
-	$(PYTHON) -m coverage report
+	$(PYTHON) -m coverage report --fail-under=$(FLOOR)
 
 test-fast: setup-fast
 	$(PYTHON) -m pytest $(PYTEST_FLAGS) --hypothesis-profile=fast -m "not slow and not long" tests/unit tests/property

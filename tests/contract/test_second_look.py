@@ -117,7 +117,7 @@ def test_runs_until_a_change_of_a_size_would_be_noticed(desk: Desk, etharness: C
     assert desk.run("m", [1.0] * 99, "--detect", "x").code == 2
     assert desk.run("m", [1.0] * 99, "--detect", "90%", "--repeat-time", "60").code == 0
     assert "repeats" not in desk.verdict("m")
-    assert desk.run("n", [1.0] * 99, "--detect", "0.000001%", "--repeat-time", "2").code == 0
+    assert desk.run("n", [1.0] * 99, "--detect", "0.000001%", "--repeat-time", "6").code == 0
     assert desk.verdict("n")["repeats"] >= 1
 
 

@@ -255,7 +255,7 @@ def test_a_method_may_be_loaded_again_and_again(board: str) -> None:
 def test_reports_have_the_operators_outside_of_delegates(tmp_path: Path) -> None:
     """Each renderer, from the record of the run."""
     run = harness.run("npu_str", board="native", runs=RUNS, output=tmp_path / "run")
-    title = f"2 calls of SimulatedNpu, 2 operators outside: medians of {RUNS} executions"
+    title = f"2 calls of SimulatedNpu, 2 operators outside: means of {RUNS} executions"
     for suffix in ("md", "html"):
         page = run.report(tmp_path / f"report.{suffix}").read_text()
         assert title in page
