@@ -22,6 +22,7 @@ FOLDERS: Final = ("src/tracer", "src/etdump", "src/link", "src/serial")
 REASONS: Final = {
     "2.4": "Enumerations without a tag, which only group constants, count as unused tags.",
     "2.5": "Macros of public headers are for the caller.",
+    "5.5": "Where ETD_OFF is defined, macros with the names of functions replace their calls.",
     "5.7": "Enumerations without a tag count as one tag that is used again.",
     "8.7": "The addon looks at one file at a time; other files call these functions.",
     "8.9": "Tables are at file scope, next to the function that reads them.",
@@ -43,6 +44,7 @@ REASONS: Final = {
     "17.8": "A parameter serves as a cursor or as the remaining size.",
     "18.4": "Positions in the caller's buffer are its start plus an offset that was checked.",
     "19.2": "A logged value is a union; its kind selects the valid member.",
+    "20.1": "Functions that replace others need the types that the same header declares.",
     "20.7": "A parameter of a macro names a member of a structure, so it has no parentheses.",
 }
 """Why the code departs from a rule."""
