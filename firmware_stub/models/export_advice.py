@@ -47,9 +47,11 @@ class Scaled(nn.Module):
         return x * self.scale if self.reciprocal else x / self.scale
 
 
-def int8(model: nn.Module, channels: int, *, contiguous: bool = False) -> bytes:
+def int8(
+    model: nn.Module, channels: int, *, contiguous: bool = False, cpu: CortexM = CortexM.M4
+) -> bytes:
     shape = (1, channels, SIDE, SIDE)
-    target = CortexMTargetConfig(cpu=CortexM.M4)
+    target = CortexMTargetConfig(cpu=cpu)
     if not contiguous:
         quantized = quantize(model.eval(), lambda: torch.randn(shape))
     else:
@@ -108,6 +110,15 @@ def pairs() -> dict[str, tuple[Callable[[], bytes], Callable[[], bytes]]]:
     padded = copy.deepcopy(valid)
     padded.padding = (1, 1)
     image = (1, 4, SIDE, SIDE)
+    mirrored, mirrored_zeros = (
+        nn.Conv2d(6, 12, 3, padding=1, padding_mode=mode) for mode in ("reflect", "zeros")
+    )
+    mirrored_zeros.load_state_dict(mirrored.state_dict())
+    behind = nn.Conv2d(12, 12, 3, padding=1, groups=12), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    chain = nn.Sequential(
+        *(nn.Conv2d(4, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1, groups=8)),
+        *(nn.ReLU(), nn.Conv2d(8, 8, 1), nn.Hardtanh(0, 6)),
+    )
     return {
         "groups": (lambda: int8(grouped, 16), lambda: int8(without_groups(grouped), 16)),
         "depthwise": (
@@ -152,6 +163,14 @@ def pairs() -> dict[str, tuple[Callable[[], bytes], Callable[[], bytes]]]:
             lambda: float32(padded, 1, 8, SIDE, SIDE),
         ),
         "edges": (lambda: int8(edges, 8), lambda: int8(zeros, 8)),
+        "scratch": (
+            lambda: int8(nn.Sequential(mirrored, *behind), 6, cpu=CortexM.M3),
+            lambda: int8(nn.Sequential(mirrored_zeros, *behind), 6, cpu=CortexM.M3),
+        ),
+        "chain": (
+            lambda: int8(copy.deepcopy(chain), 4, contiguous=True),
+            lambda: int8(copy.deepcopy(chain), 4),
+        ),
     }
 
 

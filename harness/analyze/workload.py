@@ -853,8 +853,12 @@ class InstructionModel(MeasuredKernels, frozen=True):
         return max(map(abs, self.held_out.values()), default=None)
 
     def estimate(self, step: Step) -> float | None:
-        """Return the instructions of one call; None if its operator has no coefficients."""
-        known = None if step.delegated else self.operators.get(step.kind)
+        """Return the instructions of one call; None if its operator has no coefficients.
+
+        And for float16 and bfloat16, in which the bundled kernels do not compute.
+        """
+        is_half = "float16" in step.type
+        known = None if step.delegated or is_half else self.operators.get(step.kind)
         return known.estimate(step) if known is not None else None
 
 

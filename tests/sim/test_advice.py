@@ -31,6 +31,7 @@ CASES = {
     "pool": (M3, "the activation behind the maximum pool"),
     "padding": (M4, "padding= of the convolution"),
     "edges": (M55, "padding_mode='zeros'"),
+    "scratch": (M3, "padding_mode='zeros'"),
 }
 """By pair: the board that tries it, and what the advice says."""
 

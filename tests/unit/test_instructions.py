@@ -157,6 +157,25 @@ def test_an_estimate_adds_up_and_names_what_it_leaves_out(
     assert strange["unknown"] == ["aten::frobnicate.out"]
 
 
+@pytest.mark.parametrize("scalar_type", [5, 15])
+def test_types_that_kernels_do_not_compute_have_no_estimate(
+    scalar_type: int, etharness: Etharness, tmp_path: Path
+) -> None:
+    """And `compare` states no difference to a program in float16 or bfloat16."""
+    for name, kind in (("half", scalar_type), ("float", 6)):
+        builder = ProgramBuilder([0, 128])
+        x, y = (builder.tensor((8,), memory=(1, at), scalar_type=kind) for at in (0, 64))
+        builder.call("aten::relu", x, y, y)
+        (tmp_path / f"{name}.pte").write_bytes(builder.finish([x], [y]))
+    [half] = estimates(etharness, tmp_path / "half.pte", "nucleo-f446re")
+    assert (half["instructions"], half["unknown"]) == (0, ["aten::relu.out"])
+    files = (tmp_path / "float.pte", tmp_path / "half.pte")
+    [why] = json.loads(etharness("compare", *files, "--json").out)["why"]
+    assert [cause["kind"] for cause in why["causes"]] == ["dtype"]
+    assert why["after"] is why["causes"][0]["difference"] is None
+    assert any(note.endswith("1 operator without an estimate") for note in why["notes"])
+
+
 def test_inspect_estimates_for_the_boards_it_is_asked_about(etharness: Etharness) -> None:
     code, out, _ = etharness(
         "inspect", "kws_int8", "--board", "qemu-mps2-an386", "--board", "native"

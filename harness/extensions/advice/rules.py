@@ -16,6 +16,8 @@ from msgspec.structs import replace
 from harness.analyze.workload import FEATURES, Argument, Arguments, Place, Step
 from harness.decode.program import Tensor, ValueList
 
+_Memory = tuple[int, int, int, int]
+
 BLOCKS: Final = (4, 16)
 """Channels that a depthwise loop computes at once: with and without Helium."""
 
@@ -56,18 +58,18 @@ class Graph:
     def of(cls, steps: list[Step], arguments: dict[Place, Arguments]) -> Graph:
         """Collect the writers and readers of values."""
         kernels = {(s.chain, s.instruction): s for s in steps if not s.delegated}
-        graph, latest = cls(kernels, arguments, {}, {}, {}), dict[tuple[int, int], int]()
+        graph, latest = cls(kernels, arguments, {}, {}, {}), dict[_Memory, int]()
         for place, found in arguments.items():
             for argument in found.inputs:
                 for number, tensor in _members(argument):
-                    memory = (tensor.pool, tensor.offset)
+                    memory = _memory(tensor)
                     if number not in graph.writers and memory in latest:
                         graph.views[number] = latest[memory]
                     graph.readers.setdefault(graph.views.get(number, number), []).append(place)
             for argument in found.outputs:
                 graph.writers[argument.number] = place
                 if isinstance(argument.value, Tensor) and argument.value.offset >= 0:
-                    latest[argument.value.pool, argument.value.offset] = argument.number
+                    latest[_memory(argument.value)] = argument.number
         return graph
 
     def writer(self, number: int, place: Place) -> Step | None:
@@ -429,6 +431,14 @@ RULES: Final[tuple[Rule, ...]] = (
     padding_of_layer,
     padding_of_zeros,
 )
+
+
+def _memory(tensor: Tensor) -> _Memory:
+    """Return what a tensor has in common with its views: place, type and number of elements.
+
+    Scratch memory can be at the place of a tensor, too, but is none of its views.
+    """
+    return tensor.pool, tensor.offset, tensor.scalar_type, prod(tensor.sizes)
 
 
 def _tensors(found: Arguments) -> list[Tensor]:

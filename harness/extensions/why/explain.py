@@ -371,14 +371,11 @@ class ProgramsDocument(msgspec.Struct, frozen=True):
 
 
 def _estimated(facts: ProgramFacts | None) -> _Costs:
-    """Return the estimates of a method; no cost without it."""
-    times = {
-        (step.chain, step.index): step.estimate
-        for chain in (facts.chains if facts is not None else ())
-        for step in chain
-        if step.estimate is not None
-    }
-    return _Costs("instructions", sum(times.values()), times)
+    """Return the estimates of a method: no cost without it, no total if no kernel has one."""
+    steps = [step for chain in (facts.chains if facts is not None else ()) for step in chain]
+    times = {(s.chain, s.index): s.estimate for s in steps if s.estimate is not None}
+    unknown = not times and any(step.call == "kernel" for step in steps)
+    return _Costs("instructions", None if unknown else sum(times.values()), times)
 
 
 def _measured(side: ComparedSide, result: Result | None) -> _Costs:
