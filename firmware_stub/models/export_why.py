@@ -162,6 +162,10 @@ def programs() -> dict[str, Callable[[], bytes]]:
     def all_alive(x: Tensor) -> Tensor:
         return torch.cat([x, torch.sin(x), torch.cos(x)])
 
+    def forked(a: nn.Module, x: Tensor) -> tuple[Tensor, ...]:
+        y = a(x)
+        return torch.topk(torch.sin(y), 3).values, torch.where(y > 0, y, -y), torch.sum(y, 1)
+
     def embedded(dtype: torch.dtype) -> bytes:
         layers = [seeded(lambda: nn.Embedding(8, 4))]
         return program(lambda a, x: a(x), torch.arange(3), layers=lambda: layers, dtype=dtype)
@@ -235,6 +239,8 @@ def programs() -> dict[str, Callable[[], bytes]]:
         "strided_1": lambda: cortex_m(convolution(kernel=1, stride=3, padding=1)),
         "channel_scales": lambda: cortex_m(convolution(), convolution(seed=2)),
         "tensor_scales": lambda: cortex_m(convolution(), convolution(seed=2), per_tensor=True),
+        "pad_1": lambda: cortex_m(convolution(), nn.ZeroPad2d(1)),
+        "pad_2": lambda: cortex_m(convolution(seed=2), nn.ZeroPad2d(1)),
         # Delegates: where they are called, and what they do.
         "xnnpack": lambda: delegated(8, partitioner=xnnpack()),
         "xnnpack_trained": lambda: delegated(8, seed=7, partitioner=xnnpack()),
@@ -250,6 +256,11 @@ def programs() -> dict[str, Callable[[], bytes]]:
             (2, 8),
             layers=linears(8, 8, 8),
             partitioners=[xnnpack()],
+        ),
+        # The partitioner sorts operators on the CPU anew that do not depend on each other.
+        "forked": lambda: program(forked, (2, 8), layers=linears(8, 8)),
+        "forked_xnnpack": lambda: program(
+            forked, (2, 8), layers=linears(8, 8), partitioners=[xnnpack()]
         ),
         "example_npu": lambda: delegated(8, partitioner=NpuPartitioner(named=False)),
         "example_npu_wider": lambda: delegated(12, partitioner=NpuPartitioner(named=False)),

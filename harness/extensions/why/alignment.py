@@ -2,14 +2,15 @@
 
 First equal operators are joined, then between them operators of one family, such as a convolution
 in float32 and one in int8. As many as possible are joined in order; of several ways to do so, the
-one counts where producers and consumers agree most. What remains between two joined instructions
-is a gap: operators that appeared, vanished or were replaced.
+one counts where producers and consumers agree most. Equal operators that were only reordered are
+joined last: exporters sort what does not depend on each other anew. What remains between two joined
+instructions is a gap: operators that appeared, vanished or were replaced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -58,6 +59,26 @@ def join(
     old: Sequence[ComparedInstruction], new: Sequence[ComparedInstruction]
 ) -> Iterator[Pair | Unjoined]:
     """Yield joined instructions of one chain, and what is between them, in their order."""
+    items = [*_in_order(old, new)]
+    reordered = _reordered(items)
+    joined = [{id(pair[side]) for pair, _ in reordered} for side in (0, 1)]
+    for place, item in enumerate(items):
+        if not isinstance(item, Unjoined):
+            yield item
+            continue
+        few, some = (
+            tuple(step for step in steps if id(step) not in these)
+            for steps, these in zip((item.old, item.new), joined, strict=True)
+        )
+        if few or some:
+            yield replace(item, old=few, new=some)
+        yield from (pair for pair, where in reordered if where == place)
+
+
+def _in_order(
+    old: Sequence[ComparedInstruction], new: Sequence[ComparedInstruction]
+) -> Iterator[Pair | Unjoined]:
+    """Yield what is joined in the order of both programs, and what is between."""
     behind: Pair | None = None
     start = (0, 0)
     for first, second in [*_aligned(old, new), (len(old), len(new))]:
@@ -68,6 +89,56 @@ def join(
         if ahead is not None:
             yield ahead
         behind, start = ahead, (first + 1, second + 1)
+
+
+def _reordered(items: Sequence[Pair | Unjoined]) -> list[tuple[Pair, int]]:
+    """Return equal operators of different gaps, each with the place of the later gap.
+
+    They read the same: of each input, both producers are joined, or neither is.
+    """
+    pairs = [item for item in items if not isinstance(item, Unjoined)]
+    partners = {id(old): new for old, new in pairs} | {id(new): old for old, new in pairs}
+    gaps = [(place, item) for place, item in enumerate(items) if isinstance(item, Unjoined)]
+    sides = [
+        [(place, step) for place, gap in gaps for step in gap.old],
+        [(place, step) for place, gap in gaps for step in gap.new],
+    ]
+    makers = [
+        {
+            item.number: step
+            for step in [*(pair[side] for pair in pairs), *(step for _, step in sides[side])]
+            for item in step.outputs
+        }
+        for side in (0, 1)
+    ]
+
+    def alike(old: ComparedInstruction, new: ComparedInstruction) -> bool:
+        for inputs in zip(old.inputs, new.inputs, strict=True):
+            one, two = (side.get(item.number) for side, item in zip(makers, inputs, strict=True))
+            if (one is None) != (two is None):
+                return False
+            if partners.get(id(one), two) is not two or partners.get(id(two), one) is not one:
+                return False
+        return True
+
+    rest: dict[object, list[tuple[int, ComparedInstruction]]] = {}
+    for place, step in sides[0]:
+        rest.setdefault(_equality(step), []).append((place, step))
+    found = []
+    for place, new in sides[1]:
+        known = new.blob or not new.delegated
+        equal = rest.get(_equality(new), []) if known else []
+        taken = next((one for one in equal if alike(one[1], new)), None)
+        if taken is not None:
+            equal.remove(taken)
+            partners |= {id(taken[1]): new, id(new): taken[1]}
+            found.append(((taken[1], new), max(taken[0], place)))
+    return found
+
+
+def _equality(step: ComparedInstruction) -> tuple[str, str, str]:
+    """Return what is equal of equal operators."""
+    return step.name, step.text, step.details
 
 
 def _aligned(
@@ -81,7 +152,7 @@ def _aligned(
     families = [_codes([(step.delegated, family_of(step.name)) for step in s]) for s in (old, new)]
     if np.array_equal(families[0], families[1]):
         return [(place, place) for place in range(len(old))]
-    equal = [_codes([(s.name, s.text, s.details) for s in side]) for side in (old, new)]
+    equal = [_codes([*map(_equality, side)]) for side in (old, new)]
     around = [[*_neighbours(*side)] for side in zip((old, new), families, strict=True)]
     pairs: list[tuple[int, int]] = []
     start = (0, 0)

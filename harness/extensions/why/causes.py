@@ -104,19 +104,32 @@ class Causes:
             }
             for side in (old, new)
         ]
+        self._readers: list[dict[int, list[ComparedInstruction]]] = [{}, {}]
+        for readers, side in zip(self._readers, (old, new), strict=True):
+            for step in chain.from_iterable(side.chains):
+                for item in step.inputs:
+                    readers.setdefault(item.number, []).append(step)
+        self._partners: dict[int, ComparedInstruction] = {}
+        """What an instruction is joined with, by its ``id``."""
+        self._moved: dict[int, str] = {}
+        """Backends that operators without counterparts moved to or from, by their ``id``."""
         if before is None or after is None:
             root = self._root("method", old.method or new.method)
             root.before, root.after = ([*chain.from_iterable(s.chains)] for s in (old, new))
             return
         self._inputs()
-        for first, second in zip_longest(old.chains, new.chains, fillvalue=()):
-            items = [*join(first, second)]
-            for place, item in enumerate(items):
-                if isinstance(item, Unjoined):
-                    self._gap(item)
+        chains = [[*join(*pair)] for pair in zip_longest(old.chains, new.chains, fillvalue=())]
+        joined = [one for items in chains for one in items if not isinstance(one, Unjoined)]
+        self._partners.update({id(one): two for one, two in joined})
+        self._partners.update({id(two): one for one, two in joined})
+        self._find_moved([one for items in chains for one in items if isinstance(one, Unjoined)])
+        for items in chains:
+            for place, part in enumerate(items):
+                if isinstance(part, Unjoined):
+                    self._gap(part)
                 else:
                     behind = items[place + 1] if place + 1 < len(items) else None
-                    self._pair(*item, behind if isinstance(behind, Unjoined) else None)
+                    self._pair(*part, behind if isinstance(behind, Unjoined) else None)
         self._moved_work()
         self._plan()
         self.roots.sort(key=lambda root: RANKS[root.kind])
@@ -372,28 +385,83 @@ class Causes:
             return root, True
         if gap.behind is not None and _is_fusion(gap, gap.behind):
             return self._root("fusion", *_names(gap)), True
-        if not (gap.old and gap.new) and (backend := self._backend_beside(gap)):
-            return self._root("delegate", backend), True
+        if backend := self._moved.get(id((*gap.old, *gap.new)[0])):
+            return self._root("delegate", printable(backend)), True
         return self._root("operator", *_names(gap)), True
 
-    def _backend_beside(self, gap: Unjoined) -> str:
-        """Return the backend that operators came from or went to; "" for none.
+    def _find_moved(self, gaps: Sequence[Unjoined]) -> None:
+        """Find the operators that a delegate executes in the other program.
 
-        It is called beside them: only views, copies and quantizations are between, if anything.
+        Their tensors are those of its calls, or of other operators that moved.
         """
-        for side, steps, other in ((self.new, gap.new, self.old), (self.old, gap.old, self.new)):
-            if not steps:
-                continue
-            listed = side.chains[steps[0].chain]
-            first, last = listed.index(steps[0]), listed.index(steps[-1])
-            for direction in (listed[first - 1 :: -1] if first else (), listed[last + 1 :]):
-                step = next((s for s in direction if family_of(s.name) not in _EDGES), None)
-                if step is None or not step.delegated:
-                    continue
-                blobs = [_blobs(one, step.name) for one in (side, other)]
-                if blobs[1] and (blobs[0] != blobs[1] or "" in blobs[0]):
-                    return printable(step.name)
+        rest = [gap for gap in gaps if not gap.delegated and not (gap.old and gap.new)]
+        for gap in gaps:
+            for call in (step for step in (*gap.old, *gap.new) if step.delegated):
+                self._moved |= {id(step): call.name for step in (*gap.old, *gap.new)}
+        found = True
+        while found:
+            found = False
+            for gap in [*rest]:
+                if backend := self._backend_beside(gap):
+                    self._moved |= {id(step): backend for step in (*gap.old, *gap.new)}
+                    rest.remove(gap)
+                    found = True
+
+    def _backend_beside(self, gap: Unjoined) -> str:
+        """Return the backend that operators came from or went to; "" for none."""
+        side = 0 if gap.old else 1
+        facts = (self.old, self.new)
+        for makers in (True, False):
+            for step in self._beyond(side, (*gap.old, *gap.new), makers=makers):
+                partner = self._partners.get(id(step))
+                calls = [step] if step.delegated else []
+                if partner is not None:
+                    others = self._beyond(1 - side, [partner], makers=not makers)
+                    calls += [other for other in others if other.delegated]
+                for name in (*(call.name for call in calls), self._moved.get(id(step), "")):
+                    here, there = (_blobs(facts[one], name) for one in (side, 1 - side))
+                    if there and (here != there or "" in here):
+                        return name
         return ""
+
+    def _beyond(
+        self, side: int, steps: Iterable[ComparedInstruction], *, makers: bool
+    ) -> Iterator[ComparedInstruction]:
+        """Yield what computes the inputs of operators, or what reads their outputs.
+
+        Views, copies and quantizations between them are passed.
+        """
+        rest, seen = [*steps], set[int]()
+        while rest:
+            for one in self._beside(side, rest.pop(0), makers=makers):
+                if id(one) not in seen:
+                    seen.add(id(one))
+                    yield one
+                    if family_of(one.name) in _EDGES:
+                        rest.append(one)
+
+    def _beside(
+        self, side: int, step: ComparedInstruction, *, makers: bool
+    ) -> list[ComparedInstruction]:
+        """Return what computes the inputs of an operator, or what reads its outputs."""
+        if makers:
+            found = [self._makers[side].get(item.number) for item in step.inputs]
+            return [one for one in found if one is not None]
+        return [one for item in step.outputs for one in self._readers[side].get(item.number, ())]
+
+    def neighbour(self, gap: Unjoined) -> tuple[str, ComparedInstruction] | None:
+        """Return what reads the outputs of a gap ("before" it), else what its inputs are from.
+
+        Only of operators that both programs have, as the second one numbers them.
+        """
+        side = 0 if gap.old else 1
+        steps = gap.old or gap.new
+        for word, makers in (("before", False), ("after", True)):
+            for step in steps:
+                for near in self._beside(side, step, makers=makers):
+                    if (partner := self._partners.get(id(near))) is not None:
+                        return word, near if side else partner
+        return None
 
     def _layout_near(self, gap: Unjoined) -> Root:
         """Return the cause of a permute or a copy: the layouts that change beside it."""

@@ -111,13 +111,16 @@ def explain_runs(
         for source in sources
     )
     old, new = (facts for facts, _ in sides)
-    causes = None if old is None or new is None else Causes(old, new)
     methods = [printable(model.method) for model in ran if model is not None]
-    if len({*methods}) > 1:
+    if other := len({*methods}) > 1:
         notes.insert(0, f"the first run executed the method {methods[0]}, the second {methods[1]}")
     digests = {model.sha256 if model is not None else "" for model in ran}
     same = len(digests) == 1 and "" not in digests
-    return _explanation(causes, before, after, tuple(dict.fromkeys(notes)), same=same)
+    # Methods of one program did not change into each other.
+    known = old is not None and new is not None and not (same and other)
+    causes = Causes(old, new) if known else None
+    notes = [*dict.fromkeys(notes)]
+    return _explanation(causes, before, after, tuple(notes), same=same and not other)
 
 
 def joined_instructions(sources: Sequence[Source]) -> dict[_Place, _Place] | None:

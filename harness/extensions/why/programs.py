@@ -36,7 +36,7 @@ CHANNELS_LAST: Final = "channels_last"
 CONTIGUOUS: Final = "contiguous"
 
 _BOUNDS: Final = ("activation_min", "activation_max")
-_SCALES: Final = re.compile(r"scale|offset|zero_point|multiplier|shift|diff_min|lut")
+_SCALES: Final = re.compile(r"scale|offset|zero_point|multiplier|shift|diff_min|lut|^pad_value$")
 _NO_SCALES: Final = ("scale_factors", "scale_grad_by_freq")
 
 FAMILIES: Final = {
@@ -239,7 +239,9 @@ def facts_of_method(
         if found.instruction.call not in (Call.KERNEL, Call.DELEGATE):
             continue
         step = steps[chain, index]
-        parts = _Parts(found.instruction.name, found.inputs, read)
+        written = [argument.number for argument in found.outputs]
+        given = [one for one in found.inputs if not _lists(one.value, written)]
+        parts = _Parts(found.instruction.name, given, read)
         blob = blobs[found.instruction.target] if (chain, index) in works else None
         chains[chain].append(
             ComparedInstruction(
@@ -378,6 +380,11 @@ def _tensors(arguments: Sequence[Argument]) -> list[tuple[int, Tensor]]:
             pairs = zip(value.numbers, value.items, strict=False)
             found += [(number, item) for number, item in pairs if isinstance(item, Tensor)]
     return found
+
+
+def _lists(value: Value, numbers: Sequence[int]) -> bool:
+    """Return whether a value is the list of some outputs: a kernel is given it twice."""
+    return isinstance(value, ValueList) and [*value.numbers] == [*numbers]
 
 
 def _operand(number: int, tensor: Tensor, data: bytes | None = None) -> Operand:

@@ -111,7 +111,7 @@ def _calls(facts: ProgramFacts, backends: str) -> int:
     return sum(printable(step.name) in names for step in steps)
 
 
-def _operator(root: Root, _: Causes) -> str:
+def _operator(root: Root, causes: Causes) -> str:
     if root.pairs:
         old, new = root.pairs[0]
         names = [short_operator_name(step.name) for step in (old, new)]
@@ -121,9 +121,9 @@ def _operator(root: Root, _: Causes) -> str:
     gap = root.gaps[0]
     also = _also(len(root.gaps) - 1, "in {} more place", "in {} more places")
     if gap.old and gap.new:
-        return f"{_listed(gap.new)} replaced {_listed(gap.old)}{_beside(gap)}{also}"
+        return f"{_listed(gap.new)} replaced {_listed(gap.old)}{_beside(gap, causes)}{also}"
     verb = "appeared" if gap.new else "vanished"
-    return f"{_listed(gap.new or gap.old)} {verb}{_beside(gap)}{also}"
+    return f"{_listed(gap.new or gap.old)} {verb}{_beside(gap, causes)}{also}"
 
 
 def _fusion(root: Root, _: Causes) -> str:
@@ -141,7 +141,7 @@ def _fusion(root: Root, _: Causes) -> str:
     return f"{_listed(gap.old)} is now fused into {gap.behind[1].title}{also}"
 
 
-def _layout(root: Root, _: Causes) -> str:
+def _layout(root: Root, causes: Causes) -> str:
     parts = []
     if root.inputs:
         parts.append(root.inputs[0])
@@ -157,7 +157,7 @@ def _layout(root: Root, _: Causes) -> str:
             if steps:
                 elements = sum(item.elements for item in steps[0].outputs)
                 name = f"{short_operator_name(steps[0].name)} of {elements:,} elements"
-                parts.append(f"a {printable(name)} {verb}{_beside(gap)}")
+                parts.append(f"a {printable(name)} {verb}{_beside(gap, causes)}")
     if root.retyped:
         types = [computed_type(step) for step in root.retyped[0]]
         computing = [new for _, new in root.retyped]
@@ -338,7 +338,6 @@ def _joined(texts: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _beside(gap: Unjoined) -> str:
-    if gap.ahead is not None:
-        return f" before {gap.ahead[1].title}"
-    return f" after {gap.behind[1].title}" if gap.behind is not None else ""
+def _beside(gap: Unjoined, causes: Causes) -> str:
+    near = causes.neighbour(gap)
+    return f" {near[0]} {near[1].title}" if near is not None else ""
