@@ -50,7 +50,7 @@ Types that are not listed, such as int8, have to be equal.
 Deviation = Literal["none", "rounding", "saturation", "order", "scale", "not a number", "wrong"]
 """How a tensor differs: not at all; by rounding, at most one step of an integer type, or within the
 tolerance of a float; only where one of both is at a bound, as of its type; the same values in
-another order; by a factor; not a number on one side; or otherwise."""
+another order; by a factor, and for integers an offset; not a number on one side; or otherwise."""
 
 HOW: Final[Mapping[Deviation, str]] = {
     "none": "equal",
@@ -63,8 +63,8 @@ HOW: Final[Mapping[Deviation, str]] = {
 }
 """Words for each."""
 
-_ALIKE: Final = 0.9999
-"""Cosine similarity from which two tensors differ by a factor only."""
+_LEFT: Final = 0.5, 0.1
+"""Parts of the difference and of the values that a fitted scale leaves at most."""
 
 
 _Distance = Annotated[Any, msgspec.Meta(extra_json_schema={"type": ["number", "null"]})]
@@ -337,9 +337,21 @@ def _deviation(
     if np.array_equal(np.sort(a), np.sort(b)):
         return "order"
     finite = bool(np.isfinite(a).all() and np.isfinite(b).all())
-    if finite and a.size > 2 and far.sum() > 2 and _cosine(a, b) >= _ALIKE:
+    if finite and a.size >= 8 and far.sum() > 2 and _is_scaled(a, b, {*types} - {*TOLERANCES}):
         return "scale"
     return "wrong"
+
+
+def _is_scaled(a: Floats, b: Floats, integers: set[str]) -> bool:
+    """Return whether ``a`` is ``b`` times a factor, and plus an offset if one has an integer type.
+
+    What the best fit leaves is then at most half of the difference, and a tenth of what is fitted
+    (roots of the sums of squares). Of rounding and noise it leaves nearly all.
+    """
+    terms = np.stack((b, np.ones_like(b)) if integers else (b,), axis=1)
+    left = np.linalg.norm(a - terms @ np.linalg.lstsq(terms, a)[0])
+    whole = np.linalg.norm(a - b), np.linalg.norm(a - a.mean() if integers else a)
+    return all(left < part * size for part, size in zip(_LEFT, whole, strict=True))
 
 
 def _saturates(a: Floats, b: Floats, far: npt.NDArray[np.bool_], kind: str) -> bool:

@@ -266,6 +266,30 @@ def test_how_the_first_operator_differs_is_said() -> None:
     assert _how(floats.astype(np.float64), floats) == ("none", 0)
 
 
+@given(
+    seed=st.integers(0, 2**32),
+    factor=st.floats(0.5, 0.9),
+    offset=st.integers(-20, 20),
+    size=st.integers(24, 400),
+)
+def test_a_scale_is_what_explains_most_of_a_difference(
+    seed: int, factor: float, offset: int, size: int
+) -> None:
+    """Noise of two steps is none, however alike the tensors are; rounding hides none."""
+    random = np.random.default_rng(seed)
+    before = random.integers(-100, 101, (1, size)).astype(np.int8)
+    before[0, :2] = -100, 100
+    scaled = np.round(before * factor + offset).astype(np.int8)
+    assert _how(before, scaled)[0] == _how(scaled, before)[0] == "scale"
+    noise = random.choice(np.array([-2, 2], np.int8), before.shape)
+    assert _how(before, before + noise)[0] == "wrong"
+    floats = before.astype(np.float32)
+    assert _how(floats, floats + noise)[0] == "wrong"
+    assert _how(floats, floats * np.float32(factor))[0] == "scale"
+    constant = np.full_like(before, 3)
+    assert "scale" not in (_how(constant, before)[0], _how(before, constant)[0])
+
+
 @given(arrays, st.integers(0, 2**32))
 def test_one_rounding_step_of_integers_is_never_called_wrong(array: np.ndarray, seed: int) -> None:
     if array.dtype.kind != "i":
