@@ -21,6 +21,7 @@ CASES = {
     "groups": (M4, "one group instead of 2"),
     "depthwise": (M55, "16 channels instead of 15"),
     "layout": (M4, "torch.channels_last"),
+    "chain": (M3, "torch.channels_last: this and 2 more convolutions then compute in int8"),
     "norm": (M3, "fuse_conv_bn_eval"),
     "linear": (M4, "preserve_ops"),
     "square": (M4, "x * x"),

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from harness.analyze.workload import FEATURES, Argument, Arguments, Place, Step
 from harness.decode.program import Tensor, ValueList
+from harness.report.words import counted
 
 _Memory = tuple[int, int, int, int]
 
@@ -126,37 +127,85 @@ def without_groups(graph: Graph, place: Place) -> Proposal | None:
 
 
 def channels_last(graph: Graph, place: Place) -> Proposal | None:
-    """A convolution that computes in float32 between two int8 operators."""
-    step, around = graph.steps[place], _conversions(graph, place)
-    if not step.operator.startswith("aten::convolution.") or not around:
+    """The largest of the convolutions that compute in float32 between int8 operators.
+
+    The layout is that of the whole network, so all of them would compute in int8.
+    """
+    step = graph.steps[place]
+    if not step.operator.startswith("aten::convolution."):
+        return None
+    steps, layers = list[Step](), dict[Step, Step]()
+    for chain in (_float_chain(graph, start) for start in graph.steps.values()):
+        found = {each: other for each in chain if (other := _in_int8(graph, each)) is not None}
+        steps += chain if found else ()
+        layers |= found
+    if step is not max(layers, key=_macs, default=None):
+        return None
+    first, *more = layers.pop(step), *layers.values()
+    which = "the convolution then computes"
+    if more:
+        which = f"this and {counted(len(more), 'more convolution')} then compute"
+    return Proposal(
+        f"export in memory_format=torch.channels_last: {which} in int8",
+        (first, *more),
+        tuple(each for each in steps if each is not step),
+    )
+
+
+def _macs(step: Step) -> int:
+    return step.macs or 0
+
+
+def _float_chain(graph: Graph, start: Step) -> list[Step]:
+    """Return the convolutions and bounds in float32 behind a dequantize, with all around them.
+
+    The last is the quantize behind them, or a bound in int8 behind it, which exports would fuse.
+    Empty if another operator begins, ends or is among them.
+    """
+    chain, after = [start], graph.after(at(start))
+    if "::dequantize_per_tensor." not in start.operator:
+        return []
+    while after is not None and graph.before(at(after)) is chain[-1]:
+        if not after.operator.startswith(_BOUNDS) and _in_int8(graph, after) is None:
+            break
+        chain.append(after)
+        after = graph.after(at(after))
+    if after is None or "::quantize_per_tensor." not in after.operator:
+        return []
+    chain.append(after)
+    bound = graph.after(at(after))
+    is_fused = bound is not None and bound.type == "int8" and bound.operator.startswith(_BOUNDS)
+    return [*chain, bound] if bound is not None and is_fused else chain
+
+
+def _in_int8(graph: Graph, step: Step) -> Step | None:
+    """Return what takes the place of a float32 convolution of images that are channels last."""
+    if not step.operator.startswith("aten::convolution."):
         return None
     if step.variant not in ("", "pointwise", "depthwise"):
         return None
-    [output, *_] = [argument.value for argument in graph.arguments[place].outputs]
-    data = _tensors(graph.arguments[place])[0]
+    [output, *_] = [argument.value for argument in graph.arguments[at(step)].outputs]
+    data = _tensors(graph.arguments[at(step)])[0]
     if not isinstance(output, Tensor) or len(data.sizes) != 4:
         return None
     numbers = dict(zip(FEATURES, step.features, strict=True))
     channels = output.sizes[1]
-    numbers["area"] = 0.0
     numbers["row_read"] = numbers["first"] / data.sizes[1]
     numbers["row"] = numbers["element"] / channels
-    kind = "conv2d"
     if step.variant == "depthwise":
         kind = "depthwise_conv2d"
+        numbers["inner"] /= channels
         for name, block in (("left_of_4", 4), ("left_of_16", 16)):
             numbers[name] = numbers["mac"] * (channels % block) / channels
-    other = replace(
+    else:  # computes taps outside of the image, too
+        kind, taps = "conv2d", _macs(step) / max(numbers["mac"], 1)
+        numbers |= {"mac": _macs(step), "inner": numbers["inner"] * taps, "area": 0.0}
+    return replace(
         step,
         operator=f"cortex_m::quantized_{kind}.out",
         variant="pointwise" if step.variant == "pointwise" else "",
         type="int8",
         features=tuple(numbers.values()),
-    )
-    return Proposal(
-        "export in memory_format=torch.channels_last: the convolution then computes in int8",
-        (other,),
-        around,
     )
 
 
@@ -390,6 +439,8 @@ _FUSE: Final = (
     *("cortex_m::quantized_linear.", "cortex_m::quantized_add."),
 )
 """Operators into which int8 exports fuse an activation."""
+
+_BOUNDS: Final = ("aten::relu.", "aten::clamp.", "aten::hardtanh.")
 
 _RESHAPE: Final = (
     *("dim_order_ops::_clone_dim_order.", "aten::view_copy.", "aten::permute_copy."),
