@@ -29,8 +29,10 @@ from export_ethos_u import lower as lower_ethos_u
 from npu.partitioner import NpuPartitioner
 from torch import Tensor, nn
 from torch.nn import functional
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 SEED = 2026
+LAST, CONTIGUOUS = torch.channels_last, torch.contiguous_format
 
 Function = Callable[..., Tensor | tuple[Tensor, ...]]
 
@@ -77,14 +79,22 @@ def methods(**functions: Function) -> bytes:
     return bytes(to_edge_transform_and_lower(exported).to_executorch().buffer)
 
 
-def cortex_m(*layers: nn.Module, per_tensor: bool = False) -> bytes:
+def cortex_m(*layers: nn.Module, per_tensor: bool = False, last: bool = True) -> bytes:
     """Quantize and export layers for a Cortex-M4, on images of 4 channels."""
     kept = quantizer.INT8_PER_CHANNEL_CONFIG
     if per_tensor:
         quantizer.INT8_PER_CHANNEL_CONFIG = quantizer.INT8_PER_TENSOR_CONFIG
     torch.manual_seed(SEED)
+    model = nn.Sequential(*layers).eval()
     try:
-        quantized = quantize(nn.Sequential(*layers).eval(), lambda: torch.randn(1, 4, 7, 7))
+        if last:
+            quantized = quantize(model, lambda: torch.randn(1, 4, 7, 7))
+        else:
+            given = (torch.randn(1, 4, 7, 7),)
+            prepared = torch.export.export(model, given).module(check_guards=False)
+            prepared = prepare_pt2e(prepared, quantizer.CortexMQuantizer())
+            prepared(*given)
+            quantized = torch.export.export(convert_pt2e(prepared), given)
     finally:
         quantizer.INT8_PER_CHANNEL_CONFIG = kept
     return bytes(lower_int8(quantized, CortexMTargetConfig(cpu=CortexM.M4)).to_executorch().buffer)
@@ -99,10 +109,18 @@ def convolution(*, kernel: int = 3, stride: int = 1, padding: int = 1, seed: int
     return seeded(lambda: nn.Conv2d(4, 4, kernel, stride=stride, padding=padding), seed)
 
 
-def ethos_u(width: int, target: str = "ethos-u55-128", seed: int = SEED) -> bytes:
+def three(activation: nn.Module) -> list[nn.Module]:
+    """Convolutions, the second one depthwise, and pooling of their results."""
+    depthwise = seeded(lambda: nn.Conv2d(4, 4, 3, padding=1, groups=4), 2)
+    return [convolution(), activation, depthwise, nn.ReLU(), convolution(seed=3), nn.MaxPool2d(2)]
+
+
+def ethos_u(
+    width: int, target: str = "ethos-u55-128", seed: int = SEED, *, last: bool = True
+) -> bytes:
     torch.manual_seed(seed)
     layers = [nn.Conv2d(3, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, 4, 1)]
-    inputs = (seeded_input(1, 3, 8, 8).to(memory_format=torch.channels_last),)
+    inputs = (seeded_input(1, 3, 8, 8).to(memory_format=LAST if last else CONTIGUOUS),)
     return lower_ethos_u(nn.Sequential(*layers), inputs, EthosUCompileSpec(target))
 
 
@@ -133,9 +151,6 @@ def layout(first: torch.memory_format, second: torch.memory_format) -> bytes:
         return torch.sub(one.clone(memory_format=first), other.clone(memory_format=second))
 
     return program(clones, (1, 2, 3, 4))
-
-
-LAST, CONTIGUOUS = torch.channels_last, torch.contiguous_format
 
 
 def programs() -> dict[str, Callable[[], bytes]]:
@@ -239,6 +254,10 @@ def programs() -> dict[str, Callable[[], bytes]]:
         "strided_1": lambda: cortex_m(convolution(kernel=1, stride=3, padding=1)),
         "channel_scales": lambda: cortex_m(convolution(), convolution(seed=2)),
         "tensor_scales": lambda: cortex_m(convolution(), convolution(seed=2), per_tensor=True),
+        "three": lambda: cortex_m(*three(nn.ReLU())),
+        "three_contiguous": lambda: cortex_m(*three(nn.ReLU()), last=False),
+        "three_leaky": lambda: cortex_m(*three(nn.LeakyReLU())),
+        "three_gelu": lambda: cortex_m(*three(nn.GELU())),
         "pad_1": lambda: cortex_m(convolution(), nn.ZeroPad2d(1)),
         "pad_2": lambda: cortex_m(convolution(seed=2), nn.ZeroPad2d(1)),
         # Delegates: where they are called, and what they do.
@@ -262,9 +281,23 @@ def programs() -> dict[str, Callable[[], bytes]]:
         "forked_xnnpack": lambda: program(
             forked, (2, 8), layers=linears(8, 8), partitioners=[xnnpack()]
         ),
+        # Its CPU computes a power; the delegate takes products.
+        "power": lambda: program(
+            lambda a, b, x: b(torch.pow(a(x), 3)),
+            (2, 8),
+            layers=linears(8, 8, 4),
+            partitioners=[xnnpack()],
+        ),
+        "products": lambda: program(
+            lambda a, b, x: b((y := a(x)) * y * y),
+            (2, 8),
+            layers=linears(8, 8, 4),
+            partitioners=[xnnpack()],
+        ),
         "example_npu": lambda: delegated(8, partitioner=NpuPartitioner(named=False)),
         "example_npu_wider": lambda: delegated(12, partitioner=NpuPartitioner(named=False)),
         "ethos_u": lambda: ethos_u(8),
+        "ethos_u_contiguous": lambda: ethos_u(8, last=False),
         "ethos_u_wider": lambda: ethos_u(16),
         "ethos_u_trained": lambda: ethos_u(8, seed=7),
     }

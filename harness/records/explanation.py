@@ -51,8 +51,9 @@ class Explanation(msgspec.Struct, frozen=True):
         memory: Bytes of planned memory before and after by pool, where they differ.
         notes: What could not be compared, and why.
         method: The method, of programs with several.
-        known: Whether both programs are known; without that there are no causes.
+        known: Whether both programs are known, and one method of them; else there are no causes.
         same: Whether both are one program, of equal SHA-256.
+        left_out: Backends whose calls have no estimate: all times are without theirs.
     """
 
     unit: Literal["ns", "ticks", "instructions"]
@@ -66,3 +67,4 @@ class Explanation(msgspec.Struct, frozen=True):
     method: str = ""
     known: bool = True
     same: bool = False
+    left_out: tuple[str, ...] = ()

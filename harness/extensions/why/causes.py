@@ -69,6 +69,7 @@ class Root:
         changed: Arguments that changed, with both values.
         inputs: What it changes of the method's inputs, in words.
         retyped: Joined operators that compute in another type, because of it.
+        worked: Joined calls of a delegate that do another amount of work, because of it.
         before: All operators of the first program that it changes, with consequences.
         after: Likewise of the second.
     """
@@ -79,6 +80,7 @@ class Root:
     gaps: list[Unjoined] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     retyped: list[Pair] = field(default_factory=list)
+    worked: list[Pair] = field(default_factory=list)
     changed: tuple[tuple[str, tuple[str, str]], ...] = ()
     before: list[ComparedInstruction] = field(default_factory=list)
     after: list[ComparedInstruction] = field(default_factory=list)
@@ -236,6 +238,8 @@ class Causes:
         for kind in ("dtype", "layout", "delegate"):
             root = kinds.get(kind)
             if root is not None and (kind != "layout" or root.retyped):
+                if kind == "layout":
+                    root.retyped.append((old, new))
                 return root, kind == "dtype" and computed_type(old) != computed_type(new)
         return self._root("dtype", *_main_types(old, new)), True
 
@@ -322,14 +326,18 @@ class Causes:
         if not sized and (not old.blob or not new.blob or old.blob == new.blob):
             return None
         explains = {"dtype", "delegate", "layout"} if sized else {*RANKS} - _VALUES_ONLY
-        before = next((root for root in upstream if root.kind in explains), None)
-        return before or self._root("work", old.name)
+        root = next((root for root in upstream if root.kind in explains), None)
+        root = root or self._root("work", old.name)
+        if sized or root.kind == "work":
+            root.worked.append((old, new))
+        return root
 
     def _moved_work(self) -> None:
-        """Count other work of a backend for operators that moved to or from it."""
-        for root in [root for root in self.roots if root.kind == "work"]:
+        """Count other work and outputs of a backend for operators that moved to or from it."""
+        for root in [root for root in self.roots if _is_work(root)]:
+            backend = printable(root.pairs[0][0].name)
             for other in self.roots:
-                if other.kind == "delegate" and printable(str(root.key[0])) in str(other.key[0]):
+                if other.kind == "delegate" and backend in str(other.key[0]):
                     self._attach(other, root.before, root.after)
                     self.roots.remove(root)
                     break
@@ -374,12 +382,8 @@ class Causes:
         for kind in ("dtype", "delegate"):
             if kind in kinds and (around or kind == "dtype"):
                 return kinds[kind], False
-        for pair in (gap.ahead, gap.behind):
-            if around and pair is not None and _types_differ(*pair):
-                if (layout := self._unsuitable(*pair)) is not None:
-                    return layout, False
-                root = self._root("dtype", *_main_types(*pair))
-                return root, families == {"quantize"}
+        if around and (found := self._around(gap, kinds.get("layout"))) is not None:
+            return found
         if families == {"layout"}:
             root = kinds.get("layout") or self._layout_near(gap)
             return root, True
@@ -388,6 +392,16 @@ class Causes:
         if backend := self._moved.get(id((*gap.old, *gap.new)[0])):
             return self._root("delegate", printable(backend)), True
         return self._root("operator", *_names(gap)), True
+
+    def _around(self, gap: Unjoined, layout: Root | None) -> tuple[Root, bool] | None:
+        """Return the change of type with which operators around another came or went, if any."""
+        for pair in (gap.ahead, gap.behind):
+            if pair is not None and _types_differ(*pair):
+                root = layout if layout and layout.retyped else self._unsuitable(*pair)
+                if root is not None:
+                    return root, False
+                return self._root("dtype", *_main_types(*pair)), gap.families == {"quantize"}
+        return None
 
     def _find_moved(self, gaps: Sequence[Unjoined]) -> None:
         """Find the operators that a delegate executes in the other program.
@@ -413,7 +427,7 @@ class Causes:
         facts = (self.old, self.new)
         for makers in (True, False):
             for step in self._beyond(side, (*gap.old, *gap.new), makers=makers):
-                partner = self._partners.get(id(step))
+                partner = self.partner(step)
                 calls = [step] if step.delegated else []
                 if partner is not None:
                     others = self._beyond(1 - side, [partner], makers=not makers)
@@ -440,6 +454,10 @@ class Causes:
                     if family_of(one.name) in _EDGES:
                         rest.append(one)
 
+    def partner(self, step: ComparedInstruction) -> ComparedInstruction | None:
+        """Return what an instruction is joined with; None if nothing."""
+        return self._partners.get(id(step))
+
     def _beside(
         self, side: int, step: ComparedInstruction, *, makers: bool
     ) -> list[ComparedInstruction]:
@@ -459,7 +477,7 @@ class Causes:
         for word, makers in (("before", False), ("after", True)):
             for step in steps:
                 for near in self._beside(side, step, makers=makers):
-                    if (partner := self._partners.get(id(near))) is not None:
+                    if (partner := self.partner(near)) is not None:
                         return word, near if side else partner
         return None
 
@@ -477,6 +495,21 @@ class Causes:
         moved = self.old.complete and self.new.complete and self.old.plan != self.new.plan
         if (sizes and not kinds & {*explains, "core", "scratch"}) or (moved and not kinds):
             self._root("plan")
+
+
+def _is_work(root: Root) -> bool:
+    """Return whether all that changed is what calls of one backend do with the same inputs."""
+    return root.kind == "work" or (
+        root.kind == "shape"
+        and not root.inputs
+        and len({old.name for old, _ in root.pairs if old.delegated}) == 1
+        and all(_alike(old.inputs, new.inputs) for old, new in root.pairs)
+    )
+
+
+def _alike(old: Sequence[Operand], new: Sequence[Operand]) -> bool:
+    """Return whether tensors have the same types and shapes."""
+    return [(one.dtype, one.sizes) for one in old] == [(one.dtype, one.sizes) for one in new]
 
 
 def _blobs(side: ProgramFacts, backend: str) -> set[str]:

@@ -316,8 +316,15 @@ def explain_programs(
             method="" if len(pairs) == 1 or renamed else pair[1] or pair[0],
             same=program_bytes(before) == program_bytes(after),
         )
-        found.append(explained)
+        found.append(msgspec.structs.replace(explained, left_out=_left_out(facts)))
     return tuple(found)
+
+
+def _left_out(sides: Sequence[ProgramFacts | None]) -> tuple[str, ...]:
+    """Return the backends whose calls have no estimate."""
+    chains = [chain for side in sides if side is not None for chain in side.chains]
+    steps = [step for chain in chains for step in chain if step.delegated]
+    return tuple(sorted({step.name for step in steps if step.estimate is None}))
 
 
 def compare_programs(
@@ -564,6 +571,8 @@ def _headline(explanation: Explanation) -> str:
     parts = []
     if before is not None and after is not None:
         parts.append(f"{difference_text(after - before, explanation)} per execution")
+        if explanation.left_out:
+            parts[0] += f" on the CPU, without {printable(' and '.join(explanation.left_out))}"
         if explanation.unit == "instructions":
             parts[0] += " (estimated for a Cortex-M4)"
     if explanation.same:

@@ -29,19 +29,33 @@ _LONGEST_VALUE: Final = 40
 
 def sentence(root: Root, causes: Causes) -> str:
     """Return what a cause changed, in one sentence without a full stop."""
-    return _SENTENCES[root.kind](root, causes)
+    text = _SENTENCES[root.kind](root, causes)
+    known = any(step.work is not None for pair in root.worked for step in pair)
+    return f"{text}; {_work(root, causes)}" if known and root.kind == "layout" else text
 
 
-def _dtype(root: Root, _: Causes) -> str:
+def _dtype(root: Root, causes: Causes) -> str:
     before, after = root.key
     if root.inputs and not root.pairs:
         return root.inputs[0]
-    computing = [step for step in root.after if family_of(step.name) != "quantize"]
+    computing = [step for step in root.after if _is_retyped(step, causes.partner(step))]
     places = (*(new for _, new in root.pairs), *computing, *root.after, *root.before)
     begin = next(iter(places))
+    partner = causes.partner(begin)
+    if len(computing) == 1 and partner and "quantized_activation" in partner.name + begin.name:
+        # It looks its results up in a table, of any function.
+        edges = _edges(_steps(root), "its")
+        return f"{begin.title} in {after} replaced {partner.title} in {before}{edges}"
     named = f"{_computing(computing or [begin], begin)} in {after} instead of {before}"
     on = f", from {begin.title} on" if len(computing) > 1 else ""
     return f"{named}{on}{_edges(_steps(root), 'their' if on else 'its')}"
+
+
+def _is_retyped(step: ComparedInstruction, partner: ComparedInstruction | None) -> bool:
+    """Return whether an operator computes in another type than its partner, or has none."""
+    if family_of(step.name) == "quantize":
+        return False
+    return partner is None or computed_type(step) != computed_type(partner)
 
 
 def _computing(steps: Sequence[ComparedInstruction], first: ComparedInstruction) -> str:
@@ -185,7 +199,7 @@ def _argument(root: Root, _: Causes) -> str:
 
 
 def _work(root: Root, _: Causes) -> str:
-    old, new = root.pairs[0]
+    old, new = root.worked[0]
     targets = [step.work.target for step in (old, new) if step.work is not None]
     changes = []
     if len({*targets}) > 1 and all(targets):
@@ -203,7 +217,7 @@ def _work(root: Root, _: Causes) -> str:
             for name, amount in new.amounts.items()
             if amount != old.amounts.get(name, 0)
         ] or ["the same amount of it, with other operations, constants or scales"]
-    also = _also(len(root.pairs) - 1, "that of {} more call", "that of {} more calls")
+    also = _also(len(root.worked) - 1, "that of {} more call", "that of {} more calls")
     return f"the work of {new.title} changed: {_joined(map(printable, changes))}{also}"
 
 
