@@ -217,14 +217,13 @@ def error_table() -> str:
     for path in sorted((data_directory("boards") / "instructions").glob("*.json")):
         model = decode_json(path.read_bytes(), type_=InstructionModel)
         errors = sorted((abs(error), name) for name, error in model.held_out.items())
-        most, (worst, name) = (errors[int(q * (len(errors) - 1))] for q in (0.9, 1))
+        stated = "- | - | -"  # of a partial fit without networks that are held back
+        if errors:
+            most, (worst, name) = (errors[int(q * (len(errors) - 1))] for q in (0.9, 1))
+            stated = f"{model.median_error:.1%} | {most[0]:.1%} | {worst:.1%} (`{name}`)"
         operators = len({kind.partition(" ")[0] for kind in model.operators})
-        lines.append(
-            f"| {path.stem} | {operators} | {len(model.fitted)} | {len(errors)} |"
-            f" {model.median_error:.1%} | {most[0]:.1%} | {worst:.1%} (`{name}`) |".replace(
-                "%", " %"
-            )
-        )
+        fitted = f"| {path.stem} | {operators} | {len(model.fitted)} | {len(errors)} |"
+        lines.append(f"{fitted} {stated} |".replace("%", " %"))
     return "\n".join([BEGIN, *lines, END])
 
 

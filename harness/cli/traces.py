@@ -410,8 +410,8 @@ def _memory(trace: Trace, pools: list[PlannedPool]) -> Memory:
         type=command.FilePath(dir_okay=False),
         multiple=True,
         metavar="FILE",
-        help="Also write a report; the suffix selects the format: .html, .json, or .md with the "
-        "causes alone, as for a pull request. Repeatable.",
+        help="Also write a report; the suffix selects the format: .json, .md with the causes "
+        "alone, as for a pull request, or .html for two runs. Repeatable.",
     ),
 )
 @command.reading_options

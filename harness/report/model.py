@@ -217,8 +217,9 @@ def print_model(
         if executorch:
             _print_executorch(console, method.executorch)
         _print_boards(console, method.boards)
-        shortfalls = _shortfalls(model.model, method.boards) if reasons else []
-        for line in _missing(method.boards) + shortfalls:
+        lines = _missing(method.boards)
+        lines += _shortfalls(model.model, method.boards) if reasons else []
+        for line in [*lines, ""] if lines and reasons else lines:
             show_line(console, line)
         for board in method.boards if reasons else ():
             print_estimate(console, board.board, board.estimate)

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 
 from harness import FormatError, Instruction, read_program, write_ed00
 from harness.extensions.fallback import xray as fallback
 from harness.strategies import EventSpec, RunSpec, trace_of
 from tests.conftest import FIXTURES, ROOT, CommandResult
+from tests.support.programs import ProgramBuilder
 
 Etharness = Callable[..., CommandResult]
 MODEL, LOG = (FIXTURES / f"fallback_xnnpack.{kind}" for kind in ("pte", "etdp"))
@@ -112,6 +114,22 @@ def test_the_example_npu_has_rules_and_another_backend_has_none(etharness: Ethar
     assert other is not None
     assert {item.rule for item in other.operators} == {""}
     assert all(item.why.startswith("the rule is not known") for item in other.operators)
+
+
+@pytest.mark.parametrize(("kind", "part"), [(np.int64, "other operators"), (np.float32, "permute")])
+def test_a_copy_to_another_type_is_no_permutation(
+    kind: type, part: str, etharness: Etharness, tmp_path: Path
+) -> None:
+    builder = ProgramBuilder([0, 192])
+    x, y = (builder.tensor((4,), of, memory=(1, at)) for of, at in ((kind, 0), (np.float32, 64)))
+    z = builder.tensor((4,), memory=(1, 128))
+    builder.call("dim_order_ops::_to_dim_order_copy", x, y, y)
+    builder.delegate("XnnpackBackend", y, z)
+    (tmp_path / "copy.pte").write_bytes(builder.finish([x], [z]))
+    shown = json.loads(etharness("inspect", tmp_path / "copy.pte", "--json").out)
+    xray = shown["methods"][0]["sections"]["fallback"]
+    assert [item["part"] for item in xray["operators"]] == [part]
+    assert [item["name"] for item in xray["parts"]] == ["delegate", part]
 
 
 def test_a_log_of_executorchs_own_runtime_gives_times(etharness: Etharness) -> None:

@@ -106,6 +106,16 @@ def test_the_page_states_the_errors_of_the_measured_data() -> None:
     assert error_table() in (ROOT / "docs/inspect.md").read_text()
 
 
+def test_a_partial_fit_without_networks_that_are_held_back_has_no_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = json.loads(LARGE[0].read_bytes()) | {"held_out": {}}
+    (tmp_path / "instructions").mkdir()
+    (tmp_path / "instructions/cortex-m3.json").write_text(json.dumps(data))
+    monkeypatch.setattr("benchmarks.instructions.data_directory", lambda _name: tmp_path)
+    assert f"| {len(data['fitted'])} | 0 | - | - | - |" in error_table()
+
+
 @pytest.mark.parametrize("file", MEASURED, ids=lambda file: file.stem)
 def test_the_stated_errors_are_those_of_the_recorded_calls(file: Path) -> None:
     """Of every network that is held back, with today's coefficients."""
@@ -169,6 +179,8 @@ def test_types_that_kernels_do_not_compute_have_no_estimate(
         (tmp_path / f"{name}.pte").write_bytes(builder.finish([x], [y]))
     [half] = estimates(etharness, tmp_path / "half.pte", "nucleo-f446re")
     assert (half["instructions"], half["unknown"]) == (0, ["aten::relu.out"])
+    shown = etharness("inspect", tmp_path / "half.pte", "--board", "nucleo-f446re").out
+    assert "\n\nEstimated instructions on nucleo-f446re" in shown
     files = (tmp_path / "float.pte", tmp_path / "half.pte")
     [why] = json.loads(etharness("compare", *files, "--json").out)["why"]
     assert [cause["kind"] for cause in why["causes"]] == ["dtype"]

@@ -195,7 +195,7 @@ def describe(
                 chain=step.chain,
                 instruction=step.instruction,
                 operator=step.operator,
-                part=next(part for part, names in _PARTS.items() if names.search(step.operator)),
+                part=_part(step),
                 operands=_operands(found),
                 macs=step.macs or 0,
                 bytes=step.bytes_read + step.bytes_written,
@@ -215,6 +215,12 @@ def describe(
         parts += [FallbackPart(name, len(alike), macs, size)] if alike else []
     places = [(step.chain, step.instruction) for step in delegated]
     return FallbackXray(backends, places, parts, _merging(fallen, places))
+
+
+def _part(step: Step) -> str:
+    """Return the part of the CPU's work; a copy to another type is more than a permutation."""
+    part = next(part for part, names in _PARTS.items() if names.search(step.operator))
+    return OTHER if part == "permute" and " to " in step.type else part
 
 
 def _estimate(step: Step, model: InstructionModel) -> int | None:

@@ -11,6 +11,7 @@ from harness.extensions.npu.command_stream import PRODUCTS, Operation, read_comm
 from harness.extensions.npu.cycles import estimate_cycles
 from harness.extensions.npu.vela_stream import read_stream
 from harness.records.result import DelegateOperator, DelegateWork
+from harness.report.words import counted
 
 _REGIONS: Final = {0: "constants", 1: "scratch", 2: "fast scratch", 5: "state"}
 """Memory regions by number, as ExecuTorch's backend passes them to the driver."""
@@ -53,11 +54,11 @@ def read_delegate(delegate: CompiledDelegate) -> DelegateWork:
     notes += [estimate.note] if estimate.note else []
     if commands.unknown:
         listed = ", ".join(f"0x{number:x}" for number in sorted(commands.unknown))
-        notes.append(
-            f"{sum(commands.unknown.values())} commands are not known and were skipped ({listed})"
-        )
+        skipped = counted(sum(commands.unknown.values()), "unknown command")
+        notes.append(f"{skipped} skipped ({listed})")
     if commands.branches:
-        notes.append(f"operations between its {commands.branches} jumps count once")
+        jumps = counted(commands.branches, "jump")
+        notes.append(f"operations between its {jumps} count once")
     return DelegateWork(
         target=f"Ethos-{PRODUCTS[commands.product]}, {commands.macs_per_cycle} MACs per cycle",
         operators=tuple(
