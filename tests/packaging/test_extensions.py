@@ -165,16 +165,22 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "board native-executorch: firmware with ExecuTorch is not supported by this "
             "installation\n  try: install etdump-harness with its extension executorch",
         ),
-        (
-            ("doctor", "--board", "rtl-ibex"),
-            "extension simulators: install etdump-harness with its extension simulators",
-        ),
+        (("doctor",), "unknown command 'doctor'"),
     ],
 )
 def test_what_needs_an_extension_says_so(words: Sequence[str], message: str, desk: Path) -> None:
     done = python(desk, "-m", "harness", *words)
     assert done.returncode == 2, done.stderr
     assert message in done.stdout + done.stderr
+
+
+def test_doctor_names_an_extension_that_a_board_lacks(tmp_path: Path) -> None:
+    folder = copy_without(["simulators"], tmp_path)
+    done = python(folder, "-m", "harness", "doctor", "--board", "rtl-ibex")
+    assert done.returncode == 2, done.stderr
+    assert (
+        "extension simulators: install etdump-harness with its extension simulators" in done.stdout
+    )
 
 
 @pytest.fixture(scope="module")
