@@ -177,6 +177,10 @@ def programs() -> dict[str, Callable[[], bytes]]:
     def all_alive(x: Tensor) -> Tensor:
         return torch.cat([x, torch.sin(x), torch.cos(x)])
 
+    def channels(width: int, size: int) -> bytes:
+        layers = [nn.Conv2d(4, width, 3), nn.Conv2d(width, 4, 3)]
+        return program(lambda a, b, x: b(a(x)), (1, 4, size, size), layers=lambda: layers)
+
     def forked(a: nn.Module, x: Tensor) -> tuple[Tensor, ...]:
         y = a(x)
         return torch.topk(torch.sin(y), 3).values, torch.where(y > 0, y, -y), torch.sum(y, 1)
@@ -196,6 +200,7 @@ def programs() -> dict[str, Callable[[], bytes]]:
             lambda x: torch.sin(x.permute(1, 0).contiguous()).permute(1, 0).contiguous(), (2, 8)
         ),
         "sin_exp": lambda: program(lambda x: torch.exp(torch.sin(x)), (2, 8)),
+        "exp_sin": lambda: program(lambda x: torch.sin(torch.exp(x)), (2, 8)),
         "index_int32": lambda: program(lambda x, at: x[at], (8,), torch.arange(3).int()),
         "index_int64": lambda: program(lambda x, at: x[at], (8,), torch.arange(3)),
         "embedding": lambda: embedded(torch.float32),
@@ -215,6 +220,8 @@ def programs() -> dict[str, Callable[[], bytes]]:
         # Shapes.
         "cat_2": lambda: program(lambda x: torch.cat([torch.sin(x)] * 2), (2, 8)),
         "cat_3": lambda: program(lambda x: torch.cat([torch.sin(x)] * 3), (2, 8)),
+        "narrow": lambda: channels(4, 8),
+        "wide_large": lambda: channels(6, 12),
         # Weights.
         "norm_plain": lambda: program(
             lambda norm, x: norm(x),

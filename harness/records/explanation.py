@@ -19,7 +19,8 @@ class ProgramCause(msgspec.Struct, frozen=True):
         sentence: What changed, in one sentence.
         operators_before: Operators of the first program that it changes, such as ``conv2d #7``.
         operators: Likewise of the second program; the root comes first in one of both.
-        difference: What it costs per execution, in ``Explanation.unit``; null if unknown.
+        difference: What it costs per execution, in ``Explanation.unit``; null if unknown, or if all
+            its operators count for other causes.
         share: The difference as a share of the first method's time; null if unknown.
         counters: Differences of hardware counters per execution.
         joules: Difference of the energy per execution; null if either run did not measure it.

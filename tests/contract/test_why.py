@@ -279,6 +279,27 @@ def test_all_that_follows_from_one_edit_is_one_cause(
     assert [(one["kind"], one["sentence"]) for one in found] == [(kind, sentence)]
 
 
+def test_two_edits_are_two_causes_and_cost_once(etharness: Command) -> None:
+    files = named("narrow"), named("wide_large")
+    found = causes(etharness, *files)
+    assert [(one["sentence"], one["difference"] is None) for one in found] == [
+        ("the input is [1, 4, 12, 12] instead of [1, 4, 8, 8]", False),
+        ("weight of convolution #0 is [6, 4, 3, 3] instead of [4, 4, 3, 3]", True),
+    ]
+    shown = " ".join(etharness("compare", *files).out.split())
+    assert f"counted with another cause: {found[1]['sentence']}" in shown
+
+
+def test_operators_in_another_order_that_depend_on_each_other_are_a_change(
+    etharness: Command,
+) -> None:
+    found = causes(etharness, named("sin_exp"), named("exp_sin"))
+    assert sorted(one["sentence"] for one in found) == [
+        "sin #0 vanished before exp #0",
+        "sin #1 appeared after exp #0",
+    ]
+
+
 def test_the_page_shows_what_the_command_says(etharness: Command) -> None:
     [first] = causes(etharness, "kws_int8", "kws_f32")[:1]
     assert first["sentence"] in (HERE.parents[1] / "docs/why.md").read_text()

@@ -281,6 +281,8 @@ class Causes:
         for kind in ("shape", "argument", "operator", "delegate", "dtype", "fusion", "layout"):
             if given[0] != given[1] and kind in kinds:
                 yield kinds[kind], False
+                if _resized(old, new):
+                    yield self._root("shape", new.title), True
                 return
         if arguments := different(old.arguments, new.arguments):
             yield self._argument(arguments), True
@@ -570,6 +572,19 @@ def _shapes(step: ComparedInstruction, other: ComparedInstruction) -> tuple[_Sha
     weights = [step.weights[name] for name in sorted(step.weights) if name in shared]
     parts = (step.inputs, step.outputs, weights)
     return tuple(tuple(item.sizes for item in part) for part in parts)
+
+
+def _resized(old: ComparedInstruction, new: ComparedInstruction) -> bool:
+    """Return whether weights have other sizes, for inputs of as many channels or features."""
+    dim = {"convolution": 1, "linear": -1}.get(family_of(new.name))
+    if (
+        dim is None
+        or not (old.inputs and new.inputs)
+        or _shapes(old, new)[2] == _shapes(new, old)[2]
+    ):
+        return False
+    sizes = old.inputs[0].sizes, new.inputs[0].sizes
+    return len(sizes[0]) == len(sizes[1]) > 1 and sizes[0][dim] == sizes[1][dim]
 
 
 def _layout_changes(old: ComparedInstruction, new: ComparedInstruction) -> list[tuple[str, str]]:

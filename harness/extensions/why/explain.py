@@ -495,6 +495,7 @@ def _cause(
     ]
     difference, joules = (after - before for before, after in zip(*sums, strict=True))
     total = costs[0].total
+    timed = timed and (any(places) or not any(sides))  # others may have all of its operators
     where = f"in {printable(method)}, " if method and root.kind != "method" else ""
     return ProgramCause(
         kind=root.kind,
@@ -550,6 +551,8 @@ def text_of(explanation: Explanation) -> tuple[str, ...]:
         cost = ""
         if cause.difference is not None:
             cost = f"{difference_text(cause.difference, explanation)}: "
+        elif explanation.unexplained is not None:
+            cost = "counted with another cause: "
         extra = [f"{name} {value:+,.0f}" for name, value in cause.counters.items()]
         if cause.joules is not None:
             extra.append(f"{cause.joules:+.3g} J")
