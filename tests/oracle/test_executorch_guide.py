@@ -80,23 +80,36 @@ def section(title: str) -> str:
     return PAGE.read_text().split(f"## {title}\n")[1].split("\n## ")[0]
 
 
-def their_firmware(**parts: str) -> str:
-    """A program with the code of "Only the tracer" in it."""
-    [code] = re.findall(r"```cpp\n(.*?)```", section("Only the tracer"), re.DOTALL)
+SECOND_TRACER = """\
+static uint8_t more_memory[8192];
+static etd_tracer second;
+etd_tracer_init(&second, more_memory, sizeof more_memory, read_cycle_counter, nullptr);
+etdump_stub::EventTracer etdump_gen(second);
+"""
+
+
+def their_firmware(*, tee: bool = False, **parts: str) -> str:
+    """A program with the code of "Only the tracer" in it; with that for two tracers, if asked."""
+    code, code_of_tee = re.findall(r"```cpp\n(.*?)```", section("Only the tracer"), re.DOTALL)
+    if tee:
+        start, load = code.rstrip().rsplit("\n", 1)
+        assert "load_method" in load
+        code = f"{start}\n{SECOND_TRACER}{code_of_tee}"
     lines = code.splitlines()
     parts["includes"] = "\n".join(line for line in lines if line.startswith("#include"))
     parts["page"] = "\n".join(line for line in lines if not line.startswith("#include"))
     return THEIR_FIRMWARE % parts
 
 
+@pytest.mark.parametrize("tee", [False, True])
 def test_a_firmware_gets_the_tracer_as_the_page_shows(
-    tmp_path: Path, etharness: Callable[..., CommandResult]
+    tmp_path: Path, etharness: Callable[..., CommandResult], tee: bool
 ) -> None:
     from_file = """\
     auto loader = executorch::extension::FileDataLoader::from(argv[1]);
     auto loaded = Program::load(&loader.get());"""
     shape = {"sizes": "1, 1, 49, 10", "strides": "490, 490, 10, 1"}
-    text = their_firmware(loader="file", load=from_file, **shape)
+    text = their_firmware(tee=tee, loader="file", load=from_file, **shape)
     (tmp_path / "theirs.cpp").write_text(text)
     assert "`src/tracer/*.c`" in section("Only the tracer")
     build = Build(tmp_path)
