@@ -44,7 +44,9 @@ static void stop(void) {
 
 #define LINE 30u
 
-static uint8_t memory[2048], piece[200], encoded[ETD_FRAME_ENCODED_SIZE(200)], digest[ETD_LINK_DIGEST_SIZE];
+/* Aligned, so that the log begins at its first byte on every CPU. */
+static _Alignas(4) uint8_t memory[2048];
+static uint8_t piece[200], encoded[ETD_FRAME_ENCODED_SIZE(200)], digest[ETD_LINK_DIGEST_SIZE];
 static etd_tracer tracer;
 static uint32_t now;
 

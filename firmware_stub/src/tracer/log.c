@@ -100,7 +100,8 @@ etd_name etd_find_name(etd_tracer *tracer, etd_recent_name *place, const char *n
     }
     hash &= UINT8_MAX;
     const uint8_t *entry = tracer->buffer + (tracer->capacity - tracer->names_size);
-    uint32_t id = tracer->name_count - 1u; /* of the newest entry, which is first; wraps after the oldest */
+    /* Of the newest entry, which is first; wraps after the oldest. */
+    uint32_t id = (uint32_t)tracer->name_count - 1u;
     while (id != UINT32_MAX && (entry[0] != length || (id < ETD_HASHED_NAMES && tracer->hashes[id] != hash) ||
                                 memcmp(entry + 1, name, length) != 0)) {
         entry += 1u + entry[0];
