@@ -341,8 +341,10 @@ def load_board(name: str) -> tuple[Board, Path]:
         )
     if board.build is None and not (isinstance(board.target, SerialTarget) or board.runner):
         raise UsageError(
-            f"{path}: missing required field `build`: native, QEMU and RTL boards are built here",
-            hint="add `build = { preset = ... }` with the CMake preset of its firmware",
+            f"{path}: missing required field `build`; only boards on serial ports, or with "
+            "`target.runner`, come without it",
+            hint="add `build = { preset = ... }` with the CMake preset of its firmware, or "
+            "`build = { port = ... }` with the folder of your port",
         )
     if board.build is not None and (board.build.port or not board.build.preset):
         board = replace(board, build=_located(board.build, board.cpu, path))
