@@ -443,7 +443,12 @@ def _explanation(
     ]
     ordered = sorted(
         zip(found, roots, strict=True),
-        key=lambda pair: (-abs(pair[0].difference or 0.0), RANKS[pair[0].kind]),
+        # Other scales are the same work: with few runs, chance alone makes their time differ.
+        key=lambda pair: (
+            pair[0].kind == "scale",
+            -abs(pair[0].difference or 0.0),
+            RANKS[pair[0].kind],
+        ),
     )
     unexplained = unchanged = None
     if causes is not None and timed and before.total is not None and after.total is not None:
