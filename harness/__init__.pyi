@@ -88,8 +88,6 @@ from harness.decode.etrecord import ETRecord as ETRecord
 from harness.decode.etrecord import EtrecordNode as EtrecordNode
 from harness.decode.etrecord import Module as Module
 from harness.decode.etrecord import read_etrecord as read_etrecord
-from harness.decode.postmortem import Postmortem as Postmortem
-from harness.decode.postmortem import read_postmortem as read_postmortem
 from harness.decode.program import Call as Call
 from harness.decode.program import Dynamism as Dynamism
 from harness.decode.program import Instruction as Instruction
@@ -135,6 +133,8 @@ from harness.export.formats import format_names as format_names
 from harness.extensions.exports.events import read_json as read_json
 from harness.extensions.exports.timeline import Drawing as Drawing
 from harness.extensions.exports.timeline import draw as draw
+from harness.extensions.postmortem.record import Postmortem as Postmortem
+from harness.extensions.postmortem.record import read_postmortem as read_postmortem
 from harness.files import packaged_models as packaged_models
 from harness.flash.image import Image as Image
 from harness.flash.image import ImageFormat as ImageFormat

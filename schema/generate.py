@@ -57,7 +57,7 @@ OUTPUTS = (
         "schema/postmortem.toml",
         "ETD_POSTMORTEM",
         "firmware_stub/include/etd_postmortem_format.h",
-        "harness/decode/postmortem_format.py",
+        "harness/extensions/postmortem/record_format.py",
         "Postmortem constants.",
     ),
 )

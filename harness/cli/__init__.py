@@ -33,7 +33,6 @@ SECTIONS = {
         "run": "Run a model on a board, read its trace and check it.",
         "flash": "Flash firmware onto a board and verify that the board runs it.",
         "pull": "Read the last trace from a board that is already running.",
-        "postmortem": "Show what a board was doing when it crashed.",
     },
     "Look at models and traces": {
         "inspect": "Show what a model contains and which boards it fits.",

@@ -1,4 +1,4 @@
-"""``etharness run``, ``flash``, ``pull`` and ``postmortem``: what talks to boards."""
+"""``etharness run``, ``flash`` and ``pull``: what talks to boards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from harness.flash.plan import FlashSteps
     from harness.records.flashing import FlashRecord
     from harness.records.trace import CounterPassesRecord
-    from harness.runs.device import ExaminedPostmortem, Lookup
     from harness.runs.source import EvaluatedRun
     from harness.target.selection import Chosen
 
@@ -297,101 +296,3 @@ def pull_command(
         else:
             run = pull(chosen, baud, directory, stages, wait_s=wait_s, cancel=cancel)
     command.show_outcome(output, run)
-
-
-@click.command(name="postmortem", cls=command.PanelCommand)
-@click.argument("path", required=False, type=command.FilePath())
-@command.optional_target_options
-@command.baud_option
-@command.panel(
-    "Crash record",
-    command.option(
-        "--image",
-        metavar="FILE",
-        type=command.FilePath(),
-        help="ELF file with the symbols of the firmware.  [default: the board's firmware]",
-    ),
-    command.option(
-        "--clear",
-        is_flag=True,
-        help="Erase the crash record on the board; the next run erases it too.",
-    ),
-)
-@command.panel(
-    command.RESULTS,
-    command.option(
-        "-o",
-        "--output",
-        "saved",
-        metavar="FILE",
-        type=command.FilePath(),
-        help="Also save the crash record to this file.",
-    ),
-)
-@command.output_options
-def postmortem_command(
-    path: Path | None,
-    chosen: Chosen | None,
-    baud: int | None,
-    image: Path | None,
-    saved: Path | None,
-    clear: bool,
-    output: command.OutputOptions,
-) -> None:
-    """Show what a board was doing when it crashed.
-
-    The crash record is read from the board, or from PATH: a run directory, a file that -o saved,
-    or a dump of the device's memory.
-    """
-    finding = _find_postmortem(path, chosen, baud, image, clear=clear)
-    if finding is None:
-        print_text("null" if output.json else f"{_name_of_source(chosen)} has no crash record")
-        return
-    if saved is not None:
-        saved.write_bytes(finding.image)
-    if output.json:
-        output.print_json(finding.document)
-        return
-    if output.verbosity < 0:
-        output.print_line(finding.document.message)
-        return
-    from harness.report.run import print_postmortem
-
-    print_postmortem(output.console(), finding.found, finding.document)
-
-
-def _find_postmortem(
-    path: Path | None,
-    chosen: Chosen | None,
-    baud: int | None,
-    image: Path | None,
-    *,
-    clear: bool,
-) -> ExaminedPostmortem | None:
-    from harness.config.board import load_board
-    from harness.runs.device import symbols_of_board, symbols_of_image
-    from harness.runs.pull import postmortem_of_board, postmortem_of_path
-
-    board = load_board(chosen.board)[0] if chosen else None
-    on_port = chosen is not None and chosen.is_on_port
-    lookup: Lookup | None = None
-    if image is not None:
-        lookup = symbols_of_image(image)
-    elif board is not None:
-        lookup = symbols_of_board(board)
-    if path is not None and not on_port:
-        return postmortem_of_path(path, lookup)
-    if path is None and chosen is not None and on_port and board is not None and lookup:
-        return postmortem_of_board(board, chosen, baud, lookup, clear=clear)
-    raise UsageError(
-        "no crash record is selected, or more than one",
-        hint="name a PATH, or a running board by --unit or by --board and --port",
-    )
-
-
-def _name_of_source(chosen: Chosen | None) -> str:
-    if chosen is not None and chosen.unit:
-        return chosen.unit
-    if chosen is None or chosen.port is None:
-        return "the file"
-    return f"{chosen.board} on {chosen.port_name}"

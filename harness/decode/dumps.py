@@ -25,14 +25,14 @@ import zlib
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from harness.decode.device_log_format import MAGIC
 from harness.decode.ed00_reader import NO_IDENTIFIER, Window, find_dump, read_dump
 from harness.decode.ed00_schema import IDENTIFIER
 from harness.errors import FormatError
 from harness.files import Content, is_padding
-from harness.plugins import CAPTURES, load_plugin, plugin_names
+from harness.plugins import CAPTURES, POSTMORTEMS, load_plugin, plugin_names
 from harness.records.trace import HOST_NANOSECONDS, ClockDomain, Damage, Losses, Trace
 
 _SECTION: Final = rb"#\[RUN THIS\]"
@@ -325,9 +325,8 @@ def _accounted(dumps: list[Dump], damage: list[Damage]) -> list[Dump]:
 
 
 def _unknown(data: bytes) -> FormatError:
-    from harness.decode.postmortem import is_postmortem
-
-    if is_postmortem(data):
+    crashes: Any = load_plugin(POSTMORTEMS, "device")
+    if crashes is not None and crashes.is_postmortem(data):
         return FormatError(
             "this file is a postmortem", offset=0, field="magic", hint="use etharness postmortem"
         )

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from harness.analyze.postmortem import PostmortemDocument
 from harness.analyze.statistics import Operator, Summary
 from harness.analyze.workload import RooflinePoint
 from harness.check.history.comparison import HistoryComparison
@@ -214,7 +213,6 @@ SCHEMAS: dict[str, Any] = {
     "explain": list[CodeDocument],
     "export": ExportDocument,
     "inspect": ModelDocument,
-    "postmortem": PostmortemDocument,
     "report": ReportDocument,
 }
 """Types of documents by the command that prints them; ``run`` and ``pull`` print a Result."""

@@ -1,5 +1,5 @@
-"""A run on the terminal, the verdict last; its call tree, its test sets, a postmortem; budgets
-and explanations of checks.
+"""A run on the terminal, the verdict last; its call tree, its test sets; budgets and explanations
+of checks.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from harness.analyze.memory import allocator_totals
 from harness.analyze.statistics import Operator
-from harness.formatting import printable, stack_use
+from harness.formatting import printable
 from harness.records.result import encode
 from harness.records.verdict import OUTPUTS, Check, Code, Severity
 from harness.report.changes import change_table, executions_of
@@ -23,8 +22,6 @@ from harness.report.description import (
     RunDescription,
     VerdictDescription,
     describe,
-    describe_allocators,
-    trace_losses,
 )
 from harness.report.operators import (
     OperatorListing,
@@ -40,9 +37,7 @@ from harness.runs.source import EvaluatedRun
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from harness.analyze.postmortem import PostmortemDocument
     from harness.check.budget import Budget
-    from harness.decode.postmortem import EventDocument, Postmortem
     from harness.documentation import DocumentationPage
 
 
@@ -80,54 +75,6 @@ def _test_set_row(found: RunDescription) -> list[str]:
         state if outputs else "not compared",
         OUTCOME_WORDS[found.verdict.outcome],
     ]
-
-
-def print_postmortem(console: Console, found: Postmortem, document: PostmortemDocument) -> None:
-    """Print a postmortem: what happened, registers, open and last events, allocators, losses."""
-    print_header(console, _crash_header(document))
-    if document.registers:
-        rows = [
-            [name, f"0x{value:08x}", document.places.get(name, "")]
-            for name, value in document.registers.items()
-        ]
-        show_table(console, ["register", "value", "place"], rows, title="Registers")
-    _print_crash_events(console, document.open, "Open, outermost first")
-    _print_crash_events(console, document.last_events, "Last events")
-    if found.trace is not None:
-        print_allocators(console, describe_allocators(allocator_totals(found.trace)))
-        print_losses(console, trace_losses(found.trace))
-
-
-def _crash_header(document: PostmortemDocument) -> dict[str, object]:
-    header: dict[str, object] = {"crash": document.message, "firmware": document.build_id}
-    if document.running:
-        header["run"] = (
-            f"{document.run_id}, execution {document.execution} of {document.executions}"
-        )
-    if document.stack_size:
-        header["stack"] = stack_use(document.stack_used, document.stack_size)
-    if document.resets > 1 or document.later_faults:
-        header["since"] = f"{document.resets} resets, {document.later_faults} other faults"
-    for number, damage in enumerate(document.damage):
-        header["damage" if not number else " " * number] = damage
-    return header
-
-
-def _print_crash_events(console: Console, events: tuple[EventDocument, ...], title: str) -> None:
-    if not events:
-        return
-    rows = [
-        [
-            event.name or "",
-            "" if event.delegate == -1 else str(event.delegate),
-            "" if event.chain == -1 else str(event.instruction),
-            f"{event.start:,}",
-            "" if event.end is None else f"{event.end:,}",
-        ]
-        for event in events
-    ]
-    headers = ["event", "delegate id", "instruction", "start [ticks]", "end [ticks]"]
-    show_table(console, headers, rows, title=title, numbers=range(1, 5))
 
 
 Column = tuple[str, "Callable[[Operator], str]"]

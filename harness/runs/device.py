@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from harness.analyze.alignment import rate_evidence
-from harness.analyze.postmortem import PostmortemDocument, places, postmortem_document
 from harness.analyze.ticks import durations, without_wraps
-from harness.config.board import Board
 from harness.decode.device_log import (
     JoinedCounts,
     is_device_log,
@@ -26,8 +24,6 @@ from harness.decode.device_log import (
     write_counts,
 )
 from harness.decode.ed00_writer import LeftOut, left_out, write_ed00
-from harness.decode.postmortem import Postmortem, read_postmortem
-from harness.decode.postmortem_format import BUILD_ID_SIZE
 from harness.decode.pte import TestSet
 from harness.errors import (
     DeviceRefusedError,
@@ -35,7 +31,6 @@ from harness.errors import (
     HarnessError,
     LinkError,
     PartialReadError,
-    RestartedError,
     TargetError,
     UsageError,
 )
@@ -45,7 +40,8 @@ from harness.link.messages import CounterList, TargetInfo
 from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.wire import Region, Status
-from harness.records.result import ReferenceRecord, TargetRecord, TensorRecord, TraceSummary, encode
+from harness.plugins import POSTMORTEMS, extension_remedy, load_plugin
+from harness.records.result import ReferenceRecord, TargetRecord, TensorRecord, TraceSummary
 from harness.records.trace import (
     BFLOAT16,
     EXECUTION,
@@ -67,110 +63,17 @@ from harness.records.trace import (
 )
 from harness.runs.directory import (
     DEBUG_BUFFER,
-    EARLIER_POSTMORTEM,
-    EARLIER_POSTMORTEM_IMAGE,
     ETDUMP,
     LOG,
     PARTIAL,
-    POSTMORTEM,
-    POSTMORTEM_IMAGE,
     RunDirectory,
     from_clock_domain,
 )
 from harness.runs.request import RunRequest
 from harness.runs.source import counts_of, read_npy, read_trace
-from harness.target.build import ImageSymbols, build_firmware, placed_image
 
 if TYPE_CHECKING:
     from harness.link.messages import TensorInfo
-
-
-Lookup = Callable[[Postmortem], ImageSymbols | None]
-"""Finds the symbols of the image that crashed, given the decoded postmortem."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExaminedPostmortem:
-    """A postmortem: raw bytes, decoded, and as a document for people."""
-
-    image: bytes
-    found: Postmortem
-    document: PostmortemDocument
-
-
-def no_symbols(_: Postmortem) -> ImageSymbols | None:
-    """Return None: look up no symbols."""
-    return None
-
-
-def symbols_of_image(image: Path) -> Lookup:
-    """Return a lookup that uses this image, whatever its build id.
-
-    Raises:
-        UsageError: The image cannot be read.
-    """
-    try:
-        symbols = ImageSymbols(image)
-    except OSError as error:
-        raise UsageError(f"cannot read the image {image}: {error.strerror}") from error
-    return lambda _: symbols
-
-
-def symbols_of_board(board: Board) -> Lookup:
-    """Return a lookup that builds the board's firmware; None if another build crashed.
-
-    Firmware with a placed model is looked for among the images that were built.
-    """
-
-    def find(found: Postmortem) -> ImageSymbols | None:
-        if not found.registers:
-            return None
-        try:
-            placed = placed_image(board, found.build_id)
-            if placed is not None:
-                return ImageSymbols(placed)
-            firmware = build_firmware(board)
-        except HarnessError as error:
-            _log.info("no symbols: %s", error.message)
-            return None
-        if firmware.build_id[:BUILD_ID_SIZE] != found.build_id:
-            _log.info(
-                "no symbols: build %s crashed, the local build is %s",
-                found.build_id,
-                firmware.build_id,
-            )
-            return None
-        return ImageSymbols(firmware.image)
-
-    return find
-
-
-def examine(
-    image: bytes, clocks: Sequence[ClockDomain] = (), lookup: Lookup = no_symbols
-) -> ExaminedPostmortem:
-    """Decode a postmortem and resolve its addresses.
-
-    Raises:
-        FormatError: ``image`` is not a valid postmortem.
-    """
-    postmortem = read_postmortem(image, clocks)
-    symbols = lookup(postmortem)
-    where = places(postmortem, symbols.locate) if symbols else {}
-    return ExaminedPostmortem(image, postmortem, postmortem_document(postmortem, where))
-
-
-def fetch(session: Session, lookup: Lookup = no_symbols) -> ExaminedPostmortem | None:
-    """Read the postmortem from a device after HELLO; None if the device has none.
-
-    Raises:
-        FormatError: The device sent an invalid postmortem.
-        LinkError: The transfer failed.
-        TargetError: The device crashed again.
-    """
-    info = session.target
-    if info is None or not info.postmortem:
-        return None
-    return examine(session.read(Region.POSTMORTEM), info.clocks, lookup)
 
 
 _log = logging.getLogger(__name__)
@@ -215,52 +118,12 @@ def record_pings(session: Session, clock: ClockDomain, *, emulated: bool) -> tup
     return tuple(pings)
 
 
-def save_earlier_postmortem(session: Session, directory: RunDirectory) -> None:
-    """Save the postmortem of an earlier crash, which the run will overwrite on the device."""
-    try:
-        finding = fetch(session)
-    except FormatError as error:
-        _log.warning("cannot read the postmortem of an earlier crash: %s", error.message)
-        return
-    if finding is not None:
-        _log.warning(
-            "the device has the postmortem of an earlier crash: %s", finding.document.message
-        )
-        directory.write(EARLIER_POSTMORTEM_IMAGE, finding.image)
-        directory.write(EARLIER_POSTMORTEM, encode(finding.document))
-
-
-def explain(
-    error: RestartedError,
-    session: Session,
-    timeout_s: float,
-    directory: RunDirectory,
-    lookup: Lookup,
-) -> tuple[RestartedError, int | None]:
-    """Explain the restart of a device by its postmortem, and save that in the run directory.
-
-    Returns:
-        The error to raise, and the number of completed executions; None if it is unknown.
-    """
-    try:
-        session.hello(timeout_s)
-        finding = fetch(session, lookup)
-    except HarnessError as second:
-        _log.warning("cannot read the postmortem: %s", second.message)
-        return error, None
-    if finding is None:
-        return error, None
-    directory.write(POSTMORTEM_IMAGE, finding.image)
-    directory.write(POSTMORTEM, encode(finding.document))
-    if finding.found.log:
-        directory.write(LOG, finding.found.log)
-    location = finding.document.places.get("PC")
-    at = f", at {location}" if location else ""
-    explained = RestartedError(
-        f"{error.message}: {finding.document.message}{at}",
-        hint=f"`etharness postmortem {directory.path}` shows registers, allocators and last events",
-    )
-    return explained, finding.found.completed if finding.found.running else None
+def postmortems() -> Any:
+    """Return the extension that reads postmortems; None, with a warning, without it."""
+    crashes = load_plugin(POSTMORTEMS, "device")
+    if crashes is None:
+        _log.warning("the crash record is not read: %s", extension_remedy("postmortem"))
+    return crashes
 
 
 def dtype_of(scalar_type: int) -> np.dtype[Any]:

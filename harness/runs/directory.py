@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
+from harness.analyze.memory import AllocatorTotals
 from harness.check.history.samples import History, decode_history, encode_history
 from harness.errors import DamagedError, FormatError, UsageError, write_error
 from harness.files import MOST_DOCUMENT, decode_json, read_limited, write_atomic
@@ -57,7 +58,7 @@ from harness.records.result import (
     digest_of,
     encode,
 )
-from harness.records.trace import ClockDomain
+from harness.records.trace import ClockDomain, Losses
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,6 +95,55 @@ _UNRECORDED: Final = (RESULT, FLASH, FLASH_LOG)
 
 _LOADED: Final = (LOG, ETDUMP, DEBUG_BUFFER, HISTORY, CHECK, POSTMORTEM, POSTMORTEM_IMAGE)
 """Files that are read if they exist, so one that the result does not record is an error."""
+
+
+class EventDocument(msgspec.Struct, frozen=True):
+    """A profile event in raw ticks.
+
+    Attributes:
+        name: Its name; null if it has none, or the name is not in the log.
+        delegate: Integer delegate id, -1 for none.
+        chain: Chain index, -1 unset.
+        instruction: Instruction id.
+        start: Tick of clock 0 at its start.
+        end: Tick at its end; null for an open event.
+    """
+
+    name: str | None
+    delegate: int
+    chain: int
+    instruction: int
+    start: int
+    end: int | None
+
+
+class PostmortemDocument(msgspec.Struct, frozen=True):
+    """Output of ``etharness postmortem --json``, and ``postmortem.json`` in a run directory.
+
+    ``stack_used`` and ``stack_size`` are bytes, 0 if unknown. ``registers`` are core registers by
+    name; ``places`` has the function and line of some. ``losses`` is null if the log is unreadable;
+    ``damage`` lists invalid data.
+    """
+
+    message: str
+    cause: str
+    running: bool
+    run_id: int
+    execution: int
+    executions: int
+    build_id: str
+    registers: dict[str, int]
+    places: dict[str, str]
+    open: tuple[EventDocument, ...]
+    last_events: tuple[EventDocument, ...]
+    allocators: list[AllocatorTotals]
+    losses: Losses | None
+    stack_used: int
+    stack_size: int
+    reset_reasons: tuple[str, ...]
+    resets: int
+    later_faults: int
+    damage: tuple[str, ...]
 
 
 class RunDirectory:

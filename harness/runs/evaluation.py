@@ -17,7 +17,6 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from harness.analyze.postmortem import PostmortemDocument
 from harness.check.budget import Budget, BudgetSource
 from harness.check.evaluate import DEFAULT_BUDGET, evaluate
 from harness.check.history.compare import compare_with_history
@@ -44,6 +43,7 @@ from harness.runs.directory import (
     POSTMORTEM,
     RESULT,
     USED_BUDGET,
+    PostmortemDocument,
     RunDirectory,
     is_of_a_run,
     load_history,

@@ -1,27 +1,25 @@
-"""Reads the trace of the last run, or the postmortem of a crash, from a board that is running."""
+"""Reads the trace of the last run from a board that is running."""
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from harness import __version__
 from harness.analyze.placement import quality_of_run
 from harness.config.board import Board, attached, load_board
-from harness.decode.postmortem import is_postmortem
-from harness.errors import FormatError, TargetError, UsageError
-from harness.files import CappedBuffer, display_path, read_limited
+from harness.errors import TargetError
+from harness.files import CappedBuffer, display_path
 from harness.flash.plan import Stages
-from harness.link.wire import Reset, State
+from harness.link.wire import State
 from harness.records.result import Result, now_utc
 from harness.records.trace import Ping, Trace
 from harness.records.verdict import Verdict
 from harness.runs import device
-from harness.runs.directory import CONSOLE, POSTMORTEM_IMAGE, RunDirectory
+from harness.runs.directory import CONSOLE, RunDirectory
 from harness.runs.source import EvaluatedRun, interpret_delegates, subject_of
 from harness.target.selection import Chosen
 from harness.target.start import greet, started
@@ -132,65 +130,3 @@ def finish_pull(
     result = directory.finish(result)
     title = display_path(directory.path)
     return EvaluatedRun(title, subject_of(trace, result), Verdict(()), result)
-
-
-_log = logging.getLogger(__name__)
-
-MOST_DUMP: Final = 64 << 20
-"""Largest postmortem or memory dump that contains one, bytes."""
-
-
-def postmortem_of_path(
-    path: Path, lookup: device.Lookup | None = None
-) -> device.ExaminedPostmortem:
-    """Read a postmortem from a run directory, a saved file or a memory dump.
-
-    Without ``lookup``, symbols for a run directory come from the firmware of its board.
-
-    Raises:
-        UsageError: The file is missing.
-        DamagedError: The run directory's file is damaged.
-        FormatError: The file is not a postmortem.
-    """
-    file = path / POSTMORTEM_IMAGE if path.is_dir() else path
-    run = RunDirectory(file.parent)
-    if run.is_one:
-        result, damaged = run.examine(None if path.is_dir() else (file.name,))
-        if damaged is not None:
-            raise damaged
-    try:
-        image = read_limited(file, MOST_DUMP)
-    except OSError as error:
-        raise UsageError(
-            f"cannot read the postmortem {file}: {error.strerror}",
-            hint="a run directory has a postmortem only if the board crashed during the run",
-        ) from error
-    if not is_postmortem(image):
-        raise FormatError(f"{file} is not a postmortem: it does not begin with ETPM", offset=0)
-    if lookup is None and run.is_one:
-        board, _ = load_board(result.board)
-        lookup = device.symbols_of_board(board)
-    return device.examine(image, lookup=lookup or device.no_symbols)
-
-
-def postmortem_of_board(
-    board: Board, chosen: Chosen, baud: int | None, lookup: device.Lookup, *, clear: bool
-) -> device.ExaminedPostmortem | None:
-    """Read the postmortem from a running board, None without one; ``clear`` also removes it.
-
-    Raises:
-        TargetError: The board sent an invalid postmortem.
-        InfrastructureError: The port cannot be opened, or the board does not answer.
-    """
-    with (
-        chosen.held(reason="postmortem", timeout_s=board.deadlines.unit_s) as chosen,
-        started(attached(board, baud), None, port=chosen.port) as session,
-    ):
-        greet(session, board)
-        try:
-            finding = device.fetch(session, lookup)
-        except FormatError as error:
-            raise TargetError(f"the device sent a damaged postmortem: {error.message}") from error
-        if finding is not None and clear:
-            session.reset(Reset.POSTMORTEM)
-        return finding

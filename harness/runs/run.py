@@ -59,16 +59,14 @@ from harness.runs.device import (
     bundled_inputs,
     describe_target,
     end_interrupted_run,
-    explain,
     plan_passes,
+    postmortems,
     read_inputs,
     read_log_image,
     record_pings,
-    save_earlier_postmortem,
     save_output,
     save_references,
     save_trace,
-    symbols_of_board,
     tensor_to_bytes,
 )
 from harness.runs.directory import AGAIN, CONSOLE, PARTIAL, REPEATS, RunDirectory
@@ -615,21 +613,17 @@ class _Run(RunRecorder):
                 self._raise_baud(session, info)
                 _log.info("%s answers, firmware %s", info.board, info.build_id)
                 device = _Device(session, info, plan_passes(session, info, plan.request))
-                if info.postmortem:
-                    save_earlier_postmortem(session, self.directory)
+                if info.postmortem and (crashes := postmortems()):
+                    crashes.save_earlier(session, self.directory)
                 trace = None if test_sets else self._measure(device)
                 connected = self.result
                 for test_set in test_sets:
                     self._run_test_set(test_set, device, connected)
                 self._restore_baud(session)
             except RestartedError as error:
-                explained, completed = explain(
-                    error,
-                    session,
-                    board.deadlines.boot_s,
-                    self.directory,
-                    symbols_of_board(board),
-                )
+                explained, completed = error, None
+                if crashes := postmortems():
+                    explained, completed = crashes.explain(error, session, board, self.directory)
                 self.update(runs_completed=completed or 0)
                 raise explained from error
             finally:

@@ -41,10 +41,17 @@ from harness.records.result import Failure, Model, Result, RunIdentity, VerdictR
 from harness.records.run_settings import ReadSettings
 from harness.records.trace import EXECUTION, ClockDomain, Damage, Kind, Trace, concatenate
 from harness.records.verdict import Verdict
-from harness.runs.directory import DEBUG_BUFFER, ETDUMP, LOG, RESULT, RunDirectory, recorded_clocks
+from harness.runs.directory import (
+    DEBUG_BUFFER,
+    ETDUMP,
+    LOG,
+    RESULT,
+    PostmortemDocument,
+    RunDirectory,
+    recorded_clocks,
+)
 
 if TYPE_CHECKING:
-    from harness.analyze.postmortem import PostmortemDocument
     from harness.analyze.symbols import EventSymbols
     from harness.analyze.workload import Arguments
     from harness.check.history.comparison import HistoryComparison

@@ -11,7 +11,10 @@ For whole runs without hardware use the board ``native``, which is the real firm
 this host: ``harness.run(model, board="native")``.
 """
 
-from harness.decode import device_log_format, postmortem_format
+import importlib
+from types import ModuleType
+
+from harness.decode import device_log_format
 from harness.link import frames, messages, wire
 from harness.link.frames import (
     CorruptFrame,
@@ -65,3 +68,10 @@ __all__ = [
     "trace_of",
     "wire",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import the format of postmortems, which is of an extension."""
+    if name == "postmortem_format":
+        return importlib.import_module("harness.extensions.postmortem.record_format")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -323,14 +323,14 @@ READERS = {
     "postmortem": Reader("a", as_bytes, b"ETPM" + bytes(600), (("postmortem", "FILE"),)),
 }
 
-LAB = ("plan", "units")
-"""Kinds that only the extension ``lab`` reads."""
+EXTENSIONS = {"plan": "lab", "units": "lab", "postmortem": "postmortem"}
+"""Kinds that only an extension reads."""
 
 
 def kinds(of: Iterable[str]) -> list[Any]:
     """Return parameters of tests."""
-    mark = pytest.mark.extension("lab")
-    return [pytest.param(kind, marks=[mark] if kind in LAB else []) for kind in sorted(of)]
+    marks = {kind: [pytest.mark.extension(name)] for kind, name in EXTENSIONS.items()}
+    return [pytest.param(kind, marks=marks.get(kind, [])) for kind in sorted(of)]
 
 
 @pytest.mark.long

@@ -37,7 +37,7 @@ READERS = (
     ("export", "FILE", "-f", "ed00", "-o", "t.etdp"),
     pytest.param(("report", "FILE", "-o", "r.html"), marks=pytest.mark.extension("web")),
     pytest.param(("replay", "FILE"), marks=pytest.mark.extension("bundles")),
-    ("postmortem", "FILE"),
+    pytest.param(("postmortem", "FILE"), marks=pytest.mark.extension("postmortem")),
     pytest.param(("nightly", "FILE"), marks=pytest.mark.extension("lab")),
     pytest.param(("lab", "units", "--units", "FILE"), marks=pytest.mark.extension("lab")),
     ("budget", "FILE", "--board", "native", "--model", "kws_int8"),

@@ -166,6 +166,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "installation\n  try: install etdump-harness with its extension executorch",
         ),
         (("doctor",), "unknown command 'doctor'"),
+        (("postmortem", "crash.bin"), "unknown command 'postmortem'"),
     ],
 )
 def test_what_needs_an_extension_says_so(words: Sequence[str], message: str, desk: Path) -> None:

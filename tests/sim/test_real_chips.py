@@ -23,8 +23,8 @@ from harness import (
     tensor_from_bytes,
     tensor_to_bytes,
 )
-from harness.analyze.postmortem import reset_reasons
-from harness.runs.device import fetch
+from harness.extensions.postmortem.crash import fetch
+from harness.extensions.postmortem.description import reset_reasons
 from harness.target.build import image_size
 from harness.testing import Reset
 from tests.conftest import MODELS

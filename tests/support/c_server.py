@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from harness import Region, RunOptions
-from harness.decode.postmortem_format import REGISTERS
+from harness.extensions.postmortem.record_format import REGISTERS
 from harness.link.transfers import LogChunks
 from harness.testing import RESPONSE, Frame, FrameDecoder, Op, encode_frame, messages
 from tests.support.mirrors import mirrors, room_for

@@ -38,9 +38,8 @@ from harness import (
     render_report,
     write_report,
 )
-from harness.analyze.postmortem import PostmortemDocument
-from harness.decode.postmortem import EventDocument
 from harness.extensions.web.html.svg import Limits, axis, thinned
+from harness.runs.directory import EventDocument, PostmortemDocument
 from tests.conftest import FIXTURES, CommandResult
 from tests.support.compared import with_history
 from tests.support.pages import Page

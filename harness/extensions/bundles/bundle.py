@@ -33,19 +33,19 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from harness import __version__
-from harness.analyze.postmortem import PostmortemDocument
 from harness.check.budget import read_files
 from harness.check.evaluate import DEFAULT_BUDGET
 from harness.check.history.samples import decode_history, encode_history
 from harness.config.board import Board, load_board
 from harness.errors import FormatError, UsageError
 from harness.files import MOST_DOCUMENT, decode_json, read_limited
+from harness.plugins import POSTMORTEMS, load_extension
 from harness.records.nightly import NightDocument
 from harness.records.result import ClockRecord, VerdictRecord, encode
-from harness.runs.device import examine
 from harness.runs.directory import (
     POSTMORTEM_IMAGE,
     USED_BUDGET,
+    PostmortemDocument,
     RunDirectory,
     from_clock_domain,
     recorded_clocks,
@@ -343,7 +343,8 @@ def _postmortem(run: EvaluatedRun) -> Any:
     image = run.directory / POSTMORTEM_IMAGE if run.directory is not None else None
     if image is None or not image.is_file():
         return None
-    return examine(image.read_bytes(), recorded_clocks(run.result)).document
+    crashes = load_extension(POSTMORTEMS, "device", "postmortems are", "postmortem")
+    return crashes.examine(image.read_bytes(), recorded_clocks(run.result)).document
 
 
 class _Contents:

@@ -56,7 +56,7 @@ from harness.link.messages import TargetInfo
 from harness.link.session import Session
 from harness.link.wire import Reset
 from harness.report.terminal import show_line, show_table
-from harness.runs.device import fetch
+from harness.runs.device import postmortems
 from harness.runs.line_quality import GOOD_LOSS, RateQuality, measure, measure_rates
 from harness.target.build import Firmware, build_firmware
 from harness.target.ports import list_ports, port_text
@@ -290,24 +290,26 @@ class _Examination:
             f"{info.board} on {info.cpu}, firmware {info.build_id}, a clock of {clock.hz} Hz and "
             f"{clock.bits} bits",
         )
-        self._look_for_crash(session)
+        self._look_for_crash(session, info)
         self._measure(session, info)
 
-    def _look_for_crash(self, session: Session) -> None:
+    def _look_for_crash(self, session: Session, info: TargetInfo) -> None:
         """Check for a postmortem, and leave it on the board."""
         self._begin("crash")
         try:
-            kept = fetch(session)
+            crashes = postmortems() if info.postmortem else None
+            kept = crashes and crashes.fetch(session)
         except FormatError as error:
             message = f"the board has an unreadable postmortem: {error.message}"
             self._add("warn", message, Owner.PRODUCT)
             return
-        if kept is None:
+        if not info.postmortem:
             self._add("ok", "no postmortem")
             return
+        message = f": {kept.document.message}" if kept else ""
         self._add(
             "warn",
-            f"the board has the postmortem of a crash: {kept.document.message}",
+            f"the board has the postmortem of a crash{message}",
             Owner.PRODUCT,
             "`etharness postmortem` shows it; with --clear it is also removed from the board",
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from harness.check.fit import fit, fit_placed
 from harness.check.invariants.executions import compare_output
 from harness.check.subject import ModelOutput
 from harness.config.board import Board, NativeTarget, RtlTarget, SerialTarget
-from harness.decode.postmortem import Postmortem
 from harness.decode.program import Method
 from harness.decode.pte import read_program
 from harness.errors import DeviceRefusedError, RestartedError, TargetError
@@ -44,9 +43,10 @@ from harness.flash.flashing import flash_board
 from harness.link.messages import RunOptions
 from harness.link.session import Session
 from harness.link.wire import ProfilingLevel, Region, Reset, State, Status, WhenFull
+from harness.plugins import POSTMORTEMS, load_extension
 from harness.records.result import BUNDLED_RUNTIME
 from harness.records.trace import EXECUTION, NO_COUNT, STREAMING, ClockDomain, Kind, Ping, Trace
-from harness.runs.device import fetch, tensor_from_bytes, tensor_to_bytes
+from harness.runs.device import tensor_from_bytes, tensor_to_bytes
 from harness.runs.line_quality import GOOD_LOSS, RateQuality, measure_rates
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
@@ -415,6 +415,7 @@ def reset(bench: Bench) -> StageRecord:
 
 def crash(bench: Bench) -> StageRecord:
     """Let the board fault in a run; it must come back with a sound postmortem, and run again."""
+    crashes = load_extension(POSTMORTEMS, "device", "postmortems are", "postmortem")
     with bench.opened() as session:
         bench.small_model(session)
         try:
@@ -431,7 +432,7 @@ def crash(bench: Bench) -> StageRecord:
                 "check that the port's fault handler calls etd_app_fault, and resets",
             )
         session.hello(bench.board.deadlines.boot_s)
-        kept = fetch(session)
+        kept = crashes.fetch(session)
         if kept is None:
             return failed(
                 "it came back from a fault without a postmortem",
@@ -456,7 +457,7 @@ def crash(bench: Bench) -> StageRecord:
 _RECORD_REMEDY: Final = "see docs/postmortem.md, In a port"
 
 
-def _wrong(found: Postmortem, build_id: str) -> str:
+def _wrong(found: Any, build_id: str) -> str:
     """Return what a postmortem of the requested crash gets wrong; "" if nothing."""
     if found.damage:
         return "; ".join(found.damage)

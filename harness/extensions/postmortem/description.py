@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from harness.analyze.memory import AllocatorTotals, allocator_totals
-from harness.decode.postmortem import EventDocument, Postmortem
-from harness.decode.postmortem_format import Fault, Reason
+from harness.analyze.memory import allocator_totals
+from harness.extensions.postmortem.record import Postmortem
+from harness.extensions.postmortem.record_format import Fault, Reason
 from harness.formatting import printable
 from harness.interrupts import signal_name
-from harness.records.trace import LOADING, Kind, Losses, Trace
+from harness.records.trace import LOADING, Kind, Trace
+from harness.runs.directory import EventDocument, PostmortemDocument
 
 _EXCEPTIONS: Final = {
     2: "NMI",
@@ -71,35 +71,6 @@ _REASONS: Final = {
 
 LAST_EVENTS: Final = 10
 """Number of events before the crash to report."""
-
-
-class PostmortemDocument(msgspec.Struct, frozen=True):
-    """Output of ``etharness postmortem --json``, and ``postmortem.json`` in a run directory.
-
-    ``stack_used`` and ``stack_size`` are bytes, 0 if unknown. ``registers`` are core registers by
-    name; ``places`` has the function and line of some. ``losses`` is null if the log is unreadable;
-    ``damage`` lists invalid data.
-    """
-
-    message: str
-    cause: str
-    running: bool
-    run_id: int
-    execution: int
-    executions: int
-    build_id: str
-    registers: dict[str, int]
-    places: dict[str, str]
-    open: tuple[EventDocument, ...]
-    last_events: tuple[EventDocument, ...]
-    allocators: list[AllocatorTotals]
-    losses: Losses | None
-    stack_used: int
-    stack_size: int
-    reset_reasons: tuple[str, ...]
-    resets: int
-    later_faults: int
-    damage: tuple[str, ...]
 
 
 def reset_reasons(found: Postmortem) -> tuple[str, ...]:

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-import msgspec
-
 from harness.decode import device_log_format as log_format
-from harness.decode import postmortem_format as fmt
 from harness.decode.device_log import read_log
 from harness.decode.device_log_chunks import LogHeader, join_chunks, read_chunks
-from harness.decode.postmortem_format import CortexM, Fault, Field, Phase, Riscv, Signal
 from harness.errors import FormatError
+from harness.extensions.postmortem import record_format as fmt
+from harness.extensions.postmortem.record_format import CortexM, Fault, Field, Phase, Riscv, Signal
 from harness.records.trace import ClockDomain, Trace
+from harness.runs.directory import EventDocument
 
 _HEAD: Final = struct.Struct(f"<IHH{fmt.BUILD_ID_SIZE}sIIIIH11BBHII")
 _RUN: Final = struct.Struct("<II")
@@ -33,26 +32,6 @@ REGISTERS: Final[dict[int, type[IntEnum]]] = {
     Fault.SIGNAL: Signal,
 }
 """Register names by kind of fault."""
-
-
-class EventDocument(msgspec.Struct, frozen=True):
-    """A profile event in raw ticks.
-
-    Attributes:
-        name: Its name; null if it has none, or the name is not in the log.
-        delegate: Integer delegate id, -1 for none.
-        chain: Chain index, -1 unset.
-        instruction: Instruction id.
-        start: Tick of clock 0 at its start.
-        end: Tick at its end; null for an open event.
-    """
-
-    name: str | None
-    delegate: int
-    chain: int
-    instruction: int
-    start: int
-    end: int | None
 
 
 @dataclass(frozen=True, slots=True)

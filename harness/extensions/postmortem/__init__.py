@@ -1,0 +1,1 @@
+"""``etharness postmortem``: what a board was doing when it crashed (``docs/postmortem.md``)."""
