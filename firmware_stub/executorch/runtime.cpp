@@ -15,6 +15,7 @@
 
 #include "etd_kernel.h"
 #include "etd_runtime.h"
+#include "etdump_stub/allocator.hpp"
 
 /* The build names what it links, because the libraries do not. */
 #ifndef ETD_RUNTIME_NAME
@@ -161,50 +162,7 @@ class ModelLoader final : public DataLoader {
     size_t size_;
 };
 
-/* Declares the allocators of a method in the log, and logs its planned buffers. */
-void declare_allocators(etd_tracer *tracer);
-
-/* Logs what it allocates, because ExecuTorch reports no allocations to event tracers. ExecuTorch frees all
- * pieces at once. Zero-sized allocations and, with a null tracer, all are left out. */
-class LoggingAllocator final : public MemoryAllocator {
-  public:
-    LoggingAllocator(uint32_t size, uint8_t *base) : MemoryAllocator(size, base) {
-    }
-    void log_to(etd_tracer *tracer) {
-        tracer_ = tracer;
-    }
-    void set_id(uint32_t allocator) {
-        allocator_ = allocator;
-    }
-    void *allocate(size_t size, size_t alignment) override {
-        if (tracer_ != nullptr && allocator_ == 0) {
-            declare_allocators(tracer_); /* at the first allocation, when ExecuTorch has begun its block */
-        }
-        void *piece = MemoryAllocator::allocate(size, alignment);
-        if (piece == nullptr) {
-            etd_track_allocation_failure(tracer_, allocator_, static_cast<uint32_t>(size));
-        } else if (tracer_ != nullptr && size > 0) {
-            const auto offset = static_cast<uint32_t>(static_cast<uint8_t *>(piece) - base_address());
-            etd_track_allocation(tracer_, allocator_, static_cast<uint32_t>(size), offset);
-            first_ = logged_ == 0 ? offset : first_;
-            logged_ += static_cast<uint32_t>(size);
-        }
-        return piece;
-    }
-    void reset() override {
-        if (logged_ > 0) {
-            etd_track_free(tracer_, allocator_, logged_, first_);
-        }
-        logged_ = 0;
-        MemoryAllocator::reset();
-    }
-
-  private:
-    etd_tracer *tracer_ = nullptr;
-    uint32_t allocator_ = 0;
-    uint32_t logged_ = 0; /* bytes since the last reset */
-    uint32_t first_ = 0;  /* offset of the first of them */
-};
+using LoggingAllocator = etdump_stub::LoggingAllocator<>;
 
 /* State of the loaded method. Later members refer to earlier ones. */
 struct Loaded {
@@ -224,25 +182,6 @@ struct Loaded {
 
 std::optional<Trace> trace;
 Loaded loaded;
-
-void declare_allocators(etd_tracer *tracer) {
-    constexpr size_t digits = 3; /* of the number of a buffer */
-    for (size_t i = 0; i < loaded.planned.size(); i++) {
-        char name[] = "planned_\0\0\0";
-        char *end = name + std::strlen(name);
-        for (size_t scale = 100, place = 0; place < digits; scale /= 10, place++) {
-            if (i + 1 >= scale) {
-                *end++ = static_cast<char>('0' + (i + 1) / scale % 10);
-            }
-        }
-        const uint32_t allocator = etd_track_allocator(tracer, name);
-        if (loaded.planned[i].size() > 0) {
-            etd_track_allocation(tracer, allocator, static_cast<uint32_t>(loaded.planned[i].size()), 0);
-        }
-    }
-    loaded.method_memory->set_id(etd_track_allocator(tracer, "method"));
-    loaded.temporary_memory->set_id(etd_track_allocator(tracer, "temporary"));
-}
 
 etd_status to_status(Error code) {
     switch (code) {
@@ -416,8 +355,8 @@ Error plan_memory(const MethodMeta &meta, uint32_t *total) {
 
 Error load(const char *name, uint8_t *arena, uint32_t arena_size, EventTracer *events, uint32_t *planned) {
     const uint32_t temporary = arena_size / TEMPORARY_SHARE;
-    loaded.method_memory.emplace(arena_size - temporary, arena);
-    loaded.temporary_memory.emplace(temporary, arena + (arena_size - temporary));
+    loaded.method_memory.emplace("method", arena_size - temporary, arena);
+    loaded.temporary_memory.emplace("temporary", temporary, arena + (arena_size - temporary));
     const Result<MethodMeta> meta = loaded.program->method_meta(name);
     if (!meta.ok()) {
         return meta.error();
@@ -427,7 +366,9 @@ Error load(const char *name, uint8_t *arena, uint32_t arena_size, EventTracer *e
         return code;
     }
     loaded.memory.emplace(&*loaded.method_memory, &*loaded.planned_memory, &*loaded.temporary_memory);
-    loaded.method_memory->log_to(loaded.memory_log);
+    loaded.method_memory->log_to(loaded.memory_log, loaded.planned);
+    loaded.temporary_memory->log_to(loaded.memory_log); /* declares it */
+    loaded.temporary_memory->log_to(nullptr);
     Result<Method> method = loaded.program->load_method(name, &*loaded.memory, events);
     loaded.method_memory->log_to(nullptr);
     if (!method.ok()) {

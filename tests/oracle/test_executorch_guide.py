@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 
 import harness
-from harness import Firmware, Region, Session, start_target
+from harness import Firmware, Region, Session, Subject, start_target
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.executorch import FIRMWARE, Build
 from tests.support.standin import install_standin
@@ -47,11 +47,8 @@ int main(int, [[maybe_unused]] char **argv) {
     runtime_init();
     %(load)s
     Program &program = loaded.get();
-    MemoryAllocator method_allocator(sizeof method_memory, method_memory);
-    MemoryAllocator temporary_allocator(sizeof scratch, scratch);
     Span<uint8_t> planned(planned_memory, sizeof planned_memory);
     HierarchicalAllocator planned_allocator({&planned, 1});
-    MemoryManager memory_manager(&method_allocator, &planned_allocator, &temporary_allocator);
 %(page)s
     using executorch::aten::Tensor, executorch::aten::TensorImpl, executorch::aten::ScalarType;
     static float elements[1000];
@@ -88,37 +85,150 @@ etdump_stub::EventTracer etdump_gen(second);
 """
 
 
-def their_firmware(*, tee: bool = False, **parts: str) -> str:
-    """A program with the code of "Only the tracer" in it; with that for two tracers, if asked."""
-    code, code_of_tee = re.findall(r"```cpp\n(.*?)```", section("Only the tracer"), re.DOTALL)
+THEIR_MEMORY = """\
+MemoryAllocator method_allocator(sizeof method_memory, method_memory);
+MemoryAllocator temporary_allocator(sizeof scratch, scratch);
+MemoryManager memory_manager(&method_allocator, &planned_allocator, &temporary_allocator);
+"""
+
+
+def their_firmware(*, tee: bool = False, memory: bool = False, **parts: str) -> str:
+    """A program with the code of "Only the tracer" in it; with that for two tracers and for
+    allocators, if asked."""
+    blocks = re.findall(r"```cpp\n(.*?)```", section("Only the tracer"), re.DOTALL)
+    code, code_of_tee, code_of_memory = blocks
+    start, load = code.rstrip().rsplit("\n", 1)
+    assert "load_method" in load
+    before, loading, after = code_of_memory.partition(load)
+    assert loading
     if tee:
-        start, load = code.rstrip().rsplit("\n", 1)
-        assert "load_method" in load
-        code = f"{start}\n{SECOND_TRACER}{code_of_tee}"
+        start, load = f"{start}\n{SECOND_TRACER}", code_of_tee
+    code = "\n".join([start, before, load, after] if memory else [start, THEIR_MEMORY, load])
     lines = code.splitlines()
     parts["includes"] = "\n".join(line for line in lines if line.startswith("#include"))
     parts["page"] = "\n".join(line for line in lines if not line.startswith("#include"))
     return THEIR_FIRMWARE % parts
 
 
-@pytest.mark.parametrize("tee", [False, True])
+BUDGET = """\
+schema = 1
+[[allocator]]
+name = "%s"
+limit_bytes = %d
+"""
+
+
+@pytest.mark.parametrize("more", [False, True])
 def test_a_firmware_gets_the_tracer_as_the_page_shows(
-    tmp_path: Path, etharness: Callable[..., CommandResult], tee: bool
+    tmp_path: Path, etharness: Callable[..., CommandResult], more: bool
 ) -> None:
+    """``more``: with two tracers, and with allocators that log."""
     from_file = """\
     auto loader = executorch::extension::FileDataLoader::from(argv[1]);
     auto loaded = Program::load(&loader.get());"""
     shape = {"sizes": "1, 1, 49, 10", "strides": "490, 490, 10, 1"}
-    text = their_firmware(tee=tee, loader="file", load=from_file, **shape)
-    (tmp_path / "theirs.cpp").write_text(text)
+    text = their_firmware(tee=more, memory=more, loader="file", load=from_file, **shape)
+    used = 'std::fprintf(stderr, " %zu", method_allocator.used_size());\n    return 0;'
+    (tmp_path / "theirs.cpp").write_text(text.replace("return 0;", used))
     assert "`src/tracer/*.c`" in section("Only the tracer")
     build = Build(tmp_path)
     program = build.link([build.compile(tmp_path / "theirs.cpp"), *build.tracer()], KERNELS)
-    log = subprocess.run([program, MODEL], check=True, capture_output=True).stdout
-    (tmp_path / "log.etlog").write_bytes(log)
-    code, shown, _ = etharness("decode", str(tmp_path / "log.etlog"))
+    done = subprocess.run([program, MODEL], check=True, capture_output=True)
+    log = tmp_path / "log.etlog"
+    log.write_bytes(done.stdout)
+    code, shown, _ = etharness("decode", str(log))
     assert code == 0
     assert "convolution #0" in shown
+    memory = {each.name: each for each in Subject(harness.load(log).trace).allocators}
+    if not more:
+        assert memory == {}
+        return
+    planned, method, temporary = (memory[name] for name in ("planned_1", "method", "temporary"))
+    assert planned.total_bytes == 1 << 20  # the buffer that the firmware gives
+    assert method.total_bytes == int(done.stderr.split()[-1]) > 0
+    assert (temporary.total_bytes, temporary.failures) == (0, 0)
+    assert temporary.peak_bytes > 0
+    for name, most in (("method", method.peak_bytes), ("temporary", temporary.peak_bytes)):
+        for limit, expected in ((most, 0), (most - 1, 1)):
+            (tmp_path / "budget.toml").write_text(BUDGET % (name, limit))
+            budget = str(tmp_path / "budget.toml")
+            code, shown, _ = etharness("check", str(log), "--budget", budget)
+            assert code == expected, shown
+            assert expected == 0 or f"B02 {name}" in shown
+
+
+def test_an_allocator_without_a_tracer_and_one_without_room(tmp_path: Path) -> None:
+    (tmp_path / "theirs.cpp").write_text(ALLOCATORS)
+    build = Build(tmp_path)
+    strict = ["-Wall", "-Wextra", "-Wconversion", "-Werror", "-fno-exceptions", "-fno-rtti"]
+    theirs = build.compile(tmp_path / "theirs.cpp", *strict)
+    program = build.link([theirs, *build.tracer()])
+    log = tmp_path / "log.etlog"
+    log.write_bytes(subprocess.run([program], check=True, capture_output=True).stdout)
+    trace = harness.load(log).trace
+    sizes = {each.name: each for each in Subject(trace).allocators}
+    assert set(sizes) == {"planned_1", "planned_2", "planned_10", "planned_11"} | {
+        f"planned_{number}" for number in range(3, 10)
+    } | {"small", "heap", "late"}
+    assert [sizes[f"planned_{number}"].total_bytes for number in (1, 2, 11)] == [8, 0, 8]
+    small = sizes["small"]
+    assert (small.count, small.failures, small.peak_bytes, small.total_bytes) == (3, 1, 40, 8)
+    assert (sizes["heap"].total_bytes, sizes["late"].total_bytes) == (100, 5)
+    reaches = {each.allocator.name: each.reach for each in Subject(trace).memory.allocators}
+    assert (reaches["small"], reaches["heap"], reaches["late"]) == (48, None, 5)
+
+
+ALLOCATORS = """
+#include <cstdio>
+#include <cstdlib>
+#include "etdump_stub/allocator.hpp"
+
+using executorch::runtime::MemoryAllocator, executorch::runtime::Span;
+
+static uint32_t ticks(void *) {
+    static uint32_t now;
+    return ++now;
+}
+
+/* Has no memory of its own, so pieces have no offset. */
+struct Heap : MemoryAllocator {
+    explicit Heap(int) : MemoryAllocator(0, nullptr) {
+    }
+    void *allocate(size_t size, size_t) override {
+        static uint8_t memory[100];
+        return size <= sizeof memory ? memory : nullptr;
+    }
+};
+
+int main() {
+    static uint8_t log[4096], image[4096];
+    alignas(16) static uint8_t memory[64], buffer[8];
+    etd_tracer tracer;
+    etd_tracer_init(&tracer, log, sizeof log, ticks, nullptr);
+    Span<uint8_t> planned[11];
+    for (auto &each : planned) {
+        each = {buffer, sizeof buffer};
+    }
+    planned[1] = {buffer, size_t{0}};
+    etdump_stub::LoggingAllocator<> small("small", uint32_t{sizeof memory}, memory);
+    etdump_stub::LoggingAllocator<Heap> heap("heap", 1);
+    bool right = small.allocate(4) != nullptr; // logs nothing yet
+    small.log_to(&tracer, {planned, 11});
+    heap.log_to(&tracer);
+    etd_create_event_block(&tracer, "Default");
+    right = right && small.allocate(0) != nullptr && small.allocate(8) == memory + 8;
+    right = right && small.allocate(32, 16) == memory + 16 && small.allocate(17) == nullptr;
+    small.reset();
+    small.log_to(nullptr);
+    small.log_to(&tracer); // is not declared again
+    right = right && small.allocate(8) == memory && heap.allocate(100, 1) != nullptr;
+    etdump_stub::LoggingAllocator<> late("late", uint32_t{sizeof memory}, memory);
+    right = right && late.allocate(5) == memory;
+    late.log_used(&tracer);
+    const uint32_t size = etd_log_read(&tracer, 0, image, etd_log_size(&tracer));
+    return right && std::fwrite(image, 1, size, stdout) == size ? 0 : 1;
+}
+"""
 
 
 PROJECT = f"""\
