@@ -124,7 +124,7 @@ def render_version() -> str:
 """
 
 
-SWITCHED_OFF = ("etd_tracer", "etd_counters", "etd_etdump")
+SWITCHED_OFF = ("etd_tracer", "etd_counters", "etd_etdump", "etd_contexts", "etd_marks")
 """Headers whose functions do nothing where ETD_OFF is defined."""
 _FUNCTION = re.compile(
     r"^(?:static inline )?([a-z]\w+(?: [*]?| ))(etd_\w+)\(([^)]*)\)(?:;| \{)", re.MULTILINE

@@ -41,6 +41,12 @@
 #define ETD_LOG_METHOD_VALUE_SIZE 0x10
 /* kind of a value that is a tensor */
 #define ETD_LOG_METHOD_VALUE_TENSOR 0x4
+/* SWITCH flag: the context begins, instead of ends */
+#define ETD_LOG_SWITCH_BEGINS 0x1
+/* SWITCH flag: it is an interrupt, which the task before it outlasts */
+#define ETD_LOG_SWITCH_INTERRUPT 0x2
+/* SAMPLE flag: the value is an f32 */
+#define ETD_LOG_SAMPLE_FLOAT 0x1
 /* "ETR" and version 1 of a tracer's fields, read as a little-endian u32 */
 #define ETD_LOG_TRACER_MAGIC 0x1525445u
 
@@ -62,8 +68,14 @@ enum {
     ETD_LOG_RECORD_VALUE = 0x7,
     /* counts of hardware counters in the event before */
     ETD_LOG_RECORD_COUNTS = 0x8,
+    /* a task or an interrupt begins or ends */
+    ETD_LOG_RECORD_SWITCH = 0x9,
+    /* named instant */
+    ETD_LOG_RECORD_MARK = 0xA,
     /* declaration of a hardware counter */
     ETD_LOG_RECORD_COUNTER = 0xB,
+    /* value of a named counter */
+    ETD_LOG_RECORD_SAMPLE = 0xC,
     /* cost of an event with the declared hardware counters */
     ETD_LOG_RECORD_COUNTING = 0x13,
 };

@@ -138,7 +138,7 @@ def event_symbols(trace: Trace, table: SymbolTable) -> list[EventSymbols | None]
             delegate = number if number != -1 else trace.text(text) or None
             known[key] = (
                 None
-                if kind == Kind.ALLOCATION
+                if kind == Kind.ALLOCATION or kind >= Kind.TASK
                 else table.find(chain, instruction, trace.text(name) or "", delegate)
             )
         found.append(known[key])

@@ -15,6 +15,7 @@ import numpy as np
 
 from harness.decode import device_log_format as fmt
 from harness.decode.device_log_chunks import (
+    INSTANTS,
     LOST_NAME,
     Chunk,
     LogHeader,
@@ -182,6 +183,9 @@ def _trace(
     trace.offset[at[known]] = allocations["offset"][known]
     trace.failed[at] = (allocations["flags"] & fmt.ALLOCATION_FAILED) != 0
 
+    if np.isin(records.kinds, INSTANTS).any():
+        trace = _with_instants(trace, records)
+
     counts = records.all_of(Record.COUNTS)
     at = records.rows[records.numbers(Record.COUNTS)] - 1
     names = [counter.name for counter in counters]
@@ -190,6 +194,35 @@ def _trace(
         here = counts["first"] == first * fmt.COUNTS_PER_RECORD
         trace.counts[at[here], names.index(counter.name)] = counts["counts"][here, within]
     return trace
+
+
+def _with_instants(trace: Trace, records: Records) -> Trace:
+    """Return the trace with its marks, samples, and tasks and interrupts, fields filled in."""
+    names = {name: number for number, name in enumerate(trace.names)}
+    for record in INSTANTS:
+        found, at = records.all_of(record), records.rows[records.numbers(record)]
+        ids = found["name"].astype(np.int32)
+        trace.name[at] = np.where(ids == fmt.NO_NAME, NO_NAME, ids)
+        trace.clock[at] = 0
+        trace.start[at] = trace.end[at] = found["tick"]
+        if record is Record.SWITCH:
+            interrupts = (found["flags"] & fmt.SWITCH_INTERRUPT) != 0
+            trace.kind[at] = np.where(interrupts, Kind.INTERRUPT, Kind.TASK)
+            trace.level[at] = found["flags"] & fmt.SWITCH_BEGINS
+            unnamed = np.flatnonzero(ids == fmt.NO_NAME)
+            for row, number in zip(
+                unnamed.tolist(), found["number"][unnamed].tolist(), strict=True
+            ):
+                text = f"{'interrupt' if interrupts[row] else 'task'} {number}"
+                trace.name[at[row]] = names.setdefault(text, len(names))
+        elif record is Record.SAMPLE:
+            trace.kind[at] = Kind.SAMPLE
+            value, floats = found["value"], (found["flags"] & fmt.SAMPLE_FLOAT) != 0
+            level = np.where(floats, value.view(np.float32), value)
+            trace.level[at] = np.where(np.isfinite(level), level, np.nan)
+        else:
+            trace.kind[at] = Kind.MARK
+    return replace(trace, names=tuple(names))
 
 
 def _read_counters(logs: Sequence[TracerLog]) -> list[HardwareCounter]:
@@ -392,7 +425,10 @@ def _leave_out(
     damage.append(Damage(offset + place, error.field, reason, None))
 
 
-_NAMED = (Record.PROFILE, Record.BLOCK, Record.ALLOCATOR, Record.DELEGATE, Record.COUNTER)
+_NAMED = (
+    *(Record.PROFILE, Record.BLOCK, Record.ALLOCATOR, Record.DELEGATE, Record.COUNTER),
+    *INSTANTS,
+)
 """Kinds of records with a name id at offset 2."""
 
 _NAME_COUNT, _FIRST_RECORD = slice(16, 18), slice(48, 52)

@@ -51,12 +51,18 @@ _LAYOUTS = {
         type="u1", count="<u2", instruction="<u2", chain="<i2", start="<u4", end="<u4"
     ),
     Record.COUNTS: _layout(first="u1", zero="<u2", counts=f"{fmt.COUNTS_PER_RECORD}<u4"),
+    Record.SWITCH: _layout(flags="u1", name="<u2", tick="<u4", number="<u4", zero="<u4"),
+    Record.MARK: _layout(zero="u1", name="<u2", tick="<u4", zero1="<u4", zero2="<u4"),
+    Record.SAMPLE: _layout(flags="u1", name="<u2", tick="<u4", value="<i4", zero="<u4"),
     Record.COUNTER: _layout(flags="u1", name="<u2", bits="<u4", inside="<u4", around="<u4"),
     Record.COUNTING: _layout(flags="u1", events="<u2", start="<u4", end="<u4", zero="<u4"),
 }
 """One record seen as each of its kinds."""
 
-_EVENTS = (Record.PROFILE, Record.ALLOCATION, Record.VALUE)
+INSTANTS = (Record.SWITCH, Record.MARK, Record.SAMPLE)
+"""Kinds of records of events that only have a name, an instant and a level."""
+
+_EVENTS = (Record.PROFILE, Record.ALLOCATION, Record.VALUE, *INSTANTS)
 _FOLLOWERS = {
     Record.WIDE: (Record.PROFILE, Record.DELEGATE, Record.VALUE),
     Record.DELEGATE: (Record.PROFILE, Record.VALUE),
@@ -69,6 +75,8 @@ _FLAGS = {
     Record.COUNTER: fmt.CARRIED,
     Record.COUNTING: fmt.CARRIED,
     Record.ALLOCATION: fmt.ALLOCATION_FAILED,
+    Record.SWITCH: fmt.SWITCH_BEGINS | fmt.SWITCH_INTERRUPT,
+    Record.SAMPLE: fmt.SAMPLE_FLOAT,
     Record.DELEGATE: fmt.DELEGATE_METADATA,
 }
 DECLARATIONS = (Record.ALLOCATOR, Record.COUNTER, Record.COUNTING)
@@ -233,6 +241,9 @@ def _check_fields(records: Records, name_count: int) -> None:
         if kind in _FLAGS:
             unknown = (values["flags"] & ~np.uint8(_FLAGS[kind])) != 0
             records.refuse(unknown, numbers, 1, f"{kind.name} flags", "unknown flag")
+    numbers, switches = records.numbers(Record.SWITCH), records.all_of(Record.SWITCH)
+    bad = (switches["name"] != fmt.NO_NAME) & (switches["number"] != 0)
+    records.refuse(bad, numbers, 8, "SWITCH number", "number beside a name")
     for kind, allowed in _FOLLOWERS.items():
         numbers = records.numbers(kind)
         behind = numbers + 1

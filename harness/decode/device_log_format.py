@@ -41,6 +41,12 @@ METHOD_VALUE_SIZE: Final = 0x10
 """Size of a value of a method in bytes."""
 METHOD_VALUE_TENSOR: Final = 0x4
 """Kind of a value that is a tensor."""
+SWITCH_BEGINS: Final = 0x1
+"""SWITCH flag: the context begins, instead of ends."""
+SWITCH_INTERRUPT: Final = 0x2
+"""SWITCH flag: it is an interrupt, which the task before it outlasts."""
+SAMPLE_FLOAT: Final = 0x1
+"""SAMPLE flag: the value is an f32."""
 TRACER_MAGIC: Final = 0x1525445
 """'ETR' and version 1 of a tracer's fields, read as a little-endian u32."""
 
@@ -64,8 +70,14 @@ class Record(IntEnum):
     """Logged value."""
     COUNTS = 0x8
     """Counts of hardware counters in the event before."""
+    SWITCH = 0x9
+    """A task or an interrupt begins or ends."""
+    MARK = 0xA
+    """Named instant."""
     COUNTER = 0xB
     """Declaration of a hardware counter."""
+    SAMPLE = 0xC
+    """Value of a named counter."""
     COUNTING = 0x13
     """Cost of an event with the declared hardware counters."""
 

@@ -35,6 +35,7 @@ class LeftOut:
         foreign_clocks: Events written with ticks of a clock domain other than 0; ETDump does not
             name clocks.
         hardware_counts: Events written without their counts of hardware counters.
+        instants: Marks, samples, begins and ends of tasks and interrupts, which are not written.
         dropped_on_target: Events dropped by the target; ETDump has no field for any of these.
         dropped_declarations: Blocks and allocators not declared in the log.
         other_losses: Values and runs dropped by the target, and records that are missing or damaged
@@ -49,6 +50,7 @@ class LeftOut:
     allocation_details: int = 0
     foreign_clocks: int = 0
     hardware_counts: int = 0
+    instants: int = 0
     dropped_on_target: int = 0
     dropped_declarations: int = 0
     other_losses: int = 0
@@ -70,6 +72,7 @@ def left_out(trace: Trace, *, allocation_events: bool = True) -> LeftOut:
         value_times=int(np.count_nonzero(written & debug & (trace.clock != NO_CLOCK))),
         allocation_details=int(np.count_nonzero(allocation & written & detailed)),
         foreign_clocks=int(np.count_nonzero(~allocation & foreign)),
+        instants=int(np.count_nonzero(trace.kind >= Kind.TASK)),
         hardware_counts=int(np.count_nonzero(written & (trace.counts != NO_COUNT).any(axis=1))),
         dropped_on_target=lost.events,
         dropped_declarations=lost.blocks,
@@ -99,8 +102,9 @@ def write_ed00(trace: Trace, *, allocation_events: bool = True, comment: str = "
 
 
 def _written(trace: Trace, allocation_events: bool) -> npt.NDArray[np.bool_]:
-    written: npt.NDArray[np.bool_] = trace.kind != Kind.ALLOCATION
-    written |= ~trace.failed if allocation_events else False
+    written: npt.NDArray[np.bool_] = (trace.kind == Kind.PROFILE) | (trace.kind == Kind.DEBUG)
+    if allocation_events:
+        written |= (trace.kind == Kind.ALLOCATION) & ~trace.failed
     # The last entry is for index -1, of an event without a value.
     lost = np.array([*(value.lost for value in trace.debug_values), False])
     # Events that were read from an ED00 file (no clock) are written unchanged.

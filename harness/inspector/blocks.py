@@ -574,7 +574,7 @@ class _RunTable:
     def __init__(self, trace: Trace) -> None:
         """Find the distinct events of each run."""
         count = len(trace.blocks)
-        kinds = np.flatnonzero(trace.kind != Kind.ALLOCATION)
+        kinds = np.flatnonzero((trace.kind != Kind.ALLOCATION) & (trace.kind < Kind.TASK))
         runs = block_numbers(trace)[kinds]
         columns = (trace.chain, trace.instruction, trace.delegate_int, trace.delegate_str)
         scope = equal_rows([runs, *(column[kinds] for column in columns)])

@@ -335,11 +335,19 @@ def scalar_type_of(dtype: np.dtype[Any]) -> int:
 
 
 class Kind(IntEnum):
-    """Kind of event."""
+    """Kind of event.
+
+    From ``TASK`` on they are instants of a device log, which an ED00 file cannot have: a task or an
+    interrupt begins or ends, a mark, and a sample of a named counter.
+    """
 
     PROFILE = 0
     ALLOCATION = 1
     DEBUG = 2
+    TASK = 3
+    INTERRUPT = 4
+    MARK = 5
+    SAMPLE = 6
 
 
 OPERATOR_CALL = "OPERATOR_CALL"
@@ -504,6 +512,7 @@ _NUMBERS: Final[Mapping[str, tuple[type[np.generic], int]]] = {
     "size": (np.int64, 0),
     "offset": (np.int64, -1),
     "failed": (np.bool_, 0),
+    "level": (np.float64, 0),
 }
 """Type and unset value of the columns that refer to nothing else."""
 
@@ -539,6 +548,8 @@ class Trace:
         size: Bytes allocated, else 0, int64 (negative: freed).
         offset: Offset of an allocation within its allocator, -1 unknown, int64.
         failed: True for an allocation that failed, bool.
+        level: Value of a sample, NaN if it is not finite; 1 where a task or an interrupt begins,
+            and 0 where it ends; 0 for other events; float64.
         debug: Index into ``debug_values`` of a debug event, else -1, int64.
         counts: What the counters counted from start to end of each event, int64, shape
             (n, number of counters); NO_COUNT where the target recorded none.
@@ -584,6 +595,7 @@ class Trace:
     size: npt.NDArray[np.int64]
     offset: npt.NDArray[np.int64]
     failed: npt.NDArray[np.bool_]
+    level: npt.NDArray[np.float64]
     debug: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64]
     counters: tuple[HardwareCounter, ...] = ()
@@ -691,11 +703,12 @@ class Trace:
             return NotImplemented
         header = ["blocks", "clocks", "counters", "version", "losses", "filtered_events"]
         header += ["stacks", "full", "hidden_wraps"]
-        columns = [*_NUMBERS, "record", "counts"]
+        columns = [*(key for key in _NUMBERS if key != "level"), "record", "counts"]
         return (
             len(self) == len(other)
             and all(getattr(self, key) == getattr(other, key) for key in header)
             and all(np.array_equal(getattr(self, key), getattr(other, key)) for key in columns)
+            and np.array_equal(self.level, other.level, equal_nan=True)
             and self._same_names(other)
             and np.array_equal(self.metadata[:, 1], other.metadata[:, 1])
             and all(

@@ -291,6 +291,8 @@ def _event_name(trace: Trace, row: int) -> str:
     if kind == Kind.DEBUG:
         return "value"
     delegate = trace.text(int(trace.delegate_str[row])) or str(trace.delegate_int[row])
+    if kind >= Kind.TASK:
+        return trace.text(int(trace.name[row])) or Kind(kind).name.lower()
     return trace.text(int(trace.name[row])) or f"delegate event {delegate}"
 
 

@@ -150,6 +150,31 @@ class DeviceLog:
         )
         return self
 
+    def switch(
+        self, name: str | bytes | int, tick: int, *, begins: bool, interrupt: bool = False
+    ) -> DeviceLog:
+        """Log that a task or an interrupt, by its name or number, begins or ends."""
+        flags = fmt.SWITCH_BEGINS * begins | fmt.SWITCH_INTERRUPT * interrupt
+        text, number = (None, name) if isinstance(name, int) else (name, 0)
+        self.records.append(
+            struct.pack("<BBHIII", Record.SWITCH, flags, self.name(text), tick, number, 0)
+        )
+        return self
+
+    def mark(self, name: str | bytes | None, tick: int) -> DeviceLog:
+        """Log a mark."""
+        self.records.append(struct.pack("<BBHIII", Record.MARK, 0, self.name(name), tick, 0, 0))
+        return self
+
+    def sample(self, name: str | bytes | None, tick: int, value: float) -> DeviceLog:
+        """Log a sample of a counter, an f32 if the value is a float."""
+        kind = "f" if isinstance(value, float) else "i"
+        flags = fmt.SAMPLE_FLOAT * (kind == "f")
+        self.records.append(
+            struct.pack(f"<BBHI{kind}I", Record.SAMPLE, flags, self.name(name), tick, value, 0)
+        )
+        return self
+
     def tensor(
         self, scalar_type: int, sizes: tuple[int, ...], strides: tuple[int, ...], nbytes: int
     ) -> DeviceLog:
@@ -213,7 +238,8 @@ def device_logs(
     if draw(st.booleans()) and log.counter_bits:
         log.counting(draw(st.integers(1, 2**16 - 1)), draw(UINT32), draw(UINT32))
     for _ in range(draw(st.integers(0, max_records))):
-        kind = draw(st.sampled_from(["profile", "wide", "block", "allocator", "allocation"]))
+        kinds = ["profile", "wide", "instant", "allocator", "allocation"]
+        kind = draw(st.sampled_from(kinds))
         if kind in ("profile", "wide") and draw(st.booleans()):
             metadata = draw(st.one_of(st.none(), st.binary(max_size=40)))
             log.delegate(draw(short), draw(INT32), metadata)
@@ -225,10 +251,10 @@ def device_logs(
                 log.profile(draw(short), draw(UINT32), draw(UINT32), chain=chain, counts=counts)
             case "wide":
                 log.profile(draw(short), 0, 1, chain=draw(INT32), instruction=draw(UINT32))
-            case "block":
-                log.block(draw(st.binary(max_size=8)), draw(INT32))
             case "allocator":
                 log.allocator(draw(short))
+            case "instant":
+                _log_instant(draw, log)
             case "allocation" if log.allocators:
                 log.allocation(
                     draw(st.integers(1, log.allocators)),
@@ -239,6 +265,21 @@ def device_logs(
                 )
     log.dropped_events = draw(UINT32) if losses else 0
     return log
+
+
+def _log_instant(draw: st.DrawFn, log: DeviceLog) -> None:
+    """Log what is no event with a duration: a block, a mark, a sample, or a task's begin or end."""
+    name, tick = draw(st.binary(max_size=12)), draw(UINT32)
+    match draw(st.sampled_from(["block", "mark", "sample", "switch"])):
+        case "block":
+            log.block(name, draw(INT32))
+        case "mark":
+            log.mark(name, tick)
+        case "sample":
+            log.sample(name, tick, draw(st.one_of(INT32, st.floats(width=32))))
+        case "switch":
+            known = draw(st.one_of(UINT32, st.just(name)))
+            log.switch(known, tick, begins=draw(st.booleans()), interrupt=draw(st.booleans()))
 
 
 @st.composite

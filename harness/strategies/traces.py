@@ -190,7 +190,7 @@ def traces(
     *,
     max_blocks: int = 4,
     max_events: int = 6,
-    kinds: tuple[Kind, ...] = tuple(Kind),
+    kinds: tuple[Kind, ...] = (Kind.PROFILE, Kind.ALLOCATION, Kind.DEBUG),
     clock: ClockDomain = HOST_NANOSECONDS,
     counters: int = 0,
 ) -> Trace:
@@ -200,7 +200,7 @@ def traces(
         draw: Given by Hypothesis.
         max_blocks: Largest number of blocks.
         max_events: Largest number of events in a block.
-        kinds: Kinds of events.
+        kinds: Kinds of events; those from ``Kind.TASK`` on are for no ED00 file.
         clock: Clock of all events that have a time.
         counters: Largest number of hardware counters, for which ED00 files have no place.
     """
@@ -242,6 +242,15 @@ def _fill(
         return
     index = st.integers(-1, len(trace.names) - 1)
     trace.name[row] = draw(index)
+    if kind >= Kind.TASK:
+        trace.clock[row] = 0
+        trace.start[row] = trace.end[row] = draw(ticks)
+        levels = {
+            Kind.MARK: st.just(0.0),
+            Kind.SAMPLE: st.one_of(INT32, st.floats(width=32, allow_infinity=False)),
+        }
+        trace.level[row] = draw(levels.get(kind, st.integers(0, 1)))
+        return
     trace.delegate_str[row] = draw(index)
     trace.instruction[row] = draw(INT32)
     trace.delegate_int[row] = draw(INT32)
@@ -289,15 +298,19 @@ def arbitrary_traces(draw: st.DrawFn, *, max_blocks: int = 4, max_events: int = 
     turn = draw(st.sampled_from([0, *(block.first for block in blocks)]))
     trace.tracer[:] = [row >= turn for row in range(count)]  # each has blocks of its own
     for row in range(count):
-        trace.kind[row] = draw(st.sampled_from([0, 0, 0, 1, 2]))
+        trace.kind[row] = draw(st.sampled_from([0, 0, 0, 1, 2, *Kind]))
         trace.name[row] = draw(st.integers(-1, 1))
         trace.chain[row] = draw(st.integers(-1, 1))
         trace.instruction[row] = draw(st.integers(-1, 1))
         trace.delegate_int[row] = draw(st.sampled_from([-1, -1, 0, 5]))
-        trace.clock[row] = draw(st.sampled_from([0, 0, 1] if trace.kind[row] == 0 else [0, 255]))
+        instant = trace.kind[row] >= Kind.TASK
+        clocks_of_kind = [0, 0, 1] if trace.kind[row] == 0 else [0, 0 if instant else 255]
+        trace.clock[row] = draw(st.sampled_from(clocks_of_kind))
         limit = 2 ** (clocks[trace.clock[row]].bits if trace.clock[row] < 2 else 64) - 1
         ticks = st.one_of(st.integers(0, min(limit, 20)), st.integers(0, limit))
         trace.start[row], trace.end[row] = draw(ticks), draw(ticks)
+        if instant:
+            trace.end[row], trace.level[row] = trace.start[row], draw(st.integers(0, 1))
         for number, counter in enumerate(counters if trace.kind[row] == 0 else ()):
             trace.counts[row, number] = draw(st.integers(NO_COUNT, 2**counter.bits - 1))
         if trace.kind[row] == 1:

@@ -12,8 +12,10 @@ from tests.library.conftest import CONSUMER, DIALECTS, INCLUDE, WARNINGS, Dialec
 PROGRAM = """\
 #include <stddef.h>
 
+#include "etd_contexts.h"
 #include "etd_counters.h"
 #include "etd_etdump.h"
+#include "etd_marks.h"
 void filter(void);
 #ifdef TRACED
 static uint32_t now(void *context) { return *(volatile uint32_t *)context; }
@@ -37,6 +39,11 @@ void infer(void) {
 #endif
     filter();
 #ifdef TRACED
+    etd_log_mark(&tracer, "filtered");
+    etd_log_sample(&tracer, "queue", 3);
+    etd_log_sample_float(&tracer, "kelvin", 296.5f);
+    etd_log_task(&tracer, "logger", true);
+    etd_log_interrupt(&tracer, 15, false);
     etd_end_profiling_delegate(&tracer, inner, "meta", 4);
     etd_end_profiling(&tracer, event);
     etd_track_allocation(&tracer, etd_track_allocator(&tracer, "heap"), 64, 0);
@@ -77,7 +84,10 @@ def test_no_byte_of_it_is_left(tmp_path: Path) -> None:
 def test_the_sources_can_be_compiled_with_it_as_well(tmp_path: Path) -> None:
     """A build that defines it for all of its files gets the same tracer, which nothing calls."""
     write("amalgamation", tmp_path / "vendored")
-    files = [*map(str, sources("tracer", "counters", "etdump")), "vendored/etdump_tracer.c"]
+    files = [
+        *map(str, sources("tracer", "counters", "marks", "etdump")),
+        "vendored/etdump_tracer.c",
+    ]
     assert len(files) > 8
     for file in files:
         for made, options in (("on.o", ()), ("off.o", ("-DETD_OFF",))):

@@ -86,10 +86,12 @@ def test_a_device_log_survives_an_ed00_file_but_for_what_is_counted(log: Compact
     assert [counter.bits for counter in trace.counters] == log.counter_bits
     counted = sum(record[:2] == bytes((log_format.Record.COUNTS, 0)) for record in records_of(log))
     assert lost.hardware_counts == counted == (trace.counts >= 0).any(axis=1).sum()
-    assert len(again) == len(trace) - lost.allocations
+    assert len(again) == len(trace) - lost.allocations - lost.instants
 
-    kept = np.flatnonzero((trace.kind != Kind.ALLOCATION) | ~trace.failed)
-    assert lost.allocations == lost.failed_allocations == len(trace) - len(kept)
+    instants = trace.kind >= Kind.TASK
+    assert lost.instants == np.count_nonzero(instants)
+    kept = np.flatnonzero(~instants & ((trace.kind != Kind.ALLOCATION) | ~trace.failed))
+    assert lost.allocations == lost.failed_allocations == len(trace) - len(kept) - lost.instants
     profile = trace.kind[kept] == Kind.PROFILE
     for column in ("kind", "chain", "instruction", "delegate_int", "allocator", "size"):
         assert np.array_equal(getattr(again, column), getattr(trace, column)[kept])

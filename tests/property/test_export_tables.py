@@ -25,7 +25,7 @@ COLUMNS = (
     *("block", "block_name", "bundled_input_index", "tracer", "record", "kind", "name"),
     *("chain", "instruction", "delegate_int", "delegate_str", "clock", "clock_name"),
     *("start", "end", "ticks", "ns", "metadata", "allocator", "allocator_name", "size"),
-    *("offset", "failed", "value"),
+    *("offset", "failed", "value", "level"),
 )
 """What every table has of an event, before the counts of hardware counters."""
 

@@ -135,7 +135,7 @@ DAMAGES = {
     "first record": (patch(48, "<I", 1), 48, "first record"),
     "fewer names": (patch(16, "<H", 1), record(5, 3), "names"),
     "more names": (patch(16, "<H", 6), None, "name 2"),
-    "record kind": (patch(record(2, 0), "<B", 9), record(2, 0), "kind"),
+    "record kind": (patch(record(2, 0), "<B", 13), record(2, 0), "kind"),
     "block name": (patch(record(0, 2), "<H", 5), record(0, 2), "BLOCK name"),
     "block reserved": (patch(record(0, 12), "<I", 1), record(0, 12), "BLOCK reserved"),
     "allocator id": (patch(record(1, 4), "<I", 2), record(1, 4), "ALLOCATOR id"),

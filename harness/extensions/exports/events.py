@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _PLAIN: Final = (
     *("tracer", "record", "chain", "instruction", "delegate_int", "start", "end"),
-    *("allocator", "size", "offset", "failed"),
+    *("allocator", "size", "offset", "failed", "level"),
 )
 """Columns with the values of the Trace."""
 
@@ -157,7 +157,8 @@ class EventRow(msgspec.Struct, frozen=True, gc=False):
         bundled_input_index: Of that block, -1 for none.
         tracer: Number of the tracer that logged it.
         record: Its place in the log of that tracer.
-        kind: ``profile``, ``allocation`` or ``debug``.
+        kind: ``profile``, ``allocation``, ``debug``, ``task``, ``interrupt``, ``mark`` or
+            ``sample``.
         name: Its name, escaped, or null.
         chain: Chain index, -1 unset.
         instruction: Instruction id, -1 unset.
@@ -177,6 +178,8 @@ class EventRow(msgspec.Struct, frozen=True, gc=False):
         offset: Offset within the allocator, -1 unknown.
         failed: True for an allocation that failed.
         value: The value of a debug event, or null.
+        level: Value of a sample; 1 where a task or an interrupt begins, else 0; null if the value
+            is not finite.
         counts: What each hardware counter counted, by its escaped name, without those that recorded
             nothing of this event; absent if the run recorded none. In tables of columns each
             counter has a column instead (``count_column``).
@@ -209,6 +212,7 @@ class EventRow(msgspec.Struct, frozen=True, gc=False):
     offset: int
     failed: bool
     value: ValueDocument | None
+    level: float | None = 0.0
     counts: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     energy: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
 
@@ -275,6 +279,7 @@ def columns(trace: Trace) -> dict[str, list[Any]]:
         "ns": _nanoseconds(trace),
         "metadata": _metadata(trace),
         "allocator_name": _allocator_names(trace, blocks.tolist()),
+        "level": [None if math.isnan(level) else level for level in trace.level.tolist()],
         "value": [values[index] for index in trace.debug.tolist()],
     }
     return {name: found[name] for name in COLUMNS} | {

@@ -38,6 +38,7 @@ _TYPES: Final = {
     "end": "uint64",
     "ticks": "uint64",
     "ns": "float64",
+    "level": "float64",
     "failed": "bool",
     "clock": "uint8",
     "block": "int32",
@@ -93,6 +94,8 @@ def read_parquet(data: bytes) -> Trace:
         table = parquet.read_table(io.BytesIO(data))
     except (pa.ArrowInvalid, OSError) as error:
         raise FormatError(f"not a Parquet file: {error}") from None
+    if "level" not in table.column_names:  # a file of an older version
+        table = table.append_column("level", pa.array([0.0] * len(table)))
     beside = (table.schema.metadata or {}).get(_HEADER)
     missing = [name for name in COLUMNS if name not in table.column_names]
     if beside is None or missing:
