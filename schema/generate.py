@@ -124,7 +124,10 @@ def render_version() -> str:
 """
 
 
-SWITCHED_OFF = ("etd_tracer", "etd_counters", "etd_etdump", "etd_contexts", "etd_marks")
+SWITCHED_OFF = (
+    *("etd_tracer", "etd_clock", "etd_counters", "etd_etdump"),
+    *("etd_contexts", "etd_marks"),
+)
 """Headers whose functions do nothing where ETD_OFF is defined."""
 _FUNCTION = re.compile(
     r"^(?:static inline )?([a-z]\w+(?: [*]?| ))(etd_\w+)\(([^)]*)\)(?:;| \{)", re.MULTILINE

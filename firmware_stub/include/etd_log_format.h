@@ -19,10 +19,12 @@
 #define ETD_LOG_MAX_NAME 0xFF
 /* unknown offset of an allocation */
 #define ETD_LOG_NO_OFFSET 0xFFFFFFFFu
-/* BLOCK, ALLOCATOR, COUNTER and COUNTING flag: copy of a record of an earlier chunk */
+/* BLOCK, ALLOCATOR, COUNTER, COUNTING and CLOCK flag: copy of a record of an earlier chunk */
 #define ETD_LOG_CARRIED 0x1
-/* bits of the kind that ALLOCATOR, COUNTER and COUNTING, and only these, have in common */
+/* bits of the kind that ALLOCATOR, COUNTER, COUNTING and CLOCK, and only these, have in common */
 #define ETD_LOG_DECLARATION_MASK 0x7
+/* CLOCK: no reading of clock 0 */
+#define ETD_LOG_NO_INSTANT 0xFFFFFFFFFFFFu
 /* most counters of a log */
 #define ETD_LOG_COUNTERS 0x8
 /* counts in a COUNTS record */
@@ -78,6 +80,8 @@ enum {
     ETD_LOG_RECORD_SAMPLE = 0xC,
     /* cost of an event with the declared hardware counters */
     ETD_LOG_RECORD_COUNTING = 0x13,
+    /* counter of a tracer, and a pair of readings that places its log */
+    ETD_LOG_RECORD_CLOCK = 0x1B,
 };
 
 /* value types, numbered as in ETDump */

@@ -181,7 +181,7 @@ class _Rows:
         self.trace = trace
         self.scope = own_scopes(trace)
         self.delegate = (trace.kind == Kind.PROFILE) & ~self.scope
-        self.timed = ~self.delegate & (trace.clock == _MAIN)
+        self.timed = ~self.delegate & np.isin(trace.clock, trace.own_clocks)
         self.log = trace.tracer.astype(np.int64) if across_blocks else block_numbers(trace)
         equal = equal_rows([trace.chain, trace.instruction])
         self.instruction = np.where(trace.chain == -1, NO_INSTRUCTION, equal)

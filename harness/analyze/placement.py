@@ -303,7 +303,7 @@ class HostTimes:
         delegates = {
             clock: align_delegate(trace, clock, placement)
             for clock in range(1, len(trace.clocks))
-            if (trace.clock == clock).any()
+            if clock not in trace.own_clocks and (trace.clock == clock).any()
         }
         return cls(trace, alignment, placement, delegates)
 

@@ -38,12 +38,16 @@ from harness.records.trace import (
     ClockDomain,
     Kind,
     Trace,
+    TracerClock,
 )
 
 Ticks = npt.NDArray[np.uint64]
 _EXACT = 2**53  # every integer up to here is a float64
 _RATE_TOLERANCE: Final = 0.01
 """Largest error of the ratio of two clocks' rates."""
+
+_PAIR_SLACK: Final = Fraction(1, 10_000)
+"""Longest time between the readings of a pair, s: an interrupt may come between them."""
 
 _LONGEST = 2**62
 """Most ticks of a step, of an event and of a timeline."""
@@ -70,23 +74,27 @@ def durations(trace: Trace) -> Ticks:
     for number, domain in enumerate(trace.clocks):
         rows = np.flatnonzero(trace.clock == number)
         result[rows] = forward(domain, trace.start[rows], trace.end[rows])
-    wraps = scope_wraps(trace)
-    if wraps is not None:
-        result[wraps.rows] += wraps.within.astype(np.uint64) * np.uint64(trace.clocks[0].modulus)
+    for number in trace.own_clocks:
+        wraps = scope_wraps(trace, number)
+        if wraps is not None:
+            modulus = np.uint64(trace.clocks[number].modulus)
+            result[wraps.rows] += wraps.within.astype(np.uint64) * modulus
     return result
 
 
-def scope_wraps(trace: Trace, jitter: int | None = None) -> Wraps | None:
+def scope_wraps(trace: Trace, number: int = 0, jitter: int | None = None) -> Wraps | None:
     """Return the wraps within the tracers' scopes; None if their counter has not wrapped.
 
     Args:
         trace: The trace.
+        number: Index of the counter; tracers read clock 0, or have one of their own.
         jitter: Largest difference in ticks that counts as a backward step; by default, that of the
             clock.
     """
-    if not trace.clocks or not does_wrap(trace.clocks[0]):
+    if not trace.clocks or not does_wrap(trace.clocks[number]):
         return None
-    clock, rows = trace.clocks[0], np.flatnonzero(own_scopes(trace))
+    clock = trace.clocks[number]
+    rows = np.flatnonzero(own_scopes(trace) & (trace.clock == number))
     if not len(rows):
         return None
     columns = _ScopeColumns(trace, rows, clock, default_jitter(clock) if jitter is None else jitter)
@@ -182,6 +190,10 @@ class Timeline:
             without a time.
         end: Likewise. Ends increase in log order, except for ``backward_steps``.
         origins: Per domain, the counter's reading at its zero; None without events.
+        begins: Per domain, its zero in its ticks since the zero of clock 0's readings of 48 bits;
+            None if it is not placed (``Trace.tracer_clocks``).
+        placed: What places each tracer among the others, in words.
+        unplaced: Tracers whose events may have been at other times, and why, in words.
         backward_steps: Per domain, number of events that ended slightly before the previous event
             in the log.
         reversed_events: Per domain, number of events that end slightly before they start; these
@@ -193,6 +205,9 @@ class Timeline:
     origins: tuple[int | None, ...]
     backward_steps: tuple[int, ...]
     reversed_events: tuple[int, ...]
+    begins: tuple[int | None, ...] = ()
+    placed: tuple[str, ...] = ()
+    unplaced: tuple[str, ...] = ()
 
 
 def default_jitter(domain: ClockDomain) -> int:
@@ -217,8 +232,8 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
 
     Events are logged when they end, so ends, unlike starts, are in order. The counter is followed
     from end to end, across events and blocks, and each start is its end minus the duration. Each
-    tracer is followed separately; two tracers are assumed to begin within half a wrap of each
-    other.
+    tracer is followed separately, and placed by its readings of clock 0. Without them it is assumed
+    to begin within half a wrap of the first one; ``unplaced`` says whether nobody declared that.
 
     A gap longer than one wrap is not visible in the log: the timeline after it is short by whole
     wraps, but durations stay exact. Readings from outside the log can settle this
@@ -237,6 +252,7 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
     end = np.full(len(trace), -1, np.int64)
     origins: list[int | None] = []
     backward_steps, reversed_events = [], []
+    tracers = _Tracers(trace) if trace.tracer_clocks or trace.tracer.any() else None
     for number, domain in enumerate(trace.clocks):
         rows = np.flatnonzero(trace.clock == number)
         if not len(rows):
@@ -245,14 +261,11 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
             reversed_events.append(0)
             continue
         limit = default_jitter(domain) if jitter is None else jitter
-        readings, tracers = trace.end[rows], trace.tracer[rows]
+        readings = trace.end[rows]
         steps, lengths = followed(trace, number, rows, limit)
-        handovers = np.flatnonzero(tracers[1:] != tracers[:-1])
         ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), steps]))
-        # Each tracer begins within half a wrap of the first one.
-        for first, behind in pairwise([*(handovers + 1).tolist(), len(ends)]):
-            apart = forward(domain, readings[:1], readings[first : first + 1])
-            ends[first:behind] += signed_steps(domain, apart, domain.modulus >> 1) - ends[first]
+        if tracers is not None:
+            tracers.place(number, rows, ends, lengths, limit)
         starts = ends - lengths
         zero, last = int(min(starts.min(), ends.min())), int(max(starts.max(), ends.max()))
         # A sum that overflows shows, too: no step is longer, so some instant before it is beyond.
@@ -260,11 +273,151 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
             raise _span_error(domain)
         start[rows] = starts - zero
         end[rows] = ends - zero
-        begin = int(readings[0])
-        origins.append((begin - zero if domain.down else begin + zero) % domain.modulus)
+        begin, ahead = int(readings[0]), zero - int(ends[0])
+        origins.append((begin - ahead if domain.down else begin + ahead) % domain.modulus)
+        if tracers is not None:
+            tracers.zeros[number] = zero
         backward_steps.append(int(np.count_nonzero(steps < 0)))
         reversed_events.append(int(np.count_nonzero(lengths < 0)))
-    return Timeline(start, end, tuple(origins), tuple(backward_steps), tuple(reversed_events))
+    found = tracers.found() if tracers is not None else ()
+    counts = tuple(backward_steps), tuple(reversed_events)
+    return Timeline(start, end, tuple(origins), *counts, *found)
+
+
+class _Tracers:
+    """Places several tracers on one timeline, by pairs of readings of their counters."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.zeros: dict[int, int] = {}  # of clocks, on the timeline before it begins at zero
+        self.known = {clock.tracer: clock for clock in trace.tracer_clocks}
+        self.problems: dict[int, str] = {}  # of tracers with events, "" without one
+        self.placed: dict[int, str] = {}  # of tracers that are placed by their readings
+
+    def place(self, number: int, rows: _Ints, ends: _Ints, lengths: _Ints, jitter: int) -> None:
+        """Move the ends of events on a clock, each tracer's from its own zero, to one timeline."""
+        domain, tracers = self.trace.clocks[number], self.trace.tracer[rows]
+        readings, base = self.trace.end[rows], 0
+        handovers = (np.flatnonzero(tracers[1:] != tracers[:-1]) + 1).tolist()
+        for first, behind in pairwise([0, *handovers, len(ends)]):
+            part, tracer = slice(first, behind), int(tracers[first])
+            known = self.known.get(tracer, TracerClock(tracer, 0))
+            shift = None
+            if known.clock == number:
+                self.problems.setdefault(tracer, "")
+                shift = self._shift(known, rows[part], ends[part], lengths[part], jitter)
+            if shift is None:  # within half a wrap of the first one
+                apart = forward(domain, readings[:1], readings[first : first + 1])
+                shift = base + int(signed_steps(domain, apart, domain.modulus >> 1)[0])
+                shift -= int(ends[first])
+            ends[part] += shift
+            base = int(ends[0])
+
+    def _shift(
+        self, clock: TracerClock, rows: _Ints, ends: _Ints, lengths: _Ints, jitter: int
+    ) -> int | None:
+        """Return what the ends of a tracer lack to be ticks since the zero of clock 0.
+
+        None without readings that say it. Adds to the ends the whole wraps that only the readings
+        show.
+        """
+        trace, name = self.trace, self.trace.clocks[0].name
+        outer, inner = trace.clocks[0].hz, trace.clocks[clock.clock].hz
+        if clock.clock and (outer is None or inner is None):
+            self.problems[clock.tracer] = f"the rate of clock {name} is unknown (--clock-hz)"
+            return None
+        ratio = inner / outer if clock.clock and inner and outer else Fraction(1)
+        pairs = self._pairs(clock, rows, ends, lengths, jitter, ratio)
+        slack = int(2 + 2 * ratio + (inner or 0) * _PAIR_SLACK)
+        shifts, problem = self._settled(clock, pairs, self._gap(rows), ends, slack)
+        if not shifts or problem:
+            self.problems[clock.tracer] = problem
+            return None
+        spread = max(shifts) - min(shifts)
+        within = f", within +-{-(-spread // 2):,} ticks" if clock.clock else ""
+        count = "1 pair" if len(shifts) == 1 else f"{len(shifts):,} pairs"
+        self.placed[clock.tracer] = (
+            f"tracer {clock.tracer} is placed on clock {name} by {count} of readings{within}"
+        )
+        return min(shifts) + spread // 2
+
+    def _gap(self, rows: _Ints) -> int:
+        """Return the place of the first run that follows dropped ones, -1 without."""
+        later = np.flatnonzero(np.diff(block_numbers(self.trace)[rows])) + 1
+        return int(later[0]) if self.trace.losses.runs and len(later) else -1
+
+    def _pairs(
+        self,
+        clock: TracerClock,
+        rows: _Ints,
+        ends: _Ints,
+        lengths: _Ints,
+        jitter: int,
+        ratio: Fraction,
+    ) -> list[tuple[int, int, int]]:
+        """Return of each pair the events before it, the instant, and how far the ends lag it."""
+        trace, domain, found = self.trace, self.trace.clocks[clock.clock], []
+        for record, own, reference in clock.readings:
+            place = int(np.searchsorted(trace.record[rows], record))
+            at = np.array([own], np.uint64)
+            if place:
+                ticks = forward(domain, trace.end[rows[place - 1 : place]], at)
+                tick = int(ends[place - 1] + signed_steps(domain, ticks, jitter)[0])
+            else:
+                ticks = forward(domain, at, trace.start[rows[:1]])
+                tick = int(ends[0] - lengths[0] - signed_steps(domain, ticks, jitter)[0])
+            instant = int(reference * ratio)
+            found.append((place, instant, instant - tick))
+        return found
+
+    def _settled(
+        self,
+        clock: TracerClock,
+        pairs: Sequence[tuple[int, int, int]],
+        gap: int,
+        ends: _Ints,
+        slack: int,
+    ) -> tuple[list[int], str]:
+        """Return what the ends lack by each pair, and why the pairs do not agree, "" if they do."""
+        modulus, missing = self.trace.clocks[clock.clock].modulus, 0
+        if any(instant > _LONGEST for _, instant, _ in pairs):
+            return [], "a pair of readings is out of range"
+        shifts = [shift for *_, shift in pairs[:1]]
+        for (before, began, _), (behind, ended, shift) in pairwise(pairs):
+            allowed = int((ended - began) * _RATE_TOLERANCE) + slack if clock.clock else 0
+            half = modulus // 2
+            wraps, off = divmod(shift - missing - shifts[-1] + half, modulus)
+            if ended < began or wraps < 0 or abs(off - half) > allowed:
+                return [], "pairs of readings contradict each other, or the rate"
+            if 2 * allowed >= modulus:
+                return [], "pairs of readings are too far apart to count the wraps between them"
+            if wraps and before < behind and not before <= gap <= behind:
+                return [], f"{wraps:,} wraps between two pairs of readings are not in the log"
+            ends[gap if before <= gap <= behind else behind :] += wraps * modulus
+            missing += wraps * modulus
+            shifts.append(shift - missing)
+        return shifts, ""
+
+    def found(self) -> tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...]]:
+        """Return zeros, and which tracers are placed and which are not."""
+        several = len(self.problems) > 1
+        for tracer, problem in self.problems.items() if several else ():
+            own, first = self.known.get(tracer), tracer == min(self.problems)
+            if problem or tracer in self.placed:
+                continue
+            if own is None and not first:
+                self.problems[tracer] = "no CLOCK record says which counter it reads"
+            elif (first and self.placed) or (own is not None and own.clock):
+                self.problems[tracer] = "no CLOCK record has a pair of readings"
+        unplaced = tuple(
+            f"tracer {tracer}: {problem}" for tracer, problem in self.problems.items() if problem
+        )
+        anchored = {self.known[tracer].clock for tracer in self.placed}
+        begins = tuple(
+            self.zeros[number] if number in anchored else None
+            for number in range(len(self.trace.clocks))
+        )
+        return begins, tuple(self.placed.values()), unplaced
 
 
 def followed(trace: Trace, clock: int, rows: _Ints, jitter: int) -> tuple[_Ints, _Ints]:
@@ -289,7 +442,7 @@ def followed(trace: Trace, clock: int, rows: _Ints, jitter: int) -> tuple[_Ints,
     ticks[other] = 0
     steps = signed_steps(domain, ticks, jitter)
     lengths = signed_steps(domain, forward(domain, start, end), jitter)
-    wraps = scope_wraps(trace, jitter) if clock == 0 else None
+    wraps = scope_wraps(trace, clock, jitter) if clock in trace.own_clocks else None
     if wraps is None:
         return steps, lengths
     place = np.searchsorted(rows, wraps.rows)
@@ -329,9 +482,10 @@ def ambiguous_durations(trace: Trace) -> npt.NDArray[np.bool_]:
     - An event of a delegate, if its call is long enough for another wrap of the delegate's counter.
     """
     found = np.zeros(len(trace), np.bool_)
-    wraps = scope_wraps(trace)
-    if wraps is not None:
-        found[wraps.rows] = wraps.ambiguous
+    for number in trace.own_clocks:
+        wraps = scope_wraps(trace, number)
+        if wraps is not None:
+            found[wraps.rows] = wraps.ambiguous
     if trace.hidden_wraps:
         found |= (trace.clock == 0) & (trace.kind == Kind.PROFILE)
     for number, domain in enumerate(trace.clocks[1:], 1):
@@ -551,7 +705,8 @@ class Wraps:
 
 def own_scopes(trace: Trace) -> _Bools:
     """Return True for profile events on a tracer's own clock, without delegates; shape (n,)."""
-    return np.asarray((trace.kind == Kind.PROFILE) & ~trace.delegated & (trace.clock == 0))
+    own = np.isin(trace.clock, trace.own_clocks)
+    return np.asarray((trace.kind == Kind.PROFILE) & ~trace.delegated & own)
 
 
 class _ScopeColumns:

@@ -9,6 +9,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -45,6 +46,7 @@ from harness.records.trace import (
     HardwareCounter,
     Kind,
     Trace,
+    TracerClock,
     concatenate,
 )
 
@@ -108,9 +110,35 @@ def read_log(
         check_clocks(log.records, len(domains))
     counters = _read_counters(logs)
     trace = concatenate([_trace(log, data, domains, counters) for log in logs])
+    if any(len(log.records.numbers(Record.CLOCK)) for log in logs):
+        trace = _with_tracer_clocks(trace, logs)
     if damage is not None:
         trace = _without_lost_names(trace, damage)
     return trace.sealed()
+
+
+def _with_tracer_clocks(trace: Trace, logs: Sequence[TracerLog]) -> Trace:
+    """Put the events of tracers with a counter of their own on a clock of its own."""
+    clocks, found = list(trace.clocks), []
+    for log in logs:
+        records, numbers = log.records.all_of(Record.CLOCK), log.records.numbers(Record.CLOCK)
+        if not len(records):
+            continue
+        rate, number = int(records["hz"][0]), 0
+        if rate:
+            number = len(clocks)
+            if number >= NO_CLOCK:
+                raise FormatError("more than 255 clocks", offset=0, field="CLOCK rate")
+            clocks.append(ClockDomain(f"tracer {log.tracer}", Fraction(rate), _TICK_BITS))
+            trace.clock[(trace.tracer == log.tracer) & (trace.clock == 0)] = number
+        instants = records["high"].astype(np.int64) << 32 | records["low"]
+        # The place of a copy is unknown, so it does not tell between which events it was read.
+        known = (instants != fmt.NO_INSTANT) & (records["flags"] == 0)
+        columns = log.numbers[numbers], records["own"], instants
+        readings = np.stack([column[known].astype(np.int64) for column in columns], axis=1)
+        found.append(TracerClock(log.tracer, number, tuple(map(tuple, readings.tolist()))))
+    own = (0, *range(len(trace.clocks), len(clocks)))
+    return replace(trace, clocks=tuple(clocks), tracer_clocks=tuple(found), own_clocks=own)
 
 
 def _trace(

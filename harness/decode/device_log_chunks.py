@@ -56,6 +56,7 @@ _LAYOUTS = {
     Record.SAMPLE: _layout(flags="u1", name="<u2", tick="<u4", value="<i4", zero="<u4"),
     Record.COUNTER: _layout(flags="u1", name="<u2", bits="<u4", inside="<u4", around="<u4"),
     Record.COUNTING: _layout(flags="u1", events="<u2", start="<u4", end="<u4", zero="<u4"),
+    Record.CLOCK: _layout(flags="u1", high="<u2", hz="<u4", own="<u4", low="<u4"),
 }
 """One record seen as each of its kinds."""
 
@@ -74,12 +75,13 @@ _FLAGS = {
     Record.ALLOCATOR: fmt.CARRIED,
     Record.COUNTER: fmt.CARRIED,
     Record.COUNTING: fmt.CARRIED,
+    Record.CLOCK: fmt.CARRIED,
     Record.ALLOCATION: fmt.ALLOCATION_FAILED,
     Record.SWITCH: fmt.SWITCH_BEGINS | fmt.SWITCH_INTERRUPT,
     Record.SAMPLE: fmt.SAMPLE_FLOAT,
     Record.DELEGATE: fmt.DELEGATE_METADATA,
 }
-DECLARATIONS = (Record.ALLOCATOR, Record.COUNTER, Record.COUNTING)
+DECLARATIONS = (Record.ALLOCATOR, Record.COUNTER, Record.COUNTING, Record.CLOCK)
 """Kinds of records that every chunk repeats."""
 
 _COUNTER_BITS = 32
@@ -257,7 +259,7 @@ def _check_fields(records: Records, name_count: int) -> None:
 
 
 def _check_declarations(records: Records) -> None:
-    """Check allocators and counters.
+    """Check allocators, counters and the tracer's clock.
 
     The ids of allocators count from 1 in order, and are declared before their use. Counters have a
     name of their own and a width, are not too many, and were measured once. A log whose counters
@@ -288,6 +290,10 @@ def _check_declarations(records: Records) -> None:
     measured, costs = records.numbers(Record.COUNTING), records.all_of(Record.COUNTING)
     records.refuse(np.arange(len(costs)) > 0, measured, 0, "COUNTING", "measured twice")
     records.refuse(costs["events"] == 0, measured, 2, "COUNTING events", "measured no event")
+
+    rates = records.all_of(Record.CLOCK)["hz"]
+    bad = rates != rates[:1]
+    records.refuse(bad, records.numbers(Record.CLOCK), 4, "CLOCK rate", "not the earlier rate")
 
 
 def _check_counts(records: Records) -> None:

@@ -20,9 +20,11 @@ MAX_NAME: Final = 0xFF
 NO_OFFSET: Final = 0xFFFFFFFF
 """Unknown offset of an allocation."""
 CARRIED: Final = 0x1
-"""BLOCK, ALLOCATOR, COUNTER and COUNTING flag: copy of a record of an earlier chunk."""
+"""BLOCK, ALLOCATOR, COUNTER, COUNTING and CLOCK flag: copy of a record of an earlier chunk."""
 DECLARATION_MASK: Final = 0x7
-"""Bits of the kind that ALLOCATOR, COUNTER and COUNTING, and only these, have in common."""
+"""Bits of the kind that ALLOCATOR, COUNTER, COUNTING and CLOCK, and only these, have in common."""
+NO_INSTANT: Final = 0xFFFFFFFFFFFF
+"""CLOCK: no reading of clock 0."""
 COUNTERS: Final = 0x8
 """Most counters of a log."""
 COUNTS_PER_RECORD: Final = 0x3
@@ -80,6 +82,8 @@ class Record(IntEnum):
     """Value of a named counter."""
     COUNTING = 0x13
     """Cost of an event with the declared hardware counters."""
+    CLOCK = 0x1B
+    """Counter of a tracer, and a pair of readings that places its log."""
 
 
 class Value(IntEnum):

@@ -69,6 +69,22 @@ class ClockDomain:
         return (start - end if self.down else end - start) % self.modulus
 
 
+@dataclass(frozen=True, slots=True)
+class TracerClock:
+    """What the log of a tracer says of the counter that it reads.
+
+    Attributes:
+        tracer: The tracer's number.
+        clock: Index of that counter in ``Trace.clocks``: 0, or a clock that no other tracer reads.
+        readings: Record number, reading of this counter, and reading of clock 0 at the same time,
+            which has 48 bits; in log order.
+    """
+
+    tracer: int
+    clock: int
+    readings: tuple[tuple[int, int, int], ...] = ()
+
+
 HOST_NANOSECONDS = ClockDomain("ns", Fraction(1_000_000_000), 64)
 """The domain of 64-bit timestamps in nanoseconds, ExecuTorch's default."""
 
@@ -564,6 +580,8 @@ class Trace:
         filtered_events: Events not logged because of the run options.
         stacks: Stack use, for tracers that report it.
         full: Numbers of the tracers whose log filled up; what they lost was after their last event.
+        tracer_clocks: The counters of tracers that say which one they read; others read clock 0.
+        own_clocks: Indices of the clocks that tracers read; all others are clocks of delegates.
         hidden_wraps: Whole wraps of clock 0 among its events that the log does not show, according
             to the host's readings around it.
 
@@ -607,6 +625,8 @@ class Trace:
     filtered_events: int = 0
     stacks: tuple[Stack, ...] = ()
     full: tuple[int, ...] = ()
+    tracer_clocks: tuple[TracerClock, ...] = ()
+    own_clocks: tuple[int, ...] = (0,)
     hidden_wraps: int = 0
 
     def __len__(self) -> int:
@@ -702,7 +722,7 @@ class Trace:
         if not isinstance(other, Trace):
             return NotImplemented
         header = ["blocks", "clocks", "counters", "version", "losses", "filtered_events"]
-        header += ["stacks", "full", "hidden_wraps"]
+        header += ["stacks", "full", "tracer_clocks", "hidden_wraps"]
         columns = [*(key for key in _NUMBERS if key != "level"), "record", "counts"]
         return (
             len(self) == len(other)

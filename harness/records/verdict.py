@@ -247,6 +247,7 @@ CODES: Final[dict[str, Code]] = {
         Code("I27", "each execution was measured by itself", "error"),
         Code("I28", "executions spend their time in instructions", "warning"),
         Code("I29", "the log has what the run asked for", "error"),
+        Code("I30", "all tracers are on one timeline", "error"),
         Code("B01", "operator times are within their limits", "error"),
         Code("B02", "allocators are within their limits", "error"),
         Code("B03", "no allocation failed", "error"),

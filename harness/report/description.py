@@ -119,6 +119,10 @@ def clock_lines(
     timeline = _timeline(trace)
     if timeline is None:
         yield "clocks: events span more than can be: width or direction of a counter may be wrong"
+    else:
+        for text in timeline.unplaced:
+            yield f"clocks: {printable(text)}; it may have logged at other times (I30)"
+        yield from (f"clocks: {printable(text)}" for text in timeline.placed)
     for clock in _clock_documents(trace, qualities, timeline):
         if clock.backward_steps or clock.reversed_events:
             line = (

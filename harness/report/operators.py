@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.statistics import Operator
-from harness.analyze.ticks import durations, unknown_durations
+from harness.analyze.ticks import durations, own_scopes, unknown_durations
 from harness.check.subject import Subject
 from harness.errors import FormatError
 from harness.formatting import TICKS, DisplayUnit, printable, time_unit
@@ -200,7 +200,7 @@ def _missing_counts(trace: Trace) -> list[str]:
 
     Counters that only delegates have are not meant.
     """
-    measured = (trace.kind == Kind.PROFILE) & (trace.clock == 0) & ~trace.delegated
+    measured = own_scopes(trace)
     has = trace.counts != NO_COUNT
     of_delegates = has.any(axis=0) & ~has[measured].any(axis=0)
     lacking = [

@@ -113,6 +113,15 @@ class DeviceLog:
         self.records.append(struct.pack("<BBHIII", Record.COUNTING, 0, events, start, end, 0))
         return self
 
+    def clock(
+        self, hz: int, own: int = 0, reference: int = fmt.NO_INSTANT, *, carried: bool = False
+    ) -> DeviceLog:
+        """Log the rate of the tracer's counter, 0 for clock 0, and a pair of readings."""
+        high, low = reference >> 32 & 0xFFFF, reference & 0xFFFFFFFF
+        kind = Record.CLOCK, fmt.CARRIED * carried
+        self.records.append(struct.pack("<BBHIII", *kind, high, hz, own & 0xFFFFFFFF, low))
+        return self
+
     def delegate(
         self, name: str | bytes | None, number: int = -1, metadata: bytes | None = None
     ) -> DeviceLog:

@@ -90,6 +90,8 @@ class Sound:
         """The device's log, of a tracer."""
         log = CompactLog()
         log.tracer, log.stack = tracer, self.stack
+        if tracer:
+            log.clock(0)  # as everyone else
         log.block("Default")
         for name in ("method", "planned_1", "temporary"):
             log.allocator(name)

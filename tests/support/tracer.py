@@ -278,6 +278,10 @@ class Pair:
         match call:
             case "allocator", text:
                 assert tracer.call("track_allocator", text) == model.track_allocator(text)
+            case "clock", hz, own, reference:
+                pair = ct.c_uint32(own), ct.c_uint64(reference)
+                logged = tracer.call("log_clock", ct.c_uint32(hz), *pair)
+                assert bool(logged & 0xFF) == model.log_clock(hz, own, reference)
             case "allocation", allocator, size, offset:
                 tracer.call("track_allocation", allocator, ct.c_uint32(size), ct.c_uint32(offset))
                 model.track(0, allocator, size, offset)

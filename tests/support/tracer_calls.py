@@ -9,6 +9,7 @@ from tests.support.tracer_model import tensor_bytes
 
 I32 = st.integers(-(2**31), 2**31 - 1)
 U32 = st.integers(0, 2**32 - 1)
+U64 = st.integers(0, 2**64 - 1)
 CHAIN = st.one_of(st.sampled_from([-1, 0, 1, -(2**15), 2**15 - 1, 2**15]), I32)
 HANDLE = st.one_of(st.sampled_from([0, 1, 2**16 - 1, 2**16]), U32)
 NAME = st.one_of(
@@ -57,6 +58,7 @@ CALL = st.one_of(
     st.tuples(st.just("log_delegate"), NAME, I32, st.integers(0, 254), U32, U32, METADATA),
     st.tuples(st.just("intern"), NAME),
     st.tuples(st.just("allocator"), NAME),
+    st.tuples(st.just("clock"), st.just(0), U32, U64),
     st.tuples(st.just("allocation"), st.sampled_from([1, 2, 2**16 - 1, 2**16]), U32, U32),
     st.tuples(st.just("free"), st.integers(0, 3), U32, U32),
     st.tuples(st.just("level"), st.integers(0, 1)),

@@ -89,6 +89,9 @@ def delegate_records(name: int, number: int, metadata: bytes | None) -> list[byt
     return records + [data[at : at + RECORD_SIZE] for at in range(0, len(data), RECORD_SIZE)]
 
 
+DECLARATIONS = (Record.ALLOCATOR, Record.CLOCK)
+
+
 @dataclass
 class Model:
     """What etd_tracer.h promises."""
@@ -181,21 +184,19 @@ class Model:
             copies = dropped.records[0][1]
             self.carried -= copies
             places = dropped.groups()
-            kept += [
-                dropped.records[i] for i in places if dropped.records[i][0] == Record.ALLOCATOR
-            ]
+            kept += [dropped.records[i] for i in places if dropped.records[i][0] in DECLARATIONS]
             self.dropped_runs += len(dropped.records) > copies
         self.first_run, self.full = len(kept), False
         self.records = kept + [record for run in runs for record in run]
 
     def recycle(self) -> None:
-        """Begin the next chunk, with copies of allocators and of the current block."""
-        allocators = [self.records[i] for i in self.groups() if self.records[i][0] == 3]
+        """Begin the next chunk, with copies of declarations and of the current block."""
+        declared = [self.records[i] for i in self.groups() if self.records[i][0] in DECLARATIONS]
         block = [self.records[self.block]] if isinstance(self.block, int) else []
         self.first += len(self.records) - self.carried
-        self.records = [copy[:1] + b"\1" + copy[2:] for copy in allocators + block]
+        self.records = [copy[:1] + b"\1" + copy[2:] for copy in declared + block]
         self.carried = len(self.records)
-        self.first_run = None if self.first_run is None else len(allocators)
+        self.first_run = None if self.first_run is None else len(declared)
         self.chunk, self.full, self.debug = self.chunk + 1, False, b""
         if block:
             self.block = self.carried - 1
@@ -315,6 +316,12 @@ class Model:
             return 0
         self.allocators = number
         return number
+
+    def log_clock(self, hz: int, own: int, reference: int) -> bool:
+        high, low = reference >> 32 & 0xFFFF, reference & 0xFFFFFFFF
+        fits = self.append(struct.pack("<BBHIII", Record.CLOCK, 0, high, hz, own, low))
+        self.dropped_blocks += not fits
+        return fits
 
     def track(self, flags: int, allocator: int, size: int, offset: int) -> None:
         if self.paused:

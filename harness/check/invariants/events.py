@@ -2,7 +2,8 @@
 
 They nest (I01) without overlap (I02), their clocks advance (I03), they end in log order (I04) and
 are long enough to measure (I05). Scopes count what is within them (I19), and counts fit their
-counters (I20). Clock 0 keeps its declared rate (I21), and all durations are certain (I22).
+counters (I20). Clock 0 keeps its declared rate (I21), and all durations are certain (I22). All
+tracers are on one timeline (I30).
 
 Scopes are those of instructions, and the runtime's around them.
 """
@@ -10,6 +11,7 @@ Scopes are those of instructions, and the runtime's around them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -26,11 +28,21 @@ from harness.analyze.ticks import (
     nanoseconds_per_tick,
     own_scopes,
     suspected_widths,
+    unwrap,
 )
 from harness.check.subject import Subject
 from harness.duration import Duration
 from harness.formatting import printable
-from harness.records.trace import EXECUTION, LOADING, NO_COUNT, HardwareCounter, Kind, Losses, Trace
+from harness.records.trace import (
+    EXECUTION,
+    LOADING,
+    NO_CLOCK,
+    NO_COUNT,
+    HardwareCounter,
+    Kind,
+    Losses,
+    Trace,
+)
 from harness.records.verdict import Check, check, none_of
 
 _Ints = npt.NDArray[np.int64]
@@ -433,12 +445,13 @@ def _stopped(trace: Trace, rows: _Ints, ticks: npt.NDArray[np.uint64]) -> tuple[
 
 
 def order_checks(subject: Subject) -> Iterator[Check]:
-    """Check that events on the tracer's own clock end after they start, and in log order.
+    """Check that events on the tracer's own clock end after they start, and in log order (I04).
 
     Delegates may log their events later and in any order. Dumps in one file may be in any order.
+    Of several tracers, each must say which counter it reads, and when it read it (I30).
     """
     trace, tree = subject.trace, subject.tree
-    timed = own_scopes(trace) | (~trace.delegated & (trace.clock == 0))
+    timed = own_scopes(trace) | (~trace.delegated & np.isin(trace.clock, trace.own_clocks))
     rows = np.flatnonzero(timed)
     if not len(rows):
         return
@@ -454,6 +467,11 @@ def order_checks(subject: Subject) -> Iterator[Check]:
         how = "it ends before it starts" if tree.backward[first] else _step(rows, end, first)
         reason = f"{len(wrong):,} events are not; the first is {describe(trace, first)}: {how}"
     yield none_of("I04", f"clock {trace.clocks[0].name}", len(wrong), reason)
+    if trace.tracer_clocks or len(np.unique(trace.tracer[rows])) > 1:
+        own = np.where(np.isin(trace.clock, trace.own_clocks), trace.clock, NO_CLOCK)
+        line = unwrap(replace(trace, clock=own.astype(np.uint8)))
+        reason = "; ".join(line.unplaced or line.placed) or "all read one counter, as declared"
+        yield none_of("I30", "tracers", len(line.unplaced), reason, "tracers")
 
 
 def _step(rows: _Ints, end: _Ints, row: int) -> str:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from harness.analyze.call_tree import call_tree
 from harness.analyze.placement import Placement, align_delegate, in_log
 from harness.analyze.symbols import EventSymbols
-from harness.analyze.ticks import forward, nanoseconds_per_tick, unwrap
+from harness.analyze.ticks import Timeline, forward, nanoseconds_per_tick, unwrap
 from harness.errors import UsageError
 from harness.formatting import escaped
 from harness.records.trace import NO_CLOCK, ClockDomain, Kind, Trace
@@ -79,15 +79,16 @@ class Placed:
         count = len(trace)
         profile = trace.kind == Kind.PROFILE
         timed = trace.clock != NO_CLOCK
-        self.delegate = profile & timed & (trace.delegated | (trace.clock != _MAIN))
-        own = ~self.delegate & (trace.clock == _MAIN)
+        on_own = np.isin(trace.clock, trace.own_clocks)
+        self.delegate = profile & timed & (trace.delegated | ~on_own)
+        own = ~self.delegate & on_own
         self.timed = own & (trace.kind == Kind.ALLOCATION)
         self.slack = np.zeros(count, np.int64)
         line = unwrap(_only(trace, own)) if own.any() else None
         self.start, self.end = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.unplaced_tracers = line.unplaced if line is not None else ()
         if line is not None:
-            self.start[own] = floor_nanoseconds(line.start[own], trace.clocks[_MAIN])
-            self.end[own] = floor_nanoseconds(line.end[own], trace.clocks[_MAIN])
+            self._place_tracers(line, own)
         self.call = _outermost(parent, self.delegate)
         self.unplaced = self.delegate & ((self.call < 0) | self._rateless())
         self.loose = self.too_long = 0
@@ -98,6 +99,20 @@ class Placed:
         self.reversed = int(np.count_nonzero(self.drawn & (self.end < self.start)))
         self.end = np.maximum(self.end, self.start)
         self._begin_at_zero()
+
+    def _place_tracers(self, line: Timeline, own: _Bools) -> None:
+        """Place the tracers' own events: clock 0 from its zero, other counters behind it."""
+        trace = self.trace
+        numbers = np.intersect1d(trace.own_clocks, trace.clock[own]).tolist()
+        begins = [line.begins[number] if line.begins else None for number in numbers]
+        zero, placed = np.zeros(1, np.int64), None not in begins
+        for number, begin in zip(numbers, begins, strict=True):
+            rows, domain = own & (trace.clock == number), trace.clocks[number]
+            ahead = begin if placed and begin is not None else 0
+            if number == _MAIN and ahead:
+                zero = floor_nanoseconds(np.array([ahead], np.int64), domain)
+            self.start[rows] = floor_nanoseconds(line.start[rows] + ahead, domain) - zero
+            self.end[rows] = floor_nanoseconds(line.end[rows] + ahead, domain) - zero
 
     def notes(self) -> tuple[str, ...]:
         """Return a line for each kind of missing or uncertain event."""
@@ -113,7 +128,9 @@ class Placed:
             "calls shorter than the delegate events in them": self.too_long,
             "events that end before they start, drawn with zero length": self.reversed,
         }
-        return tuple(f"{number} {kind}" for kind, number in counts.items() if number)
+        notes = [f"{number} {kind}" for kind, number in counts.items() if number]
+        notes += [f"drawn as if it began with the others: {why}" for why in self.unplaced_tracers]
+        return tuple(notes)
 
     def keys(self, rows: Ints) -> Ints:
         """Return the key of the line of each row, shape (n, 4).
