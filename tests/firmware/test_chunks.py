@@ -152,7 +152,8 @@ def first_and_count(image: bytes) -> tuple[int, int]:
     words = np.frombuffer(image, "<u4", 16)
     records = np.frombuffer(image, np.uint8, 16 * int(words[3]), 64).reshape(-1, 16)
     copies = 0
-    while copies < len(records) and records[copies, 0] in (2, 3) and records[copies, 1] == 1:
+    kinds = 2, 3, 27  # block, allocator, clock
+    while copies < len(records) and records[copies, 0] in kinds and records[copies, 1] == 1:
         copies += 1
     return int(words[12]), int(words[12]) + len(records) - copies
 
