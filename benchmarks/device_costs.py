@@ -49,6 +49,14 @@ SCENARIOS: Final = {
     "any": "ExecuTorch's adapter: 11 names in turn, compared",
     "fixed": "ExecuTorch's adapter: the same, known as string literals",
 }
+CACHES: Final = (16, 32, 64, 128)
+"""Values of `ETD_RECENT_NAMES` to compare."""
+NAMES: Final = {
+    "fixed40": "40 fixed names",
+    "names40": "40 similar names",
+    "names128": "128 similar names",
+}
+ENTRY_BYTES: Final = 8
 
 
 class Core(NamedTuple):
@@ -92,10 +100,16 @@ def missing() -> str | None:
     return None
 
 
-def build(core: Core, source: Path, work: Path, executorch: Path | None = None) -> Path:
+def build(
+    core: Core,
+    source: Path,
+    work: Path,
+    executorch: Path | None = None,
+    program: Path = HERE / "costs_adapter.cpp",
+) -> Path:
     """Compile the program with the tracer of a source tree.
 
-    ``executorch``: build the program for ExecuTorch's adapter, with the headers of this package.
+    ``executorch``: build ``program``, for ExecuTorch's adapter, with the headers of this package.
     """
     prefix = "arm-none-eabi-" if core.arm else "riscv64-unknown-elf-"
     options = [*core.options, *(["-mthumb", "--specs=nosys.specs"] if core.arm else [])]
@@ -110,7 +124,7 @@ def build(core: Core, source: Path, work: Path, executorch: Path | None = None) 
             *("-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED"),
             *(f"-I{source / 'executorch'}", "-isystem", str(headers), "-isystem"),
             str(headers / "executorch/runtime/core/portable_type/c10"),
-            *("-c", str(HERE / "costs_adapter.cpp"), "-o", str(objects[0])),
+            *("-c", str(program), "-o", str(objects[0])),
         ]
         subprocess.run(command, check=True)
     sources = [HERE / "costs_machine.c", *sorted((source / "src/tracer").glob("*.c"))]
@@ -198,6 +212,24 @@ def section() -> Iterator[str]:
     yield "A tracer remembers the pointers of 16 names and the hashes of 128 (`ETD_RECENT_NAMES`"
     yield "and `ETD_HASHED_NAMES` in `etd_tracer.h`). More names than the first are searched for."
     yield "More than the second are compared with all others of their length."
+    yield ""
+    yield from caches(("m0+", "m3"))
+
+
+def caches(names: Sequence[str]) -> Iterator[str]:
+    """Yield what events with many names cost, by the number of remembered pointers."""
+    columns = [f"{meaning}, {CORES[name].title}" for meaning in NAMES.values() for name in names]
+    yield "| `ETD_RECENT_NAMES` | bytes of RAM | " + " | ".join(columns) + " |"
+    yield "|---|---|" + "---|" * len(columns)
+    with tempfile.TemporaryDirectory() as scratch:
+        for count in CACHES:
+            found = {}
+            for name in names:
+                options = (*CORES[name].options, f"-DETD_RECENT_NAMES={count}u")
+                core = CORES[name]._replace(options=options)
+                found[name] = costs(core, build(core, ROOT / "firmware_stub", Path(scratch)))
+            cells = [str(found[name][scenario]) for scenario in NAMES for name in names]
+            yield f"| {count} | {count * ENTRY_BYTES} | " + " | ".join(cells) + " |"
 
 
 def table(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

@@ -137,6 +137,9 @@ typedef struct {
 #ifndef ETD_HASHED_NAMES
 #define ETD_HASHED_NAMES 128u
 #endif
+/* The place of a pointer is in the upper half of its product with the first, or one of the next places. */
+#define ETD_NAME_HASH 0x9E3779B1u
+#define ETD_NAME_PLACES 8u
 
 /* Stores the contents of a logged tensor behind the earlier ones. Returns their offset in bytes, or
  * ETD_LOG_NO_OFFSET if it does not take them. Their end must be below ETD_LOG_NO_OFFSET. */

@@ -9,7 +9,19 @@
 
 #include <executorch/runtime/core/event_tracer.h>
 
+#include <cstddef>
+#include <cstring>
+
 #include "etd_tracer.h"
+
+/* For what every event runs: a call would cost as much as the work itself. */
+#define ETDUMP_STUB_INLINE inline __attribute__((always_inline))
+
+/* Names are compared by words where a CPU can load unaligned ones. Like functions of C libraries, this reads
+ * up to 3 bytes behind the end of a text, but only in the aligned word of its last byte. */
+#if defined(__ARM_FEATURE_UNALIGNED) && !defined(__SANITIZE_ADDRESS__)
+#define ETDUMP_STUB_WORDS
+#endif
 
 namespace etdump_stub {
 
@@ -34,6 +46,12 @@ using executorch::runtime::Result;
 struct Constants {
     const char *first = nullptr;
     const char *end = nullptr;
+
+    /* All memory: for programs in which all names of events are string literals, as those of ExecuTorch's
+     * runtime and generated kernels are. Names of a delegate's events are compared still. */
+    static Constants everywhere() {
+        return {nullptr, reinterpret_cast<const char *>(UINTPTR_MAX)};
+    }
 };
 
 class EventTracer final : public executorch::runtime::EventTracer {
@@ -63,8 +81,10 @@ class EventTracer final : public executorch::runtime::EventTracer {
     EventTracerEntry start_profiling(const char *name, ChainID chain = ETD_UNSET_CHAIN,
                                      DebugHandle handle = ETD_UNSET_HANDLE) override {
         take_chain_debug_handle();
-        const etd_event event = is_constant(name) ? etd_start_profiling_fixed(&tracer_, name, chain, handle)
-                                                  : etd_start_profiling(&tracer_, name, chain, handle);
+        const etd_name known = known_name(name);
+        const etd_event event = known == ETD_LOG_NO_NAME
+                                    ? etd_start_profiling(&tracer_, name, chain, handle)
+                                    : etd_start_profiling_interned(&tracer_, known, chain, handle);
         return to_entry(event, DelegateDebugIdType::kNone, 0);
     }
 
@@ -88,7 +108,7 @@ class EventTracer final : public executorch::runtime::EventTracer {
         if (entry.delegate_event_id_type == DelegateDebugIdType::kNone) {
             return;
         }
-        const etd_delegate_event started = {to_event(entry), static_cast<int32_t>(entry.debug_handle)};
+        const etd_delegate_event started = {to_event(entry), static_cast<int32_t>(entry.start_time)};
         etd_end_profiling_delegate(&tracer_, started, metadata, to_u32(length));
     }
 
@@ -173,8 +193,9 @@ class EventTracer final : public executorch::runtime::EventTracer {
     }
 
   private:
-    static_assert(sizeof(etd_event) == 16 && sizeof(ChainID) == 4,
-                  "to_entry and to_event have all fields of an etd_event");
+    static_assert(offsetof(EventTracerEntry, event_id) == 0 &&
+                      offsetof(EventTracerEntry, start_time) >= sizeof(etd_event),
+                  "the first fields of an entry hold an etd_event");
     static_assert(
         static_cast<int>(EventTracerDebugLogLevel::kIntermediateOutputs) == ETD_DEBUG_INTERMEDIATE_OUTPUTS &&
             static_cast<int>(EventTracerDebugLogLevel::kProgramOutputs) == ETD_DEBUG_PROGRAM_OUTPUTS &&
@@ -193,6 +214,61 @@ class EventTracer final : public executorch::runtime::EventTracer {
                at < reinterpret_cast<uintptr_t>(constants_.end);
     }
 
+    /* Returns the id of a name that the tracer has cached by its pointer (as etd_name_place does), if its
+     * text cannot have changed or is still the same; else ETD_LOG_NO_NAME. */
+    ETDUMP_STUB_INLINE etd_name known_name(const char *name) const {
+        uint32_t at = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(name)) * ETD_NAME_HASH >> 16;
+        uint32_t left = ETD_NAME_PLACES;
+        const etd_recent_name *recent = &tracer_.recent[at % ETD_RECENT_NAMES];
+        while (recent->text != name || name == nullptr) {
+            if (recent->text == nullptr || name == nullptr || --left == 0) {
+                return ETD_LOG_NO_NAME;
+            }
+            recent = &tracer_.recent[++at % ETD_RECENT_NAMES];
+        }
+        return is_constant(name) || is_unchanged(*recent) ? recent->name : etd_name{ETD_LOG_NO_NAME};
+    }
+
+    /* Ends at the first difference, because the text may be shorter now. */
+    ETDUMP_STUB_INLINE bool is_unchanged(const etd_recent_name &recent) const {
+        const uint8_t *kept = tracer_.buffer + (tracer_.capacity - recent.from_end);
+        const auto *text = reinterpret_cast<const uint8_t *>(recent.text);
+        const uint32_t length = *kept++;
+        const uint8_t *const end = kept + length;
+#ifdef ETDUMP_STUB_WORDS
+        while (reinterpret_cast<uintptr_t>(text) % sizeof(uint32_t) != 0 && kept != end) {
+            if (*kept++ != *text++) {
+                return false;
+            }
+        }
+        for (; end - kept >= 4; kept += 4, text += 4) {
+            if (word_at(kept) != word_at(text)) {
+                return false;
+            }
+        }
+#else
+        for (; end - kept >= 4; kept += 4, text += 4) {
+            if (kept[0] != text[0] || kept[1] != text[1] || kept[2] != text[2] || kept[3] != text[3]) {
+                return false;
+            }
+        }
+#endif
+        while (kept != end) {
+            if (*kept++ != *text++) {
+                return false;
+            }
+        }
+        return *text == '\0' || length == ETD_LOG_MAX_NAME;
+    }
+
+#ifdef ETDUMP_STUB_WORDS
+    static uint32_t word_at(const uint8_t *bytes) {
+        uint32_t word;
+        std::memcpy(&word, bytes, sizeof word);
+        return word;
+    }
+#endif
+
     /* A delegate's map of debug handles is by name or by id, so one of them says what an event is. */
     static bool identifies(const char *name, DelegateDebugIntId id) {
         return (name == nullptr) != (id == kUnsetDelegateDebugIntId);
@@ -208,42 +284,47 @@ class EventTracer final : public executorch::runtime::EventTracer {
         tracer_.dropped_events++;
     }
 
-    /* Stores the C tracer's event in the entry's fields for an id and a time, and a delegate's integer id in
-     * the debug handle. The caller only stores the entry. Words are put together, because a copy of bytes is
-     * a call on small CPUs. */
+    /* The words of an etd_event. To copy all at once is two instructions or, on small CPUs, a call. */
+    struct __attribute__((may_alias)) Event {
+        uint32_t first, second, third, fourth;
+        ETDUMP_STUB_INLINE void take(const Event &from) {
+#ifdef __thumb2__
+            *this = from;
+#else
+            first = from.first;
+            second = from.second;
+            third = from.third;
+            fourth = from.fourth;
+#endif
+        }
+    };
+
+    /* Stores the C tracer's event in the first fields of the entry, and a delegate's integer id as its time.
+     * The caller only keeps the entry. */
     static EventTracerEntry to_entry(const etd_event &event, DelegateDebugIdType type, int32_t delegate) {
-        EventTracerEntry entry = {};
-        const uint32_t first =
-            event.name | static_cast<uint32_t>(event.choice) << 16 | static_cast<uint32_t>(event.depth) << 24;
-        entry.event_id = static_cast<int64_t>(static_cast<uint64_t>(first) << 32 | event.handle);
-        entry.start_time = event.start;
-        entry.chain_id = event.chain;
-        entry.debug_handle =
-            type == DelegateDebugIdType::kNone ? event.handle : static_cast<DebugHandle>(delegate);
+        EventTracerEntry entry;
+        reinterpret_cast<Event &>(entry).take(reinterpret_cast<const Event &>(event));
+        entry.start_time = static_cast<et_timestamp_t>(delegate);
         entry.delegate_event_id_type = type;
         return entry;
     }
 
     static etd_event to_event(const EventTracerEntry &entry) {
-        const auto id = static_cast<uint64_t>(entry.event_id);
-        const auto first = static_cast<uint32_t>(id >> 32);
-        etd_event event = {};
-        event.name = static_cast<etd_name>(first);
-        event.choice = static_cast<uint8_t>(first >> 16);
-        event.depth = static_cast<uint8_t>(first >> 24);
-        event.chain = entry.chain_id;
-        event.handle = static_cast<uint32_t>(id);
-        event.start = static_cast<uint32_t>(entry.start_time);
+        etd_event event;
+        reinterpret_cast<Event &>(event).take(reinterpret_cast<const Event &>(entry));
         return event;
     }
 
     /* Their setters are not virtual, so they are copied whenever the C tracer needs them. */
-    void take_chain_debug_handle() {
-        etd_set_chain_debug_handle(&tracer_, chain_id_, debug_handle_);
+    ETDUMP_STUB_INLINE void take_chain_debug_handle() {
+        tracer_.chain = chain_id_;
+        tracer_.handle = debug_handle_;
     }
 
-    void take_bundled_input_index() {
-        etd_set_bundled_input_index(&tracer_, bundled_input_index_);
+    ETDUMP_STUB_INLINE void take_bundled_input_index() {
+        if (tracer_.bundled_input_index != bundled_input_index_) {
+            etd_set_bundled_input_index(&tracer_, bundled_input_index_);
+        }
     }
 
     void take_debug_level() {

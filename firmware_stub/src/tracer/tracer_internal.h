@@ -188,16 +188,13 @@ ETD_INLINE etd_event etd_start_event(etd_tracer *tracer, etd_open_scope *scope, 
     return etd_copy_event(&scope->event);
 }
 
-/* Places in which a pointer may be cached, from the one of its hash on. */
-#define ETD_NAME_PLACES 8u
-
 _Static_assert((ETD_RECENT_NAMES & (ETD_RECENT_NAMES - 1u)) == 0 && ETD_RECENT_NAMES >= ETD_NAME_PLACES,
                "ETD_RECENT_NAMES is not a power of two, or too small");
 
 /* Returns the cache entry of a pointer. If there is none, returns the one to use for it, which has another
  * pointer. */
 ETD_INLINE etd_recent_name *etd_name_place(etd_tracer *tracer, const char *name) {
-    const uint32_t hash = (uint32_t)(uintptr_t)name * 0x9E3779B1u >> 16;
+    const uint32_t hash = (uint32_t)(uintptr_t)name * ETD_NAME_HASH >> 16;
     etd_recent_name *place = &tracer->recent[hash % ETD_RECENT_NAMES];
     for (uint32_t next = 1; place->text != name && place->text != NULL && next <= ETD_NAME_PLACES; next++) {
         place = &tracer->recent[(hash + next) % ETD_RECENT_NAMES];
