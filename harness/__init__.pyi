@@ -133,6 +133,7 @@ from harness.export.formats import format_names as format_names
 from harness.extensions.exports.events import read_json as read_json
 from harness.extensions.exports.timeline import Drawing as Drawing
 from harness.extensions.exports.timeline import draw as draw
+from harness.extensions.external_data.linking import link_program as link_program
 from harness.extensions.postmortem.record import Postmortem as Postmortem
 from harness.extensions.postmortem.record import read_postmortem as read_postmortem
 from harness.files import packaged_models as packaged_models

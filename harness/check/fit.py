@@ -730,8 +730,9 @@ def _of_tensor(method: Method, tensor: Tensor) -> _Found:
     if tensor.external:
         yield (
             "external",
-            "has its data in a .ptd file, which the bundled runtime does not read",
-            "export the model with its constants in the .pte file (without `external_constants`)",
+            "has its data in a .ptd file",
+            "give that file with --data, or export the model with its constants in the .pte file "
+            "(without `external_constants`)",
         )
     if tensor.offset >= 0 and not (
         0 < tensor.pool < len(method.planned)

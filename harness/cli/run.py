@@ -36,7 +36,7 @@ Examples:
 @command.panel(
     command.WORKLOAD,
     command.setting_option("model", required=True, shell_complete=command.complete_models),
-    *map(command.setting_option, ("name", "method", "placed", "runs", "inputs", "seed")),
+    *map(command.setting_option, ("name", "method", "data", "placed", "runs", "inputs", "seed")),
 )
 @command.target_panel
 @command.baud_option

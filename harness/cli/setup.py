@@ -86,6 +86,7 @@ def _size(count: int) -> str:
         help="Place this model in the image: `run` uploads nothing, and the RAM of the upload "
         "buffer goes to inputs and arena.",
     ),
+    command.setting_option("data"),
     command.option(
         "--upload-buffer",
         "upload",
@@ -99,6 +100,7 @@ def build_command(
     board: str,
     destination: Path | None,
     model: Path | None,
+    data: tuple[Path, ...],
     upload: int | None,
     output: command.OutputOptions,
 ) -> None:
@@ -107,8 +109,8 @@ def build_command(
     Prints the path of the image, its build id, and the size of each part.
     """
     from harness.config.board import load_board
-    from harness.decode.pte import ModelFile
-    from harness.files import find_model, read_model
+    from harness.decode.pte import ModelFile, linked_program
+    from harness.files import display_path, find_model, read_model
     from harness.report.document import BuildDocument, placed_document
     from harness.runs.loading import place_model
     from harness.target.build import build_firmware, firmware_sizes
@@ -121,7 +123,8 @@ def build_command(
     placed = None
     if model is not None:
         path = find_model(model)
-        placed = place_model(ModelFile(path, read_model(path)), description, upload=upload or 0)
+        program = linked_program(read_model(path), display_path(path), data)
+        placed = place_model(ModelFile(path, program), description, upload=upload or 0)
     firmware = build_firmware(description, placed)
     sizes = list(firmware_sizes(firmware))
     image = firmware.image

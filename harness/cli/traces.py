@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         shell_complete=command.complete_boards,
         help="Check this board: a name or a board file; repeatable.  [default: all boards]",
     ),
+    command.setting_option("data"),
     command.option(
         "--runtime",
         type=click.Choice(["bundled", "executorch"]),
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 def inspect_command(
     model: Path,
     boards: tuple[str, ...],
+    data: tuple[Path, ...],
     runtime: str,
     shapes: tuple[str, ...],
     output: command.OutputOptions,
@@ -79,35 +81,41 @@ def inspect_command(
     from harness.analyze.workload import instruction_model
     from harness.check.fit import examine
     from harness.config.board import board_names, load_board
-    from harness.decode.pte import is_bundled_program, read_bundled_program, read_named_program
+    from harness.decode.pte import (
+        is_bundled_program,
+        linked_program,
+        read_bundled_program,
+        read_named_program,
+    )
     from harness.report.model import describe_model, print_model
     from harness.target.build import code_sizes
 
     path = find_model(model)
-    data, test_sets = read_model(path), None
-    if is_bundled_program(data):
+    content, test_sets = read_model(path), None
+    if is_bundled_program(content):
         try:
-            bundled = read_bundled_program(data)
+            bundled = read_bundled_program(content)
         except FormatError as error:
             raise UsageError(f"{display_path(model)}: {error.message}", hint=error.hint) from error
-        data, test_sets = bundled.program, bundled.test_sets
-    program = read_named_program(data, display_path(model))
+        content, test_sets = bundled.program, bundled.test_sets
+    content = linked_program(content, display_path(model), data)
+    program = read_named_program(content, display_path(model))
     described = [load_board(name)[0] for name in boards or board_names()]
     codes = code_sizes(described)
     fits = [
         [
-            examine(program, method, len(data), board, code_bytes=code)
+            examine(program, method, len(content), board, code_bytes=code)
             for board, code in zip(described, codes, strict=True)
         ]
         for method in program.methods
     ]
     if shapes:  # what fits is decided by the upper bounds, above
         at_shapes = load_extension(INSPECTORS, "input-shapes", "--input-shape is", "advice")
-        program = at_shapes(path, program, shapes)
+        program = at_shapes(path, program, shapes, data)
     instructions = [instruction_model(board) for board in described]
     executorch = runtime == "executorch"
     document = describe_model(
-        *(display_path(model), data, program, fits, instructions, test_sets),
+        *(display_path(model), content, program, fits, instructions, test_sets),
         executorch=executorch,
     )
     if output.json:

@@ -137,7 +137,7 @@ def _check_ranges(trace: Trace) -> None:
             )
 
 
-class _Builder(flatbuffers.Builder):  # type: ignore[misc]
+class TableBuilder(flatbuffers.Builder):  # type: ignore[misc]
     """A builder that shares vtables only between tables of the same size.
 
     The flatbuffers package up to 25.9.23 shares a vtable between all tables with the same field
@@ -149,6 +149,7 @@ class _Builder(flatbuffers.Builder):  # type: ignore[misc]
         self._of_size: dict[int, dict[Any, int]] = {}
 
     def WriteVtable(self) -> Any:  # noqa: N802 - the name is the package's
+        """Write the vtable of the table in progress, unless one of its size is there."""
         self.Prep(4, 0)  # what it does first
         size = self.Offset() + 4 - self.objectEnd
         self.vtables = self._of_size.setdefault(size, {})
@@ -160,7 +161,7 @@ class _DumpWriter:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.builder: Any = _Builder(64 + 96 * len(trace))
+        self.builder: Any = TableBuilder(64 + 96 * len(trace))
         self.strings: dict[str, int] = {}
         self.metadata: dict[tuple[int, int], int] = {}
         self.values: dict[int, int] = {}

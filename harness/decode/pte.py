@@ -51,6 +51,7 @@ from harness.decode.program import (
 from harness.decode.pte_schema import KernelTypes
 from harness.errors import FormatError
 from harness.files import display_path, find_model, read_regular
+from harness.plugins import PROGRAM_DATA, load_extension
 from harness.records.trace import STORED_AS, little_endian, stored_bytes
 
 _Item = TypeVar("_Item")
@@ -261,6 +262,20 @@ class ModelFile:
             return self.program.method(name)
         except FormatError:  # the device decides whether the file is valid
             return None
+
+
+def linked_program(program: bytes, name: str, files: Sequence[Path]) -> bytes:
+    """Return a program with the external data of ``.ptd`` files in it.
+
+    Raises:
+        UsageError: A file cannot be read, or is not of this program; or no extension reads it.
+        FormatError: The program or a file is damaged.
+    """
+    if not files:
+        return program
+    link = load_extension(PROGRAM_DATA, "ptd", "--data is", "external_data")
+    linked: bytes = link(program, files, name)
+    return linked
 
 
 _COPY_AGAIN: Final = "export it again, or copy it again and compare sizes"

@@ -268,6 +268,7 @@ class Model(_ResultRecord, frozen=True):
     ``chains`` are the method's instructions, per chain; null if the host could not read the file,
     and in results of older versions.
     ``sections`` are what extensions say of a program, by their names.
+    ``data`` are the ``.ptd`` files with its external data, which its length and digest include.
     """
 
     file: str
@@ -285,6 +286,7 @@ class Model(_ResultRecord, frozen=True):
     name: str | msgspec.UnsetType = msgspec.UNSET
     temporary_bytes: int | msgspec.UnsetType = msgspec.UNSET
     sections: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    data: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def known_as(self) -> str:

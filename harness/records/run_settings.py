@@ -186,6 +186,13 @@ class RunSettings:
         "with test sets]",
         metavar="NAME",
     )
+    data: tuple[Path, ...] = _setting(
+        (),
+        "External data of the model (.ptd), which becomes a part of the program; repeat it for "
+        "each file.",
+        metavar="FILE",
+        documentation="``.ptd`` files with external data of the model.",
+    )
     placed: bool = _setting(
         False,
         "Build the firmware with the model in flash instead of uploading it; a board on a port "

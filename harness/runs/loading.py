@@ -18,7 +18,7 @@ from harness.analyze.delegates import delegate_calls
 from harness.analyze.workload import instruction_records, method_sections
 from harness.check.fit import check_fit, check_loaded, fit_placed, operand_types, placed_capacity
 from harness.config.board import Board, Capacity
-from harness.decode.pte import ModelFile, is_bundled_program, read_bundled_program
+from harness.decode.pte import ModelFile, is_bundled_program, linked_program, read_bundled_program
 from harness.errors import DeviceRefusedError, FormatError, UsageError, did_you_mean
 from harness.files import display_path, read_model
 from harness.flash.plan import Stages
@@ -59,6 +59,8 @@ def read_model_file(request: RunRequest) -> ModelFile:
     """
     data = read_model(request.model)
     if not is_bundled_program(data):
+        if request.data:
+            data = linked_program(data, display_path(request.model), request.data)
         return ModelFile(request.model, data)
     name = display_path(request.model)
     if request.inputs or request.references:
@@ -85,7 +87,8 @@ def read_model_file(request: RunRequest) -> ModelFile:
             hint=f"{did_you_mean(request.method, known)}methods with test sets: {', '.join(known)}",
         )
     chosen = tuple(each for each in bundled.test_sets if request.method in (None, each.method))
-    model = ModelFile(request.model, bundled.program, chosen)
+    program = linked_program(bundled.program, name, request.data)
+    model = ModelFile(request.model, program, chosen)
     with suppress(FormatError):  # the run itself fails with it, and has a result
         _require_fitting(model)
     return model
@@ -271,4 +274,5 @@ def describe_model(request: RunRequest, model: ModelFile, board: Board) -> Model
         outputs=(),
         name=request.name or msgspec.UNSET,
         sections=sections or msgspec.UNSET,
+        data=tuple(str(file) for file in request.data) or msgspec.UNSET,
     )

@@ -26,6 +26,7 @@ class RunKeywords(TypedDict, total=False):
             little. Default: its file name.
         method: Method of the model to execute. Default: forward; of a bundled program every method
             with test sets.
+        data: ``.ptd`` files with external data of the model.
         placed: Build the firmware with the model in flash instead of uploading it; a board on a
             port also needs --flash.
         inputs: One ``.npy`` file per input; random values by default, or those of the test sets.
@@ -92,6 +93,7 @@ class RunKeywords(TypedDict, total=False):
     output: PathLike | None
     name: str | None
     method: str | None
+    data: Sequence[PathLike]
     placed: bool
     inputs: Sequence[PathLike]
     seed: int

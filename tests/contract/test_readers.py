@@ -320,10 +320,19 @@ READERS = {
         *("a.hex", as_bytes, b":0400000001020304F2\n:00000001FF\n"),
         (("flash", "--board", "nucleo-h743zi", "--image", "FILE", "--dry-run", "--no-identity"),),
     ),
+    "external data": Reader(
+        *("a.ptd", as_bytes, read(FIXTURES / "external_data/all.ptd")),
+        (("inspect", FIXTURES / "external_data/all.pte", "--data", "FILE", "--json"),),
+    ),
     "postmortem": Reader("a", as_bytes, b"ETPM" + bytes(600), (("postmortem", "FILE"),)),
 }
 
-EXTENSIONS = {"plan": "lab", "units": "lab", "postmortem": "postmortem"}
+EXTENSIONS = {
+    "plan": "lab",
+    "units": "lab",
+    "postmortem": "postmortem",
+    "external data": "external_data",
+}
 """Kinds that only an extension reads."""
 
 

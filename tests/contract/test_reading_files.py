@@ -37,6 +37,10 @@ READERS = (
     ("export", "FILE", "-f", "ed00", "-o", "t.etdp"),
     pytest.param(("report", "FILE", "-o", "r.html"), marks=pytest.mark.extension("web")),
     pytest.param(("replay", "FILE"), marks=pytest.mark.extension("bundles")),
+    pytest.param(
+        ("inspect", CASES.parent / "external_data/all.pte", "--data", "FILE"),
+        marks=pytest.mark.extension("external_data"),
+    ),
     pytest.param(("postmortem", "FILE"), marks=pytest.mark.extension("postmortem")),
     pytest.param(("nightly", "FILE"), marks=pytest.mark.extension("lab")),
     pytest.param(("lab", "units", "--units", "FILE"), marks=pytest.mark.extension("lab")),

@@ -166,6 +166,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "installation\n  try: install etdump-harness with its extension executorch",
         ),
         (("doctor",), "unknown command 'doctor'"),
+        (
+            ("inspect", "tests/fixtures/external_data/all.pte", "--data", "weights.ptd"),
+            "--data is not supported by this installation\n  try: install etdump-harness with its "
+            "extension external_data",
+        ),
         (("postmortem", "crash.bin"), "unknown command 'postmortem'"),
     ],
 )

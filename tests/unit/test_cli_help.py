@@ -15,7 +15,9 @@ Etharness = Callable[..., CommandResult]
 ETDUMP = FIXTURES / "kws_f32_executorch.etdp"
 
 RUN = {
-    "What to run": ["--model", "--name", "--method", "--placed", "--runs", "--input", "--seed"],
+    "What to run": [
+        *("--model", "--name", "--method", "--data", "--placed", "--runs", "--input", "--seed")
+    ],
     "Where": ["--board", "--unit", "--units", "--port", "--baud"],
     "Firmware": ["--flash", "--image", "--tool", "--probe"],
     "Debug probe": ["--elf", "--symbol", "--until", "--reset"],

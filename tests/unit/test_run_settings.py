@@ -27,6 +27,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "runs": {"runs": 7},
     "name": {"name": "kws_v2"},
     "method": {"method": "encode"},
+    "data": {"data": ("a.ptd", "b.ptd")},
     "placed": {"placed": True},
     "inputs": {"inputs": ("a.npy", "b.npy")},
     "seed": {"seed": 9},

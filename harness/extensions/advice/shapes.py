@@ -35,7 +35,9 @@ VIEW: Final = "executorch_prim::et_view."
 Sizes = tuple[int, ...]
 
 
-def at_shapes(path: Path, program: Program, shapes: Sequence[str]) -> Program:
+def at_shapes(
+    path: Path, program: Program, shapes: Sequence[str], data: Sequence[Path] = ()
+) -> Program:
     """Return a program whose tensors have the sizes that they have for inputs of given shapes.
 
     The method ``forward``, or the only one, is executed with inputs of zeros. Tensors that the
@@ -45,6 +47,7 @@ def at_shapes(path: Path, program: Program, shapes: Sequence[str]) -> Program:
         path: The program's file.
         program: The program.
         shapes: Of each input, such as ``1x37``.
+        data: The ``.ptd`` files of the program.
 
     Raises:
         UsageError: The shapes are not those of inputs of the method.
@@ -57,18 +60,19 @@ def at_shapes(path: Path, program: Program, shapes: Sequence[str]) -> Program:
     inputs = [_zeros(method, number, shape) for number, shape in _paired(method, shapes)]
     with tempfile.TemporaryDirectory() as scratch:
         files = []
-        for number, data in enumerate(inputs):
+        for number, array in enumerate(inputs):
             files.append(Path(scratch) / f"{number}.npy")
-            np.save(files[-1], data)
+            np.save(files[-1], array)
         request = RunRequest(
             *(BOARD, path, 1, Path(scratch) / "run"),
             method=method.name,
+            data=tuple(data),
             inputs=tuple(files),
             values="intermediate",
         )
         trace = run_model(request).trace
     assert trace is not None
-    sizes = {number: data.shape for number, data in zip(method.inputs, inputs, strict=True)}
+    sizes = {number: array.shape for number, array in zip(method.inputs, inputs, strict=True)}
     methods = executed_methods(trace, Program((method,)), method.name)
     for arguments in event_arguments(trace, methods):
         if arguments is None:

@@ -659,7 +659,7 @@ class PackagedNetwork:
 
     Attributes:
         name: Its file name without the suffix.
-        data: The ``.pte`` file.
+        program: The ``.pte`` file.
         method: Its method.
         macs: Multiply-accumulates of an execution.
         exact: Whether its outputs are those of the reference bit for bit: its kernels compute in
@@ -667,7 +667,7 @@ class PackagedNetwork:
     """
 
     name: str
-    data: bytes
+    program: bytes
     method: Method
     macs: int
     exact: bool
@@ -685,13 +685,13 @@ def packaged_networks(board: Board) -> list[PackagedNetwork]:
         found.append(
             PackagedNetwork(
                 name=name,
-                data=data,
+                program=data,
                 method=method,
                 macs=sum(record.macs for record in records),
                 exact=any(record.name.startswith("cortex_m::") for record in records),
             )
         )
-    return sorted(found, key=lambda network: (len(network.data), network.name))
+    return sorted(found, key=lambda network: (len(network.program), network.name))
 
 
 def networks(bench: Bench) -> StageRecord:
@@ -701,7 +701,7 @@ def networks(bench: Bench) -> StageRecord:
     if bench.placed_only:
         for network in packaged:
             held = network_of(network.name) == SMALL or not bench.is_real
-            if held and _fit(bench, network.method, len(network.data)):
+            if held and _fit(bench, network.method, len(network.program)):
                 with bench.opened(network=network_of(network.name)) as session:
                     found.add(session, network)
     else:
@@ -747,7 +747,7 @@ class _Comparison:
     def add(self, session: Session, network: PackagedNetwork) -> bool:
         """Compare a network if it fits; return whether the board can be asked for another one."""
         bench = self._bench
-        fits = _fit(bench, network.method, len(network.data))
+        fits = _fit(bench, network.method, len(network.program))
         if fits is False:
             return True
         if self._pace.predicted_s(network) > self._left_s():
@@ -784,7 +784,7 @@ class _Comparison:
 
     def leave(self, others: Sequence[PackagedNetwork]) -> None:
         """Count networks that nobody has asked the board for, as far as they fit."""
-        fitting = (each for each in others if _fit(self._bench, each.method, len(each.data)))
+        fitting = (each for each in others if _fit(self._bench, each.method, len(each.program)))
         self.late += [network.name for network in fitting]
 
 
@@ -800,7 +800,7 @@ class _Pace:
 
     def predicted_s(self, network: PackagedNetwork) -> float:
         """Return the expected time of a network, seconds."""
-        upload = len(network.data) / self._up if self._up else 0.0
+        upload = len(network.program) / self._up if self._up else 0.0
         per_mac = self._per_mac.get(network.exact)
         if per_mac is None:
             per_mac = self._per_mac.get(True, self._first)
@@ -810,14 +810,14 @@ class _Pace:
     def learn(self, network: PackagedNetwork, took_s: float) -> None:
         """Learn from a network that took ``took_s`` seconds; small ones show nothing."""
         if network.macs >= 100_000:
-            upload = len(network.data) / self._up if self._up else 0.0
+            upload = len(network.program) / self._up if self._up else 0.0
             self._per_mac[network.exact] = max(0.0, took_s - upload) / network.macs
 
 
 def _compare(bench: Bench, session: Session, network: PackagedNetwork) -> tuple[str, float]:
     """Return what is wrong with the outputs of a network, "" if nothing, and the largest error."""
     inputs, outputs, runs = reference_of(network.name)
-    info = bench.load(session, network.data)
+    info = bench.load(session, network.program)
     for index, (array, tensor) in enumerate(zip(inputs, info.inputs, strict=True)):
         sizes = array.shape if tensor.dynamic else ()
         session.set_input(index, tensor_to_bytes(array, tensor), sizes=sizes)

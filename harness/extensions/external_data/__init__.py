@@ -1,0 +1,1 @@
+"""Constants of a program that ExecuTorch keeps in ``.ptd`` files (``docs/external-data.md``)."""
