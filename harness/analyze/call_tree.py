@@ -75,7 +75,9 @@ class CallTree:
         depth: Number of ancestors, int64.
         start: Start in ticks on the timeline of its clock, int64; -1 without a time. Delegates have
             timelines of their own, even if a file has only one clock.
-        total: Duration in ticks of its own clock, uint64; 0 if it ends slightly before its start.
+        total: Duration in ticks of its own clock, uint64, without ``taken``; 0 if it ends slightly
+            before its start.
+        taken: Ticks that other tasks and interrupts had from its start to its end, uint64.
         own: Self time in ticks of its own clock, uint64: the part of its duration not covered by
             children on the same clock. Children on another clock are not subtracted, because their
             exact share is unknown; the self time of a DELEGATE_CALL thus includes waiting for a
@@ -92,13 +94,14 @@ class CallTree:
     start: _Ints
     total: _Ticks
     own: _Ticks
+    taken: _Ticks
     ambiguous: _Bools
     backward: _Bools
 
     @property
     def end(self) -> _Ints:
         """End in ticks on the timeline of its clock, int64; the start without a duration."""
-        return self.start + self.total.astype(np.int64)
+        return self.start + (self.total + self.taken).astype(np.int64)
 
     @property
     def ambiguous_rows(self) -> _Ints:
@@ -140,15 +143,27 @@ def call_tree(trace: Trace, *, across_blocks: bool = False) -> CallTree:
     ambiguous |= unsure
     _nest_delegates(rows, parent, ambiguous)
     total = np.maximum(rows.end - rows.start, 0)
+    backward, start = rows.end < rows.start, rows.start
+    taken = np.zeros(len(trace), np.int64)
+    if trace.kind.max(initial=0) >= Kind.TASK:
+        from harness.analyze.contexts import contexts
+
+        found, main = contexts(trace), trace.clock == _MAIN
+        taken = np.minimum(found.taken.astype(np.int64), total)
+        total -= taken
+        # Children cover their parent on a clock that stands while others have the core.
+        rows.start = np.where(main, found.start - found.before, rows.start)
+        rows.delegate = rows.delegate & ~main
     return CallTree(
         trace=trace,
         parent=parent,
         depth=depths(parent),
-        start=rows.start,
+        start=start,
+        taken=taken.astype(np.uint64),
         total=total.astype(np.uint64),
         own=(total - _covered(rows, parent, total)).astype(np.uint64),
         ambiguous=ambiguous,
-        backward=rows.end < rows.start,
+        backward=backward,
     )
 
 

@@ -91,6 +91,8 @@ class Operator(Signature, frozen=True):
         loading: Its events are of loading a method, not of executions.
         counters: Statistics of what each hardware counter counted, by its name, over the events
             with a count; without the counters that recorded none of its events.
+        taken: Time that other tasks and interrupts took from its events together, which no
+            statistic contains, in the unit of ``times``; 0 if none are logged.
     """
 
     clock: ClockDomain
@@ -103,6 +105,7 @@ class Operator(Signature, frozen=True):
     share: float | None
     loading: bool
     counters: dict[str, Summary] = msgspec.field(default_factory=dict)
+    taken: float = 0.0
 
     @property
     def times(self) -> Summary | None:
@@ -193,14 +196,17 @@ def _operators(
         _partial(chosen & known, ticks, starts, unit, whole_in_unit)
         for chosen in (known, cold_blocks[orders], (executed & ~cold_blocks)[orders])
     )
-    wall = WallTimes(trace)
+    wall, taken = WallTimes(trace), np.zeros(len(starts))
+    if trace.kind.max(initial=0) >= Kind.TASK:
+        lost = durations(trace, wall=True)[rows] - ticks
+        taken = np.add.reduceat(lost, starts) * unit[:, 0] / unit[:, 1]
     groups = zip(
         *(blocks, *(key.tolist() for key in keys)),
         *(np.split(rows, starts[1:]), np.add.reduceat(~known, starts, dtype=np.int64).tolist()),
         in_ticks,
         [time if rate else None for time, rate in zip(in_unit, timed.tolist(), strict=True)],
         *(cold, warm, wall.shares(rows, starts), wall.loading(rows[starts]).tolist()),
-        _counted(trace, rows, starts),
+        *(_counted(trace, rows, starts), taken.tolist()),
         strict=True,
     )
     return [

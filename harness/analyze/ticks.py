@@ -63,8 +63,11 @@ def forward(domain: ClockDomain, start: Ticks, end: Ticks) -> Ticks:
     return difference & np.uint64(domain.modulus - 1)
 
 
-def durations(trace: Trace) -> Ticks:
+def durations(trace: Trace, *, wall: bool = False) -> Ticks:
     """Return the duration of every event in ticks of its clock domain, shape (n,).
+
+    It is the time that the event's own context had the core: where tasks and interrupts are logged,
+    what others took is subtracted (``harness.analyze.contexts``), unless ``wall`` is true.
 
     Differences modulo the counter's range, and the whole wraps that a scope lasts at least because
     of what is nested in it (``harness.analyze.ticks``). ``unknown_durations`` says which of them
@@ -79,6 +82,10 @@ def durations(trace: Trace) -> Ticks:
         if wraps is not None:
             modulus = np.uint64(trace.clocks[number].modulus)
             result[wraps.rows] += wraps.within.astype(np.uint64) * modulus
+    if not wall and trace.kind.max(initial=0) >= Kind.TASK:
+        from harness.analyze.contexts import contexts
+
+        result -= np.minimum(contexts(trace).taken, result)
     return result
 
 
@@ -119,7 +126,7 @@ def without_wraps(trace: Trace) -> Trace:
     """
     return replace(
         trace,
-        end=trace.start + durations(trace),
+        end=trace.start + durations(trace, wall=True),
         clocks=tuple(replace(clock, bits=64, down=False) for clock in trace.clocks),
     ).sealed()
 

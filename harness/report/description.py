@@ -38,6 +38,7 @@ from harness.report.operators import (
     describe_energy,
     describe_operators,
     describe_roofline,
+    taken_line,
 )
 from harness.report.words import ReportTable, counted, verdict_word
 from harness.runs.source import EvaluatedRun, test_set_name
@@ -578,6 +579,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         emulated = subject.emulated_time
         clocks = tuple(clock_lines(subject.trace, subject.qualities, emulated=emulated))
     table = describe_operators(subject, unit) if subject is not None else None
+    clocks += taken_line(table) if table is not None else ()
     recorded = result.trace.counters if result is not None and result.trace is not None else ()
     requested = subject.runs_requested if subject is not None else None
     known = (result.model.sections or {}) if result is not None and result.model else {}

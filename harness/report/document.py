@@ -38,7 +38,8 @@ class ReportedOperator(Signature, frozen=True, omit_defaults=True):
     execution, in the median over executions, or of loading, null if that is unknown
     (docs/reports.md). ``counters`` are statistics of what each hardware counter counted, over the
     events with a count; absent if none was recorded. ``roofline`` is its work
-    against what the core can do; absent where that is unknown.
+    against what the core can do; absent where that is unknown. ``taken`` is what other tasks and
+    interrupts took from its events together, which no other number contains; absent if it is 0.
     """
 
     clock: str
@@ -55,6 +56,7 @@ class ReportedOperator(Signature, frozen=True, omit_defaults=True):
     share: float | None
     counters: dict[str, Summary] = msgspec.field(default_factory=dict)
     roofline: RooflinePoint | None = None
+    taken: float | None = None
 
 
 class ReportedDocument(msgspec.Struct, frozen=True):
@@ -142,6 +144,7 @@ def _reported_operator(op: Operator, point: RooflinePoint | None = None) -> Repo
         share=op.share,
         counters=with_printable_keys(op.counters),
         roofline=point,
+        taken=op.taken or None,
     )
 
 

@@ -69,6 +69,8 @@ class OperatorDocument(Signature, frozen=True, omit_defaults=True):
     or in ticks where ``ns`` is null; null for what did not happen in one. ``origin`` is from an
     ETRecord, ``arguments`` from a ``.pte``; null without these. ``counters`` are statistics of what
     each hardware counter counted, over the events with a count; absent if none was recorded.
+    ``taken`` is what other tasks and interrupts took from its events together, which no statistic
+    contains, in nanoseconds, or in ticks where ``ns`` is null; absent if it is 0.
     """
 
     clock: str
@@ -80,6 +82,7 @@ class OperatorDocument(Signature, frozen=True, omit_defaults=True):
     origin: OriginDocument | None
     arguments: ArgumentsDocument | None
     counters: dict[str, Summary] = msgspec.field(default_factory=dict)
+    taken: float | None = None
 
 
 class TraceDocument(msgspec.Struct, frozen=True):
@@ -157,6 +160,7 @@ def trace_document(
             origin=origin_document(operator, symbols),
             arguments=arguments_document(operator, arguments),
             counters=with_printable_keys(operator.counters),
+            taken=operator.taken or None,
         )
         for operator in operator_statistics(trace)
     ]

@@ -320,7 +320,7 @@ def _parts(trace: Trace, part: str, whole: str) -> Iterator[Check]:
 
 def _cannot_wrap(trace: Trace, counter: HardwareCounter) -> _Bools:
     """Return True for events too short for the counter to wrap in, shape (n,)."""
-    seconds = event_nanoseconds(trace, durations(trace)) / 1e9
+    seconds = event_nanoseconds(trace, durations(trace, wall=True)) / 1e9
     short: _Bools = seconds * FASTEST_HZ < 2.0**counter.bits  # False where the time is unknown
     return short
 
@@ -363,7 +363,7 @@ def clock_checks(subject: Subject) -> Iterator[Check]:
     run is known then.
     """
     trace = subject.trace
-    ticks = durations(trace)
+    ticks = durations(trace, wall=True)
     suspected = {found.number: found for found in suspected_widths(trace, subject.dumps)}
     for number, domain in enumerate(trace.clocks):
         rows = np.flatnonzero((trace.kind == Kind.PROFILE) & (trace.clock == number))
