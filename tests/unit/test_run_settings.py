@@ -142,7 +142,7 @@ def doors(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("harness.runs.run.run_model", doors.end)
     monkeypatch.setattr("harness.pytest_plugin.running.run_model", doors.end)
-    for name in ("a.npy", "b.npy", "b.toml", "fw.elf", "old.pte"):
+    for name in ("a.npy", "b.npy", "a.ptd", "b.ptd", "b.toml", "fw.elf", "old.pte"):
         Path(name).touch()
     model = packaged_models()["small_int8"]
     assert model is not None
