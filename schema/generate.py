@@ -126,7 +126,7 @@ def render_version() -> str:
 
 SWITCHED_OFF = (
     *("etd_tracer", "etd_clock", "etd_counters", "etd_etdump"),
-    *("etd_contexts", "etd_marks"),
+    *("etd_contexts", "etd_marks", "etd_recorder"),
 )
 """Headers whose functions do nothing where ETD_OFF is defined."""
 _FUNCTION = re.compile(

@@ -9,6 +9,7 @@
 #include "etd_clock.h"
 #include "etd_counters.h"
 #include "etd_etdump.h"
+#include "etd_recorder.h"
 #include "support/ed00_verifier.h"
 
 #define LARGEST 2048u
@@ -118,7 +119,7 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
     uint32_t number = (uint32_t)input[3] << (input[2] % 32);
     const uint8_t *metadata = input[4] % 2 != 0 ? input : NULL;
     uint32_t length = input[5] % (CALL_SIZE + 1);
-    switch (input[0] % 16) {
+    switch (input[0] % 17) {
     case 0:
         etd_create_event_block(tracer, name);
         etd_set_bundled_input_index(tracer, chain);
@@ -164,6 +165,9 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
         etd_set_debug_level(tracer, (etd_debug_level)(input[1] % 3));
         etd_set_when_full(tracer, (etd_when_full)(input[2] % 2));
         etd_set_paused(tracer, input[4] % 8 == 0);
+        break;
+    case 15:
+        etd_keep_last(tracer, (uint64_t)number << input[6] % 32u);
         break;
     case 14:
         (void)etd_log_clock(tracer, 0, number, (uint64_t)number << input[6] % 32u);

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from benchmarks.compilers import CORES, MARK, PAGE, VARIANTS, compiled, helpers, text_size
+from tests.conftest import ROOT
+from tests.library.conftest import INCLUDE, STUB, sh
 from tests.support.examples import sampled
 
 pytestmark = pytest.mark.sim
@@ -35,3 +38,20 @@ def test_the_page_states_the_size_on_each_core() -> None:
     [stated] = [int(row[1]) for row in rows if row[0] == "Cortex-M3"]
     assert stated == pytest.approx(text_size("Cortex-M3", "gcc", "os"), rel=0.02)
     assert stated <= LARGEST
+
+
+OPTIONAL = re.compile(
+    r"^\| `(src/\S+|ports/\S+)` \| `\S+` \| .* \| (\d+) \| (\d+) \|$", re.MULTILINE
+)
+
+
+def test_the_page_states_the_size_of_each_optional_file(tmp_path: Path) -> None:
+    rows = OPTIONAL.findall((ROOT / "docs/library/README.md").read_text())
+    assert {"src/clock/clock.c", "src/marks/marks.c"} < {row[0] for row in rows}
+    for file, *stated in rows:
+        for core, size in zip(("cortex-m3", "cortex-m0plus"), stated, strict=True):
+            options = (f"-mcpu={core}", "-mthumb", "-Os", "-std=c11", f"-I{INCLUDE}")
+            compiler = ("arm-none-eabi-gcc", *options, "-c", STUB / file, "-o", "file.o")
+            sh(*compiler, cwd=tmp_path)
+            text = sh("arm-none-eabi-size", "file.o", cwd=tmp_path).splitlines()[1].split()[0]
+            assert int(text) == pytest.approx(int(size), rel=0.02), (file, core)

@@ -16,6 +16,7 @@ PROGRAM = """\
 #include "etd_counters.h"
 #include "etd_etdump.h"
 #include "etd_marks.h"
+#include "etd_recorder.h"
 void filter(void);
 #ifdef TRACED
 static uint32_t now(void *context) { return *(volatile uint32_t *)context; }
@@ -47,6 +48,7 @@ void infer(void) {
     etd_end_profiling_delegate(&tracer, inner, "meta", 4);
     etd_end_profiling(&tracer, event);
     etd_track_allocation(&tracer, etd_track_allocator(&tracer, "heap"), 64, 0);
+    etd_keep_last(&tracer, 1000);
     const etd_etdump_sink sink = {take, NULL};
     (void)etd_etdump_write(&tracer, true, &sink);
 #endif
@@ -85,7 +87,7 @@ def test_the_sources_can_be_compiled_with_it_as_well(tmp_path: Path) -> None:
     """A build that defines it for all of its files gets the same tracer, which nothing calls."""
     write("amalgamation", tmp_path / "vendored")
     files = [
-        *map(str, sources("tracer", "counters", "marks", "etdump")),
+        *map(str, sources("tracer", "counters", "marks", "recorder", "etdump")),
         "vendored/etdump_tracer.c",
     ]
     assert len(files) > 8
