@@ -92,7 +92,7 @@ enum {
     ETD_LINK_REGION_INPUT = 0x2,
     /* data of output tensor number `index` */
     ETD_LINK_REGION_OUTPUT = 0x3,
-    /* trace of the last run: index 0 is the compact log, or the ETDump of a runtime that writes one; index 1 is its debug buffer */
+    /* trace of the last run: index 0 is the compact log, and those of further tracers behind it, or the ETDump of a runtime that writes one; index 1 is its debug buffer */
     ETD_LINK_REGION_TRACE = 0x4,
     /* postmortem record (postmortem.toml), available until the next RUN */
     ETD_LINK_REGION_POSTMORTEM = 0x5,
@@ -126,7 +126,7 @@ enum {
     ETD_LINK_INFO_ARENA_CAPACITY = 0x6,
     /* u32 capacity for staged inputs in bytes */
     ETD_LINK_INFO_INPUT_CAPACITY = 0x7,
-    /* u32 capacity of the compact log in bytes */
+    /* u32 capacity of the compact log in bytes, with those of further tracers */
     ETD_LINK_INFO_TRACE_CAPACITY = 0x8,
     /* u32 ticks, u32 pairs: time of that many empty start/end pairs, measured at start-up */
     ETD_LINK_INFO_PROBE_COST = 0x9,

@@ -20,6 +20,20 @@ extern "C" {
 #define ETD_NORETURN
 #endif
 
+/* Further tracers of a run, such as those of other cores. The server sends their logs behind its own, as one
+ * trace, and reads them only while nobody logs: between `end` and the next `begin`. */
+typedef struct {
+    const etd_tracer *const *tracers; /* each has a number of its own, not 0 */
+    uint32_t count;
+    uint32_t capacity; /* bytes of all their logs, ETD_LOG_HEADER_SIZE each included */
+    void *context;     /* passed to both functions; may be NULL */
+    /* Called when a run begins, after the clock was set to zero: initializes the tracers, logs the clocks of
+     * all (etd_clock.h) and lets the others log. `tracer` is the server's own, of clock domain 0. */
+    void (*begin)(void *context, etd_tracer *tracer);
+    /* Called when the run has ended: returns when nobody logs any more. */
+    void (*end)(void *context, etd_tracer *tracer);
+} etd_more_tracers;
+
 /* Functions and memory of a board. Set optional members to NULL when the board does not have them.
  *
  * The server calls these functions from the task that polls it, never from an interrupt. */
@@ -64,6 +78,8 @@ typedef struct {
     /* Optional. Faults on purpose, as by an invalid instruction, when a run asks for it: so a host can prove
      * that a crash of this board is recorded and found after the reset. */
     void (*crash)(void *context);
+    /* Optional: tracers beside the server's. */
+    const etd_more_tracers *more_tracers;
     /* Optional: the limits of the stack, which grows down. */
     uint32_t *stack_bottom;
     uint32_t *stack_top;

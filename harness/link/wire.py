@@ -97,7 +97,7 @@ class Region(IntEnum):
     OUTPUT = 0x3
     """Data of output tensor number `index`."""
     TRACE = 0x4
-    """Trace of the last run: index 0 is the compact log, or the ETDump of a runtime that writes one; index 1 is its debug buffer."""
+    """Trace of the last run: index 0 is the compact log, and those of further tracers behind it, or the ETDump of a runtime that writes one; index 1 is its debug buffer."""
     POSTMORTEM = 0x5
     """Postmortem record (postmortem.toml), available until the next RUN."""
 
@@ -133,7 +133,7 @@ class Info(IntEnum):
     INPUT_CAPACITY = 0x7
     """U32 capacity for staged inputs in bytes."""
     TRACE_CAPACITY = 0x8
-    """U32 capacity of the compact log in bytes."""
+    """U32 capacity of the compact log in bytes, with those of further tracers."""
     PROBE_COST = 0x9
     """U32 ticks, u32 pairs: time of that many empty start/end pairs, measured at start-up."""
     OPERATORS = 0xA

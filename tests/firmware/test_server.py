@@ -6,18 +6,20 @@ import ctypes as ct
 import struct
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Losses, Region, read_log
+from harness import ClockDomain, Losses, Region, read_log
 from harness.testing import RESPONSE, Op, Reset, State, Status, encode_frame, messages, wire
 from harness.testing import device_log_format as log_format
 from tests.conftest import ROOT
-from tests.support.c_server import MTU, TICK, CServer
+from tests.support.c_server import MTU, TICK, CServer, MoreTracers
 from tests.support.examples import examples
 from tests.support.prepared_server import INPUTS, MODEL, OUTPUTS, digest_of, prepare
 from tests.support.tiny_model import relu_model
+from tests.support.tracer import CTracer
 
 
 @pytest.fixture
@@ -148,6 +150,43 @@ def test_a_run_that_fails_tells_why_and_leaves_the_board_usable(server: CServer)
     prepare(server)
     server.run(6)
     assert server.fetch(Region.OUTPUT, 0) == OUTPUTS[0]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_logs_of_other_tracers_follow_the_servers_own(etstub: ct.CDLL, stream: bool) -> None:
+    """Of each run anew, in pieces of any size, and as one trace that says where each one was."""
+    others = [CTracer(etstub, 512), CTracer(etstub, 0), CTracer(etstub, 512)]
+    asked: list[str] = []
+
+    def begin(own: int) -> None:
+        asked.append("begin")
+        etstub.etd_log_clock(ct.c_void_p(own), 0, 0, ct.c_uint64(0))
+        for number, other in enumerate(others, 1):
+            other.restart()
+            other.call("set_tracer_number", number)
+            other.call("log_clock", 2000 * number, 5, ct.c_uint64(100))
+            other.call("create_event_block", b"Work")
+
+    def end(_own: int) -> None:
+        asked.append("end")
+        for other in others:
+            other.call("end_profiling", other.start(b"work", 0, 1))
+
+    more = MoreTracers.of([other.address for other in others], 4096, begin, end)
+    server = CServer(etstub, more=more)
+    prepare(server)
+    hello = server.ask(Op.HELLO, messages.HelloBody(1).encode())
+    assert messages.TargetInfo.parse(hello).trace_capacity == server.log.size + 4096
+    for run_id in (1, 2):
+        server.run(run_id, 2, stream=stream)
+        trace = read_log(server.fetch(Region.TRACE), [ClockDomain("test clock", Fraction(1000))])
+        assert asked == ["begin", "end"] * run_id
+        work = trace.tracer != 0
+        assert trace.tracer[work].tolist() == [1, 3]  # there is no room in the second one
+        assert np.count_nonzero(~work) > 2
+        assert [trace.clocks[number].hz for number in trace.clock[work].tolist()] == [2000, 6000]
+        assert {clock.tracer for clock in trace.tracer_clocks} == {0, 1, 3}
+        assert trace.losses.events == 1
 
 
 def test_what_a_run_needs(server: CServer) -> None:

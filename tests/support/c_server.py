@@ -28,6 +28,36 @@ _COUNTERS = ct.CFUNCTYPE(ct.c_void_p, ct.c_void_p)
 _QUIET = ct.CFUNCTYPE(None, ct.c_void_p, ct.c_bool)
 
 
+_BEGIN = ct.CFUNCTYPE(None, ct.c_void_p, ct.c_void_p)
+
+
+@mirrors("etd_port.h", "etd_more_tracers")
+class MoreTracers(ct.Structure):
+    _fields_ = [
+        ("tracers", ct.c_void_p),
+        ("count", ct.c_uint32),
+        ("capacity", ct.c_uint32),
+        ("context", ct.c_void_p),
+        ("begin", _BEGIN),
+        ("end", _BEGIN),
+    ]
+
+    @classmethod
+    def of(
+        cls,
+        tracers: list[int],
+        capacity: int,
+        begin: Callable[[int], None],
+        end: Callable[[int], None],
+    ) -> MoreTracers:
+        """Tracers at these addresses; the functions get the address of the server's own."""
+        both = _BEGIN(lambda _context, own: begin(own)), _BEGIN(lambda _context, own: end(own))
+        more = cls(None, len(tracers), capacity, None, *both)
+        more.places = (ct.c_void_p * len(tracers))(*tracers)  # kept as long as this is
+        more.tracers = ct.addressof(more.places)
+        return more
+
+
 @mirrors("etd_port.h", "etd_port")
 class _Port(ct.Structure):
     _fields_ = [
@@ -46,6 +76,7 @@ class _Port(ct.Structure):
         ("counters", _COUNTERS),
         ("marker", _QUIET),
         ("crash", _VOID),
+        ("more_tracers", ct.POINTER(MoreTracers)),
         ("stack_bottom", ct.c_void_p),
         ("stack_top", ct.c_void_p),
     ]
@@ -149,6 +180,7 @@ class CServer:
         watchdog: bool = False,
         marker: bool = False,
         counters: int | None = None,
+        more: MoreTracers | None = None,
     ) -> None:
         self.restarts = self.reboots = self.overruns = self.fed = 0
         self.calls: list[str] = []
@@ -175,6 +207,8 @@ class CServer:
             *(_TICKS(), _VOID(self._alive) if watchdog else _VOID()),
             _COUNTERS(lambda _context: counters),
             _QUIET(self._marker) if marker else _QUIET(),
+            _VOID(),
+            ct.pointer(more) if more is not None else None,
         )
         longest = mtu + mtu // 254
         sizes = [

@@ -136,11 +136,20 @@ class CTracer:
         library.etd_start_profiling_interned.restype = Event
         library.etd_start_profiling_delegate.restype = DelegateEvent
         library.etd_start_profiling_fixed.restype = Event
-        before = size % 4
-        buffer = ct.c_void_p(ct.addressof(self._memory) + GUARD - before)
         self._fixed = {text: ct.create_string_buffer(text) for text in FIXED_NAMES}
-        self.call("tracer_init", buffer, size + before, self._ticks, None)
+        self.restart()
         self.call("set_debug_buffer", ct.c_void_p(ct.addressof(self._debug) + GUARD), debug)
+
+    @property
+    def address(self) -> int:
+        """Where its state is."""
+        return ct.addressof(self._state)
+
+    def restart(self) -> None:
+        """Initialize it, with an empty log and without a debug buffer."""
+        before = self.size % 4
+        buffer = ct.c_void_p(ct.addressof(self._memory) + GUARD - before)
+        self.call("tracer_init", buffer, self.size + before, self._ticks, None)
 
     def _tick(self, _context: int | None) -> int:
         self.now += TICK

@@ -141,6 +141,7 @@ int main(void) {
         .marker = port_marker, /* NULL if the port has none */
         .alive = port_alive,   /* NULL if the port has none */
         .crash = crash,
+        .more_tracers = &port_more_tracers, /* NULL if the port has none */
         .stack_bottom = stack_bottom,
         .stack_top = stack_top,
     };

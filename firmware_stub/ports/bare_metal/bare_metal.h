@@ -65,6 +65,9 @@ uint32_t port_send_timeout(void) __attribute__((weak));
 /* Optional: sets the marker pin, as in etd_port. */
 void port_marker(void *context, bool high) __attribute__((weak));
 
+/* Optional: tracers of other cores, as in etd_port. */
+extern const etd_more_tracers port_more_tracers __attribute__((weak));
+
 /* The two functions of the clock as an etd_port has them; both contexts are unused. */
 static inline uint32_t port_ticks_of(void *context) {
     (void)context;

@@ -128,7 +128,9 @@ static etd_status hello(etd_server *server, etd_request *request, etd_writer *an
     write_u32_tag(answer, ETD_LINK_INFO_MODEL_CAPACITY, config->model_capacity);
     write_u32_tag(answer, ETD_LINK_INFO_ARENA_CAPACITY, config->arena_capacity);
     write_u32_tag(answer, ETD_LINK_INFO_INPUT_CAPACITY, config->input_capacity);
-    write_u32_tag(answer, ETD_LINK_INFO_TRACE_CAPACITY, config->trace_capacity);
+    const etd_more_tracers *more = config->port->more_tracers;
+    write_u32_tag(answer, ETD_LINK_INFO_TRACE_CAPACITY,
+                  config->trace_capacity + (more != NULL ? more->capacity : 0u));
     write_u32_tag(answer, ETD_LINK_INFO_DEBUG_CAPACITY, config->debug_capacity);
     write_probe_tag(answer, server->probe_ticks);
     write_u32_tag(answer, ETD_LINK_INFO_OPERATORS, etd_operator_count());

@@ -9,10 +9,11 @@
 /* Contents of a readable region. */
 typedef struct {
     const uint8_t *bytes;
-    uint32_t count;           /* of `bytes` */
-    uint32_t size;            /* including the log after `bytes` */
-    const etd_tracer *tracer; /* source of the log; NULL for none */
-    const etd_tensor *tensor; /* the output, if it is one; otherwise NULL */
+    uint32_t count;               /* of `bytes` */
+    uint32_t size;                /* including the logs after `bytes` */
+    const etd_tracer *tracer;     /* source of the log; NULL for none */
+    const etd_more_tracers *more; /* sources of the logs after it; NULL for none */
+    const etd_tensor *tensor;     /* the output, if it is one; otherwise NULL */
 } etd_source;
 
 static etd_source bytes_and_log(const void *bytes, uint32_t count, const etd_tracer *tracer) {
@@ -37,6 +38,10 @@ static etd_status find_trace(const etd_server *server, uint8_t index, etd_source
         return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, index, "no such trace file", NULL);
     }
     *source = bytes_and_log(NULL, 0, tracer);
+    source->more = server->config.port->more_tracers;
+    for (uint32_t i = 0; source->more != NULL && i < source->more->count; i++) {
+        source->size += etd_log_size(source->more->tracers[i]);
+    }
     return ETD_LINK_STATUS_OK;
 }
 
@@ -92,7 +97,17 @@ static void copy(const etd_source *source, uint32_t offset, uint8_t *out, uint32
     if (plain > 0) {
         memcpy(out, source->bytes + offset, plain);
     }
-    (void)etd_log_read(source->tracer, offset + plain - source->count, out + plain, count - plain);
+    offset = offset + plain - source->count; /* in the logs */
+    const etd_tracer *tracer = source->tracer;
+    for (uint32_t next = 0; tracer != NULL; next++) {
+        uint32_t size = etd_log_size(tracer);
+        if (offset < size) {
+            plain += etd_log_read(tracer, offset, out + plain, count - plain);
+            offset = size;
+        }
+        offset -= size;
+        tracer = source->more != NULL && next < source->more->count ? source->more->tracers[next] : NULL;
+    }
 }
 
 etd_status etd_server_stat(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error) {

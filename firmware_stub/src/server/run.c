@@ -472,8 +472,15 @@ void etd_server_start_run(etd_server *server) {
     server->run.seen_at = 0;
     server->epoch++;
     init_tracer(server);
+    const etd_more_tracers *more = config->port->more_tracers;
+    if (more != NULL) {
+        more->begin(more->context, &config->kept->tracer);
+    }
     etd_postmortem_begin_run(config->kept, server->run.id, server->run.count);
     etd_status status = execute_all(server, &server->run.error);
+    if (more != NULL) {
+        more->end(more->context, &config->kept->tracer);
+    }
     if (status == ETD_LINK_STATUS_OK && server->stream.undelivered) {
         (void)etd_fail(&server->run.error, ETD_LINK_STATUS_LOG_UNDELIVERED, ETD_LINK_STREAM_WAIT_MS,
                        "the host did not acknowledge the streamed log", NULL);
