@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "etd_clock.h"
+#include "etd_contexts.h"
 #include "etd_counters.h"
 #include "etd_etdump.h"
+#include "etd_marks.h"
 #include "etd_recorder.h"
 #include "support/ed00_verifier.h"
 
@@ -119,7 +121,7 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
     uint32_t number = (uint32_t)input[3] << (input[2] % 32);
     const uint8_t *metadata = input[4] % 2 != 0 ? input : NULL;
     uint32_t length = input[5] % (CALL_SIZE + 1);
-    switch (input[0] % 17) {
+    switch (input[0] % 19) {
     case 0:
         etd_create_event_block(tracer, name);
         etd_set_bundled_input_index(tracer, chain);
@@ -171,6 +173,14 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
         break;
     case 14:
         (void)etd_log_clock(tracer, 0, number, (uint64_t)number << input[6] % 32u);
+        break;
+    case 16:
+        etd_log_switch(tracer, input[4] % 4u, name, number);
+        break;
+    case 17:
+        etd_log_mark(tracer, name);
+        etd_log_sample(tracer, name, chain);
+        etd_log_sample_float(tracer, name, (float)chain / 3.0f);
         break;
     default:
         subject->filter = (etd_event_filter){names + 1, input[1] % 8, input[4] % 2 != 0, chain, chain + 9};

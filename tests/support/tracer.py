@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes as ct
+import struct
 from dataclasses import dataclass, field
 
-from harness.decode.device_log_format import ALLOCATION_FAILED, NO_OFFSET
+from harness.decode.device_log_format import ALLOCATION_FAILED, NO_OFFSET, Record
 from tests.support.mirrors import mirrors
 from tests.support.runtime import TICKS, Tracer
 from tests.support.tracer_model import (
@@ -291,6 +292,19 @@ class Pair:
                 pair = ct.c_uint32(own), ct.c_uint64(reference)
                 logged = tracer.call("log_clock", ct.c_uint32(hz), *pair)
                 assert bool(logged & 0xFF) == model.log_clock(hz, own, reference)
+            case "switch", flags, text, number:
+                tracer.call("log_switch", flags, text, ct.c_uint32(number))
+                model.log_switch(flags, text, number)
+            case "mark", text:
+                tracer.call("log_mark", text)
+                model.log_instant(Record.MARK, 0, text, 0)
+            case "sample", text, float(value):
+                tracer.call("log_sample_float", text, ct.c_float(value))
+                [bits] = struct.unpack("<I", struct.pack("<f", value))
+                model.log_instant(Record.SAMPLE, 1, text, bits)
+            case "sample", text, value:
+                tracer.call("log_sample", text, value)
+                model.log_instant(Record.SAMPLE, 0, text, value & 0xFFFFFFFF)
             case "allocation", allocator, size, offset:
                 tracer.call("track_allocation", allocator, ct.c_uint32(size), ct.c_uint32(offset))
                 model.track(0, allocator, size, offset)

@@ -22,6 +22,7 @@ from harness.decode.device_log_format import (
     NO_OFFSET,
     PAYLOAD_ALIGNMENT,
     RECORD_SIZE,
+    SWITCH_BEGINS,
     VALUE_IS_OUTPUT,
     VERSION,
     Record,
@@ -322,6 +323,22 @@ class Model:
         fits = self.append(struct.pack("<BBHIII", Record.CLOCK, 0, high, hz, own, low))
         self.dropped_blocks += not fits
         return fits
+
+    def log_switch(self, flags: int, name: bytes | None, number: int) -> None:
+        again = not flags & SWITCH_BEGINS  # an end has the time after its record
+        self.log_instant(Record.SWITCH, flags, name, number if name is None else 0, again=again)
+
+    def log_instant(
+        self, kind: Record, flags: int, name: bytes | None, word: int, *, again: bool = False
+    ) -> None:
+        if self.paused:
+            self.filtered += 1
+            return
+        now, number = self.tick(), self.intern(name)
+        if not self.append(struct.pack("<BBHIII", kind, flags, number, now, word, 0)):
+            self.dropped_events += 1
+        elif again:
+            self.records[-1] = struct.pack("<BBHIII", kind, flags, number, self.tick(), word, 0)
 
     def track(self, flags: int, allocator: int, size: int, offset: int) -> None:
         if self.paused:

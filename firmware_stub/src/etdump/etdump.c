@@ -22,6 +22,12 @@ static bool is_event(const etd_item *item) {
            item->record[0] == ETD_LOG_RECORD_VALUE;
 }
 
+/* Of these the file has nothing, but the block that they are in. */
+static bool is_instant(const etd_item *item) {
+    return item->record[0] == ETD_LOG_RECORD_SWITCH || item->record[0] == ETD_LOG_RECORD_MARK ||
+           item->record[0] == ETD_LOG_RECORD_SAMPLE;
+}
+
 static bool is_written(const etd_ed_writer *writer, const etd_item *item) {
     if (item->record[0] == ETD_LOG_RECORD_ALLOCATION) {
         return writer->allocations && (item->record[1] & ETD_LOG_ALLOCATION_FAILED) == 0;
@@ -54,7 +60,7 @@ static bool next_block(const etd_ed_writer *writer, block *block) {
         while (at < tracer->record_count && kind_at(tracer, at) != ETD_LOG_RECORD_BLOCK) {
             etd_item item;
             at = etd_read_item(tracer, at, &item);
-            block->events += is_event(&item);
+            block->events += is_event(&item) || is_instant(&item);
             block->written += is_written(writer, &item);
             block->allocators += item.record[0] == ETD_LOG_RECORD_ALLOCATOR;
         }
