@@ -133,10 +133,10 @@ def test_a_truncated_file_is_refused_by_all(
 def test_a_model_that_is_too_large_is_told_where_it_fits(
     etharness: Etharness, tmp_path: Path
 ) -> None:
-    model = changed(tmp_path, lambda data: data.ljust(5 << 20, b"\0"))
+    model = changed(tmp_path, lambda data: data.ljust(65 << 20, b"\0"))
     code, _, err = etharness("run", "--board", "native", "--model", model, "-o", tmp_path / "run")
     assert code == 2
-    assert "model: 5,242,880 bytes needed, 4,194,304 available" in err
+    assert "model: 68,157,440 bytes needed, 67,108,864 available" in err
     assert "place the model in flash" in err
     # Neither does the flash of a small board have room for it.
     code, out, _ = etharness("inspect", model, "--board", "microbit-v1")

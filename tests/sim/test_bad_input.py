@@ -75,11 +75,11 @@ def test_qemu_missing(etharness: Etharness, tmp_path: Path) -> None:
 
 def test_model_too_large(etharness: Etharness, tmp_path: Path) -> None:
     model = tmp_path / "large.pte"
-    model.write_bytes((MODELS / "kws_int8.pte").read_bytes().ljust(4 * 1024 * 1024 + 1, b"\0"))
+    model.write_bytes((MODELS / "kws_int8.pte").read_bytes().ljust((64 << 20) + 1, b"\0"))
     code, _, err = etharness(*run_arguments(tmp_path, model))
     assert code == 2
     assert err == (
-        f"error: native cannot run {model}: model: 4,194,305 bytes needed, 4,194,304 available\n"
+        f"error: native cannot run {model}: model: 67,108,865 bytes needed, 67,108,864 available\n"
         "  try: place the model in flash: `--placed`, or firmware from "
         f"`etharness build --board native --model {model}`\n"
     )
