@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 BUDGETS: Final = "etharness.budgets"
 CAPTURES: Final = "etharness.captures"
 COMMANDS: Final = "etharness.commands"
+CONTAINERS: Final = "etharness.containers"
 DELEGATES: Final = "etharness.delegates"
 DOCUMENTS: Final = "etharness.documents"
 EXPLANATIONS: Final = "etharness.explanations"

@@ -27,12 +27,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from harness.decode.device_log_format import MAGIC
+from harness.decode.device_log_format import MAGIC, RECORD_SIZE
 from harness.decode.ed00_reader import NO_IDENTIFIER, Window, find_dump, read_dump
 from harness.decode.ed00_schema import IDENTIFIER
 from harness.errors import FormatError
 from harness.files import Content, is_padding
-from harness.plugins import CAPTURES, POSTMORTEMS, load_plugin, plugin_names
+from harness.plugins import CAPTURES, CONTAINERS, POSTMORTEMS, load_plugin, plugin_names
 from harness.records.trace import HOST_NANOSECONDS, ClockDomain, Damage, Losses, Trace
 
 _SECTION: Final = rb"#\[RUN THIS\]"
@@ -48,6 +48,7 @@ _LIKELY: Final = 16
 """Base64 characters after an ``echo`` that make it the beginning of a file."""
 _LONGEST_PREFIX: Final = 200
 _GZIP: Final = b"\x1f\x8b\x08"
+_Unpack = Callable[[bytes, list[Damage] | None], bytes | None]
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -264,7 +265,7 @@ def read_dumps(
     clock = clocks[0] if clocks else HOST_NANOSECONDS
     padding = 0
     if not find_dump(data):  # whose first bytes may look like the mark of another format
-        data = _unpacked(data[:])
+        data = _unpacked(data[:], damage)
     if isinstance(data, bytes) and data[:4] == MAGIC.to_bytes(4, "little"):
         from harness.decode.device_log import read_log
         from harness.decode.device_log_chunks import trailing_padding
@@ -285,8 +286,8 @@ def read_dumps(
     )
 
 
-def _unpacked(data: bytes) -> bytes:
-    """Return what gzip packed, and UTF-16 as bytes of one character each.
+def _unpacked(data: bytes, damage: list[Damage] | None) -> bytes:
+    """Return what gzip or a plugin's format packed, and UTF-16 as bytes of one character each.
 
     Raises:
         FormatError: The packed data is damaged, or too large.
@@ -303,6 +304,12 @@ def _unpacked(data: bytes) -> bytes:
             raise FormatError(f"gzip data {reason}", offset=0, field="gzip")
     if data.startswith(_UTF_16):
         data = data.decode("utf-16", "replace").encode("latin-1", "replace")
+    mark = MAGIC.to_bytes(4, "little")
+    # A recording may begin with the mark, but not with a whole log.
+    if mark in data[1:] and (data[:4] != mark or data[5] != RECORD_SIZE):
+        for name in plugin_names(CONTAINERS):
+            unpacked = cast("_Unpack", load_plugin(CONTAINERS, name))(data, damage)
+            data = data if unpacked is None else unpacked
     return data
 
 

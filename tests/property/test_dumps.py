@@ -123,6 +123,8 @@ def test_no_damage_crashes_or_takes_much_memory(name: str, data: st.DataObject) 
         "capture": recorded(printed(write_ed00(full_trace()), bytes(100))),
     }[name]
     left = data.draw(damaged(whole))
+    for unknown in (b"?", b"\x0bETLG"):
+        attempt(read_dumps, unknown)  # imports plugins
     tracemalloc.start()
     strict = attempt(read_dumps, left)
     found = salvaged(left)

@@ -1,0 +1,186 @@
+"""Logs in a recording of the SWO pin: packets as the Armv7-M manual has them (appendix D4)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness import FormatError, Losses, Trace
+from harness.decode.dumps import read_dumps
+from tests.conftest import CommandResult
+from tests.support.examples import examples
+from tests.support.logs import CompactLog
+
+Etharness = Callable[..., CommandResult]
+
+
+def software(port: int, content: bytes) -> bytes:
+    """A packet of a stimulus port: 1, 2 or 4 bytes."""
+    return bytes([port << 3 | len(content).bit_length()]) + content
+
+
+def continued(first: int, content: list[int]) -> bytes:
+    """A header whose following bytes say, but for the last, that there is one more."""
+    *others, last = content
+    return bytes([first, *(byte | 0x80 for byte in others), last & 0x7F])
+
+
+def sent(image: bytes, port: int) -> list[bytes]:
+    """The packets of a log, as firmware writes it."""
+    padded = image + bytes(-len(image) % 4) + zlib.crc32(image).to_bytes(4, "little")
+    return [software(port, padded[at : at + 4]) for at in range(0, len(padded), 4)]
+
+
+def bytes_of(size: int) -> st.SearchStrategy[bytes]:
+    return st.binary(min_size=size, max_size=size)
+
+
+def contents(most: int) -> st.SearchStrategy[list[int]]:
+    return st.lists(st.integers(0, 127), min_size=1, max_size=most)
+
+
+SIZED = st.sampled_from([1, 2, 4]).flatmap(bytes_of)
+OTHERS = st.one_of(
+    st.builds(software, st.integers(8, 31), SIZED),
+    st.builds(
+        lambda source, content: bytes([software(source, content)[0] | 4]) + content,
+        st.integers(0, 31),
+        SIZED,
+    ),
+    st.integers(5, 9).map(lambda zeros: bytes(zeros) + b"\x80"),
+    st.just(b"\x70"),
+    st.integers(1, 6).map(lambda ticks: bytes([ticks << 4])),
+    st.builds(continued, st.sampled_from([0xC0, 0xD0, 0xE0, 0xF0]), contents(4)),
+    st.builds(continued, st.just(0x94), contents(4)),
+    st.builds(continued, st.just(0xB4), contents(6)),
+    st.integers(0, 7).map(lambda page: bytes([page << 4 | 8])),
+    st.builds(continued, st.sampled_from([0x88, 0xFC]), contents(4)),
+)
+"""Packets of other ports, of the DWT and of the protocol."""
+
+
+def logs(chunks: int, names: list[str]) -> list[bytes]:
+    """The images of one log in chunks, of a block and two events each."""
+    images = []
+    for chunk in range(chunks):
+        log = CompactLog().block("Execute")
+        log.chunk, log.first_record = chunk, 3 * chunk
+        for event in range(2):
+            log.profile(names[event], 100 * chunk + event, 100 * chunk + event + 1)
+        images.append(log.image())
+    return images
+
+
+@dataclass
+class Recording:
+    """Bytes of the pin, and where each log is in them."""
+
+    data: bytearray = field(default_factory=bytearray)
+    ends: list[int] = field(default_factory=list)
+
+
+@st.composite
+def recordings(draw: st.DrawFn) -> tuple[list[bytes], Recording]:
+    names = [draw(st.text("abc", min_size=1, max_size=9)), "later"]
+    images = logs(draw(st.integers(1, 4)), names)
+    port, recording = draw(st.integers(0, 7)), Recording()
+    packets = [sent(image, port) for image in images]
+    others: dict[int, bytes] = {}
+    places = st.integers(0, sum(map(len, packets)))
+    for place, other in draw(st.lists(st.tuples(places, OTHERS), max_size=12)):
+        others[place] = others.get(place, b"") + other
+    place = 0
+    for each in packets:
+        for packet in each:
+            recording.data += others.get(place, b"") + packet
+            place += 1
+        recording.ends.append(len(recording.data))
+    recording.data += others.get(place, b"")
+    return images, recording
+
+
+def trace_of(data: bytes, *, salvage: bool = False) -> Trace:
+    [dump] = read_dumps(data, salvage=salvage).dumps
+    return dump.trace
+
+
+@given(recordings())
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_the_log_is_found_among_other_packets(case: tuple[list[bytes], Recording]) -> None:
+    images, recording = case
+    trace = trace_of(bytes(recording.data))
+    assert trace == trace_of(b"".join(images))
+    assert trace.losses == Losses()
+
+
+@given(recordings(), st.data())
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_what_is_lost_is_a_number_and_nothing_is_made_up(
+    case: tuple[list[bytes], Recording], data: st.DataObject
+) -> None:
+    """Bytes that the probe did not record: the other logs are read, and count what is missing."""
+    images, recording = case
+    begin = data.draw(st.integers(0, len(recording.data) - 1))
+    end = data.draw(st.integers(begin + 1, min(begin + 40, len(recording.data))))
+    left = bytes(recording.data[:begin] + recording.data[end:])
+    hurt = [
+        number
+        for number, (first, last) in enumerate(
+            zip([0, *recording.ends], recording.ends, strict=False)
+        )
+        if begin < last and end > first
+    ]
+    whole = trace_of(b"".join(images))
+    try:
+        trace = trace_of(left, salvage=True)
+    except FormatError:  # nothing is left
+        assert len(hurt) == len(images)
+        return
+    assert set(trace.start.tolist()) <= set(whole.start.tolist())
+    missing = len(whole) - len(trace)
+    kept = [number for number in range(len(images)) if number not in hurt]
+    assert missing <= 2 * len(hurt)
+    assert all(100 * number in trace.start.tolist() for number in kept)
+    losses = trace.losses
+    if missing and kept and max(kept) > min(hurt):  # a later log says where it goes on
+        assert losses.records >= missing or losses.chunks or losses.damaged
+
+
+def test_a_recording_is_decoded_and_checked(tmp_path: Path, etharness: Etharness) -> None:
+    images = logs(3, ["conv", "relu"])
+    packets = [sent(image, 1) for image in images]
+    path = tmp_path / "capture.swo"
+    path.write_bytes(b"\x17junk\x70" + b"".join(packet for each in packets for packet in each))
+    assert etharness("check", str(path), "--clock-hz", "1e6").code == 0
+    packets[1][9] = b""
+    path.write_bytes(b"".join(packet for each in packets for packet in each))
+    refused = etharness("decode", str(path))
+    assert refused.code == 2
+    assert "capture.swo: a log has a wrong CRC-32 in SWO at byte 170" in refused.err
+    assert "--salvage" in refused.err
+    salvaged = etharness("decode", str(path), "--salvage")
+    assert salvaged.code == 0
+    assert "lost" in salvaged.out
+
+
+@pytest.mark.parametrize(
+    ("cut", "reason"),
+    [
+        (lambda data: data[:-3], "is cut off"),
+        (lambda data: data[:50] + b"\x04" + data[50:], "is damaged at byte 50"),
+        (lambda data: data[:50] + b"\x09X" + data[50:], "has another text of its port in it"),
+        (lambda data: data[:16] + b"\xff" * 4 + data[20:], "has a damaged header"),
+        (lambda data: data[:55] + b"\x70" + data[60:], r"is cut off \(overflows of the ITM: 1\)"),
+    ],
+)
+def test_the_error_says_what_happened_to_a_log(cut: Callable[[bytes], bytes], reason: str) -> None:
+    [image] = logs(1, ["conv", "relu"])
+    data = b"".join(sent(image, 1))
+    with pytest.raises(FormatError, match=reason):
+        trace_of(cut(data))
