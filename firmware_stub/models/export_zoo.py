@@ -125,6 +125,14 @@ def phonemes(generator: torch.Generator) -> Tensors:
     return torch.randn(4, 4, generator=generator), torch.tensor([1, 3, 0, 4])
 
 
+def pulses(generator: torch.Generator) -> Tensors:
+    codes = torch.randint(0, 256, (3, 4), generator=generator, dtype=torch.uint8)
+    counts = torch.randint(0, 9, (3, 4), generator=generator, dtype=torch.int32)
+    x = torch.randn(3, 4, generator=generator)
+    x[0, 1], x[2, 3] = torch.inf, torch.nan
+    return codes, counts, x
+
+
 def graph(generator: torch.Generator) -> Tensors:
     edges = torch.stack([torch.tensor([3, 0, 1, 4, 2]), torch.tensor([1, 2, 4, 0, 3])])
     return torch.randn(5, 4, generator=generator), edges
@@ -211,6 +219,7 @@ MEMBERS: dict[str, Member] = {
     "prototypes": Member(signals.Prototypes, normal((3, 4))),
     "laplacian": Member(signals.Laplacian, normal((4, 4))),
     "mapped_layer": Member(signals.MappedLayer, normal((5, 4))),
+    "mixed_types": Member(signals.MixedTypes, pulses),
     "tokens_8bit": Member(partial(signals.QuantizedTable, 8), TOKENS),
     "tokens_4bit": Member(partial(signals.QuantizedTable, 4), TOKENS),
     "tokens_2bit": Member(partial(signals.QuantizedTable, 2), TOKENS),
@@ -232,6 +241,7 @@ MEMBERS: dict[str, Member] = {
             ("encoder_int8", zoo.EncoderLayer, normal((1, 5, 16))),
             ("style_block_int8", zoo.StyleBlock, PICTURE),
             ("pooled_audio_int8", signals.PooledAudio, normal((2, 2, 32))),
+            ("difference_int8", zoo.Difference, normal((1, 3, 8, 8))),
         )
     },
 }

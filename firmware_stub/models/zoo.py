@@ -450,3 +450,16 @@ class QuantizedResidual(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.second(F.relu(self.first(x))) + x
+
+
+class Difference(nn.Module):
+    """What two filters see differently, pooled with windows over the edge."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 4, 3), nn.Conv2d(3, 4, 3)
+        self.head = nn.Conv2d(4, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(x) - self.second(x)
+        return self.head(F.max_pool2d(y, 3, 2, ceil_mode=True))

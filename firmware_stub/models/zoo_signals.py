@@ -361,3 +361,18 @@ class MappedLayer(nn.Module):
 
         mapped = map_(lambda item: torch.relu(self.layer(item)), x)
         return mapped, scan(smooth, torch.zeros(4), x)[1]
+
+
+class MixedTypes(nn.Module):
+    """Statistics of counted pulses, of operands whose types PyTorch promotes."""
+
+    def forward(
+        self, codes: torch.Tensor, counts: torch.Tensor, x: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        doubled = codes * 2 - codes.flip(1) + 3
+        level = torch.sqrt(counts) + torch.sin(codes) + counts**0.5
+        total = codes.sum(1, dtype=torch.float32) / counts.float().sum(1)
+        same = counts == codes.long()
+        kept = torch.where(torch.isfinite(x), x, counts)
+        mixed = torch.logaddexp(kept, level) * torch.eye(4)[:3]
+        return doubled, total, same, mixed

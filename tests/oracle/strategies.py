@@ -48,3 +48,27 @@ def ints(seed: int, shape: Sequence[int], dtype: npt.DTypeLike = np.int32) -> np
         return np.asarray(rng.integers(0, 2, shape), np.bool_)
     info = np.iinfo(np.dtype(dtype))
     return np.asarray(rng.integers(info.min, info.max, shape, dtype, endpoint=True))
+
+
+def sized(least: int = 0) -> st.SearchStrategy[Shape]:
+    """Shapes of up to three dimensions, of which some have no elements."""
+    return st.lists(st.sampled_from([1, 2, 3, 9, 0]), min_size=least, max_size=3).map(tuple)
+
+
+def edges(seed: int, shape: Sequence[int], dtype: npt.DTypeLike, largest: int = 0) -> Any:
+    """Numbers of a type, often its extremes, infinities, NaN and zeros.
+
+    Those that are none of these are at most ``largest``, if it is not 0.
+    """
+    rng, kind = np.random.default_rng(seed), np.dtype(dtype)
+    if kind == np.bool_:
+        return np.asarray(rng.integers(0, 2, shape), np.bool_)
+    if kind.kind == "f":
+        plain = np.asarray(rng.standard_normal(shape) * 3, kind)
+        special = [np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, 1.5]
+    else:
+        info = np.iinfo(kind)
+        plain = np.asarray(rng.integers(max(info.min, -5), 6, shape), kind)
+        special = [info.min, info.max, 0, 1] if not largest else [0, 1, largest]
+    mask = rng.random(shape) < 0.3
+    return np.asarray(np.where(mask, rng.choice(np.asarray(special, kind), shape), plain), kind)

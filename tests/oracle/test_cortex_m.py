@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes as ct
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 import pytest
@@ -90,7 +91,8 @@ def compare_pair(
     np.testing.assert_array_equal(found, expected)
 
 
-sides = st.tuples(zero_points, multipliers, st.integers(-12, 0))
+signed = st.tuples(multipliers, st.sampled_from([1, -1])).map(prod)  # a - b has negative ones
+sides = st.tuples(zero_points, signed, st.integers(-12, 0))
 
 
 @generated

@@ -178,8 +178,10 @@ class ProgramBuilder:
         inputs: Sequence[int] = (),
         outputs: Sequence[int] = (),
         states: tuple[int, Sequence[int]] = (0, ()),
+        *,
+        for_executorch: bool = False,
     ) -> bytes:
-        """Return the file.
+        """Return the file. ExecuTorch reads none with inline constants, so it gets none.
 
         ``states`` is the segment that has what mutable buffers begin with, and offsets in it: the
         first is that of the buffers whose ``constant`` is 1.
@@ -200,9 +202,13 @@ class ProgramBuilder:
         )
         root: list[Slot] = [
             (1, self._offsets([plan])),
-            (2, self._offsets(self._constants)),
             (3, self._offsets(self._delegate_data)),
         ]
+        if for_executorch:
+            segment = self._table([(0, ("u32", self.segment(b""))), (1, self._vector([0], "i64"))])
+            root.append((5, ("offset", segment)))
+        else:
+            root.append((2, self._offsets(self._constants)))
         root += self._segment_fields(states)
         self._builder.Finish(self._table(root), file_identifier=b"ET12")
         program = bytes(self._builder.Output())

@@ -1,74 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <math.h>
-
 #include "../kernels.h"
 #include "../support/elementwise.h"
 #include "../support/number.h"
 #include "../support/walk.h"
 
-/* Reads an optional bound. */
-static bool read_bound(const etd_call *call, uint32_t i, double absent, double *bound) {
-    *bound = absent;
-    return etd_arg_is_none(call, i) || etd_arg_number(call, i, bound);
-}
-
-/* Reads an optional bound of integers. */
-static bool read_whole_bound(const etd_call *call, uint32_t i, int64_t absent, int64_t *bound) {
-    *bound = absent;
-    return etd_arg_is_none(call, i) || etd_arg_int64(call, i, bound);
-}
-
-/* Clamps integers of any type. Bounds must be integers: a float would promote the result. */
-static const char *clamp_integers(const etd_call *call) {
-    const etd_tensor *input = etd_arg_tensor(call, 0);
-    etd_tensor *out = etd_arg_out(call, 3);
-    int64_t low;
-    int64_t high;
-    if (!etd_is_numeric(input) || input->dtype == ETD_DOUBLE || input->dtype == ETD_BOOL ||
-        !etd_is_type(out, input->dtype)) {
-        return "supports only float32 and integers";
-    }
-    if (!read_whole_bound(call, 1, INT64_MIN, &low) || !read_whole_bound(call, 2, INT64_MAX, &high)) {
-        return "invalid min or max";
-    }
-    if (!etd_take_layout(out, input)) {
-        return "input and output differ in shape or layout";
-    }
-    const uint32_t numel = etd_numel(out);
-    for (uint32_t i = 0; i < numel; i++) {
-        etd_number number = etd_load_number(input, i);
-        number.integer = number.integer < low ? low : number.integer;
-        number.integer = number.integer > high ? high : number.integer;
-        etd_store_number(out, i, number);
-    }
-    return NULL;
-}
-
 /* clamp(input, min?, max?, *, out), and hardtanh(input, min_val, max_val, *, out), whose bounds are
  * required */
 static const char *clamp(const etd_call *call) {
-    double low;
-    double high;
-    if (!etd_is_type(etd_arg_tensor(call, 0), ETD_FLOAT)) {
-        return clamp_integers(call);
+    etd_number bounds[2];
+    const etd_number *given[2] = {NULL, NULL};
+    for (uint32_t b = 0; b < 2; b++) {
+        if (etd_arg_is_none(call, 1 + b)) {
+            continue;
+        }
+        if (!etd_arg_scalar(call, 1 + b, &bounds[b])) {
+            return "invalid min or max";
+        }
+        given[b] = &bounds[b];
     }
-    if (!read_bound(call, 1, -INFINITY, &low) || !read_bound(call, 2, INFINITY, &high) || isnan(low) ||
-        isnan(high)) {
-        return "invalid min or max";
-    }
-    return etd_run_clamp(call, 3, (float)low, (float)high);
+    return etd_run_clamp(call, 3, given[0], given[1]);
 }
 
 /* Tensors of clamp with tensors as bounds; bounds may be absent. */
 enum { SELF, LOW, HIGH, OUT, TENSORS };
-
-static bool is_nan(etd_number x) {
-    return x.is_real && isnan(x.real);
-}
-
-static bool is_less(etd_number a, etd_number b) {
-    return a.is_real ? a.real < b.real : a.integer < b.integer;
-}
 
 /* Reads the tensors and resizes the output. Returns NULL, or a message if not supported. */
 static const char *read_tensors(const etd_call *call, const etd_tensor *tensors[TENSORS]) {
@@ -93,12 +47,6 @@ static const char *read_tensors(const etd_call *call, const etd_tensor *tensors[
     return etd_resize_like(out, &shape) ? NULL : "invalid output size";
 }
 
-/* Returns the bound where the number exceeds it. NaN on either side gives NaN. */
-static etd_number limit(etd_number number, etd_number bound, bool is_high) {
-    const bool exceeds = is_high ? is_less(bound, number) : is_less(number, bound);
-    return (exceeds || is_nan(bound)) && !is_nan(number) ? bound : number;
-}
-
 /* clamp(self, min?, max?, *, out) with tensors as bounds */
 static const char *clamp_by_tensors(const etd_call *call) {
     const etd_tensor *tensors[TENSORS];
@@ -115,7 +63,7 @@ static const char *clamp_by_tensors(const etd_call *call) {
         etd_number number = etd_load_number(tensors[SELF], walks[SELF].offset);
         for (uint32_t t = LOW; t <= HIGH; t++) {
             if (tensors[t] != NULL) {
-                number = limit(number, etd_load_number(tensors[t], walks[t].offset), t == HIGH);
+                number = etd_limit(number, etd_load_number(tensors[t], walks[t].offset), t == HIGH);
             }
         }
         etd_store_number(out, walks[OUT].offset, number);

@@ -4,8 +4,9 @@
 
 /* div(self, other, *, out), true division */
 ETD_LINE_FN(div_floats, float, a / b)
+ETD_LINE_FN(div_doubles, double, a / b)
 
-static const etd_operation operation = {.floats = div_floats};
+static const etd_operation operation = {.floats = div_floats, .doubles = div_doubles};
 
 static const char *divide(const etd_call *call) {
     return etd_run_binary(call, &operation);

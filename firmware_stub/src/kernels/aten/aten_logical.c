@@ -10,7 +10,7 @@
     ETD_LINE_FN_TO(name##_bools, uint8_t, uint8_t, expression)                                               \
     static const char *name(const etd_call *call) {                                                          \
         static const etd_operation operation = {ETD_NUMBER_FNS(name), .bools = name##_bools,                 \
-                                                .gives_truth = true};                                        \
+                                                .gives_truth = true, .of_truths = true};                     \
         return run(call, &operation);                                                                        \
     }                                                                                                        \
     const etd_kernel etd_aten_##name = {"aten::" #name, "out", "native_call_" #name ".out", args, name};

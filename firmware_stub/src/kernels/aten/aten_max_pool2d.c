@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "../kernels.h"
+#include "../support/number.h"
 #include "../support/window.h"
 
 typedef struct {
@@ -43,6 +44,27 @@ static float find_max(const etd_max_pool *pool, const etd_patch *patch, const fl
     return max;
 }
 
+/* As find_max and storing what it finds, for any type. */
+static void pool_numbers(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
+    const etd_max_pool *pool = context;
+    const etd_tensor *input = pool->window.input;
+    etd_number max = etd_load_number(input, (uint32_t)from);
+    int64_t *index = &pool->indices[to];
+    *index = index_of(pool, patch, 0, 0);
+    for (int32_t row = 0; row < patch->y.count; row++) {
+        int32_t tap = from + row * pool->window.y.dilation * input->strides[2];
+        for (int32_t column = 0; column < patch->x.count; column++) {
+            const etd_number next = etd_load_number(input, (uint32_t)tap);
+            if (etd_exceeds(next, max)) {
+                max = next;
+                *index = index_of(pool, patch, row, column);
+            }
+            tap += pool->window.x.dilation * input->strides[3];
+        }
+    }
+    etd_store_number(pool->window.out, (uint32_t)to, max);
+}
+
 static void pool_channel(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
     const etd_max_pool *pool = context;
     const float *x = etd_floats(pool->window.input) + from;
@@ -55,8 +77,9 @@ static const char *max_pool2d(const etd_call *call) {
     etd_max_pool pool;
     int32_t dilation[2];
     bool ceil_mode;
-    if (!etd_read_image_or_batch(call, 6, ETD_FLOAT, &pool.window)) {
-        return "supports only float32 images";
+    const etd_tensor *input = etd_arg_tensor(call, 0);
+    if (!etd_is_numeric(input) || !etd_read_image_or_batch(call, 6, input->dtype, &pool.window)) {
+        return "supports only images of one type";
     }
     if (!etd_arg_pair(call, 4, 1, ETD_AXIS_MAX, dilation) || !etd_arg_bool(call, 5, &ceil_mode)) {
         return "invalid dilation or ceil_mode";
@@ -72,7 +95,7 @@ static const char *max_pool2d(const etd_call *call) {
         return "a window misses the input";
     }
     pool.indices = (int64_t *)(void *)indices->data;
-    etd_slide_channels(&pool.window, pool_channel, &pool);
+    etd_slide_channels(&pool.window, input->dtype == ETD_FLOAT ? pool_channel : pool_numbers, &pool);
     return NULL;
 }
 

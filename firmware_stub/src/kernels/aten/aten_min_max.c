@@ -5,10 +5,11 @@
 /* minimum and maximum(self, other, *, out); NaN if either is NaN */
 #define CHOICE(name, sign)                                                                                   \
     ETD_LINE_FN(name##_floats, float, a sign b || a != a ? a : b)                                            \
+    ETD_LINE_FN(name##_doubles, double, a sign b || a != a ? a : b)                                          \
     ETD_LINE_FN(name##_int32s, int32_t, a sign b ? a : b)                                                    \
     ETD_LINE_FN(name##_int64s, int64_t, a sign b ? a : b)                                                    \
     static const char *name(const etd_call *call) {                                                          \
-        static const etd_operation operation = {ETD_NUMBER_FNS(name)};                                       \
+        static const etd_operation operation = {ETD_ALL_NUMBER_FNS(name)};                                   \
         return etd_run_binary(call, &operation);                                                             \
     }                                                                                                        \
     const etd_kernel etd_aten_##name = {"aten::" #name, "out", "native_call_" #name ".out", 3, name};

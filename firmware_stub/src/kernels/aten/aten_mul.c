@@ -4,10 +4,11 @@
 
 /* mul(self, other, *, out) */
 ETD_LINE_FN(mul_floats, float, a *b)
+ETD_LINE_FN(mul_doubles, double, a *b)
 ETD_LINE_FN(mul_int32s, uint32_t, a *b)
 ETD_LINE_FN(mul_int64s, uint64_t, a *b)
 
-static const etd_operation operation = {ETD_NUMBER_FNS(mul)};
+static const etd_operation operation = {ETD_ALL_NUMBER_FNS(mul)};
 
 static const char *mul(const etd_call *call) {
     return etd_run_binary(call, &operation);

@@ -77,7 +77,7 @@ static const char *run_lines(const etd_call *call, etd_softmax_fn compute) {
     if (!etd_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
-    if (!etd_arg_dim(call, 1, input->ndim, &dim)) {
+    if (!etd_arg_wrapped_dim(call, 1, input->ndim, &dim)) {
         return "invalid dim";
     }
     etd_blocks blocks = etd_blocks_along(input, dim);

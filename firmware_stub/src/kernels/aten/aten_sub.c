@@ -4,17 +4,19 @@
 
 /* sub(self, other, *, alpha, out): self - alpha other */
 ETD_LINE_FN(sub_floats, float, a - alpha->real * b)
+ETD_LINE_FN(sub_doubles, double, a - alpha->precise * b)
 ETD_LINE_FN(sub_int32s, uint32_t, a - (uint32_t)alpha->integer * b)
 ETD_LINE_FN(sub_int64s, uint64_t, a - alpha->integer * b)
 
 /* rsub(self, other, *, alpha, out): other - alpha self */
 ETD_LINE_FN(rsub_floats, float, b - alpha->real * a)
+ETD_LINE_FN(rsub_doubles, double, b - alpha->precise * a)
 ETD_LINE_FN(rsub_int32s, uint32_t, b - (uint32_t)alpha->integer * a)
 ETD_LINE_FN(rsub_int64s, uint64_t, b - alpha->integer * a)
 
-static const etd_operation operation = {ETD_NUMBER_FNS(sub), .has_alpha = true};
+static const etd_operation operation = {ETD_ALL_NUMBER_FNS(sub), .has_alpha = true};
 
-static const etd_operation reverse = {ETD_NUMBER_FNS(rsub), .has_alpha = true};
+static const etd_operation reverse = {ETD_ALL_NUMBER_FNS(rsub), .has_alpha = true};
 
 static const char *sub(const etd_call *call) {
     return etd_run_binary(call, &operation);

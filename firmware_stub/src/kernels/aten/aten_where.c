@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "../kernels.h"
-#include "../support/arguments.h"
+#include "../support/number.h"
 #include "../support/walk.h"
 
 enum { CONDITION, SELF, OTHER, OUT, TENSORS };
@@ -28,11 +28,14 @@ static const char *where(const etd_call *call) {
     const etd_tensor *tensors[TENSORS] = {etd_arg_tensor(call, CONDITION), etd_arg_tensor(call, SELF),
                                           etd_arg_tensor(call, OTHER), out};
     etd_walk walks[TENSORS] = {0};
-    if (!etd_is_type(tensors[CONDITION], ETD_BOOL)) {
-        return "supports only bool as the condition";
+    if (!etd_is_type(tensors[CONDITION], ETD_BOOL) && !etd_is_type(tensors[CONDITION], ETD_BYTE)) {
+        return "supports only bool and uint8 as the condition";
     }
-    if (out == NULL || !etd_is_type(tensors[SELF], out->dtype) || !etd_is_type(tensors[OTHER], out->dtype)) {
-        return "inputs and output differ in type";
+    for (uint32_t t = SELF; t < TENSORS; t++) {
+        if (!etd_is_numeric(tensors[t]) || !etd_is_numeric(out) ||
+            !etd_can_cast(tensors[t]->dtype, out->dtype)) {
+            return "invalid type of input or output";
+        }
     }
     if (!resize(out, tensors)) {
         return "invalid output size";
@@ -50,8 +53,12 @@ static const char *where(const etd_call *call) {
     for (uint32_t i = etd_numel(out); i > 0; i--) {
         const bool holds = tensors[CONDITION]->data[walks[CONDITION].offset] != 0;
         const uint32_t chosen = holds ? SELF : OTHER;
-        memmove(out->data + walks[OUT].offset * size, tensors[chosen]->data + walks[chosen].offset * size,
-                size);
+        const etd_tensor *from = tensors[chosen];
+        if (from->dtype == out->dtype) {
+            memmove(out->data + walks[OUT].offset * size, from->data + walks[chosen].offset * size, size);
+        } else {
+            etd_store_number(out, walks[OUT].offset, etd_load_number(from, walks[chosen].offset));
+        }
         for (uint32_t t = 0; t < TENSORS; t++) {
             etd_walk_next(&walks[t]);
         }

@@ -89,7 +89,8 @@ static const char *divide(const etd_call *call, const etd_operation *operation, 
     } else {
         other = etd_arg_tensor(call, 1);
     }
-    if ((etd_is_type(other, ETD_INT) || etd_is_type(other, ETD_LONG)) && has_zero(other)) {
+    if (operation->int64s != NULL && etd_is_numeric(self) && !etd_is_real(self->dtype) &&
+        etd_is_numeric(other) && !etd_is_real(other->dtype) && has_zero(other)) {
         return "division by zero";
     }
     return etd_run_operands(call, operation, self, other, out);

@@ -38,8 +38,7 @@ FOLD(smaller, real = x < real || isnan(x) ? x : real, integer = x < integer ? x 
 
 /* Returns a start value in the input's kind of number. */
 static etd_number neutral(const etd_tensor *input, int32_t number) {
-    const bool is_real = input->dtype == ETD_FLOAT || input->dtype == ETD_DOUBLE;
-    return (etd_number){is_real, number, number};
+    return (etd_number){etd_is_real(input->dtype), number, number};
 }
 
 /* Folds the elements of one reduction. */
@@ -57,45 +56,43 @@ static void fold_one(etd_reduction *reduction, etd_fold_fn function, etd_number 
     }
 }
 
+/* Plans a reduction. Only those that start with a number may have no elements. */
+static const char *plan(etd_reduction *reduction, etd_tensor *out, bool needs_elements) {
+    if (!etd_plan_reduction(reduction, out)) {
+        return "invalid output size";
+    }
+    return needs_elements && reduction->count == 0 && out->nbytes != 0 ? "empty input" : NULL;
+}
+
 /* Folds the elements of each reduction, beginning with `start`, or with the first element if NULL. */
 static const char *fold(etd_reduction *reduction, etd_tensor *out, etd_fold_fn function,
                         const etd_number *start) {
     const etd_tensor *input = reduction->input;
     etd_walk to = {0};
-    if (input->nbytes == 0) {
-        return "empty input";
-    }
-    if (!etd_plan_reduction(reduction, out)) {
-        return "invalid output size";
-    }
+    const char *refusal = plan(reduction, out, start == NULL);
     etd_walk_add_dims(&to, out, out->ndim);
-    for (uint32_t left = etd_numel(out); left > 0; left--) {
+    for (uint32_t left = refusal == NULL ? etd_numel(out) : 0; left > 0; left--) {
         etd_number number = start != NULL ? *start : etd_load_number(input, reduction->from.offset);
         fold_one(reduction, function, &number);
         etd_store_number(out, to.offset, number);
         etd_walk_next(&reduction->from);
         etd_walk_next(&to);
     }
-    return NULL;
+    return refusal;
 }
 
 /* As fold, for the usual type. */
 static const char *fold_extremes(etd_reduction *reduction, etd_tensor *out, bool is_largest) {
     etd_walk to = {0};
-    if (reduction->input->nbytes == 0) {
-        return "empty input";
-    }
-    if (!etd_plan_reduction(reduction, out)) {
-        return "invalid output size";
-    }
+    const char *refusal = plan(reduction, out, true);
     etd_walk_add_dims(&to, out, out->ndim);
-    for (uint32_t left = etd_numel(out); left > 0; left--) {
+    for (uint32_t left = refusal == NULL ? etd_numel(out) : 0; left > 0; left--) {
         const float *x = etd_floats(reduction->input) + reduction->from.offset;
         etd_out_floats(out)[to.offset] = etd_find_extreme(reduction, x, is_largest).value;
         etd_walk_next(&reduction->from);
         etd_walk_next(&to);
     }
-    return NULL;
+    return refusal;
 }
 
 /* Argument positions of an overload; 0 for arguments that it lacks. */
@@ -157,7 +154,7 @@ static const char *run_truth(const etd_call *call, const etd_places *places, etd
     return fold(&reduction, out, function, &first);
 }
 
-/* Computes floats from floats, or int64 from integers. */
+/* Computes floats or, from integers, integers. */
 static const char *run_arithmetic(const etd_call *call, const etd_places *places, etd_fold_fn function,
                                   int32_t start) {
     etd_reduction reduction = {0};
@@ -167,8 +164,8 @@ static const char *run_arithmetic(const etd_call *call, const etd_places *places
         return refusal;
     }
     const etd_number first = neutral(reduction.input, start);
-    if (out->dtype != (first.is_real ? reduction.input->dtype : ETD_LONG)) {
-        return "supports only floats to the same type, or integers to int64";
+    if (!etd_can_cast(reduction.input->dtype, out->dtype)) {
+        return "the output cannot hold the type of the input";
     }
     return fold(&reduction, out, function, &first);
 }
@@ -225,8 +222,9 @@ static const char *prod(const etd_call *call) {
 /* sum.IntList_out(input, dim?, keepdim, dtype?, *, out); float32 has a faster loop */
 static const char *sum(const etd_call *call) {
     static const etd_places places = {.dims = 1, .keepdim = 2, .dtype = 3, .out = 4};
-    return etd_is_type(etd_arg_tensor(call, 0), ETD_FLOAT) ? etd_run_sum(call, false)
-                                                           : run_arithmetic(call, &places, add, 0);
+    const bool is_float =
+        etd_is_type(etd_arg_tensor(call, 0), ETD_FLOAT) && etd_is_type(etd_arg_tensor(call, 4), ETD_FLOAT);
+    return is_float ? etd_run_sum(call, false) : run_arithmetic(call, &places, add, 0);
 }
 
 /* Stores the sums of each element of a line and those before it. */
@@ -265,10 +263,10 @@ static const char *cumsum(const etd_call *call) {
         return refusal;
     }
     const etd_tensor *input = reduction.input;
-    if (out->dtype != (neutral(input, 0).is_real ? input->dtype : ETD_LONG)) {
-        return "supports only floats to the same type, or integers to int64";
+    if (!etd_can_cast(input->dtype, out->dtype)) {
+        return "the output cannot hold the type of the input";
     }
-    if (input->ndim > 0 && !etd_arg_dim(call, 1, input->ndim, &dim)) {
+    if (!etd_arg_wrapped_dim(call, 1, input->ndim, &dim)) {
         return "invalid dim";
     }
     if (!etd_resize_like(out, input)) {

@@ -22,7 +22,7 @@ typedef struct {
 
 static bool read_side(const etd_call *call, uint32_t first, etd_side *side) {
     return etd_arg_int(call, first, INT8_MIN, INT8_MAX, &side->zero_point) &&
-           etd_arg_int(call, first + 1, 0, INT32_MAX, &side->multiplier) &&
+           etd_arg_int(call, first + 1, -INT32_MAX, INT32_MAX, &side->multiplier) &&
            etd_arg_int(call, first + 2, ETD_SHIFT_MIN, ETD_SHIFT_MAX, &side->shift);
 }
 
@@ -81,7 +81,7 @@ static void add_fast(const etd_int8_pairs *pairs, const etd_quantized_add *add) 
 
 /* quantized_add(self, self_zero_point, self_multiplier, self_shift, other, other_zero_point,
  * other_multiplier, other_shift, output_zero_point, output_multiplier, output_shift, activation_min,
- * activation_max, *, out) */
+ * activation_max, *, out); a - b is exported with a negative multiplier */
 static const char *quantized_add(const etd_call *call) {
     etd_int8_pairs pairs;
     etd_quantized_add add;

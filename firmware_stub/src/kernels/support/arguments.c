@@ -106,6 +106,10 @@ bool etd_arg_dim(const etd_call *call, uint32_t i, uint8_t ndim, uint8_t *dim) {
     return true;
 }
 
+bool etd_arg_wrapped_dim(const etd_call *call, uint32_t i, uint8_t ndim, uint8_t *dim) {
+    return etd_arg_dim(call, i, ndim > 0 ? ndim : 1, dim);
+}
+
 bool etd_arg_dims(const etd_call *call, uint32_t i, uint8_t ndim, uint8_t dims[ETD_MAX_DIMS],
                   uint8_t *count) {
     const etd_value *list = argument(call, i);

@@ -29,6 +29,9 @@ bool etd_arg_float(const etd_call *call, uint32_t i, float *value);
 /* Reads a dimension of a tensor; negative ones count from the last. */
 bool etd_arg_dim(const etd_call *call, uint32_t i, uint8_t ndim, uint8_t *dim);
 
+/* As etd_arg_dim; a tensor without dimensions has dimension 0 all the same. */
+bool etd_arg_wrapped_dim(const etd_call *call, uint32_t i, uint8_t ndim, uint8_t *dim);
+
 /* Reads a list of at most ETD_MAX_DIMS different dimensions. */
 bool etd_arg_dims(const etd_call *call, uint32_t i, uint8_t ndim, uint8_t dims[ETD_MAX_DIMS], uint8_t *count);
 

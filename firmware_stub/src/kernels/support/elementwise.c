@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elementwise.h"
+
+#include <math.h>
+
 #include "walk.h"
 
 /* Tensors of a binary operation, with strides along the output's dimensions and a position. */
@@ -60,6 +63,12 @@ static uint8_t *walked_to(const etd_broadcast *broadcast, uint32_t tensor, uint3
     return broadcast->tensors[tensor]->data + broadcast->walks[tensor].offset * size;
 }
 
+static void next_line(etd_broadcast *broadcast) {
+    for (uint32_t t = 0; t < TENSORS; t++) {
+        etd_walk_next(&broadcast->walks[t]);
+    }
+}
+
 static void run_lines(etd_broadcast *broadcast, etd_line_fn compute, const etd_alpha *alpha) {
     const uint32_t numel = etd_numel(broadcast->tensors[OUT]);
     const uint32_t size = etd_element_size(broadcast->tensors[A]->dtype);
@@ -70,9 +79,39 @@ static void run_lines(etd_broadcast *broadcast, etd_line_fn compute, const etd_a
         line->b = walked_to(broadcast, B, size);
         line->out = walked_to(broadcast, OUT, out_size);
         compute(line, alpha);
-        for (uint32_t t = 0; t < TENSORS; t++) {
-            etd_walk_next(&broadcast->walks[t]);
+        next_line(broadcast);
+    }
+}
+
+/* As run_lines, for operands of other types than that of the computation: a few elements at a time are
+ * converted, computed, and converted to the type of the output. */
+static void run_converted(etd_broadcast *broadcast, etd_line_fn compute, const etd_alpha *alpha,
+                          const uint8_t types[TENSORS]) {
+    _Alignas(8) uint8_t elements[TENSORS][8 * ETD_NUMBERS];
+    const etd_line whole = broadcast->line;
+    const uint32_t steps[TENSORS] = {whole.a_step, whole.b_step, whole.out_step};
+    etd_line line = {elements[A], elements[B], elements[OUT], 0, 1, 1, 1};
+    etd_tensor staged[TENSORS] = {0};
+    etd_numbers numbers;
+    for (uint32_t t = 0; t < TENSORS; t++) {
+        staged[t].data = elements[t];
+        staged[t].dtype = types[t];
+    }
+    const uint32_t numel = etd_numel(broadcast->tensors[OUT]);
+    for (uint32_t lines = 0; lines < numel; lines += whole.count) {
+        for (uint32_t done = 0; done < whole.count; done += line.count) {
+            for (uint32_t t = A; t < OUT; t++) {
+                etd_load_numbers(broadcast->tensors[t], broadcast->walks[t].offset + done * steps[t],
+                                 (int32_t)steps[t], whole.count - done, &numbers);
+                etd_store_numbers(&staged[t], 0, 1, &numbers);
+            }
+            line.count = numbers.count;
+            compute(&line, alpha);
+            etd_load_numbers(&staged[OUT], 0, 1, line.count, &numbers);
+            etd_store_numbers(broadcast->tensors[OUT], broadcast->walks[OUT].offset + done * steps[OUT],
+                              (int32_t)steps[OUT], &numbers);
         }
+        next_line(broadcast);
     }
 }
 
@@ -80,6 +119,8 @@ static etd_line_fn find_operation(const etd_operation *operation, uint8_t dtype)
     switch (dtype) {
     case ETD_FLOAT:
         return operation->floats;
+    case ETD_DOUBLE:
+        return operation->doubles;
     case ETD_INT:
         return operation->int32s;
     case ETD_LONG:
@@ -98,37 +139,47 @@ static etd_line_fn find_operation(const etd_operation *operation, uint8_t dtype)
 static bool read_alpha(const etd_call *call, uint32_t i, uint8_t dtype, etd_alpha *alpha) {
     double real;
     int64_t integer = 0;
-    if (!etd_arg_number(call, i, &real) || (dtype != ETD_FLOAT && !etd_arg_int64(call, i, &integer))) {
+    if (!etd_arg_number(call, i, &real) || (!etd_is_real(dtype) && !etd_arg_int64(call, i, &integer))) {
         return false;
     }
-    *alpha = (etd_alpha){(float)real, (uint64_t)integer};
+    *alpha = (etd_alpha){(float)real, real, (uint64_t)integer};
     return true;
 }
 
-static const char *unsupported_type(const etd_operation *operation) {
-    if (operation->bytes != NULL) {
-        return "supports only int8, uint8, int32, int64 and bool";
+/* Returns the type in which elements of two types are computed. PyTorch's own is narrower for integers, whose
+ * results wrap alike. */
+static uint8_t computed_type(const etd_operation *operation, uint8_t a, uint8_t b) {
+    if (operation->of_truths) {
+        return ETD_BOOL;
     }
-    if (operation->bools != NULL) {
-        return "supports only float32, int32, int64 and bool";
+    if (a == ETD_DOUBLE || b == ETD_DOUBLE) {
+        return ETD_DOUBLE;
     }
-    return operation->int32s != NULL ? "supports only float32, int32 and int64" : "supports only float32";
+    return operation->int64s == NULL || etd_is_real(a) || etd_is_real(b) ? ETD_FLOAT : ETD_LONG;
 }
 
 const char *etd_run_operands(const etd_call *call, const etd_operation *operation, const etd_tensor *self,
                              const etd_tensor *other, uint32_t next) {
-    etd_alpha alpha = {1.0f, 1};
+    etd_alpha alpha = {1.0f, 1.0, 1};
     etd_tensor *out = etd_arg_out(call, operation->has_alpha ? next + 1 : next);
     etd_broadcast broadcast = {.tensors = {self, other, out}};
-    if (self == NULL || !etd_is_type(other, self->dtype) ||
-        !etd_is_type(out, operation->gives_truth ? ETD_BOOL : self->dtype)) {
-        return "inputs and output differ in type";
+    if (!etd_is_numeric(self) || !etd_is_numeric(other) || !etd_is_numeric(out)) {
+        return "invalid type of input or output";
     }
-    etd_line_fn compute = find_operation(operation, self->dtype);
-    if (compute == NULL) {
-        return unsupported_type(operation);
+    uint8_t type = self->dtype;
+    uint8_t result = operation->gives_truth ? ETD_BOOL : type;
+    etd_line_fn compute = find_operation(operation, type);
+    const bool is_converted = compute == NULL || other->dtype != type || out->dtype != result;
+    if (is_converted) {
+        type = computed_type(operation, type, other->dtype);
+        result = operation->gives_truth ? ETD_BOOL : type;
+        compute = find_operation(operation, type);
+        if (compute == NULL || !etd_can_cast(result, out->dtype) ||
+            (operation->gives_truth && out->dtype != ETD_BOOL)) {
+            return "unsupported types of inputs and output";
+        }
     }
-    if (operation->has_alpha && !read_alpha(call, next, self->dtype, &alpha)) {
+    if (operation->has_alpha && !read_alpha(call, next, type, &alpha)) {
         return "invalid alpha";
     }
     if (!etd_resize_broadcast(out, self, other)) {
@@ -138,7 +189,12 @@ const char *etd_run_operands(const etd_call *call, const etd_operation *operatio
         (void)etd_broadcast_strides(broadcast.tensors[t], out, broadcast.strides[t]);
     }
     plan_lines(&broadcast);
-    run_lines(&broadcast, compute, &alpha);
+    if (is_converted) {
+        const uint8_t types[TENSORS] = {type, type, result};
+        run_converted(&broadcast, compute, &alpha, types);
+    } else {
+        run_lines(&broadcast, compute, &alpha);
+    }
     return NULL;
 }
 
@@ -153,21 +209,25 @@ const char *etd_run_binary(const etd_call *call, const etd_operation *operation)
 
 /* An input and an output with the same layout. */
 typedef struct {
+    const etd_tensor *input;
+    etd_tensor *out;
     const float *x;
     float *y;
     uint32_t numel;
+    bool is_float; /* both are float32 */
 } etd_mapping;
 
 static const char *read_mapping(const etd_call *call, uint32_t out_index, etd_mapping *mapping) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
     etd_tensor *out = etd_arg_out(call, out_index);
-    if (!etd_is_type(input, ETD_FLOAT) || !etd_is_type(out, ETD_FLOAT)) {
-        return "supports only float32";
+    if (!etd_is_numeric(input) || !etd_is_numeric(out)) {
+        return "invalid type of input or output";
     }
     if (!etd_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
-    *mapping = (etd_mapping){etd_floats(input), etd_out_floats(out), etd_numel(out)};
+    const bool is_float = input->dtype == ETD_FLOAT && out->dtype == ETD_FLOAT;
+    *mapping = (etd_mapping){input, out, etd_floats(input), etd_out_floats(out), etd_numel(out), is_float};
     return NULL;
 }
 
@@ -177,22 +237,50 @@ const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, cons
     if (refusal != NULL) {
         return refusal;
     }
+    if (mapping.input->dtype == ETD_DOUBLE || !etd_is_real(mapping.out->dtype)) {
+        return "supports only float32 and integers, and floats as the output";
+    }
     for (uint32_t i = 0; i < mapping.numel; i++) {
-        mapping.y[i] = map(mapping.x[i], parameters);
+        if (mapping.is_float) {
+            mapping.y[i] = map(mapping.x[i], parameters);
+        } else {
+            const float x = (float)etd_to_real(etd_load_number(mapping.input, i));
+            etd_store_number(mapping.out, i, (etd_number){true, (double)map(x, parameters), 0});
+        }
     }
     return NULL;
 }
 
-const char *etd_run_clamp(const etd_call *call, uint32_t out, float low, float high) {
+const char *etd_run_clamp(const etd_call *call, uint32_t out, const etd_number *low, const etd_number *high) {
+    const etd_number *const bounds[2] = {low, high};
+    float limits[2] = {-INFINITY, INFINITY};
     etd_mapping mapping;
     const char *refusal = read_mapping(call, out, &mapping);
     if (refusal != NULL) {
         return refusal;
     }
+    bool is_real = etd_is_real(mapping.input->dtype);
+    for (uint32_t b = 0; b < 2; b++) {
+        if (bounds[b] != NULL) {
+            is_real = is_real || bounds[b]->is_real;
+            limits[b] = (float)etd_to_real(*bounds[b]);
+            mapping.is_float = mapping.is_float && !isnan(limits[b]);
+        }
+    }
+    if (!etd_can_cast(is_real ? ETD_FLOAT : mapping.input->dtype, mapping.out->dtype)) {
+        return "input and output differ in type";
+    }
     for (uint32_t i = 0; i < mapping.numel; i++) {
-        const float x = mapping.x[i];
-        const float raised = x < low ? low : x; /* NaN is not less */
-        mapping.y[i] = raised > high ? high : raised;
+        if (mapping.is_float) {
+            const float x = mapping.x[i];
+            const float raised = x < limits[0] ? limits[0] : x; /* NaN is not less */
+            mapping.y[i] = raised > limits[1] ? limits[1] : raised;
+        } else {
+            etd_number number = etd_load_number(mapping.input, i);
+            number = low != NULL ? etd_limit(number, *low, false) : number;
+            number = high != NULL ? etd_limit(number, *high, true) : number;
+            etd_store_number(mapping.out, i, number);
+        }
     }
     return NULL;
 }

@@ -3,7 +3,7 @@
 #ifndef ETD_ELEMENTWISE_H
 #define ETD_ELEMENTWISE_H
 
-#include "arguments.h"
+#include "number.h"
 
 /* A line of elements. Element i of a tensor is i steps after its pointer. */
 typedef struct {
@@ -19,6 +19,7 @@ typedef struct {
 /* The alpha argument, in the type of the computation; integers are modulo 2^64. */
 typedef struct {
     float real;
+    double precise;
     uint64_t integer;
 } etd_alpha;
 
@@ -43,28 +44,32 @@ typedef void (*etd_line_fn)(const etd_line *line, const etd_alpha *alpha);
         }                                                                                                    \
     }
 
-/* An operation for each element type; NULL if not supported. Signed integers are computed as unsigned,
+/* An operation for each element type. Types without a function are computed as int64 or float32, and an
+ * operation without `int64s` computes integers as floats. Signed integers are computed as unsigned,
  * because they must wrap as in PyTorch and signed overflow is undefined in C. */
 typedef struct {
     etd_line_fn floats;
+    etd_line_fn doubles;
     etd_line_fn int32s;
     etd_line_fn int64s;
     etd_line_fn bools;
     etd_line_fn bytes; /* int8 and uint8, if both compute the same */
     bool has_alpha;    /* as the argument before the output */
     bool gives_truth;  /* the output is bool */
+    bool of_truths;    /* elements of other types become bools: whether they are not 0 */
 } etd_operation;
 
 /* Sets the functions for numbers to `name`_floats and so on. */
 #define ETD_NUMBER_FNS(name) .floats = name##_floats, .int32s = name##_int32s, .int64s = name##_int64s
+#define ETD_ALL_NUMBER_FNS(name) ETD_NUMBER_FNS(name), .doubles = name##_doubles
 
-/* Computes (self, *, out). */
+/* Computes (self, *, out). Types are promoted as PyTorch does. */
 const char *etd_run_unary(const etd_call *call, const etd_operation *operation);
 
 /* Computes (self, other, *, out), or (self, other, *, alpha, out). */
 const char *etd_run_binary(const etd_call *call, const etd_operation *operation);
 
-/* As etd_run_binary, where `other` is a number that fits the type of self. */
+/* As etd_run_binary, where `other` is a number. */
 const char *etd_run_with_scalar(const etd_call *call, const etd_operation *operation);
 
 /* A number as a tensor without dimensions. Contains a pointer to itself, so it must not be moved. */
@@ -73,8 +78,8 @@ typedef struct {
     etd_tensor tensor;
 } etd_scalar_operand;
 
-/* Reads a number that fits the type of a tensor from argument `i`. Returns NULL, or a message if not
- * supported. */
+/* Reads argument `i`, a number that meets elements of a tensor. Returns NULL, or a message if not supported.
+ */
 const char *etd_arg_operand(const etd_call *call, uint32_t i, const etd_tensor *tensor,
                             etd_scalar_operand *operand);
 
@@ -85,10 +90,11 @@ const char *etd_run_operands(const etd_call *call, const etd_operation *operatio
 /* Computes one float32 element. */
 typedef float (*etd_map_fn)(float x, const float *parameters);
 
-/* Maps each element of argument 0 to the same position in argument `out`. */
+/* Maps each element of argument 0 to the same position in argument `out`, whose elements are floats. */
 const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, const float *parameters);
 
-/* Computes min(max(x, low), high) of each element; NaN stays NaN. */
-const char *etd_run_clamp(const etd_call *call, uint32_t out, float low, float high);
+/* Computes min(max(x, low), high) of each element; a bound may be NULL. NaN as an element or as a bound gives
+ * NaN. */
+const char *etd_run_clamp(const etd_call *call, uint32_t out, const etd_number *low, const etd_number *high);
 
 #endif

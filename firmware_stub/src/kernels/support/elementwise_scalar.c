@@ -2,11 +2,11 @@
 #include "elementwise.h"
 #include "number.h"
 
-/* Returns true if a number fits this element type; float32 may round it. Otherwise PyTorch would promote the
- * tensor. */
+/* Returns true if a number fits this element type; floats may round it. */
 static bool fits(etd_number number, uint8_t dtype) {
     switch (dtype) {
     case ETD_FLOAT:
+    case ETD_DOUBLE:
         return true;
     case ETD_LONG:
         return !number.is_real;
@@ -16,11 +16,21 @@ static bool fits(etd_number number, uint8_t dtype) {
         return !number.is_real && (number.integer == 0 || number.integer == 1);
     case ETD_CHAR:
         return !number.is_real && number.integer >= INT8_MIN && number.integer <= INT8_MAX;
+    case ETD_SHORT:
+        return !number.is_real && number.integer >= INT16_MIN && number.integer <= INT16_MAX;
     case ETD_BYTE:
         return !number.is_real && number.integer >= 0 && number.integer <= UINT8_MAX;
     default:
         return false;
     }
+}
+
+/* Returns the type in which a number meets elements of a tensor: theirs, if it fits. */
+static uint8_t operand_type(etd_number number, uint8_t dtype) {
+    if (fits(number, dtype)) {
+        return dtype;
+    }
+    return number.is_real ? ETD_FLOAT : ETD_LONG;
 }
 
 const char *etd_arg_operand(const etd_call *call, uint32_t i, const etd_tensor *tensor,
@@ -29,11 +39,11 @@ const char *etd_arg_operand(const etd_call *call, uint32_t i, const etd_tensor *
     if (tensor == NULL) {
         return "not a tensor";
     }
-    if (!etd_arg_scalar(call, i, &number) || !fits(number, tensor->dtype)) {
-        return "number does not fit the tensor's type";
+    if (!etd_arg_scalar(call, i, &number)) {
+        return "not a number";
     }
-    operand->tensor = (etd_tensor){.data = operand->element, .dtype = tensor->dtype};
-    operand->tensor.nbytes = etd_element_size(tensor->dtype);
+    operand->tensor = (etd_tensor){.data = operand->element, .dtype = operand_type(number, tensor->dtype)};
+    operand->tensor.nbytes = etd_element_size(operand->tensor.dtype);
     etd_store_number(&operand->tensor, 0, number);
     return NULL;
 }

@@ -89,6 +89,9 @@ static float add_line_of(const float *x, etd_walk_run line, etd_terms terms) {
 
 static float add_walk(const float *x, etd_walk *over, uint32_t count, etd_terms terms) {
     const etd_walk_run line = etd_innermost(over);
+    if (count == 0) {
+        return 0.0f;
+    }
     if (line.count == count) {
         return add_line_of(x + over->offset, line, terms);
     }

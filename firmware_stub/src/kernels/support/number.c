@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "number.h"
 
+#include <math.h>
+
 #include "cpu.h"
 #include "walk.h"
 
@@ -82,7 +84,7 @@ void etd_load_numbers(const etd_tensor *tensor, uint32_t place, int32_t step, ui
     const uint8_t dtype = tensor->dtype;
     count = count < ETD_NUMBERS ? count : ETD_NUMBERS;
     numbers->count = count;
-    numbers->is_real = dtype == ETD_FLOAT || dtype == ETD_DOUBLE;
+    numbers->is_real = etd_is_real(dtype);
     switch (dtype) {
     case ETD_CHAR:
         LOAD_NUMBERS(ETD_CHAR, integer)
@@ -153,6 +155,23 @@ void etd_store_numbers(const etd_tensor *tensor, uint32_t place, int32_t step, c
         etd_store_number_at(tensor, place, &number);
         place += (uint32_t)step;
     }
+}
+
+static bool is_less(etd_number a, etd_number b) {
+    return a.is_real || b.is_real ? etd_to_real(a) < etd_to_real(b) : a.integer < b.integer;
+}
+
+static bool is_nan(etd_number x) {
+    return x.is_real && isnan(x.real);
+}
+
+bool etd_exceeds(etd_number a, etd_number b) {
+    return is_less(b, a) || is_nan(a);
+}
+
+etd_number etd_limit(etd_number number, etd_number bound, bool is_high) {
+    const bool exceeds = is_high ? is_less(bound, number) : is_less(number, bound);
+    return (exceeds || is_nan(bound)) && !is_nan(number) ? bound : number;
 }
 
 bool etd_is_index(const etd_tensor *tensor) {

@@ -18,6 +18,16 @@ bool etd_arg_scalar(const etd_call *call, uint32_t i, etd_number *number);
 /* Returns true if numbers of this type can be loaded and stored. */
 bool etd_is_numeric(const etd_tensor *tensor);
 
+/* Returns true for types of floating-point numbers. */
+static inline bool etd_is_real(uint8_t dtype) {
+    return dtype == ETD_FLOAT || dtype == ETD_DOUBLE;
+}
+
+/* Returns true if numbers of type `from` may be stored as `to`: PyTorch makes no integer of a real number. */
+static inline bool etd_can_cast(uint8_t from, uint8_t to) {
+    return etd_is_real(to) || !etd_is_real(from);
+}
+
 /* Some elements of a tensor, for loops without a switch or a call per element. */
 #define ETD_NUMBERS 8
 typedef struct {
@@ -73,6 +83,12 @@ static ETD_INLINE void etd_put_number(const etd_tensor *tensor, uint32_t place, 
     }
     etd_store_number(tensor, place, number);
 }
+
+/* Returns the bound where the number exceeds it. NaN on either side gives NaN. */
+etd_number etd_limit(etd_number number, etd_number bound, bool is_high);
+
+/* Returns true if `a` is larger than `b`, or NaN. */
+bool etd_exceeds(etd_number a, etd_number b);
 
 /* Returns true if the number is not zero. */
 static inline bool etd_holds(etd_number number) {

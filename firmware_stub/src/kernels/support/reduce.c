@@ -13,9 +13,7 @@ bool etd_arg_reduced(const etd_call *call, uint32_t i, etd_reduction *reduction)
     const uint8_t ndim = reduction->input->ndim;
     uint8_t dims[ETD_MAX_DIMS];
     uint8_t count = 0;
-    int32_t only;
-    /* PyTorch accepts dimension 0 or -1 of a tensor without dimensions. */
-    if (ndim == 0 && etd_arg_int(call, i, -1, 0, &only)) {
+    if (ndim == 0 && etd_arg_wrapped_dim(call, i, ndim, &dims[0])) {
         reduction->reduced = 0;
         return true;
     }
@@ -89,9 +87,8 @@ static const char *read_tensors(const etd_call *call, uint32_t dtype_at, etd_red
     reduction->input = etd_arg_tensor(call, 0);
     *out = etd_arg_out(call, dtype_at + 1);
     if (!etd_is_type(reduction->input, ETD_FLOAT) || !etd_is_type(*out, ETD_FLOAT) ||
-        reduction->input->nbytes == 0 ||
         (!etd_arg_is_none(call, dtype_at) && !etd_arg_int(call, dtype_at, ETD_FLOAT, ETD_FLOAT, &dtype))) {
-        return "supports only float32 that is not empty";
+        return "supports only float32";
     }
     reduce_all(reduction);
     return NULL;

@@ -11,8 +11,8 @@
 #define ETD_SHIFT_MIN (-31)
 #define ETD_SHIFT_MAX 31
 
-/* Returns value * multiplier * 2^(shift - 31); `multiplier` must not be negative. Rounds to nearest after the
- * multiplication, ties up, and again after a right shift, ties away from zero. Results that overflow wrap. */
+/* Returns value * multiplier * 2^(shift - 31). Rounds to nearest after the multiplication, ties up, and again
+ * after a right shift, ties away from zero. Results that overflow wrap. */
 int32_t etd_requantize(int32_t value, int32_t multiplier, int32_t shift);
 
 /* Output stage of a matrix or convolution kernel. */

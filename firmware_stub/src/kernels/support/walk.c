@@ -163,7 +163,9 @@ void etd_copy_in_order(const etd_tensor *from, etd_tensor *to) {
 
 etd_blocks etd_blocks_along(const etd_tensor *tensor, uint32_t dim) {
     etd_blocks blocks = {0, (uint32_t)tensor->sizes[dim], (uint32_t)tensor->strides[dim]};
-    if (tensor->nbytes != 0) {
+    if (tensor->ndim == 0) {
+        blocks = (etd_blocks){1, 1, 1};
+    } else if (tensor->nbytes != 0) {
         blocks.outer = etd_numel(tensor) / (blocks.length * blocks.stride);
     }
     return blocks;
