@@ -38,18 +38,14 @@ from harness.records.trace import (
     ClockDomain,
     Kind,
     Trace,
-    TracerClock,
 )
 
 Ticks = npt.NDArray[np.uint64]
 _EXACT = 2**53  # every integer up to here is a float64
-_RATE_TOLERANCE: Final = 0.01
-"""Largest error of the ratio of two clocks' rates."""
+RATE_TOLERANCE: Final = 0.01
+"""Accepted relative error between declared clock rates: trimmed RC oscillators keep within 1 %."""
 
-_PAIR_SLACK: Final = Fraction(1, 10_000)
-"""Longest time between the readings of a pair, s: an interrupt may come between them."""
-
-_LONGEST = 2**62
+LONGEST = 2**62
 """Most ticks of a step, of an event and of a timeline."""
 
 
@@ -122,8 +118,13 @@ def scope_wraps(trace: Trace, number: int = 0, jitter: int | None = None) -> Wra
 def without_wraps(trace: Trace) -> Trace:
     """Return the same events with each end set to start plus duration, as 64-bit readings.
 
-    For readers that subtract without regard to the counter's width, such as ExecuTorch's Inspector.
+    For readers that subtract without regard to the counter's width, such as ExecuTorch's Inspector,
+    and know one clock. So events on other tracers' own counters are in ticks of clock 0.
     """
+    if len(trace.own_clocks) > 1:
+        from harness.analyze.tracers import on_one_clock
+
+        trace = on_one_clock(trace)
     return replace(
         trace,
         end=trace.start + durations(trace, wall=True),
@@ -259,7 +260,11 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
     end = np.full(len(trace), -1, np.int64)
     origins: list[int | None] = []
     backward_steps, reversed_events = [], []
-    tracers = _Tracers(trace) if trace.tracer_clocks or trace.tracer.any() else None
+    tracers = None
+    if trace.tracer_clocks or trace.tracer.any():
+        from harness.analyze.tracers import Tracers
+
+        tracers = Tracers(trace)
     for number, domain in enumerate(trace.clocks):
         rows = np.flatnonzero(trace.clock == number)
         if not len(rows):
@@ -276,7 +281,7 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
         starts = ends - lengths
         zero, last = int(min(starts.min(), ends.min())), int(max(starts.max(), ends.max()))
         # A sum that overflows shows, too: no step is longer, so some instant before it is beyond.
-        if last - zero > _LONGEST:
+        if last - zero > LONGEST:
             raise _span_error(domain)
         start[rows] = starts - zero
         end[rows] = ends - zero
@@ -289,142 +294,6 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
     found = tracers.found() if tracers is not None else ()
     counts = tuple(backward_steps), tuple(reversed_events)
     return Timeline(start, end, tuple(origins), *counts, *found)
-
-
-class _Tracers:
-    """Places several tracers on one timeline, by pairs of readings of their counters."""
-
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self.zeros: dict[int, int] = {}  # of clocks, on the timeline before it begins at zero
-        self.known = {clock.tracer: clock for clock in trace.tracer_clocks}
-        self.problems: dict[int, str] = {}  # of tracers with events, "" without one
-        self.placed: dict[int, str] = {}  # of tracers that are placed by their readings
-
-    def place(self, number: int, rows: _Ints, ends: _Ints, lengths: _Ints, jitter: int) -> None:
-        """Move the ends of events on a clock, each tracer's from its own zero, to one timeline."""
-        domain, tracers = self.trace.clocks[number], self.trace.tracer[rows]
-        readings, base = self.trace.end[rows], 0
-        handovers = (np.flatnonzero(tracers[1:] != tracers[:-1]) + 1).tolist()
-        for first, behind in pairwise([0, *handovers, len(ends)]):
-            part, tracer = slice(first, behind), int(tracers[first])
-            known = self.known.get(tracer, TracerClock(tracer, 0))
-            shift = None
-            if known.clock == number:
-                self.problems.setdefault(tracer, "")
-                shift = self._shift(known, rows[part], ends[part], lengths[part], jitter)
-            if shift is None:  # within half a wrap of the first one
-                apart = forward(domain, readings[:1], readings[first : first + 1])
-                shift = base + int(signed_steps(domain, apart, domain.modulus >> 1)[0])
-                shift -= int(ends[first])
-            ends[part] += shift
-            base = int(ends[0])
-
-    def _shift(
-        self, clock: TracerClock, rows: _Ints, ends: _Ints, lengths: _Ints, jitter: int
-    ) -> int | None:
-        """Return what the ends of a tracer lack to be ticks since the zero of clock 0.
-
-        None without readings that say it. Adds to the ends the whole wraps that only the readings
-        show.
-        """
-        trace, name = self.trace, self.trace.clocks[0].name
-        outer, inner = trace.clocks[0].hz, trace.clocks[clock.clock].hz
-        if clock.clock and (outer is None or inner is None):
-            self.problems[clock.tracer] = f"the rate of clock {name} is unknown (--clock-hz)"
-            return None
-        ratio = inner / outer if clock.clock and inner and outer else Fraction(1)
-        pairs = self._pairs(clock, rows, ends, lengths, jitter, ratio)
-        slack = int(2 + 2 * ratio + (inner or 0) * _PAIR_SLACK)
-        shifts, problem = self._settled(clock, pairs, self._gap(rows), ends, slack)
-        if not shifts or problem:
-            self.problems[clock.tracer] = problem
-            return None
-        spread = max(shifts) - min(shifts)
-        within = f", within +-{-(-spread // 2):,} ticks" if clock.clock else ""
-        count = "1 pair" if len(shifts) == 1 else f"{len(shifts):,} pairs"
-        self.placed[clock.tracer] = (
-            f"tracer {clock.tracer} is placed on clock {name} by {count} of readings{within}"
-        )
-        return min(shifts) + spread // 2
-
-    def _gap(self, rows: _Ints) -> int:
-        """Return the place of the first run that follows dropped ones, -1 without."""
-        later = np.flatnonzero(np.diff(block_numbers(self.trace)[rows])) + 1
-        return int(later[0]) if self.trace.losses.runs and len(later) else -1
-
-    def _pairs(
-        self,
-        clock: TracerClock,
-        rows: _Ints,
-        ends: _Ints,
-        lengths: _Ints,
-        jitter: int,
-        ratio: Fraction,
-    ) -> list[tuple[int, int, int]]:
-        """Return of each pair the events before it, the instant, and how far the ends lag it."""
-        trace, domain, found = self.trace, self.trace.clocks[clock.clock], []
-        for record, own, reference in clock.readings:
-            place = int(np.searchsorted(trace.record[rows], record))
-            at = np.array([own], np.uint64)
-            if place:
-                ticks = forward(domain, trace.end[rows[place - 1 : place]], at)
-                tick = int(ends[place - 1] + signed_steps(domain, ticks, jitter)[0])
-            else:
-                ticks = forward(domain, at, trace.start[rows[:1]])
-                tick = int(ends[0] - lengths[0] - signed_steps(domain, ticks, jitter)[0])
-            instant = int(reference * ratio)
-            found.append((place, instant, instant - tick))
-        return found
-
-    def _settled(
-        self,
-        clock: TracerClock,
-        pairs: Sequence[tuple[int, int, int]],
-        gap: int,
-        ends: _Ints,
-        slack: int,
-    ) -> tuple[list[int], str]:
-        """Return what the ends lack by each pair, and why the pairs do not agree, "" if they do."""
-        modulus, missing = self.trace.clocks[clock.clock].modulus, 0
-        if any(instant > _LONGEST for _, instant, _ in pairs):
-            return [], "a pair of readings is out of range"
-        shifts = [shift for *_, shift in pairs[:1]]
-        for (before, began, _), (behind, ended, shift) in pairwise(pairs):
-            allowed = int((ended - began) * _RATE_TOLERANCE) + slack if clock.clock else 0
-            half = modulus // 2
-            wraps, off = divmod(shift - missing - shifts[-1] + half, modulus)
-            if ended < began or wraps < 0 or abs(off - half) > allowed:
-                return [], "pairs of readings contradict each other, or the rate"
-            if 2 * allowed >= modulus:
-                return [], "pairs of readings are too far apart to count the wraps between them"
-            if wraps and before < behind and not before <= gap <= behind:
-                return [], f"{wraps:,} wraps between two pairs of readings are not in the log"
-            ends[gap if before <= gap <= behind else behind :] += wraps * modulus
-            missing += wraps * modulus
-            shifts.append(shift - missing)
-        return shifts, ""
-
-    def found(self) -> tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...]]:
-        """Return zeros, and which tracers are placed and which are not."""
-        several = len(self.problems) > 1
-        for tracer, problem in self.problems.items() if several else ():
-            own, first = self.known.get(tracer), tracer == min(self.problems)
-            if problem or tracer in self.placed:
-                continue
-            if own is None and not first:
-                self.problems[tracer] = "no CLOCK record says which counter it reads"
-            elif (first and self.placed) or (own is not None and own.clock):
-                self.problems[tracer] = "no CLOCK record has a pair of readings"
-        unplaced = tuple(
-            f"tracer {tracer}: {problem}" for tracer, problem in self.problems.items() if problem
-        )
-        anchored = {self.known[tracer].clock for tracer in self.placed}
-        begins = tuple(
-            self.zeros[number] if number in anchored else None
-            for number in range(len(self.trace.clocks))
-        )
-        return begins, tuple(self.placed.values()), unplaced
 
 
 def followed(trace: Trace, clock: int, rows: _Ints, jitter: int) -> tuple[_Ints, _Ints]:
@@ -518,7 +387,7 @@ def _has_room(trace: Trace, rows: _Ints, calls: _Ints) -> _Bools:
     ticks = durations(trace)
     least = (ticks[rows[called]].astype(np.float64) + float(domain.modulus)) * float(inner)
     # Rates differ by their tolerances, and either end of a call by a tick.
-    room = (ticks[calls[called]].astype(np.float64) + 2) * float(outer) * (1 + _RATE_TOLERANCE)
+    room = (ticks[calls[called]].astype(np.float64) + 2) * float(outer) * (1 + RATE_TOLERANCE)
     found[called] = least <= room
     return found
 
@@ -534,7 +403,7 @@ def signed_steps(domain: ClockDomain, ticks: Ticks, jitter: int) -> _Ints:
     missing = np.uint64(domain.modulus - 1) - ticks  # ticks short of a wrap, less one
     negative = missing < np.uint64(jitter)
     lengths = np.where(negative, missing + np.uint64(1), ticks)
-    if (lengths > np.uint64(_LONGEST)).any():
+    if (lengths > np.uint64(LONGEST)).any():
         raise _span_error(domain)
     return np.where(negative, -lengths.astype(np.int64), lengths.astype(np.int64))
 

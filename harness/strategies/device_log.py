@@ -27,6 +27,7 @@ class DeviceLog:
         dropped_events: Number of dropped events that the device reports.
         dropped_blocks: Number of dropped declarations of blocks and allocators.
         filtered_events: Number of events left out by a filter.
+        dropped_runs: Number of blocks after the first one that were dropped for newer ones.
         tracer: Number of the tracer.
         chunk: Number of the chunk, for a log in several chunks.
         first_record: Number of records in earlier chunks.
@@ -43,6 +44,7 @@ class DeviceLog:
         self.dropped_events = 0
         self.dropped_blocks = 0
         self.filtered_events = 0
+        self.dropped_runs = 0
         self.tracer = self.chunk = self.first_record = 0
         self.stack = (0, 0)
         self.counter_bits: list[int] = []
@@ -218,7 +220,7 @@ class DeviceLog:
             self.dropped_blocks,
             self.filtered_events,
             0,
-            0,
+            self.dropped_runs,
             self.chunk,
             self.first_record,
             0,

@@ -21,6 +21,7 @@ from harness.analyze.blocks import block_numbers, equal_rows
 from harness.analyze.call_tree import WRAPPERS, next_row
 from harness.analyze.placement import rate_of_run
 from harness.analyze.ticks import (
+    RATE_TOLERANCE,
     SuspectedWidth,
     ambiguous_durations,
     durations,
@@ -60,10 +61,6 @@ def describe(trace: Trace, row: int) -> str:
     name = trace.text(int(trace.name[row])) or "(no name)"
     block = int(block_numbers(trace)[row])
     return f"{name} (instruction {trace.instruction[row]}, block {block})"
-
-
-RATE_TOLERANCE: Final = 0.01
-"""Accepted relative error between declared clock rates: trimmed RC oscillators keep within 1 %."""
 
 
 def nesting_checks(subject: Subject) -> Iterator[Check]:

@@ -1,0 +1,189 @@
+"""Places several tracers on one timeline, by the pairs of readings in their logs.
+
+Each tracer is unwrapped alone (``harness.analyze.ticks``). A pair, a reading of its counter and one
+of clock 0 at the same time, says what its ticks lack to be ticks since the zero of clock 0. What
+the pairs of a tracer do not settle is said in words and never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.analyze.blocks import block_numbers
+from harness.analyze.ticks import LONGEST, RATE_TOLERANCE, durations, forward, signed_steps, unwrap
+from harness.records.trace import Trace, TracerClock
+
+Ints = npt.NDArray[np.int64]
+_PAIR_SLACK: Final = Fraction(1, 10_000)
+"""Longest time between the readings of a pair, s: an interrupt may come between them."""
+
+
+class Tracers:
+    """Places several tracers on one timeline, by pairs of readings of their counters."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.zeros: dict[int, int] = {}  # of clocks, on the timeline before it begins at zero
+        self.known = {clock.tracer: clock for clock in trace.tracer_clocks}
+        self.problems: dict[int, str] = {}  # of tracers with events, "" without one
+        self.placed: dict[int, str] = {}  # of tracers that are placed by their readings
+
+    def place(self, number: int, rows: Ints, ends: Ints, lengths: Ints, jitter: int) -> None:
+        """Move the ends of events on a clock, each tracer's from its own zero, to one timeline."""
+        domain, tracers = self.trace.clocks[number], self.trace.tracer[rows]
+        readings, base = self.trace.end[rows], 0
+        handovers = (np.flatnonzero(tracers[1:] != tracers[:-1]) + 1).tolist()
+        for first, behind in pairwise([0, *handovers, len(ends)]):
+            part, tracer = slice(first, behind), int(tracers[first])
+            known = self.known.get(tracer, TracerClock(tracer, 0))
+            shift = None
+            if known.clock == number:
+                self.problems.setdefault(tracer, "")
+                shift = self._shift(known, rows[part], ends[part], lengths[part], jitter)
+            if shift is None:  # within half a wrap of the first one
+                apart = forward(domain, readings[:1], readings[first : first + 1])
+                shift = base + int(signed_steps(domain, apart, domain.modulus >> 1)[0])
+                shift -= int(ends[first])
+            ends[part] += shift
+            base = int(ends[0])
+
+    def _shift(
+        self, clock: TracerClock, rows: Ints, ends: Ints, lengths: Ints, jitter: int
+    ) -> int | None:
+        """Return what the ends of a tracer lack to be ticks since the zero of clock 0.
+
+        None without readings that say it. Adds to the ends the whole wraps that only the readings
+        show.
+        """
+        trace, name = self.trace, self.trace.clocks[0].name
+        outer, inner = trace.clocks[0].hz, trace.clocks[clock.clock].hz
+        if clock.clock and (outer is None or inner is None):
+            self.problems[clock.tracer] = f"the rate of clock {name} is unknown (--clock-hz)"
+            return None
+        ratio = inner / outer if clock.clock and inner and outer else Fraction(1)
+        pairs = self._pairs(clock, rows, ends, lengths, jitter, ratio)
+        slack = int(2 + 2 * ratio + (inner or 0) * _PAIR_SLACK)
+        shifts, problem = self._settled(clock, pairs, self._gap(rows), ends, slack)
+        if not shifts or problem:
+            self.problems[clock.tracer] = problem
+            return None
+        spread = max(shifts) - min(shifts)
+        within = f", within +-{-(-spread // 2):,} ticks" if clock.clock else ""
+        count = "1 pair" if len(shifts) == 1 else f"{len(shifts):,} pairs"
+        self.placed[clock.tracer] = (
+            f"tracer {clock.tracer} is placed on clock {name} by {count} of readings{within}"
+        )
+        return min(shifts) + spread // 2
+
+    def _gap(self, rows: Ints) -> int:
+        """Return the place of the first run that follows dropped ones, -1 without."""
+        later = np.flatnonzero(np.diff(block_numbers(self.trace)[rows])) + 1
+        return int(later[0]) if self.trace.losses.runs and len(later) else -1
+
+    def _pairs(
+        self,
+        clock: TracerClock,
+        rows: Ints,
+        ends: Ints,
+        lengths: Ints,
+        jitter: int,
+        ratio: Fraction,
+    ) -> list[tuple[int, int, int]]:
+        """Return of each pair the events before it, the instant, and how far the ends lag it."""
+        trace, domain, found = self.trace, self.trace.clocks[clock.clock], []
+        for record, own, reference in clock.readings:
+            place = int(np.searchsorted(trace.record[rows], record))
+            at = np.array([own], np.uint64)
+            if place:
+                ticks = forward(domain, trace.end[rows[place - 1 : place]], at)
+                tick = int(ends[place - 1] + signed_steps(domain, ticks, jitter)[0])
+            else:
+                ticks = forward(domain, at, trace.start[rows[:1]])
+                tick = int(ends[0] - lengths[0] - signed_steps(domain, ticks, jitter)[0])
+            instant = int(reference * ratio)
+            found.append((place, instant, instant - tick))
+        return found
+
+    def _settled(
+        self,
+        clock: TracerClock,
+        pairs: Sequence[tuple[int, int, int]],
+        gap: int,
+        ends: Ints,
+        slack: int,
+    ) -> tuple[list[int], str]:
+        """Return what the ends lack by each pair, and why the pairs do not agree, "" if they do."""
+        modulus, missing = self.trace.clocks[clock.clock].modulus, 0
+        if any(instant > LONGEST for _, instant, _ in pairs):
+            return [], "a pair of readings is out of range"
+        shifts = [shift for *_, shift in pairs[:1]]
+        for (before, began, _), (behind, ended, shift) in pairwise(pairs):
+            allowed = int((ended - began) * RATE_TOLERANCE) + slack if clock.clock else 0
+            half = modulus // 2
+            wraps, off = divmod(shift - missing - shifts[-1] + half, modulus)
+            if ended < began or wraps < 0 or abs(off - half) > allowed:
+                return [], "pairs of readings contradict each other, or the rate"
+            if 2 * allowed >= modulus:
+                return [], "pairs of readings are too far apart to count the wraps between them"
+            if wraps and before < behind and not before <= gap <= behind:
+                return [], f"{wraps:,} wraps between two pairs of readings are not in the log"
+            ends[gap if before <= gap <= behind else behind :] += wraps * modulus
+            missing += wraps * modulus
+            shifts.append(shift - missing)
+        return shifts, ""
+
+    def found(self) -> tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...]]:
+        """Return zeros, and which tracers are placed and which are not."""
+        several = len(self.problems) > 1
+        for tracer, problem in self.problems.items() if several else ():
+            own, first = self.known.get(tracer), tracer == min(self.problems)
+            if problem or tracer in self.placed:
+                continue
+            if own is None and not first:
+                self.problems[tracer] = "no CLOCK record says which counter it reads"
+            elif (first and self.placed) or (own is not None and own.clock):
+                self.problems[tracer] = "no CLOCK record has a pair of readings"
+        unplaced = tuple(
+            f"tracer {tracer}: {problem}" for tracer, problem in self.problems.items() if problem
+        )
+        anchored = {self.known[tracer].clock for tracer in self.placed}
+        begins = tuple(
+            self.zeros[number] if number in anchored else None
+            for number in range(len(self.trace.clocks))
+        )
+        return begins, tuple(self.placed.values()), unplaced
+
+
+def on_one_clock(trace: Trace) -> Trace:
+    """Return the trace with all tracers' events in ticks of clock 0, of 64 bits.
+
+    Those of a tracer that is not placed keep their readings as starts. Without both rates its
+    events keep their ticks and their clock.
+    """
+    line, first = unwrap(trace), trace.clocks[0]
+    lengths = durations(trace, wall=True)
+    start, end, clock = trace.start.copy(), trace.start + lengths, trace.clock.copy()
+    for number in trace.own_clocks[1:]:
+        rows, own = np.flatnonzero(trace.clock == number), trace.clocks[number]
+        if first.hz is None or own.hz is None or not len(rows):
+            continue
+        ratio, begin, zero = first.hz / own.hz, line.begins[number], line.begins[0]
+        for row in rows.tolist():
+            ticks = int(trace.start[row])
+            if begin is not None and zero is not None:
+                since_zero = int((int(line.start[row]) + begin) * ratio) - zero
+                ticks = since_zero + (line.origins[0] or 0)
+            start[row] = ticks % 2**64
+            end[row] = (ticks + int(int(lengths[row]) * ratio)) % 2**64
+        clock[rows] = 0
+    clocks = (replace(first, bits=64), *trace.clocks[1:])
+    return replace(
+        trace, start=start, end=end, clock=clock, clocks=clocks, own_clocks=(0,), tracer_clocks=()
+    ).sealed()
