@@ -35,6 +35,7 @@ POSTMORTEMS: Final = "etharness.postmortems"
 PROGRAM_DATA: Final = "etharness.program_data"
 LEASES: Final = "etharness.leases"
 REPORTS: Final = "etharness.reports"
+INSTANTS: Final = "etharness.instants"
 SECTIONS: Final = "etharness.sections"
 SITES: Final = "etharness.sites"
 

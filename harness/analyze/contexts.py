@@ -36,6 +36,7 @@ class Contexts:
             SWITCHING. As long as ``time``.
         own: The own context of each tracer that has scopes.
         start: Start of each event on this timeline, int64; 0 for events on other clocks.
+        lasted: Ticks from this start to the event's end, int64.
         before: Ticks that others than the tracer's own context had before this start, int64.
         taken: Ticks that others had from the event's start to its end, uint64.
     """
@@ -44,6 +45,7 @@ class Contexts:
     running: _Ints
     own: dict[int, int]
     start: _Ints
+    lasted: _Ints
     before: _Ints
     taken: Ticks
 
@@ -71,7 +73,7 @@ def contexts(trace: Trace) -> Contexts:
         before[rows] = elapsed(time, foreign, start[rows])
         after[rows] = elapsed(time, foreign, end[rows])
     taken = np.maximum(after - before, 0).astype(np.uint64)
-    return Contexts(time, running, own, start, before, taken)
+    return Contexts(time, running, own, start, end - start, before, taken)
 
 
 def elapsed(time: _Ints, chosen: npt.NDArray[np.bool_], instants: _Ints) -> _Ints:

@@ -16,7 +16,7 @@ from harness.analyze.memory import AllocatorMemory, AllocatorTotals, Memory
 from harness.analyze.ticks import Timeline, default_jitter, suspected_widths, unwrap
 from harness.errors import FormatError
 from harness.formatting import DisplayUnit, printable, stack_use, time_unit, with_printable_text
-from harness.plugins import EXPLANATIONS, SECTIONS, load_plugin
+from harness.plugins import EXPLANATIONS, INSTANTS, SECTIONS, load_plugin, plugin_names
 from harness.records.explanation import Explanation
 from harness.records.result import (
     ClockQuality,
@@ -26,7 +26,7 @@ from harness.records.result import (
     bytes_carried,
     corrupt_frames,
 )
-from harness.records.trace import Trace, type_name
+from harness.records.trace import Kind, Trace, type_name
 from harness.records.verdict import Check, Severity, Verdict
 from harness.report.changes import ChangeTable, describe_changes
 from harness.report.delegates import delegate_table
@@ -619,15 +619,17 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
 def describe_sections(
     found: Mapping[str, Any], subject: Subject | None = None
 ) -> tuple[dict[str, Any], tuple[ReportTable, ...]]:
-    """Return what extensions say of a program, and the same as tables.
+    """Return what extensions say of a program and of the instants of a log, and both as tables.
 
     Args:
         found: What they said of the program (`harness.analyze.workload.method_sections`).
         subject: The run, whose times they add.
     """
     plugins: dict[str, Any] = {name: load_plugin(SECTIONS, name) for name in found}
+    if subject is not None and subject.trace.kind.max(initial=0) >= Kind.TASK:
+        plugins |= {name: load_plugin(INSTANTS, name) for name in plugin_names(INSTANTS)}
     known = {name: plugin for name, plugin in plugins.items() if plugin is not None}
-    measured = {name: plugin.measure(found[name], subject) for name, plugin in known.items()}
+    measured = {name: plugin.measure(found.get(name), subject) for name, plugin in known.items()}
     return measured, tuple(table for name in known for table in known[name].tables(measured[name]))
 
 

@@ -83,3 +83,19 @@ def check_nesting(drawing: Drawing) -> None:
 def named(drawing: Drawing, name: str) -> Sequence[int]:
     """Slices of this name."""
     return [number for number in range(len(drawing)) if drawing.name(number) == name]
+
+
+def preempted_trace() -> Trace:
+    """An execution with a scope of the application, a mark and two counters; a preemption."""
+    log = CompactLog().block("Execute").clock(0)
+    log.mark("frame", 100).sample("queue", 150, 3).sample("volts", 160, 1.25)
+    log.profile("native_call_a.out", 200, 800, instruction=0)
+    log.sample("queue", 850, -1).profile("filter", 820, 900, chain=-1)
+    log.profile("Method::execute", 100, 1000, chain=-1)
+    other = CompactLog()
+    other.tracer = 1
+    other.clock(0)
+    other.switch("inference", 300, begins=False).switch("logger", 310, begins=True)
+    other.switch(15, 320, begins=True, interrupt=True).switch(15, 330, begins=False, interrupt=True)
+    other.switch("logger", 390, begins=False).switch("inference", 400, begins=True)
+    return read_log(log.image() + other.image(), [ClockDomain("timer", Fraction(1_000_000), 32)])

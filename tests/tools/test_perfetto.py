@@ -31,7 +31,7 @@ from harness.extensions.energy.event_energy import measure_energy
 from harness.extensions.exports.perfetto import MESSAGES
 from tests.conftest import FIXTURES
 from tests.support.currents import decoded, true_run, words_of
-from tests.support.exports import CPU, NPU, delegated_trace, two_tracers
+from tests.support.exports import CPU, NPU, delegated_trace, preempted_trace, two_tracers
 from tests.support.logs import CompactLog
 from tests.support.perfetto import rows, trace_processor
 from tests.support.protobuf import as_sent, fields_of
@@ -57,6 +57,7 @@ TRACES = {
     "delegated": delegated_trace,
     "recorded": lambda: read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes()),
     "tangled": tangled_trace,
+    "preempted": preempted_trace,
     "two tracers": two_tracers,
     "wrapped": lambda: with_width(read_ed00(WRAPPED.read_bytes()), 32),
     "wrapped, of unknown width": lambda: read_ed00(WRAPPED.read_bytes()),
@@ -99,7 +100,7 @@ def expected(drawing: Drawing) -> list[tuple[object, ...]]:
         )
         for number in range(len(drawing))
     ]
-    others: list[Any] = [*drawing.gaps, *drawing.phases]
+    others: list[Any] = [*drawing.gaps, *drawing.phases, *drawing.contexts, *drawing.marks]
     return sorted(slices + [(item.start, item.end - item.start, item.name, 0) for item in others])
 
 
@@ -189,11 +190,11 @@ def test_counters_are_ours(opened: Opened) -> None:
         join counter_track t on c.track_id = t.id""",
     )
     ours = [
-        (counter.title, "bytes", time, float(live))
+        (counter.title, None if counter.unit == "value" else "bytes", time, float(live))
         for counter in opened.drawing.counters
         for time, live in zip(counter.time.tolist(), counter.value.tolist(), strict=True)
     ]
-    assert sorted(found) == sorted(ours)
+    assert sorted(found, key=str) == sorted(ours, key=str)
 
 
 def test_the_energy_of_events_and_the_current_are_ours(tmp_path: Path) -> None:

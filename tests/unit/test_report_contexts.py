@@ -10,6 +10,7 @@ import pytest
 
 from harness.strategies import DeviceLog
 from tests.conftest import CommandResult
+from tests.support.documents import document
 
 CLOCK = ("--clock-hz", "1000000")
 
@@ -82,6 +83,34 @@ def test_a_budget_limits_the_time_without_it(
     assert etharness("check", log, *CLOCK, "--budget", budget).code == 0
     log.write_bytes(logs(preempted=False))
     assert etharness("check", log, *CLOCK, "--budget", budget).code == 1
+
+
+def test_reports_say_who_it_was(
+    etharness: Callable[..., CommandResult], log: Path, tmp_path: Path
+) -> None:
+    marked = DeviceLog().clock(0).block("Execute").mark("frame", 5).mark("frame", 9)
+    marked.tracer = 2
+    marked.sample("queue", 10, 4).sample("queue", 11, -1).sample("volts", 12, 1.5)
+    log.write_bytes(logs() + marked.image())
+    page = tmp_path / "report.html"
+    shown = etharness("decode", log, *CLOCK).out
+    assert etharness("report", log, *CLOCK, "-o", page).code == 0
+    for title in ("Tasks and interrupts", "Marks", "Counters"):
+        assert title in shown
+        assert title in page.read_text()
+    sections = json.loads(etharness("decode", log, *CLOCK, "--json").out)["sections"]
+    found = sections["instants"]
+    document("instants", json.dumps(found))
+    assert found["unit"] == "ns"
+    assert [(use["name"], use["begins"], use["taken"]) for use in found["contexts"]] == [
+        ("logger", 4, 7_920_000),
+        ("inference", 4, 0),
+    ]
+    assert found["marks"] == {"frame": 2}
+    assert {name: (use["min"], use["max"]) for name, use in found["counters"].items()} == {
+        "queue": (-1, 4),
+        "volts": (1.5, 1.5),
+    }
 
 
 def test_tables_have_the_time_without_it(

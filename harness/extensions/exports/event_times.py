@@ -69,7 +69,7 @@ class Placed:
         end: Likewise.
         slack: Largest error of the position of a delegate's events, in nanoseconds.
         drawn: True for rows that become slices.
-        timed: True for allocations with a time.
+        timed: True for allocations with a time, and for marks, samples, tasks and interrupts.
         delegate: True for delegate events.
         call: Row of the tracer's event that contains a delegate event, else -1.
     """
@@ -82,7 +82,8 @@ class Placed:
         on_own = np.isin(trace.clock, trace.own_clocks)
         self.delegate = profile & timed & (trace.delegated | ~on_own)
         own = ~self.delegate & on_own
-        self.timed = own & (trace.kind == Kind.ALLOCATION)
+        instants = trace.kind >= Kind.TASK
+        self.timed = own & (instants | (trace.kind == Kind.ALLOCATION))
         self.slack = np.zeros(count, np.int64)
         line = unwrap(_only(trace, own)) if own.any() else None
         self.start, self.end = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -94,7 +95,7 @@ class Placed:
         self.loose = self.too_long = 0
         if line is not None:
             self._place_delegates(in_log(_only(trace, own), line.start, line.end))
-        self.drawn = timed & (trace.kind != Kind.ALLOCATION) & ~self.unplaced
+        self.drawn = timed & ~instants & (trace.kind != Kind.ALLOCATION) & ~self.unplaced
         self.drawn &= own | self.delegate
         self.reversed = int(np.count_nonzero(self.drawn & (self.end < self.start)))
         self.end = np.maximum(self.end, self.start)

@@ -32,6 +32,9 @@ PID: Final = 1
 _PHASE_THREADS: Final = 1_000_000
 """First thread id of executions, above the ids of tracks and losses."""
 
+_CONTEXT_THREADS: Final = 2_000_000
+"""First thread id of tasks and interrupts, above those of executions."""
+
 Event = dict[str, Any]
 
 
@@ -107,6 +110,22 @@ def gap_events(drawing: Drawing) -> Iterator[Event]:
         yield event | {"ts": gap.start, "dur": gap.end - gap.start, "args": {}}
 
 
+def instant_events(drawing: Drawing) -> Iterator[Event]:
+    """Yield marks as instants, and when tasks and interrupts had the core, on threads of theirs."""
+    for mark in drawing.marks:
+        event = {"ph": "i", "cat": "user_annotation", "name": mark.name, "pid": PID, "s": "p"}
+        yield event | {"tid": 1, "ts": mark.start, "args": {}}
+    names = dict.fromkeys(span.name for span in drawing.contexts)
+    threads_used = {name: tid for tid, name in enumerate(names, start=_CONTEXT_THREADS)}
+    for name, tid in threads_used.items():
+        yield _named("thread_name", tid, name=name)
+        yield _named("thread_sort_index", tid, sort_index=tid)
+    for span in drawing.contexts:
+        event = {"ph": "X", "cat": "context", "name": span.name, "pid": PID}
+        event |= {"tid": threads_used[span.name], "ts": span.start}
+        yield event | {"dur": span.end - span.start, "args": {}}
+
+
 def _named(what: str, tid: int, **arguments: str | int) -> Event:
     return {"ph": "M", "name": what, "pid": PID, "tid": tid, "ts": 0, "args": arguments}
 
@@ -143,6 +162,7 @@ def _events(drawing: Drawing, identity: RunIdentity) -> Iterator[Event]:
     yield from flow_events(drawing)
     yield from counter_events(drawing)
     yield from gap_events(drawing)
+    yield from instant_events(drawing)
 
 
 def _category(drawing: Drawing, number: int) -> str:

@@ -1,7 +1,8 @@
 """Perfetto's own trace format: named tracks, exact nanoseconds, counters with units, flows.
 
 The process is the run. It has a track of the run, one of its executions, one per tracer, one for
-each delegate call, and counters. None is a thread, because the UI folds threads when a trace opens.
+each delegate call, one per task and interrupt, one of marks, and counters. None is a thread,
+because the UI folds threads when a trace opens.
 An arrow leads from a delegate call to each event of the delegate. Perfetto draws it from the end of
 a slice, so it begins in an instant at the start of the call: from the call itself it would go back
 in time.
@@ -54,6 +55,7 @@ MESSAGES: Final = {
         "name_iid": (10, "uint64"),
         "track_uuid": (11, "uint64"),
         "counter_value": (30, "int64"),
+        "double_counter_value": (44, "double"),
         "flow_ids": (47, "*fixed64"),
         "terminating_flow_ids": (48, "*fixed64"),
     },
@@ -78,11 +80,19 @@ MESSAGES: Final = {
 _SEQUENCE: Final = 1
 _STATE_CLEARED, _NEEDS_STATE = 1, 2  # flags of a packet
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4  # types of an event
-_UNITS: Final = {"uA": 0, "count": 2, "bytes": 3}  # of a counter; 0 says it in the name only
+_UNITS: Final = {
+    "uA": 0,
+    "value": 0,
+    "count": 2,
+    "bytes": 3,
+}  # of a counter; 0 says it in the name only
 _PID: Final = 1
 _PROCESS: Final = 1  # uuid of the process's track; those of the others follow
 _VALUES: Final = "debug_annotation_string_values"
 _UNIQUE: Final = frozenset({"metadata"})  # texts that seldom repeat
+_MARKS: Final = "marks"
+"""Name of the track of marks."""
+
 _SUBMIT: Final = "submit"
 """Name of the instant in a delegate call from which arrows lead to the delegate's events."""
 
@@ -99,6 +109,7 @@ def write_perfetto(trace: Trace, request: Request) -> Exported:
     writer.phases(request.identity)
     writer.slices()
     writer.counters()
+    writer.instants()
     return Exported(b"".join(writer.chunks), drawing.notes)
 
 
@@ -122,6 +133,11 @@ class _PacketWriter:
         names = dict.fromkeys(phase.track for phase in drawing.phases)
         self.phase_tracks = {
             name: uuid for uuid, name in enumerate(names, start=self.run_track + 1)
+        }
+        found = [span.name for span in drawing.contexts] + [_MARKS] * bool(drawing.marks)
+        first = self.run_track + 1 + len(names)
+        self.instant_tracks = {
+            name: uuid for uuid, name in enumerate(dict.fromkeys(found), start=first)
         }
 
     def packet(self, time: int | None = None, **content: Any) -> None:
@@ -182,6 +198,8 @@ class _PacketWriter:
             self.child(uuid, name=counter.title, counter={"unit": _UNITS[counter.unit]})
         for uuid, _ in enumerate(self.drawing.gaps, start=self.first_gap):
             self.child(uuid, name="losses")
+        for name, uuid in self.instant_tracks.items():
+            self.child(uuid, name=name)
 
     def child(self, uuid: int, **content: Any) -> None:
         """Describe a track below the process; the UI sorts them by name."""
@@ -242,7 +260,18 @@ class _PacketWriter:
         """Write the value of each counter after each change."""
         for uuid, counter in enumerate(self.drawing.counters, start=self.first_counter):
             for time, value in zip(counter.time.tolist(), counter.value.tolist(), strict=True):
-                self.packet(time, track_event=self.event(_COUNTER, uuid, counter_value=value))
+                key = "double_counter_value" if isinstance(value, float) else "counter_value"
+                self.packet(time, track_event=self.event(_COUNTER, uuid, **{key: value}))
+
+    def instants(self) -> None:
+        """Write the marks, and when each task and each interrupt had the core."""
+        for mark in self.drawing.marks:
+            event = self.named(_INSTANT, self.instant_tracks[_MARKS], mark.name, "mark")
+            self.packet(mark.start, track_event=event)
+        for span in self.drawing.contexts:
+            track = self.instant_tracks[span.name]
+            self.packet(span.start, track_event=self.named(_BEGIN, track, span.name, "context"))
+            self.packet(span.end, track_event=self.event(_END, track))
 
 
 def _flow_ids(drawing: Drawing) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -4,7 +4,8 @@ Starts and ends are each rounded down to whole nanoseconds, which preserves nest
 kept beside them. Viewers nest by time alone and drop slices that overlap partly. So slices that
 would nest otherwise than in the call tree, or overlap, move to a lane of their own.
 
-On the same clock are the phases of the run and the current of a meter.
+On the same clock are the phases of the run, the current of a meter, marks, counters of the
+application, and when each task and each interrupt had the core.
 
 Slices are called by operator and instruction, or by delegate and its event. The exact name of the
 event stands in the slice's arguments.
@@ -22,6 +23,7 @@ import numpy.typing as npt
 
 from harness.analyze.blocks import block_numbers, blocks_of
 from harness.analyze.call_tree import call_tree
+from harness.analyze.contexts import contexts
 from harness.analyze.memory import allocator_rows
 from harness.analyze.symbols import EventSymbols
 from harness.analyze.workload import Arguments
@@ -128,21 +130,22 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Live bytes of an allocator over time, running total of a hardware counter, or the current.
+    """Live bytes of an allocator over time, running total of a hardware counter, the current, or
+    samples of a counter of the application.
 
     Attributes:
-        name: Name of the allocator or of the hardware counter.
+        name: Name of the allocator or of the counter.
         tracer: Number of the tracer.
         time: Times of changes in nanoseconds, int64.
-        value: Value from each time on, int64.
+        value: Value from each time on, int64; float64 for samples that are no integers.
         unit: What it counts.
     """
 
     name: str
     tracer: int
     time: Ints
-    value: Ints
-    unit: Literal["bytes", "count", "uA"] = "bytes"
+    value: Ints | npt.NDArray[np.float64]
+    unit: Literal["bytes", "count", "uA", "value"] = "bytes"
 
     @property
     def title(self) -> str:
@@ -180,7 +183,10 @@ class Drawing:
         slack: Largest error of its position in nanoseconds, for delegate events with their own
             clock; 0 for others.
         flows: Pairs of slices: a delegate call, and a delegate event in it.
-        counters: Live bytes per allocator, then running totals of hardware counters.
+        counters: Live bytes per allocator, then running totals of hardware counters, the current,
+            and counters of the application.
+        marks: Named instants.
+        contexts: When each task and each interrupt had the core, in order of time.
         gaps: Losses.
         notes: A line for each kind of missing or uncertain event.
         energy: The energy of the events; None without a meter.
@@ -202,6 +208,8 @@ class Drawing:
     slack: Ints
     flows: tuple[tuple[int, int], ...]
     counters: tuple[Counter, ...]
+    marks: tuple[RunPhase, ...]
+    contexts: tuple[RunPhase, ...]
     gaps: tuple[Gap, ...]
     notes: tuple[str, ...]
     energy: MeasuredEnergy | None = None
@@ -293,7 +301,14 @@ def draw(
             *_counters(trace, placed),
             *_hardware_counters(trace, placed, parent),
             *_current(energy, placed),
+            *_samples(trace, placed),
         ),
+        marks=tuple(
+            RunPhase(label(trace, row), int(trace.tracer[row]), at, at)
+            for row in np.flatnonzero(placed.timed & (trace.kind == Kind.MARK)).tolist()
+            for at in (int(placed.start[row]),)
+        ),
+        contexts=tuple(_core_spans(trace, placed)),
         gaps=tuple(_gaps(trace, placed)),
         notes=placed.notes(),
         energy=energy,
@@ -424,6 +439,38 @@ def _current(energy: MeasuredEnergy | None, placed: Placed) -> Iterator[Counter]
     """Yield the current, if it was measured."""
     if energy is not None:
         yield Counter("current [uA]", 0, *current_points(energy, placed), "uA")
+
+
+def _samples(trace: Trace, placed: Placed) -> Iterator[Counter]:
+    """Yield the counters of the application; samples that are no number are left out."""
+    sampled = placed.timed & (trace.kind == Kind.SAMPLE) & ~np.isnan(trace.level)
+    keys = np.stack([trace.tracer, trace.name], axis=1).astype(np.int64)
+    for tracer, name in np.unique(keys[sampled], axis=0).tolist():
+        rows = np.flatnonzero(sampled & (keys == (tracer, name)).all(axis=1))
+        levels = trace.level[rows]
+        whole = levels.astype(np.int64)
+        value = whole if (whole == levels).all() else levels
+        yield Counter(label(trace, int(rows[0])), tracer, placed.start[rows], value, "value")
+
+
+def _core_spans(trace: Trace, placed: Placed) -> Iterator[RunPhase]:
+    """Yield when each task and each interrupt had the core."""
+    logged = np.isin(trace.kind, (Kind.TASK, Kind.INTERRUPT)) & (trace.clock == 0)
+    rows = np.flatnonzero(placed.timed & logged)
+    if not len(rows):
+        return
+    running = contexts(trace).running.tolist()
+    rows = rows[np.argsort(placed.start[rows], kind="stable")]
+    shown = placed.drawn | placed.timed
+    ends = [*placed.start[rows[1:]].tolist(), int(placed.end[shown].max())]
+    columns = zip(rows.tolist(), running, placed.start[rows].tolist(), ends, strict=False)
+    for row, context, start, end in columns:
+        name, interrupt = divmod(context, 2)
+        if context >= 0 and end > start:
+            text = escaped(trace.names[name])
+            kind = "interrupt" if interrupt else "task"
+            text = text if text.startswith(f"{kind} ") else f"{kind} {text}"
+            yield RunPhase(text, int(trace.tracer[row]), start, end)
 
 
 _LOST: Final = {"blocks": "declarations", "damaged": "damaged events or places"}
@@ -559,13 +606,15 @@ def _title(trace: Trace, row: int, of_delegate: bool, backend: str) -> SliceTitl
 
 @dataclass(frozen=True, slots=True)
 class RunPhase:
-    """Loading or an execution, in nanoseconds on the timeline.
+    """Loading, an execution, the work of a task or an interrupt, or a mark; in nanoseconds.
 
     Attributes:
-        name: ``loading``, or ``execution`` and its number, from 1.
+        name: ``loading``; ``execution`` and its number, from 1; ``task`` or ``interrupt`` and its
+            name; the name of a mark.
         tracer: Number of its tracer.
         start: Start.
-        end: End; not before ``start``, nor after the start of the tracer's next phase.
+        end: End; not before ``start``, nor after the start of the tracer's next phase. That of the
+            drawing for a task that never ends; the start of a mark.
     """
 
     name: str
