@@ -57,9 +57,16 @@ def test_every_event_with_a_time_is_drawn_once_or_counted(trace: Trace) -> None:
         assert one.start <= one.end
         assert one.tracer < following.tracer or one.end <= following.start
     assert len(set(drawing.row.tolist())) == len(drawing)
-    timed = np.flatnonzero((trace.clock != NO_CLOCK) & (trace.kind != Kind.ALLOCATION))
+    events = (trace.kind == Kind.PROFILE) | (trace.kind == Kind.DEBUG)
+    timed = np.flatnonzero((trace.clock != NO_CLOCK) & events)
     missing = set(timed.tolist()) - set(drawing.row.tolist())
     assert set(drawing.row.tolist()) <= set(timed.tolist())
+    samples = (trace.kind == Kind.SAMPLE) & ~np.isnan(trace.level)
+    sampled = sum(len(counter.time) for counter in drawing.counters if counter.unit == "value")
+    assert sampled == np.count_nonzero(samples)
+    assert len(drawing.marks) == np.count_nonzero(trace.kind == Kind.MARK)
+    for span in drawing.contexts:
+        assert 0 <= span.start < span.end
     assert (f"{len(missing)} delegate events" in " ".join(drawing.notes)) == bool(missing)
 
 
